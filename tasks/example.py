@@ -1,0 +1,30 @@
+"""The one shape that every dataset is turned into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["SPLITS", "Example"]
+
+SPLITS = ("train", "validation", "test")
+"""The only split names, in the order in which they are prepared and shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A (question, context, answer) triple of decaNLP, with what scoring it needs."""
+
+    id: str
+    """Stable and unique in its split: upstream's where there is one, else `<task>.<split>.<index>`."""
+    question: str
+    """What is asked."""
+    context: str
+    """What it is asked of."""
+    answers: tuple[str, ...]
+    """All references; the first is the training target. Never empty."""
+    group: str
+    """What was sampled (the SQuAD paragraph, the WOZ dialogue, ...): resampling keeps groups whole."""
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    """What a structured metric needs (the table and the logical form); JSON values only."""
