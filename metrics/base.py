@@ -14,7 +14,18 @@ from typing import Any, Literal, Protocol
 
 from .errors import MetricError
 
-__all__ = ["Item", "Metric", "Reference", "Row", "Score", "Scores", "Totals", "evaluate", "items", "score_rows"]
+__all__ = [
+    "Item",
+    "Metric",
+    "Reference",
+    "Row",
+    "Score",
+    "Scores",
+    "Totals",
+    "evaluate",
+    "items",
+    "score_rows",
+]
 
 Row = tuple[float, ...]
 """One number for each of `Metric.columns`."""
@@ -79,6 +90,16 @@ class Metric:
     """Lowest and highest possible headline."""
     higher_is_better: bool = True
     """False for errors such as MSE."""
+    packages: tuple[str, ...] = ()
+    """Distributions that do the counting, by their names on PyPI: their versions end the full signature."""
+
+    @property
+    def full_signature(self) -> str:
+        """The signature with the installed version of each of `packages`, e.g. `...|sacrebleu:2.6.0`.
+
+        It is what a result records. Read on request: finding versions takes longer than importing us.
+        """
+        return "|".join([self.signature, *(f"{name}:{_installed_version(name)}" for name in self.packages)])
 
 
 @dataclass(frozen=True)
@@ -94,7 +115,7 @@ class Score:
     n: int
     """How many examples were scored."""
     signature: str
-    """The metric's signature."""
+    """The metric's full signature."""
 
     def __float__(self) -> float:
         return self.value
@@ -111,7 +132,9 @@ def items(references: Sequence[Any], **columns: Sequence[Any]) -> list[Item]:
     """
     for name, values in columns.items():
         if len(values) != len(references):
-            raise MetricError(f"{len(references)} examples but {len(values)} values of {name}: give one each.")
+            raise MetricError(
+                f"{len(references)} examples but {len(values)} values of {name}: give one each."
+            )
     made = []
     for index, answers in enumerate(references):
         answers = [answers] if isinstance(answers, str) else list(answers)
@@ -135,7 +158,18 @@ def evaluate(metric: Metric, predictions: Sequence[str], references: Sequence[Re
 
 
 def score_rows(metric: Metric, rows: Sequence[Row]) -> Score:
-    """The score of rows. Sums are exactly rounded (`math.fsum`), so order and splitting never change a digit."""
-    totals = {name: math.fsum(column) for name, column in zip(metric.columns, zip(*rows, strict=True), strict=True)}
+    """The score of rows. Sums are rounded once (`math.fsum`), so order and splitting never change a digit."""
+    totals = {
+        name: math.fsum(column) for name, column in zip(metric.columns, zip(*rows, strict=True), strict=True)
+    }
     scores = {name: float(value) for name, value in metric.score(totals).items()}
-    return Score(metric.headline, scores[metric.headline], scores, len(rows), metric.signature)
+    return Score(metric.headline, scores[metric.headline], scores, len(rows), metric.full_signature)
+
+
+def _installed_version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "missing"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -101,7 +101,11 @@ class Task:
     """Other metrics that are computed beside the headline."""
     hidden: tuple[str, ...] = ()
     """Splits whose labels are not public."""
+    gold_score: str = ""
+    """The score that gold answers must bring to 100, where a quirk of the official scorer denies them the headline."""
     notes: str = ""
     """Where the triples differ from what a reader of the paper may expect."""
-    origin: str = field(default="decabench", compare=False)
-    """Where the definition came from: the package, a file or an entry point."""
+    origin: str = "decabench"
+    """Who defined it: `decabench`, or `user` for a file or an entry point."""
+    folder: Path | None = None
+    """Where its files lie, for a task whose data is local and never downloaded."""

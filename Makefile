@@ -1,0 +1,39 @@
+# make demo: the whole way on the bundled sample. make test: every test. Both set themselves up in .venv/.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SETUP := pyproject.toml constraints.txt
+
+.PHONY: demo test lint unit clean
+
+demo: $(VENV)/base.stamp
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
+
+test: lint unit
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "decabench needs Python 3.11 or newer; name one with make PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/base.stamp: $(VENV)/bin/python $(SETUP)
+	@echo "Installing decabench into $(VENV) ..."
+	$(PIP) --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/base.stamp
+	@echo "Installing the development tools into $(VENV) ..."
+	$(PIP) --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,172 @@
+"""Checks a submission without knowing any answer: every fault at once, with file, line and code."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from decabench.errors import SubmissionError, UnknownNameError
+from decabench.faults import FaultLog, printable, shown
+from decabench.layout import FOLDER, Layout, PredictionFile, find_predictions, nearest
+from decabench.lines import BrokenFileError, Limits
+from decabench.predictions import Line, read_lines
+from decabench.report import CheckReport, FileCount
+from decabench.submission import read_metadata, submission_folder
+from decabench.tasks.example import SPLITS
+
+__all__ = ["CheckReport", "check_submission"]
+
+Ids = Sequence[str] | AbstractSet[str]
+Expected = Mapping[tuple[str, str], Ids]
+
+_ANSWER_BYTES = 1 << 16
+"""More than any answer has on average; a file may have this for each id, and the slack."""
+_SLACK_BYTES = 1 << 20
+_UNKNOWN = Limits(file_bytes=1 << 28, file_lines=10_000_000)
+"""Where the ids are not known, they are kept as they come: this bounds them."""
+
+
+def check_submission(
+    path: str | Path,
+    expected: Expected,
+    known_tasks: Collection[str],
+    tasks: Collection[str] | None = None,
+    splits: Collection[str] | None = None,
+    *,
+    fingerprints: Mapping[tuple[str, str], str] | None = None,
+) -> CheckReport:
+    """Everything that is wrong with a submission.
+
+    `expected` has the ids of each split whose data is at hand; in messages they keep its order. `tasks` and
+    `splits` narrow the check to files that must then be there. `fingerprints` are those of the same data:
+    answers made for other data get a warning.
+
+    Raises `SubmissionError` where `path` does not exist, `UnknownNameError` for a task or split to check
+    that does not exist.
+    """
+    path = Path(path)
+    _refuse_unknown("task", tasks, known_tasks)
+    _refuse_unknown("split", splits, SPLITS)
+    if not path.exists():
+        raise SubmissionError(f"There is no {path}: give a folder, a .zip or a .tar.gz.")
+    log = FaultLog()
+    counts: list[FileCount] = []
+    with ExitStack() as stack:
+        try:
+            root = stack.enter_context(submission_folder(path))
+        except SubmissionError as error:
+            log.add("bad-archive", str(error))
+        else:
+            layout = Layout(known_tasks, tasks, splits)
+            counts = _check_folder(root, layout, _Data(expected, fingerprints or {}), log)
+    return CheckReport.of(printable(path.name), log, counts)
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What is known of the prepared data."""
+
+    ids: Expected
+    fingerprints: Mapping[tuple[str, str], str]
+
+
+def _refuse_unknown(kind: str, names: Collection[str] | None, known: Collection[str]) -> None:
+    for name in names or ():
+        if name not in known:
+            close = nearest(name, known)
+            hint = f"Did you mean {close!r}? " if close else ""
+            raise UnknownNameError(
+                f"There is no {kind} {shown(name)}. {hint}Use one of {', '.join(sorted(known))}."
+            )
+
+
+def _check_folder(root: Path, layout: Layout, data: _Data, log: FaultLog) -> list[FileCount]:
+    info, faults = read_metadata(root)
+    for fault in faults:
+        log.add(fault.code, fault.message, fault.file, fault.line)
+    files = find_predictions(root, layout, log)
+    _check_presence(files, layout, log)
+    for pair, file in files.items():
+        made_for = info.data.get(".".join(pair)) if info else None
+        here = data.fingerprints.get(pair)
+        if made_for and here and made_for.removeprefix("sha256:") != here.removeprefix("sha256:"):
+            message = f"the answers were made for data {made_for[:19]}…; here it is {here[:19]}…"
+            log.add("other-data", message, file.name)
+    return [_check_file(file, data.ids.get(pair), log) for pair, file in files.items()]
+
+
+def _check_presence(files: Mapping[tuple[str, str], PredictionFile], layout: Layout, log: FaultLog) -> None:
+    if layout.tasks is None and not files:
+        log.add("no-predictions", f"there is no file to check in {FOLDER}/; add <task>.<split>.jsonl")
+    for task in layout.tasks or ():
+        if layout.splits is None and not any((task, split) in files for split in SPLITS):
+            log.add("missing-file", f"{task} was asked for; add {task}.<split>.jsonl", FOLDER)
+        for split in layout.splits or ():
+            if (task, split) not in files:
+                log.add("missing-file", f"{task}.{split} was asked for; add {task}.{split}.jsonl", FOLDER)
+
+
+def _check_file(file: PredictionFile, ids: Ids | None, log: FaultLog) -> FileCount:
+    book = _IdBook(file.name, ids, log)
+    limits = _UNKNOWN
+    if ids is None:
+        message = f"the ids of {file.task}.{file.split} are not known; prepare its data or give an id list"
+        log.add("no-data", message, file.name)
+    else:
+        limits = Limits(_SLACK_BYTES + len(ids) * _ANSWER_BYTES, 100_000 + len(ids) * 10)
+    lines = 0
+    try:
+        with closing(read_lines(file.path, limits)) as found:
+            for line in found:
+                lines += 1
+                for code, message in line.problems:
+                    log.add(code, message, file.name, line.number)
+                book.note(line)
+    except BrokenFileError as error:
+        log.add(error.code, f"{error.reason}; reading stopped there", file.name, error.line)
+    else:
+        book.note_missing()
+    return FileCount(
+        file=file.name,
+        task=file.task,
+        split=file.split,
+        lines=lines,
+        answers=book.answers,
+        expected=None if ids is None else len(book.seen),
+        empty=log.count(file.name, "empty-answer"),
+    )
+
+
+class _IdBook:
+    """Which ids were seen on which line. It holds the ids that are expected, and no stranger's."""
+
+    def __init__(self, file: str, ids: Ids | None, log: FaultLog) -> None:
+        self.file = file
+        self.log = log
+        self.known = ids is not None
+        ordered = sorted(ids) if isinstance(ids, AbstractSet) else ids or ()
+        self.seen: dict[str, int] = dict.fromkeys(ordered, 0)
+        self.answers = 0
+
+    def note(self, line: Line) -> None:
+        if line.id is None:
+            return
+        before = self.seen.get(line.id)
+        if before:
+            message = f"the id {shown(line.id)} stands on line {before} too; keep one answer for it"
+            self.log.add("duplicate-id", message, self.file, line.number)
+        elif before is None and self.known:
+            message = f"the split has no example {shown(line.id)}; remove the line or check the split"
+            self.log.add("unknown-id", message, self.file, line.number)
+        else:
+            self.seen[line.id] = line.number
+            self.answers += line.answer is not None
+
+    def note_missing(self) -> None:
+        for id_, line in self.seen.items():
+            if not line:
+                message = f"the example {shown(id_)} has no answer; add a line for it"
+                self.log.add("missing-id", message, self.file)

@@ -1,0 +1,79 @@
+"""`decabench check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from decabench.commands.options import home_option, include_option, submission_option, tasks_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from decabench.idlists import IdList
+    from decabench.tasks.store import Store
+
+__all__ = ["check"]
+
+
+@click.command()
+@submission_option
+@tasks_option
+@click.option("--split", type=click.Choice(["train", "validation", "test"]), help="Only this split.")
+@click.option(
+    "--ids",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="An id list that `prepare --export-ids` wrote, instead of prepared data.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
+@home_option
+@include_option
+@click.pass_context
+def check(
+    context: click.Context,
+    submission: Path,
+    tasks: tuple[str, ...],
+    split: str | None,
+    ids: Path | None,
+    as_json: bool,
+    home: Path | None,
+    include: tuple[Path, ...],
+) -> None:
+    """Report every fault of a submission, with file, line and code. Needs no labels.
+
+    Ends with 1 where there are faults, and with 3 where all that is wrong is that the data of some file is not
+    prepared here.
+    """
+    from decabench.checker import check_submission
+    from decabench.commands.options import chosen_tasks
+    from decabench.idlists import read_id_list
+    from decabench.tasks import known_tasks
+    from decabench.tasks.home import home_folder
+    from decabench.tasks.store import Store
+
+    known = known_tasks(include)
+    names = chosen_tasks(tasks, include)
+    id_list = read_id_list(ids) if ids else _prepared(Store(home_folder(home)), list(known))
+    report = check_submission(
+        submission,
+        id_list.ids,
+        known,
+        tasks=names,
+        splits=[split] if split else None,
+        fingerprints=id_list.fingerprints,
+    )
+    click.echo(report.to_json() if as_json else report.text(), nl=False)
+    context.exit(report.exit_code)
+
+
+def _prepared(store: Store, tasks: Sequence[str]) -> IdList:
+    from decabench.idlists import IdList
+
+    records = {(task, split): record for task in tasks for split, record in store.records(task).items()}
+    return IdList(
+        {key: tuple(store.ids(*key)) for key in records},
+        {key: record.fingerprint for key, record in records.items()},
+    )

@@ -1,0 +1,73 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+__all__ = [
+    "chosen_tasks",
+    "home_option",
+    "include_option",
+    "jobs_option",
+    "split_option",
+    "submission_option",
+    "tasks_option",
+]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+SPLIT = click.Choice(["train", "validation", "test"])
+
+home_option = click.option(
+    "--home",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Folder of prepared data.  [default: $DECABENCH_HOME, else the user's data folder]",
+)
+include_option = click.option(
+    "--include",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    envvar="DECABENCH_INCLUDE",
+    metavar="PATH",
+    help="A .toml or .py file that defines a task of your own; may be repeated. A .py file is run.",
+)
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes at once.  [default: one a core]",
+)
+tasks_option = click.option(
+    "--tasks",
+    metavar="NAME,…",
+    multiple=True,
+    help="Only these tasks, separated by commas.",
+)
+submission_option = click.option(
+    "--submission",
+    required=True,
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PATH",
+    help="A folder, a .zip or a .tar.gz.",
+)
+
+
+def split_option(default: str | None, text: str) -> Callable[[Command], Command]:
+    """`--split` with a default and a help text."""
+    return click.option("--split", type=SPLIT, default=default, show_default=default is not None, help=text)
+
+
+def chosen_tasks(tasks: Sequence[str], include: Sequence[Path]) -> list[str] | None:
+    """The names behind `--tasks`; None where all are meant. Raises UnknownNameError."""
+    from decabench.tasks import known_tasks
+    from decabench.tasks.registry import named
+
+    names = [name.strip() for value in tasks for name in value.split(",") if name.strip()]
+    if not names or names == ["all"]:
+        return None
+    known = known_tasks(include)
+    return [named(name, known, "task") for name in dict.fromkeys(names)]

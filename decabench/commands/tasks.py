@@ -1,0 +1,162 @@
+"""`decabench tasks`: list, show, validate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from decabench.commands.options import home_option, include_option, split_option
+
+if TYPE_CHECKING:
+    from decabench.tasks import Source, Task
+    from decabench.tasks.store import SplitRecord, Store
+
+__all__ = ["tasks"]
+
+
+@click.group(invoke_without_command=True)
+@home_option
+@include_option
+@click.pass_context
+def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
+    """List the tasks: what is prepared, how many examples, under which licence."""
+    if context.invoked_subcommand is None:
+        _list(home, include)
+
+
+def _list(home: Path | None, include: tuple[Path, ...]) -> None:
+    from rich.table import Table
+
+    from decabench.commands.console import console, count
+    from decabench.tasks import SPLITS, known_tasks
+    from decabench.tasks.home import home_folder
+    from decabench.tasks.store import Store
+
+    store = Store(home_folder(home))
+    table = Table("task", "dataset", "metric", *SPLITS, "prepared", "licence", box=None, header_style="bold")
+    for task in known_tasks(include).values():
+        counts = [
+            f"{count(task.counts.get(split))}{' hidden' if split in task.hidden else ''}" for split in SPLITS
+        ]
+        table.add_row(task.name, task.dataset, task.metric, *counts, _status(store, task), task.licence)
+    out = console()
+    out.print(table)
+    out.print(f"Counts are the published ones. Prepared data: {store.home}", style="dim")
+
+
+def _status(store: Store, task: Task) -> str:
+    from decabench.commands.console import count
+    from decabench.errors import DataError
+    from decabench.tasks import SPLITS
+
+    try:
+        records = store.records(task.name)
+    except DataError:
+        return "damaged"
+    if not records:
+        return "no"
+    origins = "/".join(sorted({record.origin for record in records.values()}))
+    rows = " / ".join(count(records[split].rows) if split in records else "–" for split in SPLITS)
+    return f"{origins}: {rows}"
+
+
+@tasks.command()
+@click.argument("name")
+@click.option(
+    "--examples", type=click.IntRange(min=0), default=3, show_default=True, help="How many to show."
+)
+@split_option("validation", "Which split's examples.")
+@home_option
+@include_option
+def show(name: str, examples: int, split: str, home: Path | None, include: tuple[Path, ...]) -> None:
+    """Show where a task comes from, what is prepared of it, and a few examples."""
+    from decabench.commands.console import console
+    from decabench.tasks import get_task, known_tasks
+    from decabench.tasks.home import home_folder
+    from decabench.tasks.store import Store
+
+    task, store, out = get_task(name, known_tasks(include)), Store(home_folder(home)), console()
+    for label, value in _facts(task):
+        if value:
+            out.print(f"{label:<10} {value}")
+    records = store.records(name)
+    for prepared, record in records.items():
+        _print_record(prepared, record)
+    if split not in records:
+        out.print(f"\n{split} is not prepared: decabench prepare {name}", style="yellow")
+        return
+    for number, example in enumerate(store.examples(name, split)):
+        if number == examples:
+            break
+        out.print(f"\n{example.id}", style="bold")
+        out.print(f"question   {example.question}")
+        out.print(f"context    {_cut(example.context)}")
+        for answer in dict.fromkeys(example.answers):
+            out.print(f"answer     {_cut(answer)}")
+
+
+def _facts(task: Task) -> list[tuple[str, str]]:
+    counts = ", ".join(f"{split} {count:,}" for split, count in task.counts.items())
+    hidden = f" (labels of {', '.join(task.hidden)} are not public)" if task.hidden else ""
+    sources = "; ".join(f"{source.name} ({_address(source)})" for source in task.sources)
+    return [
+        ("task", f"{task.name}: {task.title}"),
+        ("dataset", task.dataset),
+        ("metric", ", ".join((task.metric, *task.secondary))),
+        ("published", counts + hidden),
+        ("licence", task.licence),
+        ("cite", task.citation),
+        ("home", task.homepage),
+        ("sources", sources),
+        ("notes", task.notes),
+    ]
+
+
+def _address(source: Source) -> str:
+    addresses = [url for files in source.files.values() for file in files for url in file.urls]
+    return addresses[0] if addresses else "no address"
+
+
+def _print_record(split: str, record: SplitRecord) -> None:
+    from decabench.commands.console import console
+
+    out = console()
+    out.print(f"\nprepared   {split}: {record.rows:,} examples from {record.origin} ({record.source})")
+    out.print(f"           {record.fingerprint}")
+    for file in record.files:
+        out.print(
+            f"           {file['name']}  {file['size']:,} bytes  sha256 {file['sha256'][:16]}…  {file['status']}"
+        )
+    if record.note:
+        out.print(f"           {record.note}", style="yellow")
+
+
+def _cut(text: str, limit: int = 400) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+
+
+@tasks.command()
+@click.argument("name")
+@split_option("validation", "Which split to prove it on.")
+@home_option
+@include_option
+@click.pass_context
+def validate(
+    context: click.Context, name: str, split: str, home: Path | None, include: tuple[Path, ...]
+) -> None:
+    """Prove a task: examples render, gold scores 100, empty answers the floor, shuffled answers less than gold."""
+    from decabench.commands.console import console
+    from decabench.tasks import get_task, known_tasks
+    from decabench.tasks.home import home_folder
+    from decabench.tasks.store import Store
+    from decabench.validation import validate_task
+
+    task, out = get_task(name, known_tasks(include)), console()
+    checks = validate_task(task, split, Store(home_folder(home)))
+    for check in checks:
+        out.print(f"{'pass' if check.passed else 'FAIL'}  {check.name}: {check.detail}")
+    failed = sum(not check.passed for check in checks)
+    out.print(f"{name}, {split}: {'proven' if not failed else f'{failed} of {len(checks)} checks failed'}")
+    context.exit(1 if failed else 0)

@@ -1,0 +1,151 @@
+"""A submission and prepared data in, results out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from decabench.checker import check_submission
+from decabench.errors import DataError, MissingDataError, SubmissionError
+from decabench.metrics.base import Item
+from decabench.predictions import predictions_digest, read_answers
+from decabench.report import CheckReport
+from decabench.results import DataUsed, Results, TaskResult, ordered
+from decabench.scoring import find_metric, score_task, workers
+from decabench.submission import PredictionFile, Submission, open_submission, submission_folder
+from decabench.tasks import DECATHLON, Task, known_tasks
+from decabench.tasks.home import home_folder
+from decabench.tasks.registry import named
+from decabench.tasks.store import SplitRecord, Store
+
+__all__ = ["evaluate"]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One file of answers with the data that it answers."""
+
+    task: Task
+    file: PredictionFile
+    record: SplitRecord
+    references: Sequence[Item]
+
+
+def evaluate(
+    submission: str | Path,
+    split: str = "validation",
+    tasks: Sequence[str] | None = None,
+    home: str | Path | None = None,
+    jobs: int | None = None,
+    include: Sequence[str | Path] = (),
+) -> Results:
+    """Scores a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
+
+    A task whose file has faults is `failed` in the results and never averaged; a task without a file is missing.
+    Raises MissingDataError where data is not prepared, DataError where it is not the data that the submission
+    was made for, SubmissionError where there is nothing to score.
+    """
+    known = known_tasks([Path(path) for path in include])
+    wanted = [named(name, known, "task") for name in tasks] if tasks else None
+    store = Store(home_folder(home))
+    with submission_folder(Path(submission)) as folder, open_submission(folder) as opened:
+        files = _files(opened, split, wanted, known)
+        _refuse_other_data(opened, files, store)
+        made = [_job(known[task], file, store) for task, file in files.items()]
+        report = _check(folder, made, known)
+        results = _score(made, report, os.cpu_count() or 1 if jobs is None else jobs)
+        description = asdict(opened.info)
+    return Results(description, split, ordered(results))
+
+
+def _files(
+    submission: Submission, split: str, wanted: Sequence[str] | None, known: Mapping[str, Task]
+) -> dict[str, PredictionFile]:
+    files = {
+        task: file
+        for (task, file_split), file in submission.files.items()
+        if file_split == split and task in known and (wanted is None or task in wanted)
+    }
+    if not files:
+        named_tasks = ", ".join(wanted) if wanted else "any known task"
+        raise SubmissionError(
+            f"The submission has no answers for {named_tasks} on {split}: "
+            f"they belong in predictions/<task>.{split}.jsonl."
+        )
+    return {name: files[name] for name in (*DECATHLON, *files) if name in files}
+
+
+def _refuse_other_data(submission: Submission, files: Mapping[str, PredictionFile], store: Store) -> None:
+    unprepared, different = [], []
+    for task, file in files.items():
+        try:
+            found = store.record(task, file.split).fingerprint
+        except MissingDataError:
+            unprepared.append(task)
+            continue
+        stated = submission.info.data.get(f"{task}.{file.split}")
+        if stated is not None and stated != found:
+            different.append(f"{task} (made for {stated[:19]}…, prepared is {found[:19]}…)")
+    if unprepared:
+        raise MissingDataError(
+            f"The data of {', '.join(unprepared)} is not prepared in {store.home}: run decabench prepare, or name the "
+            "tasks to score with --tasks."
+        )
+    if different:
+        raise DataError(
+            f"The submission was made for other data than is prepared: {'; '.join(different)}; "
+            "prepare the data that it was made for, or predict again."
+        )
+
+
+def _job(task: Task, file: PredictionFile, store: Store) -> _Job:
+    columns = ("id", "answers", "group", "meta")
+    references = [
+        Item(row["answers"], row["id"], row["group"], row["meta"])
+        for row in store.read(task.name, file.split, columns)
+    ]
+    return _Job(task, file, store.record(task.name, file.split), references)
+
+
+def _check(path: Path, jobs: Sequence[_Job], known: Mapping[str, Task]) -> CheckReport:
+    expected = {(job.task.name, job.file.split): [item.id for item in job.references] for job in jobs}
+    return check_submission(
+        path,
+        expected,
+        known,
+        tasks=[job.task.name for job in jobs],
+        splits=sorted({job.file.split for job in jobs}),
+    )
+
+
+def _score(jobs: Sequence[_Job], report: CheckReport, processes: int) -> dict[str, TaskResult]:
+    with workers(processes, sum(len(job.references) for job in jobs)) as pool:
+        return {job.task.name: _task_result(job, report, pool) for job in jobs}
+
+
+def _task_result(job: _Job, report: CheckReport, pool: Executor | None) -> TaskResult:
+    result = TaskResult("failed", job.task.metric, find_metric(job.task.metric).headline, _data(job))
+    if faults := report.faults_of(job.file.name):
+        return replace(result, reason=str(faults[0]), faults=report.count_of(job.file.name))
+    answers = read_answers(job.file)
+    predictions = [answers[item.id] for item in job.references]
+    scored = score_task((job.task.metric, *job.task.secondary), predictions, job.references, pool)
+    return replace(
+        result,
+        status="scored",
+        n=len(predictions),
+        score=scored.scores[scored.headline],
+        scores=scored.scores,
+        signatures=scored.signatures,
+        empty=sum(not text.strip() for text in predictions),
+        predictions=predictions_digest(job.file),
+    )
+
+
+def _data(job: _Job) -> DataUsed:
+    record = job.record
+    published = job.task.counts.get(job.file.split)
+    return DataUsed(record.fingerprint, record.origin, record.verified, record.rows, published, record.note)

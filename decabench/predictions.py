@@ -1,0 +1,214 @@
+"""Files of answers: what one line may be, reading them line by line, and a digest of what they say."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import heapq
+import json
+import tempfile
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack, closing
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from decabench import strict_json
+from decabench.atomic import Writable
+from decabench.errors import SubmissionError
+from decabench.faults import WARNINGS, shown
+from decabench.layout import PredictionFile
+from decabench.lines import BrokenFileError, Limits, numbered_lines
+
+__all__ = [
+    "Line",
+    "predictions_digest",
+    "read_answers",
+    "read_lines",
+    "read_predictions",
+    "write_answers",
+]
+
+Problems = tuple[tuple[str, str], ...]
+
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_RUN_BYTES = 1 << 26
+_ENTRY_BYTES = 200
+"""About what Python adds to an id and its line in a list."""
+
+
+class Line(NamedTuple):
+    """One line that is not blank."""
+
+    number: int
+    """From 1, blank lines counted."""
+    id: str | None
+    """The id, where there is a readable one."""
+    answer: str | None
+    """The answer, where there is a readable one."""
+    problems: Problems
+    """(code, message) for each thing that is wrong or odd."""
+
+
+def read_lines(path: Path, limits: Limits) -> Generator[Line, None, None]:
+    """Every line with its problems; `BrokenFileError` where the file cannot be read further."""
+    with closing(numbered_lines(path, limits)) as lines:
+        for number, raw in lines:
+            if raw is None:
+                reason = f"the line is longer than {limits.line_bytes:,} bytes; answers are far shorter"
+                yield Line(number, None, None, (("too-large", reason),))
+                continue
+            first: Problems = ()
+            if number == 1 and raw.startswith(_UTF_16):
+                raise BrokenFileError(path, "bad-encoding", 1, "the file is UTF-16; save it as UTF-8")
+            if number == 1 and raw.startswith(codecs.BOM_UTF8):
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+                first = (("byte-order-mark", "the file starts with a byte order mark; save it without"),)
+            if raw.strip():
+                line = _parsed(number, raw)
+                yield line._replace(problems=first + line.problems) if first else line
+            elif first:
+                yield Line(number, None, None, first)
+
+
+def read_predictions(file: PredictionFile | Path) -> Iterator[tuple[int, str, str]]:
+    """(line number, id, answer) of every line, streamed; `SubmissionError` at the first fault.
+
+    Ids that stand twice are not noticed here, for that takes memory: see `read_answers`.
+    """
+    path = _path(file)
+    with closing(read_lines(path, Limits())) as lines:
+        for line in lines:
+            for code, reason in line.problems:
+                if code not in WARNINGS:
+                    raise SubmissionError(f"{path.parent.name}/{path.name}:{line.number}: {code}: {reason}")
+            if line.id is not None and line.answer is not None:
+                yield line.number, line.id, line.answer
+
+
+def read_answers(file: PredictionFile | Path) -> dict[str, str]:
+    """Id to answer, in the order of the file; `SubmissionError` at the first fault."""
+    answers: dict[str, str] = {}
+    path = _path(file)
+    for number, id_, answer in read_predictions(path):
+        if id_ in answers:
+            raise SubmissionError(_twice(f"{path.parent.name}/{path.name}:{number}", id_))
+        answers[id_] = answer
+    return answers
+
+
+def write_answers(handle: Writable, answers: Iterable[tuple[str, str]]) -> None:
+    """One line for each (id, answer), in the order given; refuses what could not be read back."""
+    seen: set[str] = set()
+    for number, (id_, answer) in enumerate(answers, start=1):
+        place = f"Answer {number} (id {shown(str(id_))}) was not written"
+        if not isinstance(id_, str) or not isinstance(answer, str):
+            raise SubmissionError(f"{place}: id and answer must both be strings.")
+        if id_ in seen:
+            raise SubmissionError(_twice(place, id_))
+        seen.add(id_)
+        try:
+            raw = json.dumps({"id": id_, "answer": answer}, ensure_ascii=False).encode() + b"\n"
+        except UnicodeEncodeError as error:
+            raise SubmissionError(f"{place}: bad-encoding: {_surrogate(error)}.") from error
+        if len(raw) > Limits().line_bytes:
+            raise SubmissionError(
+                f"{place}: too-large: its line has more than {Limits().line_bytes:,} bytes."
+            )
+        handle.write(raw)
+
+
+def predictions_digest(file: PredictionFile | Path, run_bytes: int = _RUN_BYTES) -> str:
+    """`sha256:` and the digest of the answers as UTF-8 lines `["id","answer"]`, sorted by id.
+
+    Packing, the order of lines, blank lines and further keys leave it the same. Sorts in runs of about
+    `run_bytes`, kept in temporary files, so memory does not grow with the file.
+    """
+    digest, before = hashlib.sha256(), None
+    with ExitStack() as stack:
+        for id_, line in heapq.merge(*_runs(_path(file), run_bytes, stack), key=itemgetter(0)):
+            if id_ == before:
+                raise SubmissionError(_twice(_path(file).name, id_))
+            before = id_
+            digest.update(line)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _runs(path: Path, run_bytes: int, stack: ExitStack) -> list[Iterable[tuple[str, bytes]]]:
+    runs: list[Iterable[tuple[str, bytes]]] = []
+    run: list[tuple[str, bytes]] = []
+    size = 0
+    for _, id_, answer in read_predictions(path):
+        line = json.dumps([id_, answer], ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        run.append((id_, line))
+        size += len(line) + _ENTRY_BYTES
+        if size > run_bytes:
+            runs.append(_spilled(sorted(run), stack))
+            run, size = [], 0
+    return [*runs, sorted(run)]
+
+
+def _spilled(run: list[tuple[str, bytes]], stack: ExitStack) -> Iterator[tuple[str, bytes]]:
+    handle = stack.enter_context(tempfile.TemporaryFile())
+    handle.writelines(line for _, line in run)
+    handle.seek(0)
+    return ((json.loads(line)[0], line) for line in handle)
+
+
+def _path(file: PredictionFile | Path) -> Path:
+    return file.path if isinstance(file, PredictionFile) else file
+
+
+def _twice(place: str, id_: str) -> str:
+    return f"{place}: duplicate-id: the id {shown(id_)} stands twice; keep one answer for it."
+
+
+def _parsed(number: int, raw: bytes) -> Line:
+    try:
+        value = strict_json.loads(raw.decode())
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8"
+        return Line(number, None, None, (("bad-encoding", reason),))
+    except ValueError as error:
+        return Line(number, None, None, (("bad-json", f"the line is not JSON: {error}"),))
+    if not isinstance(value, dict):
+        reason = f'the line is {_kind(value)}; write an object: {{"id": "...", "answer": "..."}}'
+        return Line(number, None, None, (("not-an-object", reason),))
+    problems: list[tuple[str, str]] = []
+    id_ = _field(value, "id", "non-string-id", problems)
+    answer = _field(value, "answer", "non-string-answer", problems)
+    if answer is not None and not answer.strip():
+        problems.append(("empty-answer", f"the answer to {shown(id_ or '?')} is empty"))
+    return Line(number, id_, answer, tuple(problems))
+
+
+def _field(value: dict[str, Any], key: str, code: str, problems: list[tuple[str, str]]) -> str | None:
+    if key not in value:
+        keys = ", ".join(shown(other, 30) for other in list(value)[:5]) or "none"
+        problems.append(("missing-field", f"the line has no {key!r}; its keys: {keys}"))
+        return None
+    text = value[key]
+    if not isinstance(text, str):
+        problems.append((code, f"the {key} is {_kind(text)}; write a string in quotes"))
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        problems.append(("bad-encoding", f"the {key} has {_surrogate(error)}"))
+        return None
+    return text
+
+
+def _surrogate(error: UnicodeEncodeError) -> str:
+    return f"half of a surrogate pair (\\u{ord(error.object[error.start]):04x}), which is no character"
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return "a number"
+    kinds: dict[type, str] = {str: "a string", list: "a list", dict: "an object"}
+    return kinds[type(value)]

@@ -1,0 +1,83 @@
+"""The floor and the ceiling of every board: predictors that know nothing, and one that knows the answers."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from decabench.errors import MissingDataError
+from decabench.predictor import Predictor, Question, Setting
+
+__all__ = ["copy_context", "first_choice", "first_option", "lead_3", "majority", "oracle", "random_answer"]
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+
+
+@dataclass(frozen=True)
+class _EachAlone:
+    """A predictor from a function of one question: batches cannot matter."""
+
+    answer: Callable[[Question], str]
+
+    def predict(self, questions: Sequence[Question]) -> list[str]:
+        return [self.answer(question) for question in questions]
+
+
+def majority(setting: Setting) -> Predictor:
+    """The commonest training answer; of equally common ones the first in training order."""
+    counts = Counter(setting.training_answers())
+    if not counts:
+        raise MissingDataError(f"majority needs training answers, and {setting.task.name} has none.")
+    answer = counts.most_common(1)[0][0]
+    return _EachAlone(lambda question: answer)
+
+
+def random_answer(setting: Setting) -> Predictor:
+    """A training answer drawn for each id alone, so that order and batches do not matter."""
+    answers = list(setting.training_answers())
+    if not answers:
+        raise MissingDataError(f"random needs training answers, and {setting.task.name} has none.")
+
+    def draw(question: Question) -> str:
+        key = f"{setting.seed}\n{setting.task.name}\n{question.id}".encode()
+        return answers[int.from_bytes(hashlib.sha256(key).digest()[:8], "big") % len(answers)]
+
+    return _EachAlone(draw)
+
+
+def first_option(question: str) -> str:
+    """The first of the options that a question offers (`... A or B?`, `-- A, B, or C?`); empty for none."""
+    _, mark, tail = question.rstrip("? ").rpartition("? ")
+    if not mark:
+        _, mark, tail = question.rstrip("? ").rpartition(" -- ")
+    options = re.split(r",? or |, ", tail)
+    if len(options) < 2 or " or " not in tail:
+        return ""
+    if mark:  # the options stand alone: `Who is hurt? Bob or Charlie?`
+        return options[0].strip()
+    # The first follows other words: `Is this review negative or positive?` It is as long as the last.
+    return " ".join(options[0].split()[-len(options[-1].split()) :])
+
+
+def first_choice(setting: Setting) -> Predictor:
+    """The first option that the question offers; an empty answer where it offers none."""
+    return _EachAlone(lambda question: first_option(question.question))
+
+
+def copy_context(setting: Setting) -> Predictor:
+    """The whole context."""
+    return _EachAlone(lambda question: question.context)
+
+
+def lead_3(setting: Setting) -> Predictor:
+    """The first three sentences of the context: summarization's usual baseline."""
+    return _EachAlone(lambda question: " ".join(_SENTENCE_END.split(question.context.strip())[:3]))
+
+
+def oracle(setting: Setting) -> Predictor:
+    """The first reference answer: what a perfect system would score, the metric's quirks included."""
+    gold = setting.gold_answers()
+    return _EachAlone(lambda question: gold[question.id])

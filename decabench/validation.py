@@ -1,0 +1,108 @@
+"""The proof of a task: what must hold for any task whose data and metric fit each other."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from decabench.metrics.base import Item, evaluate
+from decabench.scoring import find_metric
+from decabench.tasks import Example, Task
+from decabench.tasks.store import Store
+
+__all__ = ["Check", "empty_answer_floor", "validate_task"]
+
+_SMALLEST_DIFFERENCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    """What must hold."""
+    passed: bool
+    """Whether it does."""
+    detail: str
+    """The figures."""
+
+
+def empty_answer_floor(metric: str, examples: Sequence[Example]) -> float:
+    """What empty answers must score, from the gold answers alone.
+
+    Nothing equals an empty answer but a dialogue state to which nobody has added yet: those turns are right.
+    """
+    if metric != "joint_goal_em":
+        return 0.0
+    informed: set[str] = set()
+    unchanged = 0
+    for example in examples:
+        goals = example.answers[0].partition(";")[0]
+        if goals.strip() and goals.strip().lower() != "none":
+            informed.add(example.group)
+        unchanged += example.group not in informed
+    return 100 * unchanged / len(examples)
+
+
+def validate_task(task: Task, split: str, store: Store) -> list[Check]:
+    """Proves a prepared split of a task. Raises MissingDataError where it is not prepared."""
+    examples = list(store.examples(task.name, split))
+    metric = find_metric(task.metric)
+    references = [Item(example.answers, example.id, example.group, example.meta) for example in examples]
+
+    def details(answers: Sequence[str]) -> dict[str, float]:
+        return dict(evaluate(metric, answers, references).details)
+
+    gold = details([example.answers[0] for example in examples])
+    return [
+        _renders(examples),
+        _counted(task, split, len(examples)),
+        _gold(task, gold, metric.headline),
+        _empty(task.metric, details([""] * len(examples))[metric.headline], examples),
+        _shuffled(examples, gold[metric.headline], lambda answers: details(answers)[metric.headline]),
+    ]
+
+
+def _renders(examples: Sequence[Example]) -> Check:
+    broken = [
+        example.id
+        for example in examples
+        if not example.question.strip()
+        or not example.context.strip()
+        or not all(map(str.strip, example.answers))
+    ]
+    shown = f"; empty parts in {', '.join(broken[:5])}" if broken else ""
+    return Check(
+        "every example renders", not broken, f"{len(examples) - len(broken):,} of {len(examples):,}{shown}"
+    )
+
+
+def _counted(task: Task, split: str, rows: int) -> Check:
+    published = task.counts.get(split)
+    if published is None:
+        return Check("row count", True, f"{rows:,} (none published)")
+    return Check("row count", rows > 0, f"{rows:,} of {published:,} published")
+
+
+def _gold(task: Task, scores: dict[str, float], headline: str) -> Check:
+    """Gold must score 100, on the corrected score where a quirk of the official scorer denies it to gold."""
+    name = task.gold_score or headline
+    passed = abs(scores[name] - 100) < _SMALLEST_DIFFERENCE
+    detail = f"{headline} {scores[headline]:.2f}"
+    return Check(
+        "gold scores 100", passed, detail if name == headline else f"{detail}, {name} {scores[name]:.2f}"
+    )
+
+
+def _empty(metric: str, got: float, examples: Sequence[Example]) -> Check:
+    floor = empty_answer_floor(metric, examples)
+    passed = abs(got - floor) < _SMALLEST_DIFFERENCE
+    return Check("empty answers score the floor", passed, f"{got:.2f}, floor {floor:.2f}")
+
+
+def _shuffled(examples: Sequence[Example], gold: float, score: Callable[[Sequence[str]], float]) -> Check:
+    answers = [example.answers[0] for example in examples]
+    random.Random(0).shuffle(answers)
+    got = score(answers)
+    return Check("shuffled answers fall below gold", got < gold, f"{got:.2f} below {gold:.2f}")

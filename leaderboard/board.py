@@ -1,0 +1,232 @@
+"""The ranking: checked results in, tables of rows out. Pure; nothing here reads, writes or formats a page.
+
+The rules:
+
+1. A table holds one split and one ground: the same data and the same metrics on every shared task (`groups`).
+2. A result is complete when every task whose labels are public on that split is scored. On validation
+   these are all ten and the total is the decaScore, as the results file has it. On test two tasks are
+   hidden, so no decaScore exists: the total is the sum over the eight public tasks, and is called that.
+3. Complete results are ranked by their total as displayed, one decimal; equals share a rank: 1, 1, 3.
+4. Nothing else is ranked. Below the complete ones stand the partial ones, by the number of tasks scored,
+   then by their sum; then those with a failed task, ordered alike; then those without any score.
+5. A predictor that sees the answers (`oracle`) is a ceiling: it stands apart, last and unranked.
+   A predictor that reads nothing much (`majority`, ...) is marked as a baseline and ranked: it competes fairly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from decabench.leaderboard.groups import DataLine, Group, groups
+from decabench.leaderboard.result import SPLITS, Entry
+
+__all__ = ["BASELINES", "CEILINGS", "Cell", "Row", "State", "Table", "TaskColumn", "board"]
+
+BASELINES = frozenset({"majority", "first-choice", "copy-context", "lead-3", "random"})
+"""Predictors that mark the floor."""
+
+CEILINGS = frozenset({"oracle"})
+"""Predictors that see the answers."""
+
+
+@dataclass(frozen=True)
+class TaskColumn:
+    """A task as the board shows it."""
+
+    name: str
+    """`squad`."""
+    title: str
+    """`Question answering`."""
+    metric: str
+    """Its headline metric: `nf1`."""
+    hidden: tuple[str, ...] = ()
+    """Splits whose labels are not public."""
+
+
+class State(IntEnum):
+    """How much of a result there is; the order of the rows."""
+
+    COMPLETE = 0
+    PARTIAL = 1
+    FAILED = 2
+    """Some tasks are scored, and at least one failed."""
+    NOTHING = 3
+    """No task is scored."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A score, or the reason why there is none."""
+
+    task: str
+    """The column."""
+    status: str
+    """`scored`, `missing`, `failed` or `hidden`."""
+    text: str
+    """The score with one decimal; empty where there is none."""
+    label: str
+    """What to say where there is no score."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table."""
+
+    rank: int | None
+    """None: not ranked."""
+    entry: Entry
+    """The submission."""
+    state: State
+    """Decides where it stands."""
+    total: str
+    """The displayed total; empty unless complete."""
+    cells: tuple[Cell, ...]
+    """One a task."""
+    why: tuple[str, ...]
+    """What keeps it from a rank, and what else must be said."""
+    mark: str
+    """`baseline`, `ceiling` or nothing."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that may be compared."""
+
+    id: str
+    """Names the split, data and metrics."""
+    split: str
+    """`validation` or `test`."""
+    heading: str
+    """What data this is."""
+    counted: int
+    """Tasks that make a complete result."""
+    has_decascore: bool
+    """Whether the total is a decaScore."""
+    rows: tuple[Row, ...]
+    """The systems, baselines among them."""
+    ceilings: tuple[Row, ...]
+    """Apart, unranked."""
+    data: tuple[DataLine, ...]
+    """What the scores stand on."""
+
+
+def board(entries: Sequence[Entry], tasks: Sequence[TaskColumn]) -> tuple[Table, ...]:
+    """The tables, in the order of the page."""
+    tables: list[Table] = []
+    for split in SPLITS:
+        names = [task.name for task in tasks if split not in task.hidden]
+        of_split = [entry for entry in entries if entry.split == split]
+        tables += (_table(group, split, tasks) for group in groups(of_split, names))
+    return tuple(tables)
+
+
+def _table(group: Group, split: str, tasks: Sequence[TaskColumn]) -> Table:
+    entries = sorted(group.entries, key=lambda entry: _order(entry, group.names))
+    systems = [entry for entry in entries if entry.predictor not in CEILINGS]
+    ceilings = [entry for entry in entries if entry.predictor in CEILINGS]
+    totals = [_displayed_total(entry, group.names) for entry in systems]
+    return Table(
+        id=f"{split}-{group.id}",
+        split=split,
+        heading=group.heading,
+        counted=len(group.names),
+        has_decascore=len(group.names) == len(tasks),
+        rows=tuple(
+            _row(entry, split, tasks, totals.index(total) + 1 if total else None)
+            for entry, total in zip(systems, totals, strict=True)
+        ),
+        ceilings=tuple(_row(entry, split, tasks, None) for entry in ceilings),
+        data=group.lines,
+    )
+
+
+def _order(entry: Entry, names: Sequence[str]) -> tuple[State, float, int, float, str, str]:
+    state, scores = _state(entry, names), _scores(entry, names)
+    displayed = float(_displayed_total(entry, names) or 0)
+    return state, -displayed, -len(scores), -math.fsum(scores), entry.name, entry.path
+
+
+def _state(entry: Entry, names: Sequence[str]) -> State:
+    scores = _scores(entry, names)
+    if not scores:
+        return State.NOTHING
+    if len(scores) == len(names):
+        return State.COMPLETE if _total(entry, names) is not None else State.PARTIAL
+    failed = any(name in entry.tasks and entry.tasks[name].status == "failed" for name in names)
+    return State.FAILED if failed else State.PARTIAL
+
+
+def _total(entry: Entry, names: Sequence[str]) -> float | None:
+    """What a complete result is ranked by: on validation the decaScore that its file claims, if it does."""
+    scores = _scores(entry, names)
+    if len(scores) != len(names):
+        return None
+    return entry.decascore if entry.split == "validation" else math.fsum(scores)
+
+
+def _displayed_total(entry: Entry, names: Sequence[str]) -> str:
+    total = _total(entry, names)
+    return "" if total is None else f"{total:.1f}"
+
+
+def _scores(entry: Entry, names: Sequence[str]) -> list[float]:
+    found = (entry.tasks[name].score for name in names if name in entry.tasks)
+    return [score for score in found if score is not None]
+
+
+def _row(entry: Entry, split: str, tasks: Sequence[TaskColumn], rank: int | None) -> Row:
+    names = [task.name for task in tasks if split not in task.hidden]
+    return Row(
+        rank=rank,
+        entry=entry,
+        state=_state(entry, names),
+        total=_displayed_total(entry, names),
+        cells=tuple(_cell(entry, task) for task in tasks),
+        why=_why(entry, names),
+        mark=_mark(entry.predictor),
+    )
+
+
+def _cell(entry: Entry, task: TaskColumn) -> Cell:
+    if entry.split in task.hidden:
+        return Cell(task.name, "hidden", "", "labels not public")
+    result = entry.tasks.get(task.name)
+    if result is None:
+        return Cell(task.name, "missing", "", "missing")
+    if result.score is None:
+        return Cell(task.name, "failed", "", f"failed: {result.reason}")
+    return Cell(task.name, "scored", f"{result.score:.1f}", "")
+
+
+def _why(entry: Entry, names: Sequence[str]) -> tuple[str, ...]:
+    """The sentences under a name."""
+    scores = _scores(entry, names)
+    public = "tasks" if entry.split == "validation" else "public tasks"
+    lines = []
+    if not scores:
+        lines.append(f"0 of {len(names)} {public}")
+    elif _total(entry, names) is None:
+        lines.append(f"{math.fsum(scores):.1f} of {100 * len(scores)} ({len(scores)} of {len(names)} {public})")
+    elif entry.split != "validation":
+        lines.append(f"{len(names)} of {len(names)} {public}")
+    if len(scores) == len(names) and _total(entry, names) is None:
+        lines.append("its results file claims no decaScore")
+    missing = [name for name in names if name not in entry.tasks]
+    if missing:
+        lines.append(f"missing: {', '.join(missing)}")
+    failed = [(name, entry.tasks[name]) for name in names if name in entry.tasks]
+    lines += (f"failed: {name} — {task.reason}" for name, task in failed if task.score is None)
+    beyond = [f"{name} {task.score:.1f}" for name, task in sorted(entry.tasks.items())
+              if name not in names and task.score is not None]
+    if beyond:
+        lines.append(f"not counted here: {', '.join(beyond)}")
+    return tuple(lines)
+
+
+def _mark(predictor: str) -> str:
+    if predictor in CEILINGS:
+        return "ceiling"
+    return "baseline" if predictor in BASELINES else ""

@@ -1,0 +1,218 @@
+"""What the board knows of one results file: checked values, and the reasons for turning a file away."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+__all__ = ["FORMAT", "SPLITS", "Entry", "TaskEntry", "Unreadable", "entry_from_json"]
+
+FORMAT = "decabench.results/1"
+"""The only format version this board reads."""
+
+SPLITS = ("validation", "test")
+"""Splits that have a board, in the order of the page."""
+
+_ROUNDING = 0.06
+"""A file may store ten scores rounded to two decimals; their sum is then off by at most this."""
+
+_DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+class Unreadable(ValueError):
+    """A results file cannot stand on the board; the message says why."""
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """One task of one results file."""
+
+    status: str
+    """`scored` or `failed`; a task that is not in the file has no entry."""
+    score: float | None = None
+    """The headline score, 0-100; None where the task failed."""
+    reason: str = ""
+    """Why it failed."""
+    signature: str = ""
+    """The metric's signature: scores of two signatures are not compared."""
+    n: int | None = None
+    """Examples scored."""
+    fingerprint: str = ""
+    """Of the data: scores on two fingerprints are not compared."""
+    origin: str = ""
+    """`upstream`, `mirror`, `sample` or `user`."""
+    verified: bool = False
+    """Whether the data matched a published checksum."""
+    published_count: int | None = None
+    """Examples that the dataset's paper counts in this split."""
+    note: str = ""
+    """What the data's preparation has to say about it."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One results file: a submission on a split. All text is clean, single-line and short."""
+
+    path: str
+    """Where it was found, relative to the submissions folder."""
+    name: str
+    """What the submission calls itself."""
+    split: str
+    """`validation` or `test`."""
+    decascore: float | None
+    """As the file has it; checked against the task scores."""
+    tasks: Mapping[str, TaskEntry]
+    """By task name."""
+    authors: tuple[str, ...] = ()
+    """Who submitted it."""
+    description: str = ""
+    """In the submission's words."""
+    url: str = ""
+    """An http or https address, or empty."""
+    model_size: int | None = None
+    """Parameters."""
+    training_data: str = ""
+    """In the submission's words."""
+    date: str = ""
+    """As given."""
+    predictor: str = ""
+    """The name of the predictor that wrote the answers, where the file names one."""
+
+
+def entry_from_json(data: object, path: str, names: Sequence[str]) -> Entry:
+    """Check parsed JSON; `names` are the tasks that a decaScore sums. Raises Unreadable."""
+    if not isinstance(data, dict):
+        raise Unreadable("not a results file: its JSON is not an object")
+    if data.get("format") != FORMAT:
+        raise Unreadable(f"its format is {_quoted(data.get('format'))}; this board reads {_quoted(FORMAT)}")
+    if data.get("split") not in SPLITS:
+        raise Unreadable(f"its split is {_quoted(data.get('split'))}; boards are for {' and '.join(SPLITS)}")
+    tasks = data.get("tasks")
+    if not isinstance(tasks, dict):
+        raise Unreadable("it has no tasks")
+    about = data.get("submission")
+    if not isinstance(about, dict) or not _text(about.get("name")):
+        raise Unreadable("its submission has no name")
+    entries = {_text(name): _task(name, task) for name, task in tasks.items() if not _is_missing(task)}
+    return Entry(
+        path=_text(path, 300),
+        name=_text(about["name"], 120),
+        split=data["split"],
+        decascore=_decascore(data.get("decascore"), entries, names),
+        tasks=entries,
+        authors=_authors(about.get("authors")),
+        description=_text(about.get("description"), 500),
+        url=_web_address(about.get("url")),
+        model_size=_count(about.get("model_size")),
+        training_data=_text(about.get("training_data"), 500),
+        date=_text(about.get("date"), 40),
+        predictor=_predictor(about.get("predictor")),
+    )
+
+
+def _is_missing(task: object) -> bool:
+    return isinstance(task, dict) and task.get("status") == "missing"
+
+
+def _task(name: str, task: object) -> TaskEntry:
+    status = task.get("status") if isinstance(task, dict) else None
+    if not isinstance(task, dict) or status not in ("scored", "failed"):
+        raise Unreadable(f"{_text(name)}: its status is {_quoted(status)}, not scored or failed")
+    given = task.get("data")
+    data: dict[str, Any] = given if isinstance(given, dict) else {}
+    entry = TaskEntry(
+        status=status,
+        score=_score(name, task.get("score")) if status == "scored" else None,
+        reason=_text(task.get("reason")) or ("" if status == "scored" else "no reason given"),
+        signature=_text(task.get("signature"), 300),
+        n=_count(task.get("n")),
+        fingerprint=_text(data.get("fingerprint")),
+        origin=_text(data.get("origin"), 40),
+        verified=data.get("verified") is True,
+        published_count=_count(data.get("published_count")),
+        note=_text(data.get("note"), 500),
+    )
+    if status == "scored" and not entry.fingerprint:
+        raise Unreadable(f"{_text(name)}: scored, but without the fingerprint of its data")
+    return entry
+
+
+def _score(name: str, value: object) -> float:
+    number = _number(value)
+    if number is None or not 0 <= number <= 100:
+        raise Unreadable(f"{_text(name)}: its score is {_quoted(value)}, not a number from 0 to 100")
+    return number
+
+
+def _decascore(value: object, tasks: Mapping[str, TaskEntry], names: Sequence[str]) -> float | None:
+    """The file's decaScore, if it is the sum of the scores of all tasks."""
+    if value is None:
+        return None
+    scores = [entry.score for name, entry in tasks.items() if name in names and entry.score is not None]
+    stated = _number(value)
+    if stated is None:
+        raise Unreadable(f"its decaScore is {_quoted(value)}, not a number")
+    if len(scores) != len(names):
+        raise Unreadable(f"it claims a decaScore with {len(scores)} of {len(names)} tasks scored")
+    if abs(math.fsum(scores) - stated) > _ROUNDING:
+        raise Unreadable(f"its decaScore is {stated:.2f}, but its task scores sum to {math.fsum(scores):.2f}")
+    return stated
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _count(value: object) -> int | None:
+    number = _number(value)
+    return int(number) if number is not None and number >= 0 else None
+
+
+def _authors(value: object) -> tuple[str, ...]:
+    given = value if isinstance(value, list) else [value]
+    return tuple(name for name in (_text(author, 80) for author in given[:20]) if name)
+
+
+def _predictor(value: object) -> str:
+    return _text(value.get("name") if isinstance(value, dict) else value, 80)
+
+
+def _web_address(value: object) -> str:
+    """The address if it is plain http or https, else nothing: `javascript:` must never become a link."""
+    if not isinstance(value, str) or len(value) > 500 or not value.isprintable() or " " in value:
+        return ""
+    try:
+        parts = urlsplit(value)
+        safe = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return ""
+    return value if safe else ""
+
+
+def _text(value: object, limit: int = 200) -> str:
+    """One short line of well-formed text; anything but a string is empty."""
+    if not isinstance(value, str):
+        return ""
+    whole = value[: 4 * limit].encode("utf-8", "replace").decode("utf-8")
+    kept = (
+        " " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character
+        for character in whole
+        if character not in _DIRECTION_MARKS
+    )
+    line = " ".join("".join(kept).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _quoted(value: object) -> str:
+    """A given value, for a message."""
+    return _text(f"“{value}”" if isinstance(value, str) else repr(value), 80)

@@ -1,0 +1,141 @@
+"""ROUGE-1.5.5 for one summary: tokens, stems, n-gram overlap and summary-level LCS, without Perl."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from itertools import chain, pairwise
+from pathlib import Path
+
+from ._porter import stem
+
+__all__ = [
+    "Sentences",
+    "lcs_hits",
+    "marked_positions",
+    "overlap",
+    "precision_recall_f1",
+    "sentence_tokens",
+    "tokens",
+]
+
+Sentences = list[list[str]]
+"""Sentences of stemmed tokens."""
+
+_EXCEPTIONS = Path(__file__).parent / "data" / "wordnet-2.0"
+# Later lists overrule earlier ones, and later lines earlier ones: testes stays testes (verb), offer stays
+# offer, best and better become good (adj), as in the scorer that made the published figures.
+_LISTS = ("adv.exc", "noun.exc", "verb.exc", "adj.exc")
+_TO_TOKENS = bytes(
+    ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 for byte in range(256)
+)
+"""Bytes to lower-case letters and digits, all others to spaces: Perl saw bytes, so only ASCII has case."""
+
+
+@cache
+def exceptions() -> dict[str, str]:
+    """WordNet 2.0's irregular forms, inflected to base, read on first use."""
+    forms: dict[str, str] = {}
+    for name in _LISTS:
+        lines = (_EXCEPTIONS / name).read_text("ascii").splitlines()
+        forms.update((words[0], words[1]) for words in map(str.split, lines))
+    return forms
+
+
+@cache
+def base_form(token: str) -> str:
+    """The token as ROUGE compares it: irregular forms by list, short ones as they are, others by stem."""
+    if len(token) <= 3:
+        return token
+    return exceptions().get(token) or stem(token)
+
+
+def tokens(text: str) -> list[str]:
+    """Stemmed tokens of a text: runs of ASCII letters and digits, lower-cased."""
+    words = text.encode("utf-8", "surrogatepass").translate(_TO_TOKENS).decode("ascii").split()
+    return [base_form(word) for word in words]
+
+
+def sentence_tokens(text: str, separator: str) -> Sentences:
+    """Stemmed tokens of each sentence of a text, without the empty ones."""
+    return [sentence for part in text.split(separator) if (sentence := tokens(part))]
+
+
+def precision_recall_f1(hits: int, candidate: int, reference: int) -> tuple[float, float, float]:
+    """(P, R, F) of counts, each rounded to five decimals before the next step, as in the Perl script."""
+    precision = round(hits / candidate, 5) if candidate else 0.0
+    recall = round(hits / reference, 5) if reference else 0.0
+    if precision + recall == 0:
+        return (precision, recall, 0.0)
+    return (precision, recall, round(precision * recall / (0.5 * precision + 0.5 * recall), 5))
+
+
+def overlap(candidate: Sentences, reference: Sentences, order: int) -> tuple[int, int, int]:
+    """(clipped hits, candidate's n-grams, reference's n-grams) over the whole texts, for order 1 or 2."""
+    left, right = list(chain(*candidate)), list(chain(*reference))
+    if order == 1:
+        return (_shared(left, right), len(left), len(right))
+    pairs, gold = list(pairwise(left)), list(pairwise(right))
+    return (_shared(pairs, gold), len(pairs), len(gold))
+
+
+def _shared(left: Sequence[object], right: Sequence[object]) -> int:
+    counts = Counter(right)
+    return sum(min(count, counts[gram]) for gram, count in Counter(left).items() if gram in counts)
+
+
+def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
+    """Tokens on the LCS of a reference sentence with any candidate sentence, no token counted twice."""
+    left, right = Counter(chain(*candidate)), Counter(chain(*reference))
+    hits = 0
+    for sentence in reference:
+        marked = set().union(*(marked_positions(sentence, other) for other in candidate))
+        for position in sorted(marked):
+            token = sentence[position]
+            if left[token] > 0 and right[token] > 0:
+                hits += 1
+                left[token] -= 1
+                right[token] -= 1
+    return hits
+
+
+def marked_positions(reference: Sequence[str], candidate: Sequence[str]) -> list[int]:
+    """Positions of the reference on its longest common subsequence with the candidate, last first.
+
+    Of several such subsequences it is the one that the Perl script finds: the table has the reference as
+    rows, and on a tie the way back goes up. A row is one integer (Hyyrö 2004): bit j is set where the length
+    in column j + 1 is one more than in column j, so that a cell is a count of bits and a row one addition.
+    """
+    rows = _lcs_rows(reference, candidate)
+    marked = []
+    i, j = len(reference), len(candidate)
+    while i and j:
+        if reference[i - 1] == candidate[j - 1]:
+            i, j = i - 1, j - 1
+            marked.append(i)
+        elif rows[i] >> (j - 1) & 1 or _same_length(rows[i], rows[i - 1], j):
+            i -= 1
+        else:
+            j -= 1
+    return marked
+
+
+def _same_length(row: int, above: int, columns: int) -> bool:
+    """Whether two rows of the table have equal lengths in a column."""
+    mask = (1 << columns) - 1
+    return (row & mask).bit_count() == (above & mask).bit_count()
+
+
+def _lcs_rows(reference: Sequence[str], candidate: Sequence[str]) -> list[int]:
+    """The table of LCS lengths, each row as the integer of its steps."""
+    places: dict[str, int] = {}
+    for column, token in enumerate(candidate):
+        places[token] = places.get(token, 0) | 1 << column
+    full = (1 << len(candidate)) - 1
+    flat, rows = full, [0]
+    for token in reference:
+        matches = flat & places.get(token, 0)
+        flat = (flat + matches | flat - matches) & full
+        rows.append(full & ~flat)
+    return rows

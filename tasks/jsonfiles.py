@@ -1,0 +1,37 @@
+"""JSON files read a piece at a time, so that a large file needs no large memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from decabench.tasks.errors import DataError
+
+__all__ = ["stream_items", "stream_lines"]
+
+
+def stream_items(path: Path, prefix: str) -> Iterator[Any]:
+    """The items below `prefix` (ijson's notation, `data.item`) of one large JSON document."""
+    import ijson
+
+    with path.open("rb") as file:
+        try:
+            yield from ijson.items(file, prefix, use_float=True)
+        except (ijson.JSONError, UnicodeDecodeError) as error:
+            raise DataError(
+                f"{path.name} is not whole JSON ({error}): prepare again with --force."
+            ) from error
+
+
+def stream_lines(path: Path) -> Iterator[Any]:
+    """The values of a file with one JSON value a line."""
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise DataError(f"{path.name}, line {number}, is not JSON ({error}).") from error

@@ -1,0 +1,217 @@
+"""From upstream's files to prepared splits: fetch, read, write, record. A second run does nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from decabench.tasks.errors import DataError, MissingDataError
+from decabench.tasks.example import SPLITS
+from decabench.tasks.home import atomic_file, make_folder, storage_errors
+from decabench.tasks.samples import SAMPLE_FOLDER, sample_note
+from decabench.tasks.store import SplitRecord, Store
+from decabench.tasks.task import Task
+
+if TYPE_CHECKING:
+    from decabench.tasks.sources import Fetched
+
+__all__ = ["Request", "available_splits", "is_prepared", "prepare_task", "requested_splits"]
+
+_WEB = ("http://", "https://")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `decabench prepare` was asked for."""
+
+    home: Path
+    """Where prepared data goes."""
+    split: str | None = None
+    """Only this split; else every public one."""
+    mirror: str | None = None
+    """A folder or an HTTP(S) address with the files under upstream's names."""
+    sample: bool = False
+    """The bundled sample instead of the data."""
+    force: bool = False
+    """Again, even where nothing has changed."""
+    progress: bool = True
+    """Whether downloads show a bar."""
+
+    @property
+    def origin(self) -> str:
+        """What results will say of the data."""
+        return "sample" if self.sample else "mirror" if self.mirror else "upstream"
+
+    @property
+    def place(self) -> str:
+        """Names where the files come from, to notice when that changes."""
+        if self.sample:
+            return "sample"
+        if self.mirror is None:
+            return "upstream"
+        return self.mirror if self.mirror.startswith(_WEB) else str(Path(self.mirror).expanduser().resolve())
+
+    @property
+    def mirror_place(self) -> str | None:
+        """The mirror to read from; the sample is one too."""
+        return str(SAMPLE_FOLDER) if self.sample else self.mirror
+
+
+def available_splits(task: Task) -> tuple[str, ...]:
+    """The splits that some source of the task has, in the usual order."""
+    return tuple(split for split in SPLITS if any(split in source.files for source in task.sources))
+
+
+def requested_splits(task: Task, request: Request) -> tuple[str, ...]:
+    """The splits to prepare; empty where the one asked for is not public."""
+    return tuple(split for split in available_splits(task) if request.split in (None, split))
+
+
+def is_prepared(task: Task, request: Request) -> bool:
+    """Whether all that was asked for is there, from the same files, by the same adapter."""
+    store = Store(request.home)
+    try:
+        records, inputs = store.records(task.name), _read_inputs(store, task)
+    except DataError:
+        return False
+    return not request.force and all(
+        _is_current(store, task, split, records, inputs, request) for split in requested_splits(task, request)
+    )
+
+
+def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
+    """Prepares what is not there yet; returns the records of the splits asked for.
+
+    Raises MissingDataError, DataError or StorageError; whatever was prepared before stays as it was.
+    """
+    store = Store(request.home)
+    splits = requested_splits(task, request)
+    if not splits:
+        raise MissingDataError(
+            f"{task.name} has no public {request.split} split: its authors keep it. "
+            f"It has {', '.join(available_splits(task))}."
+        )
+    folder = make_folder(store.folder(task.name))
+    with _locked(folder):
+        if not is_prepared(task, request):
+            for leftover in folder.glob(".*.tmp"):  # of a run that was killed
+                leftover.unlink(missing_ok=True)
+            _prepare_splits(task, splits, request, store)
+    records = store.records(task.name)
+    return {split: records[split] for split in splits if split in records}
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One process at a time prepares a task; another waits."""
+    from filelock import FileLock
+
+    with storage_errors(folder):
+        lock = FileLock(folder.parent / f".{folder.name}.lock")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _fetch(task: Task, splits: tuple[str, ...], request: Request) -> Fetched:
+    from decabench.tasks.sources import fetch
+
+    raw = request.home / "raw" / task.name
+    if task.folder is not None:
+        from decabench.tasks.local import local_files
+
+        return local_files(task, splits, raw)
+    return fetch(
+        task.name,
+        task.sources,
+        splits,
+        raw,
+        mirror=request.mirror_place,
+        progress=request.progress,
+        force=request.force,
+    )
+
+
+def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store: Store) -> None:
+    with _fetch(task, splits, request) as fetched:
+        for split in splits:
+            if split in fetched.missing:
+                continue
+            names = {file.name for file in fetched.source.files[split]}
+            files = [file for file in fetched.records if file.name in names]
+            rows, fingerprint = store.write(task.name, split, fetched.source.read(fetched.files, split))
+            record = SplitRecord(
+                rows=rows,
+                fingerprint=fingerprint,
+                origin="user" if task.folder else request.origin,
+                source=fetched.source.name,
+                verified=bool(files) and all(file.status == "verified" for file in files),
+                files=tuple(file.to_dict() for file in files),
+                version=task.version,
+                note=sample_note(task.name) if request.sample else "",
+            )
+            _record_split(store, task, split, record, request)
+
+
+def _record_split(store: Store, task: Task, split: str, record: SplitRecord, request: Request) -> None:
+    try:
+        records = store.records(task.name)
+    except DataError:  # a damaged record is replaced by what was just prepared
+        records = {}
+    entry = {"place": request.place, "files": _stamps(task, record, request)}
+    inputs = {**_read_inputs(store, task), split: entry}
+    store.write_records(task, {**records, split: record})
+    with atomic_file(_inputs_path(store, task)) as file:
+        file.write(json.dumps(inputs, indent=1, sort_keys=True).encode())
+
+
+def _inputs_path(store: Store, task: Task) -> Path:
+    # Beside task.json and not in it: modification times would make its bytes differ from run to run.
+    return store.folder(task.name) / "inputs.json"
+
+
+def _read_inputs(store: Store, task: Task) -> dict[str, Any]:
+    try:
+        content = json.loads(_inputs_path(store, task).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _stamps(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:
+    """Size and time of the files of a folder, to notice a change without reading them again."""
+    mirror = request.mirror_place
+    if task.folder is not None:
+        folder = task.folder
+    elif mirror is not None and not mirror.startswith(_WEB):
+        folder = Path(mirror, task.name)
+    else:
+        return {}
+    paths = {file["name"]: folder / file["name"] for file in record.files}
+    return {
+        name: [path.stat().st_size, path.stat().st_mtime_ns] for name, path in paths.items() if path.exists()
+    }
+
+
+def _is_current(
+    store: Store,
+    task: Task,
+    split: str,
+    records: Mapping[str, SplitRecord],
+    inputs: Mapping[str, Any],
+    request: Request,
+) -> bool:
+    record, entry = records.get(split), inputs.get(split)
+    if record is None or not isinstance(entry, dict) or not store.path(task.name, split).exists():
+        return False
+    return (
+        record.version == task.version
+        and entry.get("place") == request.place
+        and entry.get("files") == _stamps(task, record, request)
+    )

@@ -1,0 +1,111 @@
+"""Upstream's CNN and Daily Mail stories: two archives of one file a story, in the order of lists of addresses."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from decabench.tasks.errors import DataError
+from decabench.tasks.task import Files, RemoteFile
+from decabench.tasks.urls import github_raw
+
+__all__ = ["STORY_FILES", "parse_story", "read_stories"]
+
+_LISTS = ("abisee/cnn-dailymail", "8eace60f306dcbab30d1f1d715e379f07a3782db")
+_SPLIT_NAMES = {"train": "training", "validation": "validation", "test": "test"}
+_ARCHIVES = {
+    "cnn": RemoteFile(
+        "cnn_stories.tgz",
+        (
+            "https://huggingface.co/datasets/cnn_dailymail/resolve/"
+            "11343c3752184397d56efc19a8a7cceb68089318/data/cnn_stories.tgz",
+            "https://drive.google.com/uc?export=download&id=0BwmD_VLjROrfTHk4NFg2SndKcjQ",
+        ),
+        "e8fbc0027e54e0a916abd9c969eb35f708ed1467d7ef4e3b17a56739d65cb200",
+        158_577_824,
+    ),
+    "dailymail": RemoteFile(
+        "dailymail_stories.tgz",
+        (
+            "https://huggingface.co/datasets/cnn_dailymail/resolve/"
+            "11343c3752184397d56efc19a8a7cceb68089318/data/dailymail_stories.tgz",
+            "https://drive.google.com/uc?export=download&id=0BwmD_VLjROrfM1BxdkxVaTY2bWs",
+        ),
+        "ad69010002210b7c406718248ee66e65868b9f6820f163aa966369878d14147e",
+        375_893_739,
+    ),
+}
+_LIST_DIGESTS = {
+    ("cnn", "train"): "e074c2245c475b00c455cefb911e0066b27fe17085dd0c773101e10d3088583b",
+    ("cnn", "validation"): "b1ae81ff058ca640da3ae2b3c98fefca3adfea358736b6e29efc2ec1cbef5b5c",
+    ("cnn", "test"): "a0796c3c7812e3c9fcb1a65faa9aee7bb6f8a3869e953c7f61b401790c0a6f33",
+    ("dailymail", "train"): "3913d6a90c29a81196128346d81c28d6c7f7e91777d886e8417163ce83b2a04a",
+    ("dailymail", "validation"): "2377b8f809bd07b143bbbd9e60594d10e7b8a211c8a5672181ea6000bbf548a2",
+    ("dailymail", "test"): "554d18fc79a06a16902662d926cb7cc981ea36a3f82d5ae1426e25bf62f65b87",
+}
+
+
+def _list_name(paper: str, split: str) -> str:
+    return f"{paper}_wayback_{_SPLIT_NAMES[split]}_urls.txt"
+
+
+def _list_file(paper: str, split: str) -> RemoteFile:
+    name = _list_name(paper, split)
+    return RemoteFile(name, (github_raw(*_LISTS, f"url_lists/{name}"),), _LIST_DIGESTS[paper, split])
+
+
+STORY_FILES = {
+    split: (*_ARCHIVES.values(), *(_list_file(paper, split) for paper in _ARCHIVES)) for split in _SPLIT_NAMES
+}
+
+Story = tuple[str, list[str], list[str]]
+"""(id, lines of the article, lines of the highlights)"""
+
+
+def parse_story(id: str, text: str) -> Story:
+    """A story file: lines of text, then highlights, each below an `@highlight` line."""
+    article: list[str] = []
+    highlights: list[str] = []
+    lines = article
+    for line in filter(None, (line.strip() for line in text.split("\n"))):
+        if line.startswith("@highlight"):
+            lines = highlights
+        else:
+            lines.append(line)
+    return id, article, highlights
+
+
+def _index(archive: Path, database: sqlite3.Connection) -> None:
+    """Stories by file name on disk: an archive's order is not the list's, and both are large."""
+    try:
+        with tarfile.open(archive, "r|gz") as tar:
+            for member in tar:
+                file = tar.extractfile(member) if member.isfile() else None
+                if file is not None and member.name.endswith(".story"):
+                    row = (Path(member.name).stem, file.read())
+                    database.execute("INSERT OR REPLACE INTO story VALUES (?, ?)", row)
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise DataError(f"{archive.name} is damaged ({error}): prepare again with --force.") from error
+
+
+def read_stories(files: Files, split: str) -> Iterator[Story]:
+    """CNN's stories, then the Daily Mail's, each in the order of its list, as decaNLP has them."""
+    with tempfile.TemporaryDirectory() as folder:
+        for paper, archive in _ARCHIVES.items():
+            with closing(sqlite3.connect(Path(folder, f"{paper}.sqlite"))) as database:
+                database.execute("CREATE TABLE story (id TEXT PRIMARY KEY, text BLOB) WITHOUT ROWID")
+                _index(files.path(archive.name), database)
+                with files.path(_list_name(paper, split)).open(encoding="utf-8") as urls:
+                    for url in urls:
+                        id = hashlib.sha1(url.strip().encode()).hexdigest()
+                        found = database.execute("SELECT text FROM story WHERE id = ?", (id,)).fetchone()
+                        if found is None:
+                            raise DataError(
+                                f"{archive.name} has no story {id}, which its list names ({url.strip()})."
+                            )
+                        yield parse_story(id, found[0].decode("utf-8"))

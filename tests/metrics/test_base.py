@@ -1,0 +1,68 @@
+import math
+
+import pytest
+
+from decabench.metrics import Item, Metric, MetricError, evaluate, items, nf1, score_rows
+from decabench.metrics.nf1 import NF1
+
+COUNT = Metric(
+    name="count",
+    definition="Share of predictions that are not empty.",
+    source="none",
+    signature="count|v:1",
+    columns=("n", "full"),
+    headline="count",
+    statistics=lambda predictions, references: [(1.0, float(bool(text))) for text in predictions],
+    score=lambda totals: {"count": 100 * totals["full"] / totals["n"], "n": totals["n"]},
+)
+
+
+def test_evaluate_sums_rows_and_scores_the_sums():
+    score = evaluate(COUNT, ["a", "", "b", "c"], items(["x"] * 4))
+    assert (float(score), score.n, score.name, dict(score.details)) == (75.0, 4, "count", {"count": 75, "n": 4})
+    assert str(score) == "count 75.00 (n=4, count|v:1)"
+
+
+def test_order_and_splitting_change_no_digit():
+    rows = [(1.0, 0.1 * k) for k in range(1000)]
+    assert score_rows(COUNT, rows) == score_rows(COUNT, rows[::-1])
+
+
+def test_full_signature_ends_with_versions():
+    from dataclasses import replace
+    from importlib.metadata import version
+
+    assert COUNT.full_signature == "count|v:1"
+    assert replace(COUNT, packages=("pytest",)).full_signature == f"count|v:1|pytest:{version('pytest')}"
+    assert replace(COUNT, packages=("no-such-package",)).full_signature == "count|v:1|no-such-package:missing"
+
+
+def test_items_take_strings_and_lists():
+    assert items(["a", ["b", "c"]], id=["1", "2"]) == [Item(["a"], id="1"), Item(["b", "c"], id="2")]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nf1([], []), "no examples"),
+        (lambda: nf1(["a"], []), "1 predictions for 0 examples"),
+        (lambda: nf1("ab", ["a", "b"]), "list of strings"),
+        (lambda: nf1([None], ["a"]), "list of strings"),
+        (lambda: nf1(["a"], [[]]), "non-empty list"),
+        (lambda: nf1(["a"], [["a", 1]]), "non-empty list"),
+        (lambda: items(["a", "b"], id=["1"]), "2 examples but 1 values of id"),
+    ],
+)
+def test_errors_say_what_was_wrong(call, message):
+    with pytest.raises(MetricError, match=message):
+        call()
+
+
+def test_metric_error_is_a_value_error_too():
+    assert issubclass(MetricError, ValueError)
+
+
+def test_a_metric_is_a_frozen_value():
+    with pytest.raises(AttributeError):
+        NF1.name = "other"  # type: ignore[misc]
+    assert math.isclose(NF1.range[1], 100.0)

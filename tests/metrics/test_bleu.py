@@ -1,0 +1,42 @@
+from importlib.metadata import version
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu import corpus_bleu
+
+from decabench.metrics import bleu
+
+CASES = [
+    (["The cat sat on the mat."], ["The cat sat on the mat."]),
+    (["the cat", "a dog runs away"], ["The cat sat", "A dog ran away"]),
+    (["", ""], ["x", "y"]),
+    (["x"], ["x"]),
+    (["a b c d e"], ["a b c x e"]),
+    (["Ein Satz, der zu kurz ist.", "Noch ein ganzer Satz hier."], ["Ein Satz, der viel länger ist.", "Noch ein Satz."]),
+]
+
+
+@pytest.mark.parametrize(("predictions", "references"), CASES)
+def test_equals_sacrebleu(predictions, references):
+    details = bleu(predictions, references).details
+    assert details["bleu"] == corpus_bleu(predictions, [references], lowercase=True).score
+    assert details["bleu_cased"] == corpus_bleu(predictions, [references]).score
+
+
+def test_several_references():
+    predictions, references = ["a cat sat there", "it is so"], [["the cat sat", "a cat sat"], ["it was so", "so it is"]]
+    expected = corpus_bleu(predictions, [list(column) for column in zip(*references)], lowercase=True).score
+    assert float(bleu(predictions, references)) == expected
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(*[st.text("ab .,C", max_size=24)] * 2), min_size=1, max_size=4))
+def test_equals_sacrebleu_on_anything(pairs):
+    predictions, references = map(list, zip(*pairs))
+    expected = corpus_bleu(predictions, [references], lowercase=True).score
+    assert float(bleu(predictions, references)) == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_signature_has_the_version_that_counted():
+    assert bleu(["a"], ["a"]).signature.endswith(f"|sacrebleu:{version('sacrebleu')}")

@@ -1,0 +1,71 @@
+"""Importing metrics loads the standard library only, fast, under both names."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import decabench.metrics
+
+FOLDER = Path(decabench.metrics.__file__).resolve().parent
+PROBE = """
+import json, sys, time
+before = set(sys.modules)
+start = time.perf_counter()
+import {module}
+seconds = time.perf_counter() - start
+print(json.dumps([seconds, sorted(set(sys.modules) - before)]))
+"""
+
+
+def probe(module: str, path: Path) -> tuple[float, set[str]]:
+    """(seconds, top-level names of the modules loaded), without site-packages in reach."""
+    code = f"import sys; sys.path.insert(0, {str(path)!r})\n" + PROBE.format(module=module)
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    seconds, loaded = json.loads(done.stdout)
+    return seconds, {name.split(".")[0] for name in loaded}
+
+
+@pytest.fixture
+def copied(tmp_path):
+    shutil.copytree(FOLDER, tmp_path / "metrics", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("module", ["metrics", "metrics.selftest"])
+def test_a_copied_folder_works_with_the_standard_library_alone(module, copied):
+    _, loaded = probe(module, copied)
+    assert loaded - {"metrics"} <= sys.stdlib_module_names
+
+
+def test_inside_the_package():
+    _, loaded = probe("decabench.metrics", Path(decabench.__file__).resolve().parents[1])
+    assert loaded - {"decabench"} <= sys.stdlib_module_names
+
+
+def test_import_takes_under_a_tenth_of_a_second(copied):
+    probe("metrics", copied)  # compiles
+    assert min(probe("metrics", copied)[0] for _ in range(5)) < 0.1
+
+
+def test_a_missing_scorer_is_named_with_its_pip_line(copied):
+    code = (
+        f"import sys; sys.path.insert(0, {str(copied)!r}); import metrics\n"
+        "for scorer in (metrics.bleu, metrics.rouge_score):\n"
+        "    try: scorer(['a'], ['a'])\n"
+        "    except metrics.MetricError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'sacrebleu" in done.stdout and "pip install rouge-score==0.1.2" in done.stdout
+
+
+def test_scores_without_numpy(copied):
+    code = (
+        f"import sys; sys.path.insert(0, {str(copied)!r}); import metrics\n"
+        "print(metrics.nf1(['the cat'], ['cat']), metrics.rouge(['a cat'], ['the cat']), 'numpy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("nf1 100.00") and done.stdout.rstrip().endswith("False")

@@ -1,0 +1,54 @@
+"""Small files, a server for them, and the real ones where they are at hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from decabench.tasks.sources import Network
+from tests.tasks.sources.server import FileServer
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """A folder of what upstream publishes."""
+    folder = tmp_path / "published"
+    folder.mkdir()
+    (folder / "data.json").write_bytes(bytes(range(256)) * 1200)
+    return folder
+
+
+@pytest.fixture
+def server(published: Path) -> Iterator[FileServer]:
+    """Serves what is published."""
+    with FileServer(published) as running:
+        yield running
+
+
+@pytest.fixture
+def hasty(server: FileServer) -> Network:
+    """A network without patience, for which the server is Google Drive too."""
+    return Network(
+        retries=3,
+        connect_retries=1,
+        resumes=3,
+        backoff=0.01,
+        longest_wait=0.05,
+        connect_timeout=1.0,
+        read_timeout=1.0,
+        drive_hosts=(server.host,),
+        drive_download=f"{server.url}/download",
+    )
+
+
+@pytest.fixture(scope="session")
+def real_mirror() -> Path:
+    """The folder of real data beside the project."""
+    default = Path(__file__).parents[3].parent / "shared"
+    folder = Path(os.environ.get("DECABENCH_SHARED", default)) / "mirror"
+    if not folder.is_dir():
+        pytest.skip("the real data is not beside the project (set DECABENCH_SHARED)")
+    return folder

@@ -1,0 +1,228 @@
+"""Builds the bundled sample (tasks/sample/) from a mirror: a small mirror in upstream's own formats.
+
+    python tools/make_sample.py MIRROR
+
+Real rows are copied as upstream has them, evenly spaced over each split; two tasks get stand-ins (see
+tools/standin/README.md). The same mirror gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+from xml.sax.saxutils import escape
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLE = ROOT / "tasks" / "sample"
+STANDIN = ROOT / "tools" / "standin"
+TRAIN, HELD_OUT = 64, 32
+
+XML = """<?xml version="1.0" encoding="UTF-8"?>
+<mteval>
+<refset>
+<doc docid="udhr">
+{segments}</doc>
+</refset>
+</mteval>
+"""
+
+Item = TypeVar("Item")
+
+
+def spaced(items: Sequence[Item], number: int) -> list[Item]:
+    """`number` items, evenly spaced over all."""
+    return [items[index * len(items) // number] for index in range(min(number, len(items)))]
+
+
+def filled(items: Sequence[Item], rows: int, size: Callable[[Item], int]) -> list[Item]:
+    """Evenly spaced whole items (dialogues, sentences) that come closest to `rows` rows from above."""
+    choices = (spaced(items, number) for number in range(1, rows + 1))
+    return min(
+        (chosen for chosen in choices if sum(map(size, chosen)) >= rows), key=lambda it: sum(map(size, it))
+    )
+
+
+def tar_bytes(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def write(name: str, content: bytes) -> None:
+    path = SAMPLE / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def lines(rows: Iterable[Any]) -> bytes:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def member(archive: Path, name: str) -> bytes:
+    with tarfile.open(archive) as tar:
+        file = tar.extractfile(name)
+        assert file is not None, name
+        return file.read()
+
+
+def squad(mirror: Path) -> None:
+    for name, rows in (("train-v1.1.json", TRAIN), ("dev-v1.1.json", HELD_OUT)):
+        articles = json.loads((mirror / name).read_text(encoding="utf-8"))["data"]
+        chosen = []
+        for article in spaced(articles, rows // 4):
+            short = sorted(article["paragraphs"], key=lambda paragraph: len(paragraph["context"]))
+            paragraph = next(p for p in short if len(p["qas"]) >= 4 and len(p["context"]) > 300)
+            paragraph = {**paragraph, "qas": paragraph["qas"][:4]}
+            chosen.append({"title": article["title"], "paragraphs": [paragraph]})
+        write(f"squad/{name}", json.dumps({"data": chosen, "version": "1.1"}, ensure_ascii=False).encode())
+
+
+def iwslt(mirror: Path) -> None:
+    pairs = [
+        json.loads(line) for line in (STANDIN / "udhr.en-de.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    held_out = len(pairs) // 4
+    groups = {"validation": pairs[1::4][:held_out], "test": pairs[3::4][:held_out]}
+    used = [pair for group in groups.values() for pair in group]
+    train = [pair for pair in pairs if pair not in used]
+    members = {}
+    for side in ("en", "de"):
+        text = "<url>udhr</url>\n" + "".join(f" {pair[side]} \n" for pair in train)
+        members[f"en-de/train.tags.en-de.{side}"] = text.encode()
+        for year, split in (("tst2013", "validation"), ("tst2014", "test")):
+            segments = "".join(
+                f'<seg id="{number}"> {escape(pair[side])} </seg>\n'
+                for number, pair in enumerate(groups[split], 1)
+            )
+            xml = XML.format(segments=segments)
+            members[f"en-de/IWSLT16.TED.{year}.en-de.{side}.xml"] = xml.encode()
+    write("iwslt.en.de/en-de.tgz", gzip.compress(tar_bytes(members), mtime=0))
+
+
+def cnn_dailymail(mirror: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = [
+        json.loads(line) for line in (STANDIN / "highlights.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    for split in ("train", "validation", "test"):
+        columns = {
+            key: [row[key] for row in rows if row["split"] == split]
+            for key in ("article", "highlights", "id")
+        }
+        buffer = io.BytesIO()
+        pq.write_table(pa.table(columns), buffer, compression="zstd", compression_level=19)
+        write(f"cnn_dailymail/3.0.0/{split}-00000-of-00001.parquet", buffer.getvalue())
+
+
+def multinli(mirror: Path) -> None:
+    numbers = {"train": TRAIN, "dev_matched": HELD_OUT // 2, "dev_mismatched": HELD_OUT // 2}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(mirror / "multinli_1.0.zip") as source, zipfile.ZipFile(buffer, "w") as target:
+        for part, number in numbers.items():
+            name = f"multinli_1.0/multinli_1.0_{part}.jsonl"
+            rows = [json.loads(line) for line in source.read(name).decode().splitlines()]
+            rows = [row for row in rows if row["gold_label"] != "-"]
+            info = zipfile.ZipInfo(name)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            target.writestr(info, lines(spaced(rows, number)))
+    write("multinli.in.out/multinli_1.0.zip", buffer.getvalue())
+
+
+def sst(mirror: Path) -> None:
+    for part, number in (("train", TRAIN), ("dev", HELD_OUT), ("test", HELD_OUT)):
+        name = f"{part}_binary_sent.csv"
+        with (mirror / name).open(encoding="utf-8", newline="") as file:
+            header, *rows = csv.reader(file)
+        buffer = io.StringIO(newline="")
+        csv.writer(buffer, lineterminator="\n").writerows([header, *spaced(rows, number)])
+        write(f"sst/{name}", buffer.getvalue().encode())
+
+
+def srl(mirror: Path) -> None:
+    for part, number in (("train", TRAIN), ("dev", HELD_OUT), ("test", HELD_OUT)):
+        name = f"wiki1.{part}.qa"
+        blocks = (mirror / name).read_text(encoding="utf-8").strip("\n").split("\n\n")
+        chosen = filled(blocks, number, lambda block: block.count("\t?\t"))
+        write(f"srl/{name}", "".join(f"{block}\n\n" for block in chosen).encode())
+
+
+def zre(mirror: Path) -> None:
+    members = {}
+    for part, number in (("train", TRAIN), ("dev", HELD_OUT), ("test", HELD_OUT)):
+        name = f"relation_splits/{part}.0"
+        rows = member(mirror / "relation_splits.tar.bz2", name).decode().splitlines()
+        answerable = [row for row in rows if row.count("\t") > 3]
+        unanswerable = [row for row in rows if row.count("\t") == 3]
+        both = zip(spaced(answerable, number // 2), spaced(unanswerable, number // 2), strict=True)
+        members[name] = "".join(f"{row}\n" for pair in both for row in pair).encode()
+    write("zre/relation_splits.tar.bz2", bz2.compress(tar_bytes(members)))
+
+
+def woz(mirror: Path) -> None:
+    for part, number in (("train", TRAIN), ("validate", HELD_OUT), ("test", HELD_OUT)):
+        name = f"woz_{part}_en.json"
+        dialogues = json.loads((mirror / name).read_text(encoding="utf-8"))
+        chosen = filled(dialogues, number, lambda dialogue: len(dialogue["dialogue"]))
+        for dialogue in chosen:
+            for turn in dialogue["dialogue"]:
+                del turn["asr"]  # many hypotheses of a speech recogniser, which no task uses
+        write(f"woz.en/{name}", json.dumps(chosen).encode())
+
+
+def wikisql(mirror: Path) -> None:
+    members = {}
+    for part, number in (("train", TRAIN), ("dev", HELD_OUT), ("test", HELD_OUT)):
+        texts = (
+            member(mirror / "data.tar.bz2", f"data/{part}{end}").decode()
+            for end in (".jsonl", ".tables.jsonl")
+        )
+        questions, tables = ([json.loads(line) for line in text.splitlines()] for text in texts)
+        chosen = spaced(questions, number)
+        needed = {row["table_id"] for row in chosen}
+        members[f"data/{part}.jsonl"] = lines(chosen)
+        members[f"data/{part}.tables.jsonl"] = lines(table for table in tables if table["id"] in needed)
+    write("wikisql/data.tar.bz2", bz2.compress(tar_bytes(members)))
+
+
+def schema(mirror: Path) -> None:
+    write("schema/schema.txt", (mirror / "schema.txt").read_bytes())
+
+
+BUILDERS: dict[str, Callable[[Path], None]] = {
+    "squad": squad,
+    "iwslt.en.de": iwslt,
+    "cnn_dailymail": cnn_dailymail,
+    "multinli.in.out": multinli,
+    "sst": sst,
+    "srl": srl,
+    "zre": zre,
+    "woz.en": woz,
+    "wikisql": wikisql,
+    "schema": schema,
+}
+
+
+def main(mirror: Path) -> None:
+    for task, build in BUILDERS.items():
+        build(mirror / task)
+    size = sum(path.stat().st_size for path in SAMPLE.rglob("*") if path.is_file())
+    print(f"{size:,} bytes in {SAMPLE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
