@@ -30,6 +30,7 @@ _CHUNK = 1 << 16
 _HEADER_LIMIT = 1 << 20
 _DAMAGE = (
     EOFError,
+    LookupError,
     NotImplementedError,
     OSError,
     OverflowError,
@@ -64,7 +65,7 @@ def unpack(
         unpack_this(path, target)
     except _DAMAGE as error:
         raise SubmissionError(
-            f"{path.name} is damaged or not the archive that its name says ({error or 'it ends too early'}): "
+            f"{path.name} is damaged or not the archive that its name says ({str(error) or 'it ends too early'}): "
             "pack it again."
         ) from error
 
@@ -170,7 +171,7 @@ def _unpack_zip(path: Path, target: _Target) -> None:
             target.count_member()
             _check_zip_member(member, target)
             # zipfile cuts a name at a NUL and may turn separators round; the name as it stands is judged.
-            if member.is_dir():
+            if member.orig_filename.endswith("/"):
                 target.add_folder(member.orig_filename)
             else:
                 with archive.open(member) as source:

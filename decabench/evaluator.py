@@ -139,6 +139,7 @@ def _task_result(job: _Job, report: CheckReport, pool: Executor | None) -> TaskR
         n=len(predictions),
         score=scored.scores[scored.headline],
         scores=scored.scores,
+        signature=scored.signatures[job.task.metric],
         signatures=scored.signatures,
         empty=sum(not text.strip() for text in predictions),
         predictions=predictions_digest(job.file),

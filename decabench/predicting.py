@@ -43,6 +43,8 @@ class Run:
     """The submission's name; the predictor's unless given."""
     authors: tuple[str, ...] = ()
     """Who made it."""
+    description: str = ""
+    """A sentence or more on how it answers."""
     seed: int = 0
     """For predictors that draw."""
     batch_size: int = 64
@@ -72,6 +74,7 @@ def predict(run: Run) -> Path:
     info = SubmissionInfo(
         name=run.name or run.predictor,
         authors=run.authors,
+        description=run.description,
         date=run.date,
         predictor={"name": run.predictor, "seed": run.seed, "decabench": decabench.__version__},
         data={

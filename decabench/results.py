@@ -55,8 +55,10 @@ class TaskResult:
     """The headline, 0-100."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """All scores by name, 0-100."""
+    signature: str = ""
+    """The headline metric's signature: every setting that decides a digit."""
     signatures: Mapping[str, str] = field(default_factory=dict)
-    """Metric name to its signature: every setting that decides a digit."""
+    """Metric name to signature, for all metrics that were computed."""
     empty: int = 0
     """Answers that were empty."""
     predictions: str = ""

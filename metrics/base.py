@@ -130,6 +130,8 @@ def items(references: Sequence[Any], **columns: Sequence[Any]) -> list[Item]:
     `columns` may give `id`, `group` and `meta`, one value an example.
     Raises MetricError for an empty list of references, a non-string, or columns of another length.
     """
+    if isinstance(references, str):
+        raise MetricError("References are one list of strings an example; given a single string.")
     for name, values in columns.items():
         if len(values) != len(references):
             raise MetricError(
@@ -137,13 +139,20 @@ def items(references: Sequence[Any], **columns: Sequence[Any]) -> list[Item]:
             )
     made = []
     for index, answers in enumerate(references):
-        answers = [answers] if isinstance(answers, str) else list(answers)
-        if not answers or not all(isinstance(answer, str) for answer in answers):
+        answers = [answers] if isinstance(answers, str) else answers
+        if not _is_texts(answers):
             raise MetricError(
                 f"References are one non-empty list of strings an example; number {index} is {answers!r}."
             )
-        made.append(Item(answers, **{name: values[index] for name, values in columns.items()}))
+        made.append(Item(list(answers), **{name: values[index] for name, values in columns.items()}))
     return made
+
+
+def _is_texts(answers: Any) -> bool:
+    """Whether this is a non-empty sequence of strings (a numpy array or a tuple too)."""
+    if not hasattr(answers, "__iter__") or not hasattr(answers, "__len__"):
+        return False
+    return len(answers) > 0 and all(isinstance(answer, str) for answer in answers)
 
 
 def evaluate(metric: Metric, predictions: Sequence[str], references: Sequence[Reference]) -> Score:

@@ -125,7 +125,8 @@ def joint_goal_em(
 
 
 def pair_item(reference: Any) -> Item:
-    pair = reference[0] if len(reference) == 1 else reference
-    if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
+    pair = reference[0] if isinstance(reference, list | tuple) and len(reference) == 1 else reference
+    is_pair = isinstance(pair, list | tuple) and len(pair) == 2
+    if not is_pair or not all(isinstance(part, str) for part in pair):
         raise MetricError(f"Without turns= a reference is [[id, answer]]; given {reference!r}.")
     return Item([pair[1]], id=pair[0])

@@ -78,7 +78,7 @@ ROUGE_LINES = replace(
     name="rouge_lines",
     definition="The same for texts that have one sentence a line.",
     source="Lin 2004, ROUGE-1.5.5 -m -n 2; See et al. 2017",
-    signature=ROUGE.signature.replace("sentences:period", "sentences:line"),
+    signature=ROUGE.signature.replace("rouge|", "rouge_lines|").replace("sentences:period", "sentences:line"),
     statistics=partial(statistics, separator="\n"),
 )
 

@@ -32,7 +32,7 @@ def row(scorer: Any, prediction: str, answers: Sequence[str]) -> Row:
     found = scorer.score_multi(list(answers), prediction)
     values = [1.0]
     for kind in TYPES:
-        values.extend((found[kind].precision, found[kind].recall, found[kind].fmeasure))
+        values.extend(map(float, (found[kind].precision, found[kind].recall, found[kind].fmeasure)))
     return tuple(values)
 
 

@@ -58,7 +58,9 @@ ROUGE_PERL_LINES = replace(
     ROUGE_PERL,
     name="rouge_perl_lines",
     definition="The same for texts that have one sentence a line.",
-    signature=ROUGE_PERL.signature.replace("sentences:period", "sentences:line"),
+    signature=ROUGE_PERL.signature.replace("perl|", "perl_lines|").replace(
+        "sentences:period", "sentences:line"
+    ),
     statistics=partial(statistics, ROUGE_LINES),
 )
 

@@ -49,7 +49,9 @@ def run_selftest(folder: Path = FOLDER) -> list[CaseResult]:
     """
     files = sorted(folder.glob("*.jsonl.gz"))
     if not files:
-        raise MetricError(f"No self-test cases in {folder}: the installation is incomplete; install it again.")
+        raise MetricError(
+            f"No self-test cases in {folder}: the installation is incomplete; install it again."
+        )
     return [result for file in files for result in run_case(file)]
 
 
@@ -61,7 +63,9 @@ def run_case(file: Path) -> list[CaseResult]:
         raise MetricError(f"{file} has format {head['format']!r}; this version reads {FORMAT}.")
     got: dict[str, float] = {}
     for name in head["metrics"]:
-        got |= evaluate(METRICS[name], [row["prediction"] for row in rows], [to_item(row) for row in rows]).details
+        got |= evaluate(
+            METRICS[name], [row["prediction"] for row in rows], [to_item(row) for row in rows]
+        ).details
     case = file.name.removesuffix(".jsonl.gz")
     return [
         CaseResult(case, head["scorer"], name, value, got[name], head["tolerance"])

@@ -125,6 +125,18 @@ def test_names_that_are_no_plain_text_or_too_long_are_refused(tmp_path, into, na
     assert "\x1b" not in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["", "."])
+@pytest.mark.parametrize("kind", ["zip", "tgz"])
+def test_a_file_without_a_name_is_refused(tmp_path, into, kind, name):
+    path = tmp_path / f"x.{kind}"
+    if kind == "zip":
+        write_zip(path, (zip_member(name), b"data"))
+    else:
+        write_tar(path, tar_member(name, b"data"))
+    with pytest.raises(SubmissionError, match="it holds a file without a name"):
+        unpack(path, into)
+
+
 SPECIAL = {
     "symlink": tar_member("link", kind=tarfile.SYMTYPE, link="/etc/passwd"),
     "symlink to a folder": tar_member("predictions", kind=tarfile.SYMTYPE, link=".."),

@@ -16,7 +16,11 @@ from decabench.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from decabench.results import Results
+    from collections.abc import Iterator
+
+    from rich.table import Table
+
+    from decabench.results import DataUsed, Results
 
 __all__ = ["evaluate"]
 
@@ -37,6 +41,7 @@ __all__ = ["evaluate"]
     metavar="DIR",
     help="Where results.json goes.  [default: results/<split> in the submission, beside an archive]",
 )
+@click.option("--all-scores", is_flag=True, help="Print every score, not only the headline of each task.")
 @home_option
 @jobs_option
 @include_option
@@ -47,6 +52,7 @@ def evaluate(
     tasks: tuple[str, ...],
     split: str,
     output: Path | None,
+    all_scores: bool,
     home: Path | None,
     jobs: int | None,
     include: tuple[Path, ...],
@@ -66,7 +72,7 @@ def evaluate(
     folder = output or _default_output(submission, split)
     path = write_results_file(folder, results)
     write_run_file(folder, clock)
-    _print(results)
+    _print(results, all_scores)
     click.echo(f"Results: {path}")
     context.exit(0 if results.ok else 1)
 
@@ -76,38 +82,63 @@ def _default_output(submission: Path, split: str) -> Path:
     return folder / "results" / split if submission.is_dir() else folder / split
 
 
-def _print(results: Results) -> None:
-    from rich.table import Table
-
-    from decabench.commands.console import console, count, score
+def _print(results: Results, all_scores: bool) -> None:
+    from decabench.commands.console import console
 
     out = console()
     out.print(f"{results.submission['name']}, {results.split}", style="bold")
-    table = Table(
-        "task", "metric", "score", "n", "empty", "other scores", "data", box=None, header_style="bold"
-    )
-    for name, task in results.tasks.items():
-        if task.status == "failed":
-            table.add_row(
-                name,
-                task.headline,
-                "failed",
-                "–",
-                "–",
-                f"{task.faults} faults: {task.reason}",
-                task.data.origin,
-            )
-            continue
-        others = ", ".join(f"{key} {value:.2f}" for key, value in task.scores.items() if key != task.headline)
-        data = task.data.origin if task.data.verified else f"{task.data.origin}, not verified"
-        table.add_row(name, task.headline, score(task.score), count(task.n), count(task.empty), others, data)
-    out.print(table)
+    out.print(_table(results, all_scores))
     total = results.total
     out.print(f"{'decaScore' if total.complete else 'Sum (no decaScore)'}: {total.text}", style="bold")
-    if total.missing:
-        out.print(f"No answers for: {', '.join(total.missing)}")
-    if total.failed:
-        out.print(f"Failed: {', '.join(total.failed)} (decabench check lists every fault)", style="red")
+    for sentence in _remarks(results):
+        out.print(sentence)
+
+
+def _table(results: Results, all_scores: bool) -> Table:
+    from rich.table import Table
+
+    from decabench.commands.console import count, score
+
+    table = Table("task", "metric", box=None, header_style="bold")
+    for heading in ("score", "n", "empty"):
+        table.add_column(heading, justify="right")
+    table.add_column("data")
+    if all_scores:
+        table.add_column("all scores")
     for name, task in results.tasks.items():
-        if task.data.note:
-            out.print(f"{name}: {task.data.note}", style="dim")
+        cells = [name, task.headline, score(task.score), count(task.n), count(task.empty), _data(task.data)]
+        if task.status == "failed":
+            cells[2:5] = ["failed", "–", "–"]
+        if all_scores:
+            cells.append(", ".join(f"{key} {value:.2f}" for key, value in task.scores.items()))
+        table.add_row(*cells)
+    return table
+
+
+def _data(data: DataUsed) -> str:
+    if data.origin in ("sample", "user"):
+        return data.origin
+    return f"{data.origin}, checksums {'verified' if data.verified else 'differ or unknown'}"
+
+
+def _remarks(results: Results) -> Iterator[str]:
+    """What keeps the number from being what it looks like."""
+    total = results.total
+    if total.missing:
+        yield f"No answers for: {', '.join(total.missing)}"
+    for name, task in results.tasks.items():
+        if task.status == "failed":
+            more = (
+                f" (and {task.faults - 1:,} more faults; decabench check lists them)"
+                if task.faults > 1
+                else ""
+            )
+            yield f"Failed: {name}: {task.reason}{more}"
+    if any(task.data.origin == "sample" for task in results.tasks.values()):
+        yield "Scored on the bundled sample: not to be compared with scores on the datasets."
+    for name, task in results.tasks.items():
+        data = task.data
+        if data.origin != "sample" and data.published_count not in (None, data.rows):
+            yield f"{name}: {data.rows:,} examples, published are {data.published_count:,}: not the whole split."
+        if data.note:
+            yield f"{name}: {data.note}"

@@ -29,6 +29,7 @@ __all__ = ["predict"]
 )
 @click.option("--name", default="", help="The submission's name.  [default: the predictor's]")
 @click.option("--author", "authors", multiple=True, help="Who made it; may be repeated.")
+@click.option("--description", default="", help="A sentence on how it answers.")
 @click.option("--seed", default=0, show_default=True, help="For predictors that draw.")
 @click.option(
     "--batch-size", type=click.IntRange(min=1), default=64, show_default=True, help="Questions a call."
@@ -44,6 +45,7 @@ def predict(
     output: Path,
     name: str,
     authors: tuple[str, ...],
+    description: str,
     seed: int,
     batch_size: int,
     compress: str | None,
@@ -77,6 +79,7 @@ def predict(
         store=Store(home_folder(home)),
         name=name,
         authors=authors,
+        description=description,
         seed=seed,
         batch_size=batch_size,
         compress=compress,

@@ -18,7 +18,8 @@ from decabench.tasks.errors import DataError
 from decabench.tasks.home import storage_errors
 from decabench.tasks.sources.digests import Digests, digests_of, faults, pins_of
 from decabench.tasks.sources.files import LocalFiles, parquet_columns
-from decabench.tasks.sources.network import TransferError, causes, reason_of
+from decabench.tasks.sources.job import Job
+from decabench.tasks.sources.network import Network, TransferError, causes, reason_of
 from decabench.tasks.sources.writing import is_refused_write
 from decabench.tasks.task import Hub, RemoteFile
 
@@ -32,15 +33,13 @@ def hub_address(hub: Hub, name: str) -> str:
     return f"hf://datasets/{hub.repository}@{hub.revision}/{name}"
 
 
-def fetch_from_hub(
-    hub: Hub, file: RemoteFile, folder: Path, progress: bool, force: bool
-) -> tuple[Path, Digests]:
-    """The file below `folder`, whole and as the hub describes it.
+def fetch_from_hub(hub: Hub, file: RemoteFile, job: Job) -> tuple[Path, Digests]:
+    """The file in a cache below the job's folder, whole and as the hub describes it.
 
     A file at a full commit that is there already needs no network. Raises TransferError and DataError.
     """
-    for again in (force, True):  # a damaged cache may be at fault, so a second time, from nothing
-        path = _downloaded(hub, file, folder, progress, again)
+    for force in (job.force, True):  # a damaged cache may be at fault, so a second time, from nothing
+        path = _downloaded(hub, file, job, force)
         digests = digests_of(path, {*pins_of(file), "git_blob"})
         wrong = faults(file, digests) + _storage_faults(path, digests)
         if not wrong:
@@ -57,46 +56,72 @@ def _storage_faults(path: Path, digests: Digests) -> list[str]:
     return [f"{kind} {digests.values[kind]}, while the hub says {stored}"]
 
 
-def _downloaded(hub: Hub, file: RemoteFile, folder: Path, progress: bool, force: bool) -> Path:
+def _downloaded(hub: Hub, file: RemoteFile, job: Job, force: bool) -> Path:
     import huggingface_hub
-    import huggingface_hub.utils
+    from huggingface_hub import constants, utils
 
-    endpoint = os.environ.get("HF_ENDPOINT") or None
-    with _quiet("huggingface_hub", huggingface_hub.utils, progress), storage_errors(folder), _hub_errors():
-        found = huggingface_hub.hf_hub_download(
+    cache = job.folder / "hub"
+    download = huggingface_hub.hf_hub_download  # loaded before it is told to be quiet: loading sets the level
+    with _quiet("huggingface_hub", utils, job.progress), storage_errors(cache), _hub_errors():
+        endpoint = os.environ.get("HF_ENDPOINT") or constants.ENDPOINT
+        known = huggingface_hub.try_to_load_from_cache(
+            hub.repository, file.name, cache, hub.revision, repo_type="dataset"
+        )
+        if (force or not isinstance(known, str)) and not constants.HF_HUB_OFFLINE:
+            _require_answer(endpoint, job.network)
+        found = download(
             hub.repository,
             file.name,
             repo_type="dataset",
             revision=hub.revision,
-            cache_dir=folder,
+            cache_dir=cache,
             endpoint=endpoint,
             force_download=force,
         )
     return Path(found)
 
 
+def _require_answer(endpoint: str, network: Network) -> None:
+    """Any answer will do. The hub's client tries a host that is not there for half a minute, for every file."""
+    from decabench.tasks.sources.session import new_session
+
+    with new_session(network) as session:
+        timeout = (network.connect_timeout, network.read_timeout)
+        session.head(endpoint, timeout=timeout, allow_redirects=False).close()
+
+
 class HubFiles(LocalFiles):
-    """Files of a dataset on the hub; their rows come from memory-mapped `datasets` tables."""
+    """Files of a dataset on the hub, whose rows `datasets` reads."""
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
-        """The rows of a parquet file with the columns named, or all; about a thousand in memory at a time."""
-        import datasets
-        import pyarrow.parquet as parquet
+        """The rows of a parquet file with the columns named, or all; no more than a row group in memory."""
+        with _reading_errors(name):
+            for batch in _table(self.path(name), name, columns).with_format("arrow").iter(_BATCH):
+                yield from batch.to_pylist()
 
-        path = self.path(name)
-        with (
-            _quiet("datasets", datasets.utils, progress=False),
-            _reading_errors(name),
-            storage_errors(self._scratch),
-        ):
-            with parquet.ParquetFile(path) as file:
-                chosen = parquet_columns(name, columns, file.schema_arrow.names)
-            # The converted table lies in the scratch folder: after the triples are written nobody needs it.
-            table = datasets.Dataset.from_parquet(
-                str(path), cache_dir=str(self._scratch / "datasets"), columns=chosen, keep_in_memory=False
-            )
-        for batch in table.with_format("arrow").iter(_BATCH):
-            yield from batch.to_pylist()
+
+def _table(path: Path, name: str, columns: tuple[str, ...]) -> Any:
+    """The file as a `datasets.IterableDataset`.
+
+    Streamed from the disk: a memory-mapped table would be a second copy there, larger than the first, and
+    writing it takes memory that grows with the file.
+    """
+    import datasets
+    import pyarrow.parquet as parquet
+    from pyarrow.dataset import ParquetFragmentScanOptions
+
+    with parquet.ParquetFile(path) as file:
+        chosen = parquet_columns(name, columns, file.schema_arrow.names)
+    with _quiet("datasets", datasets.utils, progress=False):
+        return datasets.load_dataset(
+            "parquet",
+            data_files=[str(path)],
+            split="train",
+            streaming=True,
+            columns=chosen,
+            batch_size=_BATCH,
+            fragment_scan_options=ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False),
+        )
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def _from_hub(
     for file in files:
         address = hub_address(hub, file.name)
         try:
-            path, digests = fetch_from_hub(hub, file, job.folder / "hub", job.progress, job.force)
+            path, digests = fetch_from_hub(hub, file, job)
         except StorageError:
             raise
         except (TransferError, DataError) as error:

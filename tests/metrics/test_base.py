@@ -19,7 +19,12 @@ COUNT = Metric(
 
 def test_evaluate_sums_rows_and_scores_the_sums():
     score = evaluate(COUNT, ["a", "", "b", "c"], items(["x"] * 4))
-    assert (float(score), score.n, score.name, dict(score.details)) == (75.0, 4, "count", {"count": 75, "n": 4})
+    assert (float(score), score.n, score.name, dict(score.details)) == (
+        75.0,
+        4,
+        "count",
+        {"count": 75, "n": 4},
+    )
     assert str(score) == "count 75.00 (n=4, count|v:1)"
 
 
@@ -50,6 +55,8 @@ def test_items_take_strings_and_lists():
         (lambda: nf1([None], ["a"]), "list of strings"),
         (lambda: nf1(["a"], [[]]), "non-empty list"),
         (lambda: nf1(["a"], [["a", 1]]), "non-empty list"),
+        (lambda: nf1(["a"], [None]), "number 0 is None"),
+        (lambda: nf1(["a"], "a"), "a single string"),
         (lambda: items(["a", "b"], id=["1"]), "2 examples but 1 values of id"),
     ],
 )

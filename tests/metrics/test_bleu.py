@@ -13,7 +13,10 @@ CASES = [
     (["", ""], ["x", "y"]),
     (["x"], ["x"]),
     (["a b c d e"], ["a b c x e"]),
-    (["Ein Satz, der zu kurz ist.", "Noch ein ganzer Satz hier."], ["Ein Satz, der viel länger ist.", "Noch ein Satz."]),
+    (
+        ["Ein Satz, der zu kurz ist.", "Noch ein ganzer Satz hier."],
+        ["Ein Satz, der viel länger ist.", "Noch ein Satz."],
+    ),
 ]
 
 
@@ -25,15 +28,20 @@ def test_equals_sacrebleu(predictions, references):
 
 
 def test_several_references():
-    predictions, references = ["a cat sat there", "it is so"], [["the cat sat", "a cat sat"], ["it was so", "so it is"]]
-    expected = corpus_bleu(predictions, [list(column) for column in zip(*references)], lowercase=True).score
+    predictions, references = (
+        ["a cat sat there", "it is so"],
+        [["the cat sat", "a cat sat"], ["it was so", "so it is"]],
+    )
+    expected = corpus_bleu(
+        predictions, [list(column) for column in zip(*references, strict=True)], lowercase=True
+    ).score
     assert float(bleu(predictions, references)) == expected
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(*[st.text("ab .,C", max_size=24)] * 2), min_size=1, max_size=4))
 def test_equals_sacrebleu_on_anything(pairs):
-    predictions, references = map(list, zip(*pairs))
+    predictions, references = map(list, zip(*pairs, strict=True))
     expected = corpus_bleu(predictions, [references], lowercase=True).score
     assert float(bleu(predictions, references)) == pytest.approx(expected, abs=1e-9)
 

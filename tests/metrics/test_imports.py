@@ -14,17 +14,19 @@ FOLDER = Path(decabench.metrics.__file__).resolve().parent
 PROBE = """
 import json, sys, time
 before = set(sys.modules)
-start = time.perf_counter()
+start = time.process_time()
 import {module}
-seconds = time.perf_counter() - start
+seconds = time.process_time() - start
 print(json.dumps([seconds, sorted(set(sys.modules) - before)]))
 """
 
 
 def probe(module: str, path: Path) -> tuple[float, set[str]]:
-    """(seconds, top-level names of the modules loaded), without site-packages in reach."""
+    """(processor seconds, top-level names of the modules loaded), without site-packages in reach."""
     code = f"import sys; sys.path.insert(0, {str(path)!r})\n" + PROBE.format(module=module)
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
     seconds, loaded = json.loads(done.stdout)
     return seconds, {name.split(".")[0] for name in loaded}
 
@@ -58,7 +60,9 @@ def test_a_missing_scorer_is_named_with_its_pip_line(copied):
         "    try: scorer(['a'], ['a'])\n"
         "    except metrics.MetricError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
     assert "pip install 'sacrebleu" in done.stdout and "pip install rouge-score==0.1.2" in done.stdout
 
 
@@ -67,5 +71,7 @@ def test_scores_without_numpy(copied):
         f"import sys; sys.path.insert(0, {str(copied)!r}); import metrics\n"
         "print(metrics.nf1(['the cat'], ['cat']), metrics.rouge(['a cat'], ['the cat']), 'numpy' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("nf1 100.00") and done.stdout.rstrip().endswith("False")

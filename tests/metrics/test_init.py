@@ -7,12 +7,35 @@ import decabench.metrics as package
 from decabench.metrics import METRICS, Item, MetricError, get_metric
 
 NUMBERS = ([" 3.5", "2", "no", "4.25", "1", "2.5"], ["3.6", "2.5", "4", "4.1", "1.5", "2"])
-TAGS = (["B-NP I-NP O", "B-VP", "O O", "", "B-NP B-NP", "I-NP"], ["B-NP I-NP O", "B-NP", "O O", "O", "B-NP I-NP", "O"])
-PARSES = (["2:nsubj 0:root", "0:root", "", "x", "1:a", "0:root 1:punct"], ["2:nsubj 0:root", "0:root 1:punct"] + ["0:root"] * 4)
-TURNS = (["food: thai;", "; phone", "none", "area: x;", "", ";"], ["food: thai;", "; phone", "area: y;", "area: x;", "none", "food: a; phone"])
+TAGS = (
+    ["B-NP I-NP O", "B-VP", "O O", "", "B-NP B-NP", "I-NP"],
+    ["B-NP I-NP O", "B-NP", "O O", "O", "B-NP I-NP", "O"],
+)
+PARSES = (
+    ["2:nsubj 0:root", "0:root", "", "x", "1:a", "0:root 1:punct"],
+    ["2:nsubj 0:root", "0:root 1:punct"] + ["0:root"] * 4,
+)
+TURNS = (
+    ["food: thai;", "; phone", "none", "area: x;", "", ";"],
+    ["food: thai;", "; phone", "area: y;", "area: x;", "none", "food: a; phone"],
+)
 TEXTS = (
-    ["The cat sat. It slept.", "", "unanswerable", "a dog and a cat ran far away", "no", "select a from table where b = 2"],
-    ["A cat sat. It was asleep.", "x", "unanswerable", "a cat and a dog ran far away", "unanswerable", "yes no"],
+    [
+        "The cat sat. It slept.",
+        "",
+        "unanswerable",
+        "a dog and a cat ran far away",
+        "no",
+        "select a from table where b = 2",
+    ],
+    [
+        "A cat sat. It was asleep.",
+        "x",
+        "unanswerable",
+        "a cat and a dog ran far away",
+        "unanswerable",
+        "yes no",
+    ],
 )
 SAMPLES = {
     "joint_goal_em": TURNS,
@@ -23,7 +46,11 @@ SAMPLES = {
     "spearman": NUMBERS,
     "mse": NUMBERS,
 }
-TABLE = {"sql": {"sel": 0, "agg": 0, "conds": [[1, 0, 2]]}, "header": ["a", "b"], "rows": [["x", 2], ["y", 3]]}
+TABLE = {
+    "sql": {"sel": 0, "agg": 0, "conds": [[1, 0, 2]]},
+    "header": ["a", "b"],
+    "rows": [["x", 2], ["y", 3]],
+}
 
 
 def rows_of(name):
@@ -41,7 +68,9 @@ def test_every_metric_is_complete(name):
     rows = rows_of(name)
     assert len(rows) == 6 and all(len(row) == len(metric.columns) for row in rows)
     assert all(type(value) is float for row in rows for value in row)
-    scores = metric.score({column: sum(values) for column, values in zip(metric.columns, zip(*rows))})
+    scores = metric.score(
+        {column: sum(values) for column, values in zip(metric.columns, zip(*rows, strict=True), strict=True)}
+    )
     low, high = metric.range
     assert low <= scores[metric.headline] <= high
 
@@ -66,7 +95,9 @@ def test_get_metric():
 
 @pytest.mark.parametrize(("name", "near"), [("rogue", "rouge"), ("nf", "nf1"), ("corpus-f1", "corpus_f1")])
 def test_unknown_name_gets_near_matches_and_the_list(name, near):
-    with pytest.raises(MetricError, match=f"no metric '{name}'.*Did you mean .*{near}.*The metrics are: nf1, em"):
+    with pytest.raises(
+        MetricError, match=f"no metric '{name}'.*Did you mean .*{near}.*The metrics are: nf1, em"
+    ):
         get_metric(name)
 
 

@@ -28,4 +28,8 @@ def test_mean_over_examples_and_headlines():
     assert float(nf1(predictions, references)) == pytest.approx((100 + 200 / 3) / 3)
     assert float(nem(predictions, references)) == pytest.approx(100 / 3)
     assert float(em(predictions, references)) == 0
-    assert [score.name for score in (nf1(["a"], ["a"]), em(["a"], ["a"]), nem(["a"], ["a"]))] == ["nf1", "em", "nem"]
+    assert [score.name for score in (nf1(["a"], ["a"]), em(["a"], ["a"]), nem(["a"], ["a"]))] == [
+        "nf1",
+        "em",
+        "nem",
+    ]

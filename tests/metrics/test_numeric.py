@@ -4,7 +4,9 @@ import pytest
 from decabench.metrics._numeric import any_nonzero, exponential, f1, logarithm, percent, ratio, where
 
 
-@pytest.mark.parametrize(("part", "whole", "expected"), [(1, 2, 0.5), (1, 0, 0.0), (0, 0, 0.0), (3.0, 2, 1.5)])
+@pytest.mark.parametrize(
+    ("part", "whole", "expected"), [(1, 2, 0.5), (1, 0, 0.0), (0, 0, 0.0), (3.0, 2, 1.5)]
+)
 def test_ratio(part, whole, expected):
     assert ratio(part, whole) == expected
     assert ratio(numpy.array([part]), numpy.array([whole])) == [expected]

@@ -13,7 +13,17 @@ from decabench.metrics._rouge155 import (
 
 
 def test_tokens():
-    assert tokens("The well-known CAFÉ's 3.5m menus_here!") == ["the", "well", "known", "caf", "s", "3", "5m", "menu", "here"]
+    assert tokens("The well-known CAFÉ's 3.5m menus_here!") == [
+        "the",
+        "well",
+        "know",  # irregular
+        "caf",
+        "s",
+        "3",
+        "5m",
+        "menu",
+        "here",
+    ]
     assert tokens("-- ...") == []
 
 

@@ -13,7 +13,7 @@ PAIRS = [
 def test_is_the_package_s_mean():
     scorer = RougeScorer(["rouge1", "rouge2", "rougeLsum"], use_stemmer=True)
     found = [scorer.score(reference, prediction) for prediction, reference in PAIRS]
-    details = rouge_score(*map(list, zip(*PAIRS))).details
+    details = rouge_score(*map(list, zip(*PAIRS, strict=True))).details
     for ours, theirs in (("rouge1", "rouge1"), ("rouge2", "rouge2"), ("rougeL", "rougeLsum")):
         assert details[ours] == pytest.approx(sum(score[theirs].fmeasure for score in found) / 3 * 100)
 

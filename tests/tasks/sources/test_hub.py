@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,12 @@ def test_rows_and_record_then_again_without_network(hub: FileServer, tmp_path: P
     assert asked(hub) == []
 
 
+def test_cut_transfer_is_taken_up_again(hub: FileServer, tmp_path: Path) -> None:
+    hub.faults[RESOLVED] = [Fault(), Fault(cut=10_000)]
+    assert run(hub, tmp_path)["rows"] == 3000
+    assert asked(hub) == ["HEAD", "GET", "GET"]
+
+
 def test_no_published_digest(hub: FileServer, tmp_path: Path) -> None:
     assert run(hub, tmp_path)["record"]["status"] == "unpinned"
 
@@ -146,6 +153,13 @@ def test_refusal_is_a_sentence(
 def test_offline_with_nothing_in_the_cache(hub: FileServer, tmp_path: Path) -> None:
     result = run(hub, tmp_path, {"HF_HUB_OFFLINE": "1"})
     assert "HF_HUB_OFFLINE is set" in result["error"] or "not in the cache" in result["error"]
+
+
+def test_hub_that_is_not_there_is_left_soon(hub: FileServer, tmp_path: Path) -> None:
+    started = time.monotonic()
+    result = run(hub, tmp_path, {"HF_ENDPOINT": "http://127.0.0.1:9"})
+    assert "(connection refused)" in result["error"]
+    assert time.monotonic() - started < 15  # the client alone would take half a minute
 
 
 @pytest.mark.mirror

@@ -1,0 +1,152 @@
+"""Every conformance case beside the project: official scorers' figures on real rows."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from decabench.metrics import (
+    METRICS,
+    bleu,
+    corpus_f1,
+    items,
+    joint_goal_em,
+    lfem,
+    nf1,
+    rouge_perl,
+    rouge_score,
+    score_rows,
+)
+
+SHARED = Path(os.environ.get("DECABENCH_SHARED", Path(__file__).parents[2].parent / "shared"))
+CASES = SHARED / "conformance"
+
+pytestmark = [
+    pytest.mark.mirror,
+    pytest.mark.skipif(not CASES.is_dir(), reason=f"no conformance cases in {CASES} (set DECABENCH_SHARED)"),
+]
+
+
+def expected(case):
+    return json.loads((CASES / f"{case}.expected.json").read_text())["expected"]
+
+
+def read(case):
+    """(predictions, references, the rows)."""
+    lines = (CASES / f"{case}.jsonl").read_text(encoding="utf-8").strip().split("\n")
+    rows = [json.loads(line) for line in lines]
+    return [row["prediction"] for row in rows], [row["gold"] for row in rows], rows
+
+
+def score_text(predictions, gold):
+    return dict(nf1(predictions, gold).details)
+
+
+def score_zre(predictions, gold):
+    return score_text(predictions, gold) | corpus_f1(predictions, gold).details
+
+
+def score_woz(predictions, gold):
+    answers = [pair[0][1] for pair in gold]
+    return score_text(predictions, answers) | joint_goal_em(predictions, gold).details
+
+
+def score_wikisql(predictions, gold):
+    answers = [reference[0]["answer"] for reference in gold]
+    return score_text(predictions, answers) | lfem(predictions, gold).details
+
+
+def score_iwslt(predictions, gold):
+    details = bleu(predictions, gold).details
+    return {"bleu_lowercase": details["bleu"], "bleu_cased": details["bleu_cased"]}
+
+
+@pytest.mark.parametrize(
+    ("case", "scores_of"),
+    [
+        ("srl", score_text),
+        ("sst", score_text),
+        ("schema", score_text),
+        ("zre", score_zre),
+        ("woz.en", score_woz),
+        ("wikisql", score_wikisql),
+        ("iwslt.en.de", score_iwslt),
+    ],
+)
+def test_official_scores_to_1e_6(case, scores_of):
+    predictions, gold, _ = read(case)
+    scores = scores_of(predictions, gold)
+    wanted = expected(case)
+    assert {name: scores[name] for name in wanted} == pytest.approx(wanted, rel=0, abs=1e-6)
+
+
+@pytest.mark.parametrize("case", ["squad.logistic-regression", "squad.r-net-plus-ensemble"])
+def test_squad(case):
+    # The official scorer walks over the data: ids that it has not are passed over, those left out score 0.
+    data = json.loads((SHARED / "mirror" / "squad" / "dev-v1.1.json").read_text(encoding="utf-8"))["data"]
+    questions = [
+        entry for article in data for paragraph in article["paragraphs"] for entry in paragraph["qas"]
+    ]
+    answers = [[answer["text"] for answer in entry["answers"]] for entry in questions]
+    given = json.loads((CASES / f"{case}.predictions.json").read_text(encoding="utf-8"))
+    details = nf1([given.get(entry["id"], "") for entry in questions], answers).details
+    wanted = expected(case)
+    assert details["nem"] == pytest.approx(wanted["exact_match"], abs=1e-6)
+    assert details["nf1"] == pytest.approx(wanted["f1"], abs=1e-6)
+
+
+KINDS = ("rouge1", "rouge2", "rougeL")
+
+
+def assert_rows_agree(metric, rows, official):
+    """Each example's F as Perl prints it: the official five decimals, exactly."""
+    for kind in KINDS:
+        column = metric.columns.index(f"{kind}_f")
+        worst = max(abs(row[column] - value) for row, value in zip(rows, official[kind], strict=True))
+        assert worst < 1e-9, f"{kind} differs by {worst}"
+
+
+def assert_printed(scores, wanted):
+    """The averages that Perl prints, to its five decimals of 1."""
+    for kind, value in zip(KINDS, wanted.values(), strict=False):
+        assert round(scores.details[kind], 3) == pytest.approx(value, abs=1e-9)
+
+
+def test_rouge_of_one_string_summaries():
+    predictions, gold, lines = read("cnn_dailymail")
+    official = {kind: [line[kind] for line in lines] for kind in KINDS}
+    rows = METRICS["rouge"].statistics(predictions, items(gold))
+    assert_rows_agree(METRICS["rouge"], rows, official)
+    means = score_rows(METRICS["rouge"], rows).details
+    assert all(means[kind] == pytest.approx(100 * sum(official[kind]) / len(lines)) for kind in KINDS)
+    printed, wanted = rouge_perl(predictions, gold), expected("cnn_dailymail")
+    assert_printed(printed, wanted)
+    assert printed.details["rouge"] == pytest.approx(wanted["avg_rouge"], abs=0.001)
+
+
+@pytest.fixture(scope="module")
+def pointer_generator():
+    parquet = pytest.importorskip("pyarrow.parquet")
+    return parquet.read_table(CASES / "rouge155.pointer-gen-cov.parquet").to_pydict()
+
+
+def test_rouge_of_11490_summaries(pointer_generator):
+    # The table of See et al. 2017: 39.53 / 17.28 / 36.38.
+    predictions, references = pointer_generator["prediction"], pointer_generator["reference"]
+    wanted = expected("rouge155.pointer-gen-cov")
+    rows = METRICS["rouge_lines"].statistics(predictions, items(references))
+    assert_rows_agree(METRICS["rouge_lines"], rows, {kind: pointer_generator[f"{kind}_f"] for kind in KINDS})
+    means = score_rows(METRICS["rouge_lines"], rows).details
+    assert [means[kind] for kind in KINDS] == pytest.approx(list(wanted.values()), abs=0.005)
+    assert_printed(rouge_perl(predictions, references, sentences="\n"), wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    "DECABENCH_SLOW" not in os.environ, reason="a minute of rouge-score: set DECABENCH_SLOW=1"
+)
+def test_rouge_score_of_11490_summaries(pointer_generator):
+    # REFERENCE.md, section 2: 39.26 / 17.23 / 36.17
+    details = rouge_score(pointer_generator["prediction"], pointer_generator["reference"]).details
+    assert [round(details[kind], 2) for kind in KINDS] == [39.26, 17.23, 36.17]

@@ -1,0 +1,127 @@
+"""Values and small files that the tests of tasks are made from."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from decabench.tasks import TASKS, Example, Files, RemoteFile, Source, Task
+from decabench.tasks.samples import SAMPLE_FOLDER
+from decabench.tasks.sources import LocalFiles
+
+__all__ = [
+    "FolderFiles",
+    "lines_task",
+    "read_form",
+    "read_sample",
+    "tar_bytes",
+    "triples",
+    "write_csv",
+    "write_jsonl",
+    "write_lines",
+    "write_parquet",
+]
+
+
+class FolderFiles:
+    """What a reader sees, over a folder: archives are folders of their members, nothing is fetched."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def path(self, name: str) -> Path:
+        """A file of the folder."""
+        return self.folder / name
+
+    def member(self, name: str, member: str) -> Path:
+        """A file of the folder that is named as the archive."""
+        return self.folder / name / member
+
+    def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
+        """The rows of a parquet file."""
+        import pyarrow.parquet as pq
+
+        yield from pq.read_table(self.folder / name, columns=list(columns) or None).to_pylist()
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> Path:
+    """A text file with these lines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    return path
+
+
+def write_jsonl(path: Path, rows: Iterable[Any]) -> Path:
+    """A file with one JSON value a line."""
+    return write_lines(path, (json.dumps(row, ensure_ascii=False) for row in rows))
+
+
+def write_csv(path: Path, rows: Iterable[Sequence[str]], delimiter: str = ",") -> Path:
+    """A table with quotes where they are needed."""
+    text = io.StringIO(newline="")
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.getvalue(), encoding="utf-8", newline="")
+    return path
+
+
+def write_parquet(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """A parquet file with these rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def tar_bytes(members: Mapping[str, bytes], mode: str = "w:gz") -> bytes:
+    """An archive of these members."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def read_form(task: Task, form: str, split: str, files: Files) -> list[Example]:
+    """The examples of a split, read by the source that has this name."""
+    source = next(source for source in task.sources if source.name == form)
+    return list(source.read(files, split))
+
+
+def read_sample(task: Task, split: str, scratch: Path) -> list[Example]:
+    """The examples of a split of the bundled sample."""
+    folder = SAMPLE_FOLDER / task.name
+    for source in task.sources:
+        names = {file.name for files in source.files.values() for file in files}
+        if all((folder / name).is_file() for name in names):
+            with LocalFiles({name: folder / name for name in names}, scratch, source.members) as files:
+                return list(source.read(files, split))
+    raise AssertionError(f"The sample has no form of {task.name}.")
+
+
+def triples(examples: Iterable[Example]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """(question, context, answers) of every example."""
+    return [(example.question, example.context, example.answers) for example in examples]
+
+
+def lines_task(name: str = "lines", read: Callable[[Files, str], Iterator[Example]] | None = None) -> Task:
+    """A task with three splits, each a file `<split>.txt` of one answer a line; only a mirror has it."""
+
+    def read_answers(files: Files, split: str) -> Iterator[Example]:
+        for index, line in enumerate(files.path(f"{split}.txt").read_text(encoding="utf-8").splitlines()):
+            id = f"{name}.{split}.{index}"
+            yield Example(id, "Which word?", "", (line,), id)
+
+    files = {split: (RemoteFile(f"{split}.txt"),) for split in ("train", "validation", "test")}
+    source = Source("words", files, read or read_answers)
+    return replace(TASKS["sst"], name=name, dataset="Words", counts={}, sources=(source,))

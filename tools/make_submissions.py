@@ -1,0 +1,87 @@
+"""Makes submissions/: the baselines' answers to the validation splits of prepared data, and their results.
+
+    decabench prepare --mirror MIRROR --home HOME
+    python tools/make_submissions.py HOME
+
+Results are of all ten tasks. Of the answers, those that repeat text which may not be passed on are left out
+(submissions/README.md says which); the predictors make them again, to the byte.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from decabench.evaluator import evaluate
+from decabench.layout import file_name
+from decabench.predicting import Run, predict
+from decabench.results import write_results_file
+from decabench.tasks import TASKS
+from decabench.tasks.store import Store
+
+ROOT = Path(__file__).resolve().parent.parent
+SUBMISSIONS = ROOT / "submissions"
+SPLIT = "validation"
+
+DESCRIPTIONS = {
+    "majority": "The commonest training answer of each task.",
+    "first-choice": "The first option that the question offers; an empty answer where it offers none.",
+    "copy-context": "The whole context.",
+    "lead-3": "The first three sentences of the context.",
+    "random": "A training answer drawn for each example.",
+    "oracle": "The first reference answer: it sees the answers and shows what each metric gives to gold.",
+}
+
+NO_DERIVATIVES = ("iwslt.en.de", "cnn_dailymail")
+"""Tasks of which no text may be passed on: TED talks, and articles of CNN and the Daily Mail."""
+
+WITHHELD = {
+    "majority": NO_DERIVATIVES,
+    "copy-context": (*NO_DERIVATIVES, "sst"),
+    "lead-3": (*NO_DERIVATIVES, "sst"),
+    "random": NO_DERIVATIVES,
+    "oracle": NO_DERIVATIVES,
+}
+"""Predictor to tasks whose answers are left out. SST's sentences come without a licence; its labels are free."""
+
+
+def description(predictor: str) -> str:
+    """What the submission says about itself, with what is not in it."""
+    withheld = WITHHELD.get(predictor, ())
+    if not withheld:
+        return DESCRIPTIONS[predictor]
+    return (
+        f"{DESCRIPTIONS[predictor]} The answers to {', '.join(withheld)} are left out here, for their text may not "
+        f"be passed on; decabench predict --predictor {predictor} makes them again."
+    )
+
+
+def make(predictor: str, home: Path, output: Path, withhold: bool = True) -> None:
+    """Predicts, evaluates and then leaves out what may not be passed on."""
+    shutil.rmtree(output, ignore_errors=True)
+    predict(
+        Run(
+            predictor=predictor,
+            tasks=list(TASKS.values()),
+            split=SPLIT,
+            output=output,
+            store=Store(home),
+            authors=("decabench",),
+            description=description(predictor),
+            compress="zst",
+            date="2026-11-21",
+        )
+    )
+    write_results_file(output / "results" / SPLIT, evaluate(output, SPLIT, home=home))
+    for task in WITHHELD.get(predictor, ()) if withhold else ():
+        (output / "predictions" / f"{file_name(task, SPLIT)}.zst").unlink()
+
+
+def main(home: Path) -> None:
+    for predictor in DESCRIPTIONS:
+        make(predictor, home, SUBMISSIONS / predictor)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
