@@ -74,7 +74,7 @@ def score_task(
             continue  # em, nem and nf1 come from the same rows
         result = score_rows(metric, _rows(metric, name, predictions, references, pool))
         scores = {**result.details, **scores}
-        signatures[name] = metric.signature
+        signatures[name] = metric.full_signature
     return TaskScores(find_metric(metrics[0]).headline, scores, signatures)
 
 

@@ -24,7 +24,11 @@ GROUP = "decabench.tasks"
 def known_tasks(include: Sequence[Path] = ()) -> dict[str, Task]:
     """All tasks by name: the ten, those of installed packages, and those of the included files."""
     known: dict[str, Task] = dict(TASKS)
-    for task in (*_installed(), *(task for path in include for task in included_tasks(path))):
+    for task in _installed():
+        if task.name in known:
+            warnings.warn(f"A second installed task named {task.name!r} is left out.", stacklevel=2)
+        known.setdefault(task.name, task)
+    for task in (task for path in include for task in included_tasks(path)):
         if task.name in known:
             raise UnknownNameError(f"There are two tasks named {task.name!r}: rename the one that you bring.")
         known[task.name] = task
@@ -46,10 +50,10 @@ def included_tasks(path: Path) -> tuple[Task, ...]:
 
 
 def _tasks_in(namespace: Mapping[str, Any]) -> Iterator[Task]:
-    seen = set()
+    seen: list[Task] = []
     for value in namespace.values():
-        if isinstance(value, Task) and value.name not in seen and value not in TASKS.values():
-            seen.add(value.name)
+        if isinstance(value, Task) and value not in seen and value not in TASKS.values():
+            seen.append(value)
             yield _as_users(value)
 
 

@@ -33,11 +33,11 @@ def storage_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StorageError(
-                f"No space is left for {path}: free some, or name another folder with --home."
+                f"No space is left for {path}: free some, or choose another folder (--home or --output)."
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
             raise StorageError(
-                f"{path} cannot be written ({error.strerror}): name another folder with --home or DECABENCH_HOME."
+                f"{path} cannot be written ({error.strerror}): choose another folder (--home or --output)."
             ) from error
         raise
 

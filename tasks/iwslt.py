@@ -59,6 +59,8 @@ def _pairs(english: Iterator[tuple[str, str]], german: Iterator[tuple[str, str]]
     try:
         for (talk, source), (_, target) in zip(english, german, strict=True):
             yield talk, source, target
+    except UnicodeDecodeError as error:  # a ValueError, as unequal sides are
+        raise DataError(f"The text of IWSLT is not UTF-8 ({error}).") from error
     except ValueError as error:
         raise DataError(
             "The English and the German side of IWSLT have different numbers of lines."

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -89,6 +90,14 @@ def _start_worker() -> None:
     signal.signal(signal.SIGINT, _end_quietly)
 
 
+def _outcome(future: Future[Outcome], name: str) -> Outcome:
+    try:
+        return future.result()
+    except BrokenProcessPool:  # one process that is killed takes the whole pool with it
+        sentence = f"{name} is not prepared: a process was killed, for want of memory perhaps; run again with --jobs 1."
+        return Outcome(name, error=sentence, exit_code=DataError.exit_code)
+
+
 def _in_processes(
     names: Sequence[str],
     request: Request,
@@ -99,13 +108,10 @@ def _in_processes(
     outcomes = []
     with ProcessPoolExecutor(min(jobs, len(names)), get_context("spawn"), _start_worker) as pool:
         try:
-            pending: set[Future[Outcome]] = {
-                pool.submit(_attempt_by_name, name, request, tuple(include)) for name in names
-            }
+            pending = {pool.submit(_attempt_by_name, name, request, tuple(include)): name for name in names}
             while pending:
-                done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                for future in done:
-                    outcomes.append(future.result())
+                for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                    outcomes.append(_outcome(future, pending.pop(future)))
                     report(outcomes[-1])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)

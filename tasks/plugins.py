@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -39,9 +40,11 @@ def load_file(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UnknownNameError(f"{path} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # as an import does: dataclasses look for their module there
     try:
         spec.loader.exec_module(module)
     except Exception as error:  # whatever the file raises is about the file
+        del sys.modules[name]
         raise UnknownNameError(f"{path} cannot be run ({type(error).__name__}: {error}).") from error
     return module
 

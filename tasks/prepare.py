@@ -73,13 +73,20 @@ def requested_splits(task: Task, request: Request) -> tuple[str, ...]:
 
 def is_prepared(task: Task, request: Request) -> bool:
     """Whether all that was asked for is there, from the same files, by the same adapter."""
-    store = Store(request.home)
+    return not _due_splits(task, request)
+
+
+def _due_splits(task: Task, request: Request) -> tuple[str, ...]:
+    """Of the splits asked for, those to prepare: an interrupted run goes on where it stopped."""
+    store, splits = Store(request.home), requested_splits(task, request)
     try:
         records, inputs = store.records(task.name), _read_inputs(store, task)
     except DataError:
-        return False
-    return not request.force and all(
-        _is_current(store, task, split, records, inputs, request) for split in requested_splits(task, request)
+        return splits
+    return tuple(
+        split
+        for split in splits
+        if request.force or not _is_current(store, task, split, records, inputs, request)
     )
 
 
@@ -97,10 +104,10 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
         )
     folder = make_folder(store.folder(task.name))
     with _locked(folder):
-        if not is_prepared(task, request):
+        if due := _due_splits(task, request):
             for leftover in folder.glob(".*.tmp"):  # of a run that was killed
                 leftover.unlink(missing_ok=True)
-            _prepare_splits(task, splits, request, store)
+            _prepare_splits(task, due, request, store)
     records = store.records(task.name)
     return {split: records[split] for split in splits if split in records}
 

@@ -75,12 +75,23 @@ class _Ids:
         return len(self._hashes) - len(numpy.unique(numpy.frombuffer(self._hashes, dtype=numpy.int64)))
 
 
+def _is_text(value: object) -> bool:
+    """Whether it is text that UTF-8 can hold: JSON escapes may leave half of a character."""
+    try:
+        return isinstance(value, str) and (value.isascii() or bool(value.encode()))
+    except UnicodeEncodeError:
+        return False
+
+
 def _checked(examples: Iterable[Example], name: str) -> Iterator[Example]:
     for number, example in enumerate(examples):
         if not example.answers or not all(isinstance(answer, str) for answer in example.answers):
             raise DataError(f"{name}, example {number} ({example.id!r}), has no answer that is text.")
         if not (isinstance(example.id, str) and example.id and example.question):
             raise DataError(f"{name}, example {number}, lacks an id or a question: {example!r:.200}.")
+        fields = (example.id, example.question, example.context, example.group, *example.answers)
+        if not all(map(_is_text, fields)):
+            raise DataError(f"{name}, example {number}, has a field that is not text: {example!r:.200}.")
         yield example
 
 
@@ -171,7 +182,7 @@ class Store:
             return {split: _record(value) for split, value in content["splits"].items()}
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{path} is damaged ({error}): run decabench prepare {task} --force.") from error
 
     def record(self, task: str, split: str) -> SplitRecord:

@@ -50,8 +50,10 @@ class _Columns:
 
 
 def _cell(row: Row, column: str) -> Any:
+    if not isinstance(row, Mapping):
+        raise DataError(f"It is no object with columns but {json.dumps(row)[:80]}.")
     if row.get(column) is None:
-        raise DataError(f"A row has no column {column!r}; it has {', '.join(map(str, row))}.")
+        raise DataError(f"It has no {column!r}; it has {', '.join(map(str, row))}.")
     return row[column]
 
 
@@ -74,7 +76,10 @@ def _rows(files: Files, name: str) -> Iterator[Row]:
 def _reader(columns: _Columns, names: Mapping[str, str]) -> Any:
     def read(files: Files, split: str) -> Iterator[Example]:
         for index, row in enumerate(_rows(files, names[split])):
-            yield columns.example(row, split, index)
+            try:
+                yield columns.example(row, split, index)
+            except DataError as error:
+                raise DataError(f"{names[split]}, row {index + 1}: {error}") from error
 
     return read
 
@@ -120,7 +125,8 @@ def read_toml_task(path: Path) -> Task:
     )
     source = Source(
         "local files",
-        {split: (RemoteFile(file),) for split, file in files.items()},
+        # The description is a file too: where its templates change, so do the examples.
+        {split: (RemoteFile(file), RemoteFile(path.resolve().name)) for split, file in files.items()},
         _reader(columns, files),
     )
     return Task(

@@ -16,8 +16,8 @@ from pathlib import Path
 from decabench.evaluator import evaluate
 from decabench.layout import file_name
 from decabench.predicting import Run, predict
-from decabench.results import write_results_file
-from decabench.tasks import TASKS
+from decabench.results import read_results_file, write_results_file
+from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -78,9 +78,30 @@ def make(predictor: str, home: Path, output: Path, withhold: bool = True) -> Non
         (output / "predictions" / f"{file_name(task, SPLIT)}.zst").unlink()
 
 
+def table() -> str:
+    """The rows of the README's table, from the results files."""
+    rows = []
+    for predictor in DESCRIPTIONS:
+        results = read_results_file(SUBMISSIONS / predictor / "results" / SPLIT / "results.json")
+        scores = [f"{results.tasks[name].score:.2f}" for name in DECATHLON]
+        rows.append(f"| [{predictor}]({predictor}) | {' | '.join(scores)} | {results.total.text} |")
+    return "\n".join(rows)
+
+
+def write_table() -> None:
+    """Puts the table into submissions/README.md."""
+    readme = SUBMISSIONS / "README.md"
+    head, mark, rest = readme.read_text(encoding="utf-8").partition(
+        "|---|---|---|---|---|---|---|---|---|---|---|---|\n"
+    )
+    _, _, tail = rest.partition("\n\n")
+    readme.write_text(f"{head}{mark}{table()}\n\n{tail}", encoding="utf-8")
+
+
 def main(home: Path) -> None:
     for predictor in DESCRIPTIONS:
         make(predictor, home, SUBMISSIONS / predictor)
+    write_table()
 
 
 if __name__ == "__main__":

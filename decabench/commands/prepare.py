@@ -85,7 +85,8 @@ def _run(
         for task in [task for task in chosen if not requested_splits(task, request)]:
             err.print(f"{task.name}: no public {request.split} split, left out")
             chosen.remove(task)
-    err.print(f"Preparing {len(chosen)} tasks in {request.home} from {request.place}")
+    what = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} tasks"
+    err.print(f"Preparing {what} in {request.home}, data from {request.place}")
     outcomes = prepare_all(chosen, request, jobs or os.cpu_count() or 1, include, _report)
     _print_table(chosen, outcomes)
     return outcomes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ def request(slot: str) -> dict[str, Any]:
     return {"act": "request", "slots": [["slot", slot]]}
 
 
-def turn(belief: list[Any], acts: list[Any] = [], words: str = "Hello") -> dict[str, Any]:  # noqa: B006
+def turn(belief: list[Any], acts: Sequence[Any] = (), words: str = "Hello") -> dict[str, Any]:
     return {"turn_idx": 0, "belief_state": belief, "system_acts": acts, "transcript": words}
 
 

@@ -1,0 +1,221 @@
+"""Prepared splits on disk: what goes in comes out, damage is a sentence, nothing is half there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decabench.tasks import TASKS, Example
+from decabench.tasks.errors import DataError, MissingDataError
+from decabench.tasks.store import FORMAT, SplitRecord, Store
+
+RECORD = SplitRecord(
+    rows=2,
+    fingerprint="sha256:0",
+    origin="mirror",
+    source="upstream csv",
+    verified=True,
+    files=({"name": "a", "size": 3},),
+    version=1,
+    note="a stand-in",
+)
+EXAMPLES = [
+    Example("a", "Wo? \N{PILE OF POO}", "Müller\u2028\n\t\x00 \ufb01", ("ja", "", "nein\n"), "g"),
+    Example(
+        "b", "q", "", ("x",), "", {"sql": {"conds": [[0, 1, 2.5], [1, 0, "ü"]], "none": None}, "on": True}
+    ),
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path)
+
+
+def write(store: Store, examples: list[Example] = EXAMPLES) -> str:
+    """Writes a split of `sst` and its record; returns its fingerprint."""
+    rows, fingerprint = store.write("sst", "test", examples)
+    record = replace(RECORD, rows=rows, fingerprint=fingerprint)
+    store.write_records(TASKS["sst"], {"test": record})
+    return fingerprint
+
+
+def names(store: Store) -> list[str]:
+    """Files of the task's folder, hidden ones too."""
+    folder = store.folder("sst")
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+def test_round_trip(store: Store) -> None:
+    write(store)
+    assert list(store.examples("sst", "test")) == EXAMPLES
+    assert store.ids("sst", "test") == ["a", "b"]
+    assert next(store.read("sst", "test", ("answers",))) == {"answers": ["ja", "", "nein\n"]}
+
+
+def test_many_examples_keep_their_order(store: Store) -> None:
+    examples = [Example(f"id{number}", "q", str(number), ("a",), "g") for number in range(2_500)]
+    write(store, examples)
+    assert list(store.examples("sst", "test")) == examples
+
+
+def test_columns_on_disk(store: Store) -> None:
+    import pyarrow.parquet as pq
+
+    write(store)
+    table = pq.read_table(store.path("sst", "test"))
+    assert table.column_names == ["id", "question", "context", "answers", "group", "meta"]
+    assert json.loads(table["meta"][1].as_py()) == EXAMPLES[1].meta
+
+
+def test_fingerprint_is_stable(store: Store, tmp_path: Path) -> None:
+    known = "sha256:36f4d8d4d6d8ab51da0f5b1a2ba9ac1ae4d8e4c1d8e9d61c9f4e84cc5b6c0bd1"
+    assert write(store) == write(Store(tmp_path / "other")) == known
+    assert (
+        store.path("sst", "test").read_bytes() == Store(tmp_path / "other").path("sst", "test").read_bytes()
+    )
+
+
+def test_fingerprint_knows_no_order_of_keys(store: Store) -> None:
+    one = Example("a", "q", "c", ("x",), "g", {"a": 1, "b": {"c": 2, "d": 3}})
+    other = Example("a", "q", "c", ("x",), "g", {"b": {"d": 3, "c": 2}, "a": 1})
+    assert write(store, [one]) == write(store, [other])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "other"},
+        {"question": "other"},
+        {"context": "other"},
+        {"answers": ("x", "y")},
+        {"answers": ("y", "x", "x")},
+        {"group": "other"},
+        {"meta": {"a": 2}},
+    ],
+    ids=lambda change: "-".join(change),
+)
+def test_fingerprint_sees_every_field(store: Store, change: dict[str, Any]) -> None:
+    example = Example("a", "q", "c", ("x", "x", "y"), "g", {"a": 1})
+    assert write(store, [example]) != write(store, [replace(example, **change)])
+
+
+def test_fingerprint_sees_the_order_of_rows(store: Store) -> None:
+    assert write(store, EXAMPLES) != write(store, EXAMPLES[::-1])
+
+
+def test_fingerprint_sees_where_a_field_ends(store: Store) -> None:
+    one, other = Example("a", "qc", "", ("x",), "g"), Example("a", "q", "c", ("x",), "g")
+    assert write(store, [one]) != write(store, [other])
+
+
+GOOD = Example("a", "q", "c", ("x",), "g")
+
+
+@pytest.mark.parametrize(
+    ("examples", "sentence"),
+    [
+        ([GOOD, replace(GOOD, id="b"), GOOD], "1 ids stand more than once"),
+        ([], "has no examples"),
+        ([replace(GOOD, answers=())], r"example 0 \('a'\), has no answer"),
+        ([GOOD, replace(GOOD, id="b", answers=("x", None))], r"example 1 \('b'\), has no answer"),  # type: ignore[arg-type]
+        ([replace(GOOD, id="")], "example 0, lacks an id"),
+        ([replace(GOOD, id=7)], "example 0, lacks an id"),  # type: ignore[arg-type]
+        ([replace(GOOD, question="")], "example 0, lacks an id or a question"),
+        ([replace(GOOD, question=7)], r"example 0 .*text"),  # type: ignore[arg-type]
+        ([replace(GOOD, context=None)], r"example 0 .*text"),  # type: ignore[arg-type]
+        ([GOOD, replace(GOOD, id="b", group=None)], r"example 1 .*text"),  # type: ignore[arg-type]
+        ([replace(GOOD, context="\ud800")], r"example 0 .*text"),
+        ([replace(GOOD, id="\ud800")], r"example 0 .*text"),
+    ],
+    ids=[
+        "repeated id",
+        "no examples",
+        "no answers",
+        "an answer of none",
+        "empty id",
+        "a number as id",
+        "empty question",
+        "a number as question",
+        "no context",
+        "no group",
+        "half a character",
+        "half a character in the id",
+    ],
+)
+def test_bad_examples_leave_nothing_behind(store: Store, examples: list[Example], sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        store.write("sst", "test", examples)
+    assert names(store) == []
+
+
+def test_an_error_in_the_middle_leaves_the_old_file(store: Store) -> None:
+    write(store)
+    before = store.path("sst", "test").read_bytes()
+
+    def broken() -> Iterator[Example]:
+        yield from (Example(str(number), "q", "c", ("x",), "g") for number in range(1_500))
+        raise KeyError("gone")
+
+    with pytest.raises(KeyError, match="gone"):
+        store.write("sst", "test", broken())
+    assert store.path("sst", "test").read_bytes() == before
+    assert names(store) == ["task.json", "test.parquet"]
+    assert list(store.examples("sst", "test")) == EXAMPLES
+
+
+def test_records_round_trip(store: Store) -> None:
+    store.write_records(TASKS["sst"], {"test": RECORD, "train": replace(RECORD, rows=9)})
+    assert store.records("sst") == {"test": RECORD, "train": replace(RECORD, rows=9)}
+    content = json.loads((store.folder("sst") / "task.json").read_text(encoding="utf-8"))
+    assert content["format"] == FORMAT
+    assert content["task"] == "sst"
+    assert content["published_counts"] == {"train": 6_920, "validation": 872, "test": 1_821}
+
+
+def test_what_is_not_prepared_names_the_command(store: Store) -> None:
+    assert store.records("sst") == {}
+    with pytest.raises(MissingDataError, match="run decabench prepare sst, with --mirror or --sample"):
+        store.ids("sst", "test")
+    write(store)
+    store.path("sst", "test").unlink()
+    with pytest.raises(MissingDataError, match="run decabench prepare sst"):
+        list(store.examples("sst", "test"))
+
+
+@pytest.mark.parametrize("cut", [0, 4, 100, -1], ids=["empty", "start", "middle", "end"])
+def test_damaged_parquet_names_the_command(store: Store, cut: int) -> None:
+    write(store)
+    path = store.path("sst", "test")
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(DataError, match=r"sst, test, is damaged .*: run decabench prepare sst --force\."):
+        list(store.examples("sst", "test"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "null",
+        "[]",
+        "{}",
+        '{"format": "decabench.task/0", "splits": {}}',
+        '{"format": "decabench.task/1"}',
+        '{"format": "decabench.task/1", "splits": []}',
+        '{"format": "decabench.task/1", "splits": {"test": 3}}',
+        '{"format": "decabench.task/1", "splits": {"test": {"files": []}}}',
+        '{"format": "decabench.task/1", "splits": {"test": {"files": 3}}}',
+        "\xff",
+    ],
+)
+def test_damaged_record_names_the_command(store: Store, text: str) -> None:
+    write(store)
+    (store.folder("sst") / "task.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(DataError, match=r"task\.json .*--force\.$"):
+        store.ids("sst", "test")

@@ -1,0 +1,96 @@
+"""The documentation says what the code does: generated pages, pasted commands, the worked example."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """A PATH on which `decabench` is this checkout, whatever is installed."""
+    shim = tmp_path / "bin" / "decabench"
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m decabench.cli "$@"\n')
+    shim.chmod(0o755)
+    path = f"{shim.parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+
+
+def test_generated_pages_are_fresh(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "make_docs.py", "--check"],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{done.stdout}run python tools/make_docs.py{done.stderr}"
+
+
+@pytest.mark.slow
+def test_the_tour_and_the_worked_example_run_as_pasted(tmp_path: Path, environment: dict[str, str]) -> None:
+    tour, example = blocks("sh")
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    (folder / "examples").symlink_to(ROOT / "examples")
+    done = subprocess.run(
+        ["sh", "-eu", "-c", tour + example], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "squad, validation: proven" in done.stdout
+    assert "capitals, validation: proven" in done.stdout
+    assert (folder / "tour" / "site" / "index.html").exists()
+    assert (folder / "tour" / "capitals" / "results" / "validation" / "results.json").exists()
+
+
+def test_the_toml_of_the_readme_is_the_example(tmp_path: Path) -> None:
+    import tomllib
+
+    shown = tomllib.loads(blocks("toml")[0])
+    whole = tomllib.loads((ROOT / "examples" / "capitals" / "capitals.toml").read_text(encoding="utf-8"))
+    assert shown.items() <= whole.items()
+
+
+@pytest.mark.slow
+def test_the_predictor_of_the_readme_runs(tmp_path: Path, environment: dict[str, str]) -> None:
+    code = next(block for block in blocks("python") if "class Shouting" in block)
+    (tmp_path / "my_model.py").write_text(code)
+    environment["PYTHONPATH"] += f"{os.pathsep}{tmp_path}"
+    script = (
+        "decabench prepare schema --sample --home home && "
+        "decabench predict --predictor my_model:Shouting --tasks schema --home home --output my-model"
+    )
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    first = (tmp_path / "my-model" / "predictions" / "schema.validation.jsonl").read_text().splitlines()[0]
+    assert first == '{"id": "schema.validation.0", "answer": "HURT."}'
+
+
+def test_the_metrics_of_the_readme_give_what_it_says() -> None:
+    from decabench.metrics import nf1, rouge
+
+    assert float(nf1(["the cat"], [["cat"]])) == 100.0
+    details = rouge(["a cat sat ."], [["the cat sat ."]]).details
+    assert {"rouge1", "rouge2", "rougeL", "rouge"} <= set(details)
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+)
+def test_links_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        if not target.startswith("http"):
+            assert (ROOT / page).parent.joinpath(target).exists(), target

@@ -1,0 +1,120 @@
+"""Fills the generated parts of docs/ from the code. `--check` changes nothing and ends with 1 where they differ.
+
+python tools/make_docs.py [--check]
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from click.testing import CliRunner
+
+from decabench.cli import cli
+from decabench.faults import CODES, WARNINGS
+from decabench.metrics import METRICS
+from decabench.tasks import TASKS, Source, Task
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+
+
+def commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Every command and subcommand, as words of the command line."""
+    yield path
+    for name, child in sorted(command.commands.items()) if isinstance(command, click.Group) else ():
+        yield from commands(child, (*path, name))
+
+
+def cli_page() -> str:
+    """docs/cli.md: the help of every command."""
+    parts = ["# The command line\n", "The help of every command, as it prints itself.\n"]
+    for path in commands(cli, ()):
+        result = CliRunner().invoke(cli, [*path, "--help"], prog_name="decabench", terminal_width=100)
+        parts.append(f"## {' '.join(('decabench', *path))}\n\n```\n{result.output.rstrip()}\n```\n")
+    return "\n".join(parts)
+
+
+def codes() -> str:
+    rows = [
+        f"| `{code}` | {text}{' (a warning)' if code in WARNINGS else ''} |" for code, text in CODES.items()
+    ]
+    return "\n".join(["| code | what |", "|---|---|", *rows])
+
+
+def metrics() -> str:
+    rows = [
+        f"| `{name}` | {metric.definition} | `{metric.signature.replace('|', chr(92) + '|')}` | {metric.source} |"
+        for name, metric in METRICS.items()
+    ]
+    return "\n".join(["| name | what | signature | after |", "|---|---|---|---|", *rows])
+
+
+def notes() -> str:
+    return "\n".join(f"- {task.name}: {task.notes}" for task in TASKS.values() if task.notes)
+
+
+def sources() -> str:
+    return "\n".join(line for task in TASKS.values() for line in task_sources(task)).rstrip()
+
+
+def task_sources(task: Task) -> Iterator[str]:
+    yield f"### {task.name}\n"
+    yield f"{task.dataset}. {task.citation}. Licence: {task.licence}.\n"
+    for source in task.sources:
+        hub = f", `{source.hub.repository}` at `{source.hub.revision}`" if source.hub else ""
+        yield f"- {source.name}{hub} ({', '.join(source.files)})"
+        yield from file_lines(source)
+    yield ""
+
+
+def file_lines(source: Source) -> Iterator[str]:
+    files = {file.name: file for files in source.files.values() for file in files}
+    for file in files.values():
+        pin = next(
+            (f"{kind} `{value}`" for kind, value in pins(file.sha256, file.md5, file.git_blob)), "no digest"
+        )
+        address = f", <{file.urls[0]}>" if file.urls and not source.hub else ""
+        yield f"  - `{file.name}`: {pin}{address}"
+
+
+def pins(sha256: str | None, md5: str | None, blob: str | None) -> Iterator[tuple[str, str]]:
+    for kind, value in (("sha256", sha256), ("md5", md5), ("git blob", blob)):
+        if value:
+            yield kind, value
+
+
+PARTS = {"codes": codes, "metrics": metrics, "notes": notes, "sources": sources}
+
+
+def filled(text: str) -> str:
+    """A page with its generated parts made anew."""
+
+    def part(match: re.Match[str]) -> str:
+        return f"{match.group(1)}\n{PARTS[match.group(2)]()}\n{match.group(3)}"
+
+    return re.sub(r"(<!-- generated: (\w+) -->)\n.*?(<!-- end -->)", part, text, flags=re.DOTALL)
+
+
+def pages() -> dict[Path, str]:
+    """Every page as it should be."""
+    made = {path: filled(path.read_text(encoding="utf-8")) for path in sorted(DOCS.glob("*.md"))}
+    return {**made, DOCS / "cli.md": cli_page()}
+
+
+def main(check: bool) -> int:
+    stale = []
+    for path, text in pages().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(path.name)
+            if not check:
+                path.write_text(text, encoding="utf-8")
+    print(f"{'stale' if check else 'written'}: {', '.join(stale) or 'none'}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))
