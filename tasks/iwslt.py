@@ -24,6 +24,8 @@ _HUB = Hub("IWSLT/iwslt2017", "9ca48082a7aae6d0a9d18efb292c50eacd10d2e8")
 _HUB_FILES = {"validation": "iwslt2017-en-de/test/0000.parquet", "test": "iwslt2017-en-de/test/0000.parquet"}
 _OUTER, _INNER, _NESTED = "2016-01.tgz", "en-de.tgz", "2016-01/texts/en/de/en-de.tgz"
 
+_TAGS = ("<url", "<keywords", "<talkid", "<description", "<reviewer", "<translator", "<title", "<speaker")
+
 Pair = tuple[str, str, str]
 """(talk, English, German)"""
 
@@ -43,16 +45,14 @@ def _segments(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _tagged_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """(talk, text) of every line that is not a tag; a `<url>` opens a talk."""
+    """(talk, text) of every line without a tag anywhere in it, as decaNLP reads them; a `<url` opens a talk."""
     talk = -1
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
-            text = line.strip()
-            if text.startswith("<url"):
+            if not any(tag in line for tag in _TAGS):
+                yield str(talk), line.strip()
+            elif "<url" in line:
                 talk += 1
-            elif not text.startswith(("<keywords", "<talkid", "<description", "<reviewer", "<translator")):
-                if not text.startswith(("<title", "<speaker")):
-                    yield str(talk), text
 
 
 def _pairs(english: Iterator[tuple[str, str]], german: Iterator[tuple[str, str]]) -> Iterator[Pair]:

@@ -20,9 +20,8 @@ def stream_items(path: Path, prefix: str) -> Iterator[Any]:
         try:
             yield from ijson.items(file, prefix, use_float=True)
         except (ijson.JSONError, UnicodeDecodeError) as error:
-            raise DataError(
-                f"{path.name} is not whole JSON ({error}): prepare again with --force."
-            ) from error
+            told = str(error).partition("\n")[0]  # below it stands a drawing of the place
+            raise DataError(f"{path.name} is not whole JSON ({told}): prepare again with --force.") from error
 
 
 def stream_lines(path: Path) -> Iterator[Any]:

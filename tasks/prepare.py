@@ -102,12 +102,13 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
             f"{task.name} has no public {request.split} split: its authors keep it. "
             f"It has {', '.join(available_splits(task))}."
         )
-    folder = make_folder(store.folder(task.name))
-    with _locked(folder):
-        if due := _due_splits(task, request):
-            for leftover in folder.glob(".*.tmp"):  # of a run that was killed
-                leftover.unlink(missing_ok=True)
-            _prepare_splits(task, due, request, store)
+    if not is_prepared(task, request):  # else nothing is touched, for the home may be read-only
+        folder = make_folder(store.folder(task.name))
+        with _locked(folder):
+            if due := _due_splits(task, request):
+                for leftover in folder.glob(".*.tmp"):  # of a run that was killed
+                    leftover.unlink(missing_ok=True)
+                _prepare_splits(task, due, request, store)
     records = store.records(task.name)
     return {split: records[split] for split in splits if split in records}
 
@@ -152,6 +153,7 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
                 continue
             names = {file.name for file in fetched.source.files[split]}
             files = [file for file in fetched.records if file.name in names]
+            _write_inputs(store, task, {split: None})  # a run that is killed now must not look ready
             rows, fingerprint = store.write(task.name, split, fetched.source.read(fetched.files, split))
             record = SplitRecord(
                 rows=rows,
@@ -164,6 +166,11 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
                 note=sample_note(task.name) if request.sample else "",
             )
             _record_split(store, task, split, record, request)
+    if fetched.missing:
+        raise MissingDataError(
+            f"{task.name}: {fetched.source.name} is the only form that can be had, and it has no split "
+            f"{', '.join(fetched.missing)}; the others are prepared."
+        )
 
 
 def _record_split(store: Store, task: Task, split: str, record: SplitRecord, request: Request) -> None:
@@ -171,9 +178,12 @@ def _record_split(store: Store, task: Task, split: str, record: SplitRecord, req
         records = store.records(task.name)
     except DataError:  # a damaged record is replaced by what was just prepared
         records = {}
-    entry = {"place": request.place, "files": _stamps(task, record, request)}
-    inputs = {**_read_inputs(store, task), split: entry}
     store.write_records(task, {**records, split: record})
+    _write_inputs(store, task, {split: {"place": request.place, "files": _stamps(task, record, request)}})
+
+
+def _write_inputs(store: Store, task: Task, changed: Mapping[str, Any]) -> None:
+    inputs = {**_read_inputs(store, task), **changed}
     with atomic_file(_inputs_path(store, task)) as file:
         file.write(json.dumps(inputs, indent=1, sort_keys=True).encode())
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from decabench.tasks.errors import DataError
+from decabench.tasks.errors import DataError, StorageError
 from decabench.tasks.task import Files, RemoteFile
 from decabench.tasks.urls import github_raw
 
@@ -89,6 +89,10 @@ def _index(archive: Path, database: sqlite3.Connection) -> None:
                 if file is not None and member.name.endswith(".story"):
                     row = (Path(member.name).stem, file.read())
                     database.execute("INSERT OR REPLACE INTO story VALUES (?, ?)", row)
+    except sqlite3.OperationalError as error:  # it writes to the system's folder for temporary files
+        raise StorageError(
+            f"The stories of {archive.name} cannot be indexed ({error}): free some space."
+        ) from error
     except (tarfile.TarError, EOFError, OSError) as error:
         raise DataError(f"{archive.name} is damaged ({error}): prepare again with --force.") from error
 

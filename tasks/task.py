@@ -86,7 +86,7 @@ class Task:
     metric: str
     """The name of its headline metric in `decabench.metrics.METRICS`."""
     counts: Mapping[str, int]
-    """Published number of examples by split; a split that is not public is not named."""
+    """Published number of examples by split; those of `hidden` splits too."""
     sources: tuple[Source, ...]
     """Where the data can be had, in the order in which they are tried."""
     licence: str

@@ -42,8 +42,9 @@ class _Columns:
     group: str | None
 
     def example(self, row: Row, split: str, index: int) -> Example:
-        answers = _cell(row, self.answer)
-        answers = [str(answer) for answer in answers] if isinstance(answers, list) else [str(answers)]
+        found = _cell(row, self.answer)
+        given = found if isinstance(found, list) else [found]
+        answers = [str(answer) for answer in given if answer is not None]
         id = str(_cell(row, self.id)) if self.id else f"{self.task}.{split}.{index}"
         group = str(_cell(row, self.group)) if self.group else id
         return Example(id, _fill(self.question, row), _fill(self.context, row), tuple(answers), group)

@@ -40,7 +40,8 @@ Item = TypeVar("Item")
 
 def spaced(items: Sequence[Item], number: int) -> list[Item]:
     """`number` items, evenly spaced over all."""
-    return [items[index * len(items) // number] for index in range(min(number, len(items)))]
+    number = min(number, len(items))
+    return [items[index * len(items) // number] for index in range(number)]
 
 
 def filled(items: Sequence[Item], rows: int, size: Callable[[Item], int]) -> list[Item]:

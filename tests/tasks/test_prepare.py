@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from decabench.tasks import TASKS, Example, Files, Task
+from decabench.tasks import TASKS, Example, Files, RemoteFile, Task
 from decabench.tasks.errors import DataError, MissingDataError, StorageError
 from decabench.tasks.prepare import (
     Request,
@@ -137,6 +139,16 @@ def test_a_mirror_by_another_name_is_the_same(
     assert is_prepared(TASK, request_for(mirror="mirror/"))
 
 
+def test_another_mirror_with_files_of_the_same_time(
+    request_for: Requests, words: Path, tmp_path: Path
+) -> None:
+    prepare_task(TASK, request_for(mirror=str(words)))
+    other = request_for(mirror=str(shutil.copytree(words, tmp_path / "other")))
+    assert not is_prepared(TASK, other)
+    prepare_task(TASK, other)
+    assert not is_prepared(TASK, request_for(mirror=str(words)))
+
+
 def test_a_changed_file_of_the_mirror(request_for: Requests, words: Path) -> None:
     request = request_for(mirror=str(words))
     prepare_task(TASK, request)
@@ -222,6 +234,23 @@ def test_a_failure_leaves_what_was_there(request_for: Requests, words: Path) -> 
     assert not is_prepared(TASK, request)
 
 
+def test_a_split_that_the_only_form_lacks_is_told(request_for: Requests, words: Path) -> None:
+    source = TASK.sources[0]
+    partial = {split: files for split, files in source.files.items() if split != "train"}
+    absent = {split: (RemoteFile("absent.txt"),) for split in source.files}
+    task = replace(TASK, sources=(replace(source, files=absent), replace(source, name="few", files=partial)))
+    request = request_for(mirror=str(words))
+    told = (
+        r"^lines: few is the only form that can be had, and it has no split train; the others are prepared\.$"
+    )
+    with pytest.raises(MissingDataError, match=told):
+        prepare_task(task, request)
+    assert answers(request, "test") == ["test one", "test two"]
+    assert is_prepared(task, replace(request, split="test"))
+    with pytest.raises(MissingDataError, match=r"'few': it has no split train"):
+        prepare_task(task, request)
+
+
 def refuse(number: int) -> Callable[..., Any]:
     def refused(*_: Any, **__: Any) -> Any:
         raise OSError(number, os.strerror(number))
@@ -254,6 +283,15 @@ def test_a_home_that_takes_no_files(
     assert prepare_task(TASK, request_for(mirror=str(words)))["test"].rows == 2
 
 
+def test_a_home_that_takes_no_files_and_needs_none(
+    request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_for(mirror=str(words))
+    first = prepare_task(TASK, request)
+    monkeypatch.setattr("os.open", refuse(errno.EROFS))
+    assert prepare_task(TASK, request) == first
+
+
 def test_a_full_disk_in_the_middle(
     request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +314,21 @@ def test_a_read_only_home(request_for: Requests, words: Path) -> None:
     request.home.mkdir(mode=0o500)
     with pytest.raises(StorageError, match="cannot be written"):
         prepare_task(TASK, request)
+
+
+def test_one_process_waits_for_another(request_for: Requests, words: Path) -> None:
+    from filelock import FileLock
+
+    request = request_for(mirror=str(words))
+    home = Store(request.home).folder("lines").parent
+    home.mkdir(parents=True)
+    with ThreadPoolExecutor() as pool:
+        with FileLock(home / ".lines.lock"):
+            waiting = pool.submit(prepare_task, TASK, request)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.3)
+            assert stamps(request) == {}
+        assert len(waiting.result(timeout=30)) == 3
 
 
 _TWO = """
@@ -332,9 +385,11 @@ def test_memory_does_not_grow_with_the_data(tmp_path: Path, form: str) -> None:
     from tests.tasks.fixtures import write_csv
 
     peaks = []
-    for rows in (6_000, 60_000):
+    for rows in (2_000, 20_000):
         folder = tmp_path / str(rows)
-        table = [{"word": f"word {number} " + "x" * 400, "label": str(number % 7)} for number in range(rows)]
+        table = [
+            {"word": f"word {number} " + "x" * 4_000, "label": str(number % 7)} for number in range(rows)
+        ]
         if form == "csv":
             write_csv(folder / "data.csv", [tuple(table[0]), *(tuple(row.values()) for row in table)])
         else:

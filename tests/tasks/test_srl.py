@@ -65,13 +65,13 @@ def test_blocks(files: FolderFiles) -> None:
         "WIKI1_12\t1",
         "2 men left .",
         "2\tleft\t1",
-        row("who\t_\t_\tleft\tsomething\tfrom\t_", "2 men"),
+        row("who\t_\t_\tleft\tsome_thing\tfrom\t_", "2 men"),
     )
     assert triples(examples) == [
         ("who ran?", "Bo ran and Liv sat.", ("Bo",)),
         ("who sat?", "Bo ran and Liv sat.", ("Liv",)),
         ("who didn't sit?", "Bo ran and Liv sat.", ("Bo",)),
-        ("who left something from?", "2 men left.", ("2 men",)),
+        ("who left some_thing from?", "2 men left.", ("2 men",)),
     ]
     sentences = [example.group for example in examples]
     assert sentences == [f"srl.validation.sentence.{number}" for number in (0, 0, 0, 2)]

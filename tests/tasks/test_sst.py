@@ -14,6 +14,7 @@ SENTENCES = [
     ("1", "A stirring, funny film ."),
     ("0", 'He says "no, ""never"" again" twice.'),
     ("1", "two\nlines"),
+    ("1", "a carriage\rreturn\r\n"),
     ("0", " Müller  `` quoted '' "),
 ]
 

@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from decabench.tasks.errors import DataError
-from decabench.tasks.stories import STORY_FILES, parse_story, read_stories
+from decabench.tasks.stories import STORY_FILES, Story, parse_story, read_stories
 from tests.tasks.fixtures import FolderFiles, tar_bytes, write_lines
 
 URLS = {"cnn": ["http://c/1", "http://c/2"], "dailymail": ["http://d/1"]}
@@ -45,7 +45,7 @@ def test_parse_story(text: str, article: list[str], highlights: list[str]) -> No
 
 def test_order_is_the_lists(files: FolderFiles) -> None:
     write_all(files)
-    expected = [(digest(url), [url], []) for urls in URLS.values() for url in urls]
+    expected: list[Story] = [(digest(url), [url], []) for urls in URLS.values() for url in urls]
     assert list(read_stories(files, "test")) == expected
 
 

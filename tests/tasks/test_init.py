@@ -1,0 +1,54 @@
+"""The public face of the tasks: complete, and light to import."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import decabench.tasks
+from tests.tasks.commands import ROOT
+
+HEAVY = ["numpy", "pyarrow", "datasets", "pandas", "torch", "requests", "pooch", "ijson", "huggingface_hub"]
+_LOADED = "import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
+
+
+def loaded(module: str) -> set[str]:
+    """Every module that importing this one loads."""
+    command = [sys.executable, "-c", _LOADED.format(module=module)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["decabench.tasks", "decabench.tasks.prepare", "decabench.tasks.parallel", "decabench.tasks.store"],
+)
+def test_import_is_light(module: str) -> None:
+    modules = loaded(module)
+    assert module in modules
+    assert modules.isdisjoint(HEAVY)
+
+
+def test_tasks_know_nothing_above_them() -> None:
+    inside = {name.split(".")[1] for name in loaded("decabench.tasks") if name.startswith("decabench.")}
+    assert inside == {"metrics", "tasks"}
+
+
+def test_public_names() -> None:
+    assert decabench.tasks.__all__ == [
+        "DECATHLON",
+        "SPLITS",
+        "TASKS",
+        "Example",
+        "Files",
+        "Hub",
+        "RemoteFile",
+        "Source",
+        "Task",
+        "get_task",
+        "known_tasks",
+    ]
+    assert all(hasattr(decabench.tasks, name) for name in decabench.tasks.__all__)

@@ -1,0 +1,192 @@
+"""The ten tasks: names in the paper's order, near matches, and sources that are pinned as published."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from decabench.metrics import METRICS
+from decabench.tasks import DECATHLON, TASKS, Task, get_task
+from decabench.tasks.errors import UnknownNameError
+from decabench.tasks.iwslt import _DIGESTS
+from decabench.tasks.registry import named
+from decabench.tasks.task import RemoteFile
+
+COUNTS = {  # train, validation, test of the paper; MultiNLI's validation rows with a gold label
+    "squad": ("nf1", 87_599, 10_570, 9_616),
+    "iwslt.en.de": ("bleu", 196_884, 993, 1_305),
+    "cnn_dailymail": ("rouge", 287_227, 13_368, 11_490),
+    "multinli.in.out": ("em", 392_702, 19_647, 20_000),
+    "sst": ("em", 6_920, 872, 1_821),
+    "srl": ("nf1", 6_414, 2_183, 2_201),
+    "zre": ("corpus_f1", 840_000, 600, 12_000),
+    "woz.en": ("joint_goal_em", 2_536, 830, 1_646),
+    "wikisql": ("lfem", 56_355, 8_421, 15_878),
+    "schema": ("em", 80, 82, 100),
+}
+PLAIN_HTTP = {"nlp.cs.washington.edu"}  # has no https
+HOSTS = PLAIN_HTTP | {
+    "cims.nyu.edu",
+    "dada.cs.washington.edu",
+    "drive.google.com",
+    "github.com",
+    "huggingface.co",
+    "rajpurkar.github.io",
+    "raw.githubusercontent.com",
+    "wit3.fbk.eu",
+}
+EVERY_TASK = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+
+
+def remote_files(task: Task) -> list[RemoteFile]:
+    return [file for source in task.sources for files in source.files.values() for file in files]
+
+
+PINNED = {
+    file.name: file
+    for task in TASKS.values()
+    for file in remote_files(task)
+    if file.sha256 or file.md5 or file.git_blob
+}
+
+
+def test_names_in_the_order_of_the_paper() -> None:
+    assert DECATHLON == tuple(COUNTS)
+    assert [task.name for task in TASKS.values()] == list(COUNTS)
+
+
+@EVERY_TASK
+def test_metric_and_counts(task: Task) -> None:
+    assert (task.metric, *task.counts.values()) == COUNTS[task.name]
+    assert tuple(task.counts) == ("train", "validation", "test")
+    assert {task.metric, *task.secondary, *filter(None, [task.gold_score.split("_")[0]])} <= set(METRICS)
+
+
+@EVERY_TASK
+def test_only_the_hidden_splits_have_no_source(task: Task) -> None:
+    public = {split for source in task.sources for split in source.files}
+    assert public == set(task.counts) - set(task.hidden)
+    assert task.hidden == (("test",) if task.name in ("squad", "multinli.in.out") else ())
+
+
+@EVERY_TASK
+def test_what_a_person_reads(task: Task) -> None:
+    assert all((task.title, task.dataset, task.licence, task.homepage))
+    assert re.search(r" et al\. \d{4}, ", task.citation)
+    assert task.origin == "decabench"
+
+
+@EVERY_TASK
+def test_files_of_a_source_have_one_meaning(task: Task) -> None:
+    for source in task.sources:
+        by_name: dict[str, RemoteFile] = {}
+        for split, files in source.files.items():
+            assert len({file.name for file in files}) == len(files) > 0, (source.name, split)
+            for file in files:
+                assert by_name.setdefault(file.name, file) == file
+                assert not file.name.startswith(("/", ".")) and ".." not in file.name
+    assert len({source.name for source in task.sources}) == len(task.sources)
+
+
+@EVERY_TASK
+def test_addresses(task: Task) -> None:
+    for file in remote_files(task):
+        for url in file.urls:
+            parts = urlsplit(url)
+            assert parts.hostname in HOSTS
+            assert parts.scheme == ("http" if parts.hostname in PLAIN_HTTP else "https")
+            # Over plain http a file is only as good as its digest.
+            assert parts.scheme == "https" or file.sha256
+
+
+@EVERY_TASK
+def test_repositories_are_named_at_a_commit(task: Task) -> None:
+    for source in task.sources:
+        if source.hub:
+            assert re.fullmatch(r"[\w-]+/[\w-]+", source.hub.repository)
+            assert re.fullmatch("[0-9a-f]{40}", source.hub.revision)
+            names = {file.name for files in source.files.values() for file in files}
+            assert all(name.endswith(".parquet") for name in names)
+        for files in source.files.values():
+            for url in (url for file in files for url in file.urls):
+                if urlsplit(url).hostname in ("raw.githubusercontent.com", "github.com", "huggingface.co"):
+                    assert re.search("/[0-9a-f]{40}/", url), url
+
+
+@pytest.mark.parametrize("file", PINNED.values(), ids=PINNED)
+def test_digests_have_their_form(file: RemoteFile) -> None:
+    for digest, digits in ((file.sha256, 64), (file.md5, 32), (file.git_blob, 40)):
+        assert digest is None or re.fullmatch(f"[0-9a-f]{{{digits}}}", digest)
+
+
+def published(text: str, file: RemoteFile) -> tuple[str, set[str]]:
+    """The line of the table of checksums that has a file's digest, and the digests it gives to the file.
+
+    A line may be about two files: `tst2013.de-en.en.xml / .de.xml`, with their digests in that order.
+    """
+    digest = file.sha256 or file.md5 or file.git_blob
+    line = next(line for line in text.splitlines() if f"`{digest}`" in line)
+    names = [
+        name.split(" (")[0].split()[-1].lstrip("\N{HORIZONTAL ELLIPSIS}")
+        for name in line.split("|")[1].split(" / ")
+    ]
+    (place,) = [place for place, name in enumerate(names) if file.name.endswith(name)]
+    digests = re.findall(r"`([0-9a-f]+)`", line)
+    return line, set(digests) if len(names) == 1 else {digests[place]}
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("file", PINNED.values(), ids=PINNED)
+def test_digests_are_the_published_ones(shared: Path, file: RemoteFile) -> None:
+    path = shared / "SOURCES.md"
+    if not path.exists():
+        pytest.skip("the list of sources is not beside the project")
+    line, digests = published(path.read_text(encoding="utf-8"), file)
+    assert {file.sha256, file.md5, file.git_blob} - {None} <= digests
+    for kind, digest in (("sha256", file.sha256), ("md5", file.md5), ("blob", file.git_blob)):
+        assert digest is None or kind in line
+    assert file.size is None or f"{file.size:,}" in line
+
+
+@pytest.mark.mirror
+def test_digests_of_the_hubs_slices_are_the_published_ones(shared: Path) -> None:
+    path = shared / "SOURCES.md"
+    if not path.exists():
+        pytest.skip("the list of sources is not beside the project")
+    text = path.read_text(encoding="utf-8")
+    for split, year in (("validation", "tst2013"), ("test", "tst2014")):
+        for language, digest in zip(("en", "de"), _DIGESTS[split], strict=True):
+            assert re.search(rf"IWSLT16\.TED\.{year}\.de-en\.{language} \(text\).*`{digest}`", text)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("squad2", "Did you mean squad?"),
+        ("woz", "Did you mean woz.en?"),
+        ("iwslt", "Did you mean iwslt.en.de?"),
+        ("Schema", "Did you mean schema?"),
+        ("xyzzy", ""),
+    ],
+)
+def test_an_unknown_name(name: str, hint: str) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        get_task(name)
+    told = str(caught.value)
+    assert told.startswith(f"There is no task {name!r}.{' ' if hint else ''}{hint}")
+    assert told.endswith(f"Known: {', '.join(DECATHLON)}.")
+    assert ("Did you mean" in told) == bool(hint)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_a_known_name() -> None:
+    assert get_task("woz.en") is TASKS["woz.en"]
+    assert named("b", ("a", "b"), "letter") == "b"
+
+
+def test_a_word_of_ones_own_for_the_kind() -> None:
+    with pytest.raises(UnknownNameError, match=r"^There is no split 'dev'\. Known: train, test\.$"):
+        named("dev", iter(("train", "test")), "split")
