@@ -304,7 +304,9 @@ def test_a_full_disk_in_the_middle(
         patch.setattr(pq.ParquetWriter, "write_table", refuse(errno.ENOSPC))
         with pytest.raises(StorageError, match=r"No space is left for .*train\.parquet"):
             prepare_task(TASK, replace(request, force=True))
-    assert stamps(request) == before
+    # What was prepared stays; only the note that it is up to date is withdrawn.
+    assert {**stamps(request), "inputs.json": before["inputs.json"]} == before
+    assert not is_prepared(TASK, request)
     assert Store(request.home).records("lines") == first
 
 
