@@ -60,7 +60,8 @@ class _Sentences(click.Group):
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             _fail(
-                "Interrupted: nothing is left half-written; the same command goes on from here.", _INTERRUPTED
+                "Interrupted: nothing is left half-written; run the same command again to go on.",
+                _INTERRUPTED,
             )
         except DecabenchError as error:
             _fail(str(error), error.exit_code)

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import os
+import hashlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from decabench.checker import check_submission
-from decabench.errors import DataError, MissingDataError, SubmissionError
+from decabench.errors import DataError, MetricError, MissingDataError, SubmissionError
 from decabench.metrics.base import Item
 from decabench.predictions import predictions_digest, read_answers
 from decabench.report import CheckReport
 from decabench.results import DataUsed, Results, TaskResult, ordered
 from decabench.scoring import find_metric, score_task, workers
-from decabench.submission import PredictionFile, Submission, open_submission, submission_folder
-from decabench.tasks import DECATHLON, Task, known_tasks
+from decabench.submission import PredictionFile, Submission, open_submission
+from decabench.tasks import DECATHLON, SPLITS, Task, known_tasks
 from decabench.tasks.home import home_folder
 from decabench.tasks.registry import named
-from decabench.tasks.store import SplitRecord, Store
+from decabench.tasks.store import SplitRecord, Store, fingerprint_line
 
 __all__ = ["evaluate"]
 
@@ -39,24 +39,26 @@ def evaluate(
     split: str = "validation",
     tasks: Sequence[str] | None = None,
     home: str | Path | None = None,
-    jobs: int | None = None,
+    jobs: int = 1,
     include: Sequence[str | Path] = (),
 ) -> Results:
     """Scores a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
 
     A task whose file has faults is `failed` in the results and never averaged; a task without a file is missing.
+    More than one of `jobs` starts processes, for which a script needs its `if __name__ == "__main__":`.
     Raises MissingDataError where data is not prepared, DataError where it is not the data that the submission
     was made for, SubmissionError where there is nothing to score.
     """
+    named(split, SPLITS, "split")
     known = known_tasks([Path(path) for path in include])
     wanted = [named(name, known, "task") for name in tasks] if tasks else None
     store = Store(home_folder(home))
-    with submission_folder(Path(submission)) as folder, open_submission(folder) as opened:
+    with open_submission(submission) as opened:
         files = _files(opened, split, wanted, known)
         _refuse_other_data(opened, files, store)
         made = [_job(known[task], file, store) for task, file in files.items()]
-        report = _check(folder, made, known)
-        results = _score(made, report, os.cpu_count() or 1 if jobs is None else jobs)
+        report = _check(made[0].file.path.parents[1], made, known)
+        results = _score(made, report, jobs)
         description = asdict(opened.info)
     return Results(description, split, ordered(results))
 
@@ -102,12 +104,16 @@ def _refuse_other_data(submission: Submission, files: Mapping[str, PredictionFil
 
 
 def _job(task: Task, file: PredictionFile, store: Store) -> _Job:
-    columns = ("id", "answers", "group", "meta")
-    references = [
-        Item(row["answers"], row["id"], row["group"], row["meta"])
-        for row in store.read(task.name, file.split, columns)
-    ]
-    return _Job(task, file, store.record(task.name, file.split), references)
+    record, digest, references = store.record(task.name, file.split), hashlib.sha256(), []
+    for example in store.examples(task.name, file.split):
+        digest.update(fingerprint_line(example))
+        references.append(Item(example.answers, example.id, example.group, example.meta))
+    if f"sha256:{digest.hexdigest()}" != record.fingerprint:
+        raise DataError(
+            f"The prepared data of {task.name}, {file.split}, is not what its record says: run decabench prepare "
+            f"{task.name} --force."
+        )
+    return _Job(task, file, record, references)
 
 
 def _check(path: Path, jobs: Sequence[_Job], known: Mapping[str, Task]) -> CheckReport:
@@ -132,7 +138,10 @@ def _task_result(job: _Job, report: CheckReport, pool: Executor | None) -> TaskR
         return replace(result, reason=str(faults[0]), faults=report.count_of(job.file.name))
     answers = read_answers(job.file)
     predictions = [answers[item.id] for item in job.references]
-    scored = score_task((job.task.metric, *job.task.secondary), predictions, job.references, pool)
+    try:
+        scored = score_task((job.task.metric, *job.task.secondary), predictions, job.references, pool)
+    except MetricError as error:  # the gold answers are not what this metric compares: the other tasks go on
+        return replace(result, reason=str(error), faults=1)
     return replace(
         result,
         status="scored",

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import MissingDataError
+from decabench.errors import DataError, MissingDataError
 from decabench.results import Results, read_results_file
+from decabench.tasks import SPLITS, known_tasks
 from decabench.tasks.home import atomic_file, home_folder
+from decabench.tasks.registry import named
 from decabench.tasks.store import Store
 
 if TYPE_CHECKING:
@@ -21,11 +23,15 @@ __all__ = ["load", "read_results"]
 def load(task: str, split: str = "validation", home: str | Path | None = None) -> datasets.Dataset:
     """A prepared split as a memory-mapped `datasets.Dataset`.
 
-    Columns: id, question, context, answers (a list), group, meta (JSON text). Raises MissingDataError.
+    Columns: id, question, context, answers (a list), group, meta (JSON text). Raises MissingDataError, and
+    UnknownNameError for a task that neither is known nor was prepared.
     """
     import datasets
 
     store = Store(home_folder(home))
+    named(split, SPLITS, "split")
+    if not store.records(task):
+        named(task, known_tasks(), "task")
     # Named by the fingerprint, so that data that was prepared anew is never served from an old file.
     fingerprint = store.record(task, split).fingerprint.removeprefix("sha256:")
     path = store.home / "arrow" / f"{task}.{split}.{fingerprint[:16]}.arrow"
@@ -38,10 +44,13 @@ def _write_arrow(source: Path, target: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(source) as file, atomic_file(target) as sink:
-        with pa.ipc.new_stream(sink, file.schema_arrow) as writer:
-            for batch in file.iter_batches(1_000):
-                writer.write_batch(batch)
+    try:
+        with pq.ParquetFile(source) as file, atomic_file(target) as sink:
+            with pa.ipc.new_stream(sink, file.schema_arrow) as writer:
+                for batch in file.iter_batches(1_000):
+                    writer.write_batch(batch)
+    except pa.ArrowException as error:
+        raise DataError(f"{source} is damaged ({error}): run decabench prepare with --force.") from error
 
 
 def read_results(folder: str | Path) -> pandas.DataFrame:
@@ -57,7 +66,7 @@ def read_results(folder: str | Path) -> pandas.DataFrame:
         raise MissingDataError(f"There is no results.json below {folder}: run decabench evaluate first.")
     rows = [row for path in paths for row in _rows(path, read_results_file(path))]
     return pandas.DataFrame(rows).sort_values(
-        ["decascore", "submission"], ascending=[False, True], kind="stable"
+        ["decascore", "submission"], ascending=[False, True], kind="stable", ignore_index=True
     )
 
 

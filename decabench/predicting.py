@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import decabench
-from decabench.errors import DecabenchError, SubmissionError
+from decabench.errors import DecabenchError, UnknownNameError
+from decabench.layout import FOLDER, file_name
+from decabench.metadata import METADATA_NAME
 from decabench.predictor import Predictor, Question, Setting
 from decabench.predictors import PREDICTORS
-from decabench.submission import SubmissionInfo, write_submission
+from decabench.submission import SubmissionInfo, read_metadata, write_submission
 from decabench.tasks import Task
+from decabench.tasks.home import make_folder, storage_errors
 from decabench.tasks.plugins import load_entry_point, load_object, plugin_names
 from decabench.tasks.registry import named
 from decabench.tasks.store import Store
 
-__all__ = ["GROUP", "Run", "find_predictor", "predict"]
+__all__ = ["GROUP", "PART", "Run", "find_predictor", "predict"]
 
 GROUP = "decabench.predictors"
 """The entry-point group of packages that bring predictors."""
+
+PART = ".partial"
+"""Where in its folder a submission is written before it is whole."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +76,12 @@ def find_predictor(name: str) -> Any:
 
 
 def predict(run: Run) -> Path:
-    """Predicts every task and writes the submission. Raises DecabenchError; leaves no half-written file."""
+    """Predicts every task and writes the submission, all of it or nothing. Raises DecabenchError.
+
+    What the folder has of the same predictor for other tasks and splits stays; answers of another are replaced.
+    """
     found = find_predictor(run.predictor)
-    predictions = {
-        (task.name, run.split): _answers(run, _predictor(found, run, task), task) for task in run.tasks
-    }
+    predictions = {(task.name, run.split): _answers(run, found, task) for task in run.tasks}
     info = SubmissionInfo(
         name=run.name or run.predictor,
         authors=run.authors,
@@ -82,8 +93,41 @@ def predict(run: Run) -> Path:
             for task in run.tasks
         },
     )
-    write_submission(run.output, info, predictions, compress=run.compress)
+    old, _ = read_metadata(run.output)
+    goes_on = old is not None and (old.name, old.predictor) == (info.name, info.predictor)
+    if old is not None and goes_on:
+        info = replace(info, data={**old.data, **info.data})
+    with _part(run.output) as part:
+        write_submission(part, info, predictions, compress=run.compress)
+        stale = {file_name(*pair) for pair in predictions} if goes_on else None
+        _put_in_place(part, run.output, stale)
     return run.output
+
+
+@contextmanager
+def _part(output: Path) -> Iterator[Path]:
+    """A folder for what is not whole yet; nothing of it is left."""
+    part = output / PART
+    shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
+    try:
+        yield make_folder(part)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        if output.is_dir() and not any(output.iterdir()):
+            output.rmdir()
+
+
+def _put_in_place(part: Path, output: Path, stale: set[str] | None) -> None:
+    """Removes the old answers, all of them for None, and moves in the new; submission.toml goes first, comes last."""
+    with storage_errors(output):
+        (output / METADATA_NAME).unlink(missing_ok=True)
+        for path in sorted((output / FOLDER).glob("*.jsonl*")):
+            name = path.name.removesuffix(".gz").removesuffix(".zst")
+            if name.endswith(".jsonl") and (stale is None or name in stale):
+                path.unlink()
+        for path in sorted((part / FOLDER).iterdir()):
+            os.replace(path, make_folder(output / FOLDER) / path.name)
+        os.replace(part / METADATA_NAME, output / METADATA_NAME)
 
 
 def _predictor(found: Any, run: Run, task: Task) -> Predictor:
@@ -94,12 +138,27 @@ def _predictor(found: Any, run: Run, task: Task) -> Predictor:
         gold_answers=lambda: _gold(run.store, task.name, run.split),
         seed=run.seed,
     )
-    made = found if isinstance(found, Predictor) and not isinstance(found, type) else found(setting)
+    if isinstance(found, Predictor) and not isinstance(found, type):
+        return found
+    made = _outside(run, task, partial(found, setting)) if callable(found) else found
     if not isinstance(made, Predictor):
-        raise SubmissionError(
+        raise UnknownNameError(
             f"{run.predictor} is no predictor: it needs a method predict(questions) that returns one text each."
         )
     return made
+
+
+def _outside(run: Run, task: Task, call: Callable[[], Any]) -> Any:
+    """What somebody else's code returns; what it raises is said to be its own."""
+    try:
+        return call()
+    except DecabenchError:
+        raise
+    except Exception as error:
+        raise DecabenchError(
+            f"The predictor {run.predictor} failed on {task.name} ({type(error).__name__}: {error}): run again with "
+            "--debug for the place."
+        ) from error
 
 
 def _first_answers(store: Store, task: str, split: str) -> Iterator[str]:
@@ -110,14 +169,24 @@ def _gold(store: Store, task: str, split: str) -> Mapping[str, str]:
     return {row["id"]: row["answers"][0] for row in store.read(task, split, ("id", "answers"))}
 
 
-def _answers(run: Run, predictor: Predictor, task: Task) -> Iterator[tuple[str, str]]:
+def _answers(run: Run, found: Any, task: Task) -> Iterator[tuple[str, str]]:
+    predictor = _predictor(found, run, task)  # only now, so that one model at a time is in memory
     questions = (
         Question(**row) for row in run.store.read(task.name, run.split, ("id", "question", "context"))
     )
     while batch := list(islice(questions, run.batch_size)):
-        answers = predictor.predict(batch)
-        if len(answers) != len(batch) or not all(isinstance(answer, str) for answer in answers):
+        answers = _outside(run, task, partial(_texts, predictor, batch))
+        if answers is None or len(answers) != len(batch):
             raise DecabenchError(
                 f"{run.predictor} was given {len(batch)} questions of {task.name} and must return as many texts."
             )
         yield from zip((question.id for question in batch), answers, strict=True)
+
+
+def _texts(predictor: Predictor, batch: list[Question]) -> list[str] | None:
+    """The answers as a list of strings, or None for anything else: a single string is no list of them."""
+    answers: object = predictor.predict(batch)
+    if isinstance(answers, str) or not isinstance(answers, Iterable):
+        return None
+    texts = list(answers)
+    return texts if all(isinstance(text, str) for text in texts) else None

@@ -10,11 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import decabench
+from decabench import strict_json
 from decabench.errors import DataError
 from decabench.tasks import DECATHLON
 from decabench.tasks.home import atomic_file
 
-__all__ = ["FORMAT", "DataUsed", "Results", "TaskResult", "Total", "read_results_file", "write_results_file"]
+__all__ = [
+    "FORMAT",
+    "DataUsed",
+    "Results",
+    "TaskResult",
+    "Total",
+    "ordered",
+    "read_results_file",
+    "write_results_file",
+]
 
 FORMAT = "decabench.results/1"
 
@@ -140,19 +150,22 @@ class Results:
     def from_json(cls, text: str, name: str = "results.json") -> Results:
         """Reads what `to_json` wrote. Raises DataError."""
         try:
-            content = json.loads(text)
+            content = strict_json.loads(text)
             if content.get("format") != FORMAT:
                 raise DataError(
                     f"{name} has format {content.get('format')!r}, not {FORMAT!r}: evaluate again."
                 )
             tasks = {task: _task_result(value) for task, value in content["tasks"].items()}
-            return cls(
+            results = cls(
                 content["submission"],
                 content["split"],
                 ordered(tasks),
                 content["decabench"],
                 content["format"],
             )
+            if not isinstance(results.submission["name"], str) or not math.isfinite(results.total.score):
+                raise ValueError("its submission has no name, or a score is no number")
+            return results
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{name} is not a results file ({type(error).__name__}: {error}).") from error
 
@@ -179,5 +192,7 @@ def read_results_file(path: Path) -> Results:
     """Reads a `results.json`. Raises DataError."""
     try:
         return Results.from_json(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not a results file: it is not UTF-8.") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read ({error.strerror}).") from error

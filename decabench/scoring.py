@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 
+from decabench.errors import UnknownNameError
 from decabench.metrics import METRICS
 from decabench.metrics.base import Metric, Reference, Row, score_rows
 from decabench.tasks.plugins import load_entry_point, load_object, plugin_names
@@ -44,7 +46,7 @@ def find_metric(name: str) -> Metric:
         points = plugin_names(GROUP)
         metric = load_entry_point(points[named(name, (*METRICS, *points), "metric")])
     if not isinstance(metric, Metric):
-        raise TypeError(f"{name!r} names {metric!r}, which is no decabench.metrics.Metric.")
+        raise UnknownNameError(f"{name!r} names {metric!r:.100}, which is no decabench.metrics.Metric.")
     return metric
 
 
@@ -54,12 +56,31 @@ def workers(jobs: int, examples: int) -> Iterator[Executor | None]:
     if jobs < 2 or examples < _WORTH_A_PROCESS:
         yield None
         return
+    others = active_children()
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         try:
+            with _interrupts_held():
+                pool.submit(int)  # starts every process
             yield pool
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for child in active_children():
+                if child not in others:
+                    child.terminate()
             raise
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Processes started meanwhile never see a Ctrl-C, so that only this one speaks of it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def score_task(

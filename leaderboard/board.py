@@ -111,6 +111,8 @@ class Table:
     """Apart, unranked."""
     data: tuple[DataLine, ...]
     """What the scores stand on."""
+    notes: tuple[tuple[str, tuple[str, ...]], ...]
+    """(what there is to say about the data, the tasks it is said of)."""
 
 
 def board(entries: Sequence[Entry], tasks: Sequence[TaskColumn]) -> tuple[Table, ...]:
@@ -125,8 +127,8 @@ def board(entries: Sequence[Entry], tasks: Sequence[TaskColumn]) -> tuple[Table,
 
 def _table(group: Group, split: str, tasks: Sequence[TaskColumn]) -> Table:
     entries = sorted(group.entries, key=lambda entry: _order(entry, group.names))
-    systems = [entry for entry in entries if entry.predictor not in CEILINGS]
-    ceilings = [entry for entry in entries if entry.predictor in CEILINGS]
+    systems = [entry for entry in entries if _mark(entry.predictor) != "ceiling"]
+    ceilings = [entry for entry in entries if _mark(entry.predictor) == "ceiling"]
     totals = [_displayed_total(entry, group.names) for entry in systems]
     return Table(
         id=f"{split}-{group.id}",
@@ -140,13 +142,15 @@ def _table(group: Group, split: str, tasks: Sequence[TaskColumn]) -> Table:
         ),
         ceilings=tuple(_row(entry, split, tasks, None) for entry in ceilings),
         data=group.lines,
+        notes=group.notes,
     )
 
 
-def _order(entry: Entry, names: Sequence[str]) -> tuple[State, float, int, float, str, str]:
+def _order(entry: Entry, names: Sequence[str]) -> tuple[State, int, float, str, str]:
     state, scores = _state(entry, names), _scores(entry, names)
-    displayed = float(_displayed_total(entry, names) or 0)
-    return state, -displayed, -len(scores), -math.fsum(scores), entry.name, entry.path
+    # Equals as displayed stand by name: digits that nobody sees decide nothing.
+    total = float(_displayed_total(entry, names)) if state is State.COMPLETE else math.fsum(scores)
+    return state, -len(scores), -total, entry.name, entry.path
 
 
 def _state(entry: Entry, names: Sequence[str]) -> State:
@@ -209,7 +213,9 @@ def _why(entry: Entry, names: Sequence[str]) -> tuple[str, ...]:
     if not scores:
         lines.append(f"0 of {len(names)} {public}")
     elif _total(entry, names) is None:
-        lines.append(f"{math.fsum(scores):.1f} of {100 * len(scores)} ({len(scores)} of {len(names)} {public})")
+        lines.append(
+            f"{math.fsum(scores):.1f} of {100 * len(scores)} ({len(scores)} of {len(names)} {public})"
+        )
     elif entry.split != "validation":
         lines.append(f"{len(names)} of {len(names)} {public}")
     if len(scores) == len(names) and _total(entry, names) is None:
@@ -217,16 +223,28 @@ def _why(entry: Entry, names: Sequence[str]) -> tuple[str, ...]:
     missing = [name for name in names if name not in entry.tasks]
     if missing:
         lines.append(f"missing: {', '.join(missing)}")
-    failed = [(name, entry.tasks[name]) for name in names if name in entry.tasks]
-    lines += (f"failed: {name} — {task.reason}" for name, task in failed if task.score is None)
-    beyond = [f"{name} {task.score:.1f}" for name, task in sorted(entry.tasks.items())
-              if name not in names and task.score is not None]
+    lines += (f"failed: {', '.join(failed)} — {reason}" for reason, failed in _failures(entry, names).items())
+    others = sorted(set(entry.tasks) - set(names))
+    beyond = [
+        f"{name} {entry.tasks[name].score:.1f}" for name in others if entry.tasks[name].score is not None
+    ]
     if beyond:
         lines.append(f"not counted here: {', '.join(beyond)}")
     return tuple(lines)
 
 
+def _failures(entry: Entry, names: Sequence[str]) -> dict[str, list[str]]:
+    """The failed tasks by reason."""
+    by_reason: dict[str, list[str]] = {}
+    for name in names:
+        if name in entry.tasks and entry.tasks[name].score is None:
+            by_reason.setdefault(entry.tasks[name].reason, []).append(name)
+    return by_reason
+
+
 def _mark(predictor: str) -> str:
-    if predictor in CEILINGS:
+    """`package.module:oracle` is the oracle too."""
+    name = predictor.rpartition(":")[2].casefold()
+    if name in CEILINGS:
         return "ceiling"
-    return "baseline" if predictor in BASELINES else ""
+    return "baseline" if name in BASELINES else ""

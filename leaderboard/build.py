@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from decabench.atomic import replacing
 from decabench.leaderboard.board import TaskColumn, board
 from decabench.leaderboard.published import NOTES, PUBLISHED, SOURCE, SOURCE_URL
-from decabench.leaderboard.read import Found, LeaderboardError, read
+from decabench.leaderboard.read import Found, read
 from decabench.leaderboard.result import SPLITS
 
 if TYPE_CHECKING:
@@ -27,17 +26,15 @@ _HERE = Path(__file__).parent
 def build(submissions: Path, output: Path, tasks: Sequence[TaskColumn] | None = None) -> Path:
     """Read the results under `submissions`, write `index.html` into `output` and return its path.
 
-    The same results give the same bytes. Raises LeaderboardError.
+    The same results give the same bytes. Raises LeaderboardError where there is no such folder
+    of submissions, and StorageError where the page cannot be written.
     """
     columns = _decathlon() if tasks is None else tuple(tasks)
     found = read(submissions, [task.name for task in columns])
     target = output / "index.html"
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        _write(target, page(found, columns).encode("utf-8"))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise LeaderboardError(f"Cannot write {target}: {reason}; give another --output.") from error
+    content = page(found, columns).encode("utf-8")
+    with replacing(target) as file:
+        file.write(content)
     return target
 
 
@@ -46,18 +43,22 @@ def page(found: Found, tasks: Sequence[TaskColumn]) -> str:
     import decabench
 
     style = (_HERE / "static" / "board.css").read_text(encoding="utf-8")
-    return _environment().get_template("index.html").render(
-        version=decabench.__version__,
-        style=_trusted(style),
-        style_digest=_digest(style),
-        splits=SPLITS,
-        tasks=tasks,
-        tables=board(found.entries, tasks),
-        found=found,
-        published=PUBLISHED,
-        published_notes=NOTES,
-        published_source=SOURCE,
-        published_url=SOURCE_URL,
+    return (
+        _environment()
+        .get_template("index.html")
+        .render(
+            version=decabench.__version__,
+            style=_trusted(style),
+            style_digest=_digest(style),
+            splits=SPLITS,
+            tasks=tasks,
+            tables=board(found.entries, tasks),
+            found=found,
+            published=PUBLISHED,
+            published_notes=NOTES,
+            published_source=SOURCE,
+            published_url=SOURCE_URL,
+        )
     )
 
 
@@ -85,11 +86,11 @@ def _environment() -> Environment:
 
 
 def _breakable(name: str) -> Markup:
-    """A task's name that a narrow column may break after `.` and `_`."""
+    """A name that a narrow column may break after `_`."""
     from markupsafe import escape
 
     text = str(escape(name))
-    return _trusted(text.replace(".", ".<wbr>").replace("_", "_<wbr>"))
+    return _trusted(text.replace("_", "_<wbr>"))
 
 
 def _parameters(count: int) -> str:
@@ -110,18 +111,3 @@ def _trusted(html: str) -> Markup:
 def _digest(style: str) -> str:
     """What the page's content security policy allows as its only style."""
     return "sha256-" + base64.b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")
-
-
-def _write(target: Path, content: bytes) -> None:
-    """All of it or nothing: readers see the old page or the new one."""
-    descriptor, name = tempfile.mkstemp(prefix=".index-", suffix=".part", dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ Ground = tuple[str, str]
 _ORIGINS = {
     "upstream": "upstream files",
     "mirror": "mirror",
-    "user": "the submitter’s own data",
+    "user": "own data of the submitter",
     "sample": "bundled sample",
 }
 
@@ -28,7 +29,9 @@ class DataLine:
     task: str
     """Its name."""
     origin: str
-    """`mirror, not verified`; where members differ, the weaker claim."""
+    """`mirror`; `mirror or upstream files` where members differ."""
+    is_verified: bool
+    """Whether every member says that it matched published checksums."""
     count: str
     """`1,000 of 10,570`, or what is known of it."""
     is_subset: bool
@@ -84,7 +87,10 @@ class Group:
         count, is_subset = _count(on_it)
         return DataLine(
             task=name,
-            origin=_origin(on_it),
+            origin=" or ".join(
+                sorted({_ORIGINS.get(task.origin, task.origin or "unknown origin") for task in on_it})
+            ),
+            is_verified=all(task.verified for task in on_it),
             count=count,
             is_subset=is_subset,
             fingerprint=self.ground[name][0],
@@ -97,18 +103,32 @@ class Group:
         return {task.origin for task in tasks if task.fingerprint}
 
     @property
+    def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """What there is to say about the data, each with the tasks that it is said of."""
+        tasks: dict[str, list[str]] = {}
+        for line in self.lines:
+            for note in line.notes:
+                tasks.setdefault(note, []).append(line.task)
+        return tuple((note, tuple(names)) for note, names in tasks.items())
+
+    @property
     def heading(self) -> str:
         """What data this is, in a few words."""
-        kinds: dict[str, int] = {}
-        for line in self.lines:
-            kinds[line.origin] = kinds.get(line.origin, 0) + 1
-        if not kinds:
+        origins = Counter(line.origin for line in self.lines)
+        if not origins:
             return "No data"
-        if len(kinds) == 1:
-            only = next(iter(kinds))
-            return only[0].upper() + only[1:]
-        by_size = sorted(kinds.items(), key=lambda item: (-item[1], item[0]))
-        return "Mixed data: " + "; ".join(f"{kind} ({count})" for kind, count in by_size)
+        if list(origins) == [_ORIGINS["sample"]]:
+            return "Bundled sample"
+        by_size = sorted(origins.items(), key=lambda item: (-item[1], item[0]))
+        what = by_size[0][0] if len(by_size) == 1 else ", ".join(f"{origin} ({n})" for origin, n in by_size)
+        return f"{what[0].upper()}{what[1:]}: {self._verified}"
+
+    @property
+    def _verified(self) -> str:
+        verified, all_of_them = sum(line.is_verified for line in self.lines), len(self.lines)
+        if verified == all_of_them:
+            return "verified"
+        return f"{verified} of {all_of_them} tasks verified" if verified else "not verified"
 
 
 def groups(entries: Sequence[Entry], names: Sequence[str]) -> list[Group]:
@@ -141,7 +161,7 @@ def _prominence(group: Group) -> tuple[bool, bool, int, int, str]:
     """Real data before samples, verified before not, then the larger group."""
     lines = group.lines
     is_sample = any(line.origin == _ORIGINS["sample"] for line in lines) or not lines
-    is_unverified = any("not verified" in line.origin for line in lines)
+    is_unverified = not all(line.is_verified for line in lines)
     return is_sample, is_unverified, -len(lines), -len(group.entries), group.id
 
 
@@ -157,15 +177,6 @@ def _ground(entry: Entry, names: Sequence[str]) -> Mapping[str, Ground]:
 
 def _agree(one: Ground, other: Ground) -> bool:
     return one[0] == other[0] and (one[1] == other[1] or not one[1] or not other[1])
-
-
-def _origin(tasks: Sequence[TaskEntry]) -> str:
-    """The same bytes may be called verified by one and not by another: then they are not."""
-    origins = sorted({_ORIGINS.get(task.origin, task.origin or "unknown origin") for task in tasks})
-    if origins == [_ORIGINS["sample"]]:
-        return origins[0]
-    verified = all(task.verified for task in tasks)
-    return " or ".join(origins) + (", verified" if verified else ", not verified")
 
 
 def _count(tasks: Sequence[TaskEntry]) -> tuple[str, bool]:

@@ -15,7 +15,7 @@ SOURCE_URL = "https://arxiv.org/abs/1806.08730"
 
 NOTES = (
     "Single-task rows are ten models, one a task; the paper gives them no decaScore, and so does this page.",
-    "Table 3 of the paper has “SQuAD first” at 571.7 and its curriculum at 499.6; the row here is Table 2’s.",
+    "Table 3 of the paper has “SQuAD first” at 571.7 and the curriculum at 499.6; the row here is that of Table 2.",
     "The numbers are copied from the paper. Nobody here has seen the predictions.",
 )
 

@@ -14,15 +14,15 @@ from decabench.metrics.errors import DecabenchError
 
 __all__ = ["Found", "LeaderboardError", "Refused", "read"]
 
-_DEPTH = 3
-"""Folders below the submissions folder that are looked into: `<group>/<submission>/results`."""
+_DEPTH = 4
+"""Folders below the submissions folder that are looked into: `<group>/<submission>/results/<split>`."""
 
 _LARGEST = 16 * 2**20
 """Bytes; a results file has a few thousand."""
 
 
 class LeaderboardError(DecabenchError, ValueError):
-    """The board cannot be built: no such folder, or nowhere to write."""
+    """The board cannot be built: there is no such folder."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def read(submissions: Path, names: Sequence[str]) -> Found:
     unreadable: list[Refused] = []
     evaluated: set[str] = set()
     seen: set[tuple[str, bytes]] = set()
-    for path, shown in _candidates(submissions):
+    for path, shown in _candidates(submissions, unreadable):
         try:
             content, data = _json(path)
             if _is_of_another_kind(data):
@@ -69,25 +69,33 @@ def read(submissions: Path, names: Sequence[str]) -> Found:
             evaluated.add(_home(shown))
             unreadable.append(Refused(_printable(shown), str(error)))
     waiting = (folder for folder in _submission_folders(submissions) if folder not in evaluated)
-    return Found(tuple(entries), tuple(unreadable), tuple(_printable(folder) for folder in waiting))
+    return Found(
+        tuple(entries),
+        tuple(sorted(unreadable, key=lambda refused: refused.path)),
+        tuple(_printable(folder) for folder in waiting),
+    )
 
 
-def _candidates(submissions: Path) -> list[tuple[Path, str]]:
+def _candidates(submissions: Path, unreadable: list[Refused]) -> list[tuple[Path, str]]:
     """(file, path to show), each file once however many links lead to it."""
     found: dict[str, tuple[Path, str]] = {}
-    for path, shown in sorted(_walk(submissions), key=lambda pair: (pair[1].count("/"), pair[1])):
+    for path, shown in sorted(_walk(submissions, unreadable), key=lambda pair: (pair[1].count("/"), pair[1])):
         if _is_results_name(path):
             found.setdefault(os.path.realpath(path), (path, shown))
     return sorted(found.values(), key=lambda pair: pair[1])
 
 
 def _submission_folders(submissions: Path) -> list[str]:
-    manifests = (shown for path, shown in _walk(submissions) if path.name == "submission.toml")
+    manifests = (shown for path, shown in _walk(submissions, []) if path.name == "submission.toml")
     return sorted(_home(shown) for shown in manifests)
 
 
-def _walk(submissions: Path) -> Iterator[tuple[Path, str]]:
-    for folder, folders, files in os.walk(submissions, followlinks=True):
+def _walk(submissions: Path, unreadable: list[Refused]) -> Iterator[tuple[Path, str]]:
+    def refuse(error: OSError) -> None:
+        folder = os.path.relpath(error.filename or submissions, submissions)
+        unreadable.append(Refused(_printable(folder), error.strerror or "cannot be opened"))
+
+    for folder, folders, files in os.walk(submissions, onerror=refuse, followlinks=True):
         here = Path(folder)
         depth = len(here.relative_to(submissions).parts)
         folders[:] = sorted(name for name in folders if depth < _DEPTH and not name.startswith("."))
@@ -104,8 +112,8 @@ def _is_results_name(path: Path) -> bool:
 
 def _home(shown: str) -> str:
     """The submission's folder that a file belongs to; `.` is the submissions folder itself."""
-    parent = Path(shown).parent
-    return (parent.parent if parent.name == "results" else parent).as_posix()
+    parts = Path(shown).parent.parts
+    return Path(*(parts[: parts.index("results")] if "results" in parts else parts)).as_posix()
 
 
 def _json(path: Path) -> tuple[bytes, Any]:
@@ -116,7 +124,9 @@ def _json(path: Path) -> tuple[bytes, Any]:
         if path.stat().st_size > _LARGEST:
             raise Unreadable(f"larger than {_LARGEST // 2**20} MiB")
         content = path.read_bytes()
-        return content, json.loads(content.decode("utf-8-sig"), parse_constant=_no_constant)
+        return content, json.loads(
+            content.decode("utf-8-sig"), object_pairs_hook=_object, parse_constant=_no_constant
+        )
     except Unreadable:
         raise
     except OSError as error:
@@ -131,6 +141,12 @@ def _json(path: Path) -> tuple[bytes, Any]:
         raise Unreadable("not JSON: a number too long to read") from None
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise Unreadable("not clear: a key stands twice in one object")
+    return dict(pairs)
+
+
 def _no_constant(name: str) -> NoReturn:
     raise Unreadable(f"not JSON: {name} is no number")
 
@@ -138,8 +154,12 @@ def _no_constant(name: str) -> NoReturn:
 def _is_of_another_kind(data: object) -> bool:
     """Whether it is some other file of decabench's, such as the times kept beside the results."""
     kind = data.get("format") if isinstance(data, dict) else None
-    return isinstance(kind, str) and kind.startswith("decabench.") and kind.split("/")[0] != "decabench.results"
+    return (
+        isinstance(kind, str) and kind.startswith("decabench.") and kind.split("/")[0] != "decabench.results"
+    )
 
 
 def _printable(path: str) -> str:
-    return "".join(c if c.isprintable() else "\ufffd" for c in path.encode("utf-8", "replace").decode("utf-8"))
+    return "".join(
+        c if c.isprintable() else "\ufffd" for c in path.encode("utf-8", "replace").decode("utf-8")
+    )

@@ -17,6 +17,9 @@ FORMAT = "decabench.results/1"
 SPLITS = ("validation", "test")
 """Splits that have a board, in the order of the page."""
 
+_HUNDRED = 100 + 1e-6
+"""A perfect BLEU ends at 100.00000000000004."""
+
 _ROUNDING = 0.06
 """A file may store ten scores rounded to two decimals; their sum is then off by at most this."""
 
@@ -38,7 +41,7 @@ class TaskEntry:
     reason: str = ""
     """Why it failed."""
     signature: str = ""
-    """The metric's signature: scores of two signatures are not compared."""
+    """The headline metric's: scores of two signatures are not compared."""
     n: int | None = None
     """Examples scored."""
     fingerprint: str = ""
@@ -128,7 +131,7 @@ def _task(name: str, task: object) -> TaskEntry:
         status=status,
         score=_score(name, task.get("score")) if status == "scored" else None,
         reason=_text(task.get("reason")) or ("" if status == "scored" else "no reason given"),
-        signature=_text(task.get("signature"), 300),
+        signature=_signature(task),
         n=_count(task.get("n")),
         fingerprint=_text(data.get("fingerprint")),
         origin=_text(data.get("origin"), 40),
@@ -141,11 +144,19 @@ def _task(name: str, task: object) -> TaskEntry:
     return entry
 
 
+def _signature(task: Mapping[str, Any]) -> str:
+    """Of the headline metric: one string, or the entry of that metric in `signatures`."""
+    by_metric = task.get("signatures")
+    if isinstance(by_metric, dict):
+        return _text(by_metric.get(task.get("metric")), 300)
+    return _text(task.get("signature"), 300)
+
+
 def _score(name: str, value: object) -> float:
     number = _number(value)
-    if number is None or not 0 <= number <= 100:
+    if number is None or not 0 <= number <= _HUNDRED:
         raise Unreadable(f"{_text(name)}: its score is {_quoted(value)}, not a number from 0 to 100")
-    return number
+    return min(number, 100.0)
 
 
 def _decascore(value: object, tasks: Mapping[str, TaskEntry], names: Sequence[str]) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import click
 from decabench.commands.options import home_option, include_option, submission_option, tasks_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from decabench.idlists import IdList
     from decabench.tasks.store import Store
@@ -56,7 +57,7 @@ def check(
 
     known = known_tasks(include)
     names = chosen_tasks(tasks, include)
-    id_list = read_id_list(ids) if ids else _prepared(Store(home_folder(home)), list(known))
+    id_list = read_id_list(ids) if ids else _prepared(Store(home_folder(home)), names or known)
     report = check_submission(
         submission,
         id_list.ids,
@@ -69,11 +70,29 @@ def check(
     context.exit(report.exit_code)
 
 
-def _prepared(store: Store, tasks: Sequence[str]) -> IdList:
+def _prepared(store: Store, tasks: Iterable[str]) -> IdList:
     from decabench.idlists import IdList
 
     records = {(task, split): record for task in tasks for split, record in store.records(task).items()}
     return IdList(
-        {key: tuple(store.ids(*key)) for key in records},
-        {key: record.fingerprint for key, record in records.items()},
+        _IdsOnRequest(store, tuple(records)), {key: record.fingerprint for key, record in records.items()}
     )
+
+
+class _IdsOnRequest(Mapping[tuple[str, str], tuple[str, ...]]):
+    """The ids of prepared splits, each read when it is asked for: a submission rarely answers the training data."""
+
+    def __init__(self, store: Store, splits: tuple[tuple[str, str], ...]) -> None:
+        self.store = store
+        self.splits = splits
+
+    def __getitem__(self, split: tuple[str, str]) -> tuple[str, ...]:
+        if split not in self.splits:
+            raise KeyError(split)
+        return tuple(self.store.ids(*split))
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self.splits)
+
+    def __len__(self) -> int:
+        return len(self.splits)

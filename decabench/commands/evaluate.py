@@ -62,19 +62,24 @@ def evaluate(
     Ends with 1 where a task failed, and with 3 where the data is missing or is not the data that the submission
     was made for. A decaScore needs all ten tasks; else the sum says of how many.
     """
+    import os
+
     from decabench.commands.options import chosen_tasks
     from decabench.evaluator import evaluate as run
     from decabench.results import write_results_file
     from decabench.runlog import started, write_run_file
+    from decabench.tasks import DECATHLON
 
     clock = started()
-    results = run(submission, split, chosen_tasks(tasks, include), home, jobs, include)
+    names = chosen_tasks(tasks, include)
+    results = run(submission, split, names, home, jobs or os.cpu_count() or 1, include)
     folder = output or _default_output(submission, split)
     path = write_results_file(folder, results)
     write_run_file(folder, clock)
-    _print(results, all_scores)
+    missing = [name for name in names or DECATHLON if name not in results.tasks]
+    _print(results, missing, all_scores)
     click.echo(f"Results: {path}")
-    context.exit(0 if results.ok else 1)
+    context.exit(0 if results.ok and not (names and missing) else 1)
 
 
 def _default_output(submission: Path, split: str) -> Path:
@@ -82,7 +87,7 @@ def _default_output(submission: Path, split: str) -> Path:
     return folder / "results" / split if submission.is_dir() else folder / split
 
 
-def _print(results: Results, all_scores: bool) -> None:
+def _print(results: Results, missing: list[str], all_scores: bool) -> None:
     from decabench.commands.console import console
 
     out = console()
@@ -90,8 +95,8 @@ def _print(results: Results, all_scores: bool) -> None:
     out.print(_table(results, all_scores))
     total = results.total
     out.print(f"{'decaScore' if total.complete else 'Sum (no decaScore)'}: {total.text}", style="bold")
-    for sentence in _remarks(results):
-        out.print(sentence)
+    for sentence in _remarks(results, missing):
+        out.print(sentence, soft_wrap=True)
 
 
 def _table(results: Results, all_scores: bool) -> Table:
@@ -121,11 +126,10 @@ def _data(data: DataUsed) -> str:
     return f"{data.origin}, checksums {'verified' if data.verified else 'differ or unknown'}"
 
 
-def _remarks(results: Results) -> Iterator[str]:
+def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
     """What keeps the number from being what it looks like."""
-    total = results.total
-    if total.missing:
-        yield f"No answers for: {', '.join(total.missing)}"
+    if missing:
+        yield f"No answers for: {', '.join(missing)}"
     for name, task in results.tasks.items():
         if task.status == "failed":
             more = (

@@ -58,14 +58,14 @@ def predict(
     Without --tasks: every task of the ten that has the split.
     """
     from decabench.commands.options import chosen_tasks
-    from decabench.predicting import Run
+    from decabench.predicting import PART, Run
     from decabench.predicting import predict as run
     from decabench.tasks import DECATHLON, known_tasks
     from decabench.tasks.home import home_folder
     from decabench.tasks.prepare import available_splits
     from decabench.tasks.store import Store
 
-    if output.exists() and any(output.iterdir()) and not force:
+    if output.exists() and any(path.name != PART for path in output.iterdir()) and not force:
         raise click.UsageError(f"{output} is not empty: name another folder, or replace it with --force.")
     known = known_tasks(include)
     names = chosen_tasks(tasks, include) or [

@@ -14,6 +14,7 @@ from decabench.predictor import Predictor, Question, Setting
 __all__ = ["copy_context", "first_choice", "first_option", "lead_3", "majority", "oracle", "random_answer"]
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_BEFORE_OPTIONS = re.compile(r"\? | -- ")
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,7 @@ def random_answer(setting: Setting) -> Predictor:
 
 def first_option(question: str) -> str:
     """The first of the options that a question offers (`... A or B?`, `-- A, B, or C?`); empty for none."""
-    _, mark, tail = question.rstrip("? ").rpartition("? ")
-    if not mark:
-        _, mark, tail = question.rstrip("? ").rpartition(" -- ")
+    *mark, tail = _BEFORE_OPTIONS.split(question.rstrip("? "))
     options = re.split(r",? or |, ", tail)
     if len(options) < 2 or " or " not in tail:
         return ""

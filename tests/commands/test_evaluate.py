@@ -1,0 +1,151 @@
+"""`decabench evaluate`: what it prints, writes and ends with. The numbers: tests/test_evaluator.py."""
+
+import json
+import shutil
+
+import pytest
+
+from decabench.results import read_results_file
+from decabench.tasks import DECATHLON
+
+
+def spoil(folder, task):
+    with (folder / "predictions" / f"{task}.validation.jsonl").open("a") as file:
+        file.write('{"id": "nobody", "answer": ""}\n{"id": "no one", "answer": ""}\n')
+    return folder
+
+
+def rows(done):
+    return {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line.startswith(" ")}
+
+
+def test_a_decascore(command, home, submit):
+    folder = submit("oracle")
+    done = command("evaluate", "--submission", folder, "--home", home)
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[0] == "oracle, validation"
+    table = rows(done)
+    assert list(table)[1:] == list(DECATHLON)
+    assert table["squad"] == ["nf1", "100.00", "32", "0", "sample"]
+    assert "\ndecaScore: 1000.0\n" in done.stdout
+    assert "No answers for" not in done.stdout
+    assert "Scored on the bundled sample: not to be compared" in done.stdout
+    assert done.stdout.endswith(f"Results: {folder}/results/validation/results.json\n")
+    assert read_results_file(folder / "results" / "validation" / "results.json").decascore == pytest.approx(
+        1000
+    )
+
+
+def test_seven_of_ten(command, home, submit, tmp_path):
+    done = command(
+        "evaluate",
+        "--submission",
+        submit("oracle", DECATHLON[:7]),
+        "--home",
+        home,
+        "--output",
+        tmp_path / "out",
+    )
+    assert done.exit_code == 0
+    assert "\nSum (no decaScore): 700.0 of 700 (7 of 10 tasks)\n" in done.stdout
+    assert "\nNo answers for: woz.en, wikisql, schema\n" in done.stdout
+    content = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert content["decascore"] is None
+    assert content["total"]["text"] == "700.0 of 700 (7 of 10 tasks)"
+
+
+def test_tasks_that_were_not_asked_for_are_not_said_to_be_missing(command, home, submit):
+    done = command("evaluate", "--submission", submit("oracle"), "--home", home, "--tasks", "sst,squad")
+    assert done.exit_code == 0
+    assert list(rows(done))[1:] == ["squad", "sst"]
+    assert "200.0 of 200 (2 of 10 tasks)" in done.stdout
+    assert "No answers for" not in done.stdout
+
+
+def test_a_task_that_was_asked_for_and_has_no_answers_is_1(command, home, submit):
+    done = command(
+        "evaluate", "--submission", submit("oracle", ["sst"]), "--home", home, "--tasks", "sst,squad"
+    )
+    assert done.exit_code == 1
+    assert "\nNo answers for: squad\n" in done.stdout
+    assert rows(done)["sst"][1] == "100.00"
+
+
+def test_a_failed_task_is_1(command, home, submit):
+    folder = spoil(submit("oracle"), "sst")
+    done = command("evaluate", "--submission", folder, "--home", home)
+    assert done.exit_code == 1
+    assert rows(done)["sst"] == ["em", "failed", "–", "–", "sample"]
+    assert "Sum (no decaScore): 900.0 of 900 (9 of 10 tasks)" in done.stdout
+    (said,) = [line for line in done.stdout.splitlines() if line.startswith("Failed: sst: ")]
+    assert "sst.validation.jsonl:33: unknown-id" in said
+    assert said.endswith("(and 1 more faults; decabench check lists them)")
+    content = json.loads((folder / "results" / "validation" / "results.json").read_text())
+    assert content["decascore"] is None
+    assert (content["tasks"]["sst"]["status"], content["tasks"]["sst"]["score"]) == ("failed", None)
+    assert content["total"]["failed"] == ["sst"]
+
+
+def test_all_scores(command, home, submit):
+    done = command("evaluate", "--submission", submit("oracle", ["sst"]), "--home", home, "--all-scores")
+    assert "nf1 100.00" in done.stdout and "em 100.00" in done.stdout
+
+
+def test_other_data_is_3(command, home, submit, tmp_path):
+    folder = submit("oracle", ["sst"])
+    shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
+    text = (folder / "submission.toml").read_text()
+    start = text.index("sha256:")
+    (folder / "submission.toml").write_text(text[:start] + "sha256:" + "0" * 64 + text[start + 71 :])
+    done = command("evaluate", "--submission", folder, "--home", tmp_path / "home")
+    assert done.exit_code == 3
+    assert done.stderr.startswith("Error: The submission was made for other data than is prepared: sst")
+    assert not (folder / "results").exists()
+
+
+def test_data_that_is_not_prepared_is_3(command, submit, tmp_path):
+    folder = submit("oracle", ["sst"])
+    done = command("evaluate", "--submission", folder, "--home", tmp_path / "nothing")
+    assert done.exit_code == 3
+    assert "The data of sst is not prepared" in done.stderr and "decabench prepare" in done.stderr
+    assert not (folder / "results").exists()
+
+
+@pytest.mark.parametrize("kind", ["zip", "gztar"])
+def test_an_archive(command, home, submit, tmp_path, kind):
+    folder = submit("majority", ["sst"])
+    archive = shutil.make_archive(str(tmp_path / "packed"), kind, folder)
+    assert command("evaluate", "--submission", folder, "--home", home).exit_code == 0
+    assert command("evaluate", "--submission", archive, "--home", home).exit_code == 0
+    beside = tmp_path / f"{archive}.results" / "validation" / "results.json"
+    assert beside.read_bytes() == (folder / "results" / "validation" / "results.json").read_bytes()
+
+
+def test_times_are_not_in_the_results(command, home, submit):
+    folder = submit("majority", ["sst"])
+    files = folder / "results" / "validation"
+    assert command("evaluate", "--submission", folder, "--home", home).exit_code == 0
+    first = (files / "results.json").read_bytes()
+    assert json.loads((files / "run.json").read_text())["seconds"] >= 0
+    assert sorted(path.name for path in files.iterdir()) == ["results.json", "run.json"]
+    assert command("evaluate", "--submission", folder, "--home", home, "--jobs", "2").exit_code == 0
+    assert (files / "results.json").read_bytes() == first
+    assert b"seconds" not in first and b"python" not in first
+
+
+def test_sentences_are_not_broken_for_a_pipe(command, home, submit, own_task, tmp_path):
+    folder = spoil(submit("oracle", DECATHLON), "cnn_dailymail")
+    done = command("evaluate", "--submission", folder, "--home", home)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("cnn_dailymail: A stand-in")]
+    assert line.endswith(".")
+
+
+def test_a_task_of_ones_own(command, own_task, tmp_path):
+    include = ["--include", own_task(["one", "one", "two"]), "--home", tmp_path / "home"]
+    assert command("prepare", "own", *include).exit_code == 0
+    options = ["--predictor", "majority", "--tasks", "own", "--output", tmp_path / "s"]
+    assert command("predict", *options, *include).exit_code == 0
+    done = command("evaluate", "--submission", tmp_path / "s", "--tasks", "own", *include)
+    assert done.exit_code == 0
+    assert rows(done)["own"] == ["em", "66.67", "3", "0", "user"]
+    assert "No answers for" not in done.stdout

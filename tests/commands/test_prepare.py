@@ -1,0 +1,88 @@
+"""`decabench prepare`."""
+
+import json
+
+import pytest
+
+from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks.store import Store
+
+
+def test_the_sample(command, tmp_path):
+    done = command("prepare", "sst", "schema", "--sample", "--home", tmp_path)
+    assert done.exit_code == 0
+    table = [line.split() for line in done.stdout.splitlines()]
+    assert table[1] == [*"sst 64 32 32 6,920 / 872 / 1,821 sample prepared".split()]
+    assert table[2] == [*"schema 80 82 100 80 / 82 / 100 sample prepared".split()]
+    assert sorted(path.name for path in (tmp_path / "tasks" / "sst").iterdir()) == [
+        "inputs.json",
+        "task.json",
+        "test.parquet",
+        "train.parquet",
+        "validation.parquet",
+    ]
+
+
+def test_all_ten_by_default(command, home):
+    done = command("prepare", "--sample", "--home", home)  # they are there: nothing is written
+    assert done.exit_code == 0
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:11]] == list(DECATHLON)
+    assert done.stdout.count("was ready") == 10
+    assert "iwslt.en.de: A stand-in:" in done.stdout
+
+
+def test_one_split(command, tmp_path):
+    assert command("prepare", "sst", "--sample", "--split", "test", "--home", tmp_path).exit_code == 0
+    assert list(Store(tmp_path).records("sst")) == ["test"]
+
+
+def test_a_split_that_no_task_has_is_left_out(command, tmp_path):
+    done = command("prepare", "--sample", "--split", "test", "--home", tmp_path, "--jobs", "1")
+    assert done.exit_code == 0
+    assert "squad: no public test split, left out" in done.stderr
+    assert "squad" not in done.stdout
+
+
+def test_a_split_that_the_named_task_has_not_is_3(command, tmp_path):
+    done = command("prepare", "squad", "--sample", "--split", "test", "--home", tmp_path)
+    assert done.exit_code == 3
+    assert "squad has no public test split" in done.stderr
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_mirror_without_the_file_is_3(command, tmp_path, jobs):
+    (tmp_path / "mirror").mkdir()
+    options = ["--mirror", tmp_path / "mirror", "--home", tmp_path / "home", "--jobs", jobs]
+    done = command("prepare", "sst", "schema", *options)
+    assert done.exit_code == 3
+    for name in ("sst", "schema"):
+        assert f"Error: {name}: " in done.stderr
+    assert "schema.txt" in done.stderr
+    assert "Traceback" not in done.output
+    assert done.stdout.count("failed") == 2
+    assert not list((tmp_path / "home").rglob("*.parquet"))
+
+
+def test_ids_without_data(command, home, tmp_path):
+    done = command("prepare", "sst", "--sample", "--home", home, "--export-ids", tmp_path / "ids.json")
+    assert done.exit_code == 0
+    assert f"Wrote the ids of 3 splits to {tmp_path}/ids.json." in done.stdout.replace("\n", "")
+    content = json.loads((tmp_path / "ids.json").read_text())
+    assert content["format"] == "decabench.ids/1"
+    splits = {split["split"]: split for split in content["splits"]}
+    assert splits["validation"]["ids"] == Store(home).ids("sst", "validation")
+    assert splits["validation"]["fingerprint"] == Store(home).record("sst", "validation").fingerprint
+    assert "answers" not in (tmp_path / "ids.json").read_text()
+
+
+def test_a_task_of_ones_own(command, own_task, tmp_path):
+    own = own_task(["one", "two"])
+    done = command("prepare", "own", "--include", own, "--home", tmp_path / "home")
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[1].split() == [*"own 2 2 – – / – / – user prepared".split()]
+
+
+def test_the_home_of_the_environment(command, monkeypatch, tmp_path):
+    monkeypatch.setenv("DECABENCH_HOME", str(tmp_path / "elsewhere"))
+    assert command("prepare", "schema", "--sample").exit_code == 0
+    assert Store(tmp_path / "elsewhere").records("schema").keys() == set(TASKS["schema"].counts)

@@ -1,0 +1,70 @@
+"""What many tests need: the sample prepared once, the command line, a submission, a task of one's own."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from decabench.cli import cli
+from decabench.predicting import Run, predict
+from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks.prepare import Request, prepare_task
+from decabench.tasks.store import Store
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled sample, prepared once however many processes test. Tests only read it."""
+    from filelock import FileLock
+
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with FileLock(base / "sample.lock"):
+        for task in TASKS.values():
+            prepare_task(task, Request(base / "sample-home", sample=True, progress=False))
+    return base / "sample-home"
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs `decabench ARGUMENTS` in this process."""
+    monkeypatch.setenv("DECABENCH_DEBUG", "")  # what --debug sets goes away with the test
+    monkeypatch.delenv("DECABENCH_HOME", raising=False)
+    return lambda *arguments: CliRunner().invoke(cli, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def submit(home: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Writes a baseline's submission over the sample and returns its folder."""
+
+    def write(predictor: str, tasks: Sequence[str] = DECATHLON, output: str = "", **fields: Any) -> Path:
+        folder = tmp_path / (output or predictor)
+        chosen = [TASKS[name] for name in tasks]
+        return predict(
+            Run(predictor, chosen, "validation", folder, Store(home), **{"date": "2026-01-31", **fields})
+        )
+
+    return write
+
+
+@pytest.fixture
+def own_task(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a task of one's own, `own`, with these answers, and returns its TOML file."""
+
+    def write(answers: Sequence[Any], metric: str = "em") -> Path:
+        rows = [{"number": number, "answer": answer} for number, answer in enumerate(answers)]
+        (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (tmp_path / "own.toml").write_text(
+            f'format = "decabench.taskfile/1"\nname = "own"\nmetric = "{metric}"\nanswer = "answer"\n'
+            'question = "What is {number}?"\ncontext = "It is {number}."\n'
+            '[files]\ntrain = "rows.jsonl"\nvalidation = "rows.jsonl"\n'
+        )
+        return tmp_path / "own.toml"
+
+    return write

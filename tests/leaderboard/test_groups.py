@@ -1,0 +1,75 @@
+"""Only results on the same data and metrics share a table."""
+
+from __future__ import annotations
+
+from tests.leaderboard.small import ranking, results, tables, without
+
+SAMPLE = {"origin": "sample"}
+MIRROR = {"origin": "mirror", "verified": False}
+
+
+def test_results_on_other_data_have_their_own_table() -> None:
+    real, sample = tables(results("sample", 99.0, data="s", of_data=SAMPLE), results("real", 1.0))
+    assert (real.heading, ranking(real)) == ("Upstream files: verified", [(1, "real")])
+    assert (sample.heading, ranking(sample)) == ("Bundled sample", [(1, "sample")])
+
+
+def test_one_task_on_other_data_is_enough() -> None:
+    other = results("other", 60.0)
+    other["tasks"]["sst"]["data"]["fingerprint"] = "sha256:elsewhere"
+    assert [ranking(table) for table in tables(results("one", 50.0), results("two", 55.0), other)] == [
+        [(1, "two"), (2, "one")],
+        [(1, "other")],
+    ]
+
+
+def test_other_metrics_are_not_compared() -> None:
+    assert len(tables(results("old", 50.0), results("new", 60.0, signature="v:2"))) == 2
+
+
+def test_the_same_bytes_from_a_mirror_are_the_same_data_and_count_as_unverified() -> None:
+    (table,) = tables(results("upstream", 50.0), results("mirror", 60.0, of_data=MIRROR))
+    assert table.heading == "Mirror or upstream files: not verified"
+
+
+def test_partial_results_join_the_data_they_agree_with() -> None:
+    partial = results("partial", without("schema"), data="s", of_data=SAMPLE)
+    real, sample = tables(results("real", 1.0), results("sample", 2.0, data="s", of_data=SAMPLE), partial)
+    assert ranking(real) == [(1, "real")]
+    assert ranking(sample) == [(1, "sample"), (None, "partial")]
+
+
+def test_failed_tasks_tell_which_data_was_meant() -> None:
+    failed = results("failed", {}, {"sst": "no file"})
+    failed["tasks"]["sst"]["data"] = {"fingerprint": "sha256:s-sst", "origin": "sample"}
+    real, sample = tables(results("real", 1.0), results("sample", 2.0, data="s", of_data=SAMPLE), failed)
+    assert ranking(real) == [(1, "real")]
+    assert ranking(sample) == [(1, "sample"), (None, "failed")]
+
+
+def test_partial_results_alone_share_a_table_where_nothing_speaks_against_it() -> None:
+    (table,) = tables(results("a", {"sst": 1.0}), results("b", {"srl": 1.0}))
+    assert ranking(table) == [(None, "a"), (None, "b")]
+    assert len(tables(results("a", {"sst": 1.0}), results("b", {"srl": 1.0}, data="s", of_data=SAMPLE))) == 2
+    assert len(tables(results("a", {"sst": 1.0}), results("b", {"sst": 1.0}, data="b"))) == 2
+
+
+def test_mixed_data_says_so() -> None:
+    file = results("mixed", 50.0)
+    file["tasks"]["sst"]["data"].update(origin="user", verified=False)
+    (table,) = tables(file)
+    assert table.heading == "Upstream files (9), own data of the submitter (1): 9 of 10 tasks verified"
+
+
+def test_the_data_behind_a_table() -> None:
+    subset = {**MIRROR, "published_count": 10_570, "note": "the first rows"}
+    (table,) = tables(results("one", 50.0, of_data=subset))
+    line = table.data[0]
+    assert (line.task, line.count, line.is_subset) == ("squad", "10 of 10,570", True)
+    assert (line.signature, line.fingerprint) == ("squad|v:1", "sha256:a-squad")
+    assert [(note, len(names)) for note, names in table.notes] == [("the first rows", 10)]
+
+
+def test_ids_of_tables_differ() -> None:
+    files = [results("a", 1.0), results("b", 1.0, data="b"), results("c", 1.0, split="test")]
+    assert len({table.id for table in tables(*files)}) == 3

@@ -1,0 +1,399 @@
+"""The console as a whole: help, errors as sentences, exit codes, Ctrl-C, start-up."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import pytest
+
+import decabench.evaluator
+from decabench.cli import cli
+
+ROOT = Path(__file__).parents[1]
+
+
+def every_command(command=cli, name="decabench"):
+    yield name, command
+    for child_name, child in getattr(command, "commands", {}).items():
+        yield from every_command(child, f"{name} {child_name}")
+
+
+COMMANDS = dict(every_command())
+
+
+def process(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "decabench.cli", *map(str, arguments)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **options,
+    )
+
+
+def test_the_commands():
+    assert COMMANDS.keys() >= {
+        f"decabench {name}"
+        for name in (
+            "prepare",
+            "tasks",
+            "tasks show",
+            "tasks validate",
+            "metrics",
+            "metrics selftest",
+            "predict",
+            "check",
+            "evaluate",
+            "leaderboard",
+        )
+    }
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help(command, name):
+    assert COMMANDS[name].help
+    for parameter in COMMANDS[name].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, parameter.name
+    words = name.split()[1:]
+    for option in ("--help", "-h"):
+        shown = command(*words, option)
+        assert shown.exit_code == 0
+        assert "Usage:" in shown.output and "--debug" in shown.output
+
+
+def test_version(command):
+    assert command("--version").output == f"decabench, version {decabench.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["prepare", "sqaud"], "Did you mean squad?"),
+        (
+            ["predict", "--predictor", "majority", "--output", "x", "--tasks", "squad,shema"],
+            "Did you mean schema",
+        ),
+        (["predict", "--predictor", "oracel", "--output", "x"], "Did you mean oracle?"),
+        (["predict", "--predictor", "oracle"], "Missing option '--output'"),
+        (["tasks", "show", "wikisqll"], "Did you mean wikisql?"),
+        (["tasks", "validate", "wikisqll"], "Did you mean wikisql?"),
+        (["check", "--submission", ".", "--tasks", "sqaud"], "Did you mean squad?"),
+        (["check", "--submission", "nowhere"], "'nowhere' does not exist"),
+        (["evaluate", "--submission", ".", "--tasks", "sqaud"], "Did you mean squad?"),
+        (["evaluate", "--submission", ".", "--split", "train"], "'train' is not one of"),
+        (["evaluate", "--submission", ".", "--jobs", "0"], "0 is not in the range"),
+        (["prepare", "--sample", "--mirror", "x"], "exclude each other"),
+        (["tasks", "--include", "nowhere.toml"], "nowhere.toml, which is not there"),
+        (["leaderbord"], "No such command 'leaderbord'"),
+    ],
+)
+def test_wrong_usage_is_2(command, tmp_path, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    done = command(*arguments)
+    assert done.exit_code == 2
+    assert sentence in done.stderr
+    assert "Traceback" not in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def raising(error):
+    def run(*arguments, **options):
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "sentence"),
+    [
+        (KeyboardInterrupt(), 130, "Error: Interrupted: nothing is left half-written"),
+        (
+            ZeroDivisionError("by nought"),
+            70,
+            "Error: Unforeseen ZeroDivisionError: by nought. Run again with --debug",
+        ),
+        (decabench.evaluator.MissingDataError("Nothing there."), 3, "Error: Nothing there.\n"),
+        (decabench.evaluator.SubmissionError("It is odd."), 1, "Error: It is odd.\n"),
+    ],
+)
+def test_errors_are_sentences(command, monkeypatch, tmp_path, error, code, sentence):
+    monkeypatch.setattr("decabench.evaluator.evaluate", raising(error))
+    done = command("evaluate", "--submission", tmp_path)
+    assert done.exit_code == code
+    assert done.stderr.startswith(sentence) and done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("place", [["--debug", "evaluate"], ["evaluate", "--debug"]])
+def test_debug_shows_the_place(command, monkeypatch, tmp_path, place):
+    monkeypatch.setattr("decabench.evaluator.evaluate", raising(ZeroDivisionError("by nought")))
+    done = command(*place, "--submission", tmp_path)
+    assert done.exit_code == 70
+    assert "Traceback (most recent call last)" in done.stderr
+    assert "in run\n    raise error" in done.stderr
+    assert done.stderr.endswith("Run again with --debug and report it.\n")
+
+
+def test_debug_is_of_one_call(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("DECABENCH_DEBUG", "1")
+    monkeypatch.setattr("decabench.evaluator.evaluate", raising(ZeroDivisionError("by nought")))
+    monkeypatch.setattr(sys, "argv", ["decabench", "evaluate", "--submission", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        decabench.cli.main()
+    assert ended.value.code == 70
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_warning_is_a_sentence(command, monkeypatch, tmp_path):
+    import warnings
+
+    def warn(*arguments, **options):
+        warnings.simplefilter("default")
+        warnings.warn("It is old.", stacklevel=1)
+        raise decabench.evaluator.SubmissionError("So be it.")
+
+    monkeypatch.setattr("decabench.evaluator.evaluate", warn)
+    assert command("evaluate", "--submission", tmp_path).stderr == "Warning: It is old.\nError: So be it.\n"
+
+
+SLOW = """
+import time
+from pathlib import Path
+from decabench.tasks import Example, RemoteFile, Source, Task
+
+HERE = Path(__file__).parent
+
+def reader(name):
+    def read(files, split):
+        for number in range(200):
+            if split == "validation" and (HERE / "slow").exists():
+                (HERE / f"{name}.begun").touch()
+                time.sleep(0.1)
+            yield Example(f"{name}.{split}.{number}", "Which?", f"Number {number}.", (str(number),), name)
+    return read
+
+def task(name):
+    source = Source("here", {split: (RemoteFile("slow.py"),) for split in ("train", "validation")}, reader(name))
+    return Task(name, name, name, "em", {}, (source,), "CC0", "", folder=HERE)
+
+ONE, TWO = task("one"), task("two")
+"""
+
+
+@pytest.fixture
+def slow(tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "slow").touch()
+    return tmp_path
+
+
+def prepare_slow(folder, names):
+    options = ["--home", folder / "home", "--jobs", 2, "--include", folder / "slow.py"]
+    return process("prepare", *names, *options)
+
+
+def wait_for(paths, seconds=30):
+    end = time.monotonic() + seconds
+    while not all(path.exists() for path in paths):
+        assert time.monotonic() < end, "it never began"
+        time.sleep(0.02)
+
+
+def leftovers(folder):
+    return [path for path in folder.rglob("*") if path.name.endswith(".tmp")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", [("one",), ("one", "two")], ids=["one process", "two processes"])
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
+def test_an_interrupted_prepare_goes_on(slow, names, sent):
+    running = prepare_slow(slow, names)
+    wait_for([slow / f"{name}.begun" for name in names])
+    os.killpg(running.pid, sent)
+    out, err = running.communicate(timeout=30)
+    folders = [slow / "home" / "tasks" / name for name in names]
+    for folder in folders:
+        assert not (folder / "validation.parquet").exists()
+    if sent == signal.SIGINT:
+        assert running.returncode == 130
+        assert out == ""
+        said = [line for line in err.splitlines() if not line.startswith("Preparing ")]
+        assert said == [
+            "Error: Interrupted: nothing is left half-written; run the same command again to go on."
+        ]
+        assert leftovers(slow / "home") == []
+    trains = {folder / "train.parquet": (folder / "train.parquet").stat().st_mtime_ns for folder in folders}
+    (slow / "slow").unlink()
+    again = prepare_slow(slow, names)
+    out, err = again.communicate(timeout=60)
+    assert again.returncode == 0, err
+    assert leftovers(slow / "home") == []
+    for folder in folders:
+        records = json.loads((folder / "task.json").read_text())["splits"]
+        assert {split: record["rows"] for split, record in records.items()} == {
+            "train": 200,
+            "validation": 200,
+        }
+    assert {path: path.stat().st_mtime_ns for path in trains} == trains
+
+
+@pytest.mark.slow
+def test_ctrl_c_in_predict_leaves_nothing(home, tmp_path):
+    (tmp_path / "sleepy.py").write_text(
+        "import time\nfrom pathlib import Path\n"
+        "class Sleepy:\n"
+        "    def predict(self, questions):\n"
+        "        if questions[0].id.startswith('schema'):\n"
+        "            Path(__file__).with_name('begun').touch()\n"
+        "            time.sleep(60)\n"
+        "        return ['x'] * len(questions)\n"
+        "sleepy = Sleepy()\n"
+    )
+    running = process(
+        "predict",
+        *("--predictor", "sleepy:sleepy", "--tasks", "sst,schema", "--home", home),
+        *("--output", tmp_path / "s"),
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    wait_for([tmp_path / "begun"])
+    os.killpg(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert (out, err.count("\n")) == ("", 1) and err.startswith("Error: Interrupted")
+    assert not (tmp_path / "s").exists()
+
+
+def no_space(*arguments, **options):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("name", ["prepare", "prepare --export-ids", "predict", "evaluate"])
+def test_a_full_disk_is_3(command, monkeypatch, home, submit, tmp_path, name):
+    new = tmp_path / "new"
+    folder = submit("majority", ["sst"])
+    arguments = {
+        "prepare": ["prepare", "sst", "--sample", "--home", new],
+        "prepare --export-ids": [
+            "prepare",
+            "sst",
+            "--sample",
+            "--home",
+            home,
+            "--export-ids",
+            new / "ids.json",
+        ],
+        "predict": ["predict", "--predictor", "majority", "--tasks", "sst", "--home", home, "--output", new],
+        "evaluate": ["evaluate", "--submission", folder, "--home", home, "--output", new],
+    }[name]
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", no_space)
+        done = command(*arguments)
+    assert done.exit_code == 3
+    assert "No space is left for" in done.stderr
+    assert "Traceback" not in done.output
+    assert [path for path in new.rglob("*") if path.is_file() and path.suffix != ".lock"] == []
+    assert command(*arguments).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["prepare", "predict", "evaluate", "prepare --export-ids"])
+@pytest.mark.parametrize("kind", ["a file above", "no permission"])
+def test_a_folder_that_takes_no_files_is_3(command, monkeypatch, home, submit, tmp_path, name, kind):
+    folder = submit("majority", ["sst"])
+    (tmp_path / "file").touch()
+    new = tmp_path / ("file" if kind == "a file above" else "folder") / "new"
+    arguments = {
+        "prepare": ["prepare", "sst", "--sample", "--home", new],
+        "prepare --export-ids": [
+            "prepare",
+            "sst",
+            "--sample",
+            "--home",
+            home,
+            "--export-ids",
+            new / "ids.json",
+        ],
+        "predict": ["predict", "--predictor", "majority", "--tasks", "sst", "--home", home, "--output", new],
+        "evaluate": ["evaluate", "--submission", folder, "--home", home, "--output", new],
+    }[name]
+    if kind == "no permission":
+        make = os.mkdir
+
+        def refuse(path, *rest, **options):
+            if Path(path).is_relative_to(new):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            make(path, *rest, **options)
+
+        monkeypatch.setattr(os, "mkdir", refuse)
+    done = command(*arguments)
+    assert done.exit_code == 3
+    assert "cannot be written" in done.stderr.replace("\n", " ") and str(new) in done.stderr
+    assert "Traceback" not in done.output
+    assert not new.exists()
+
+
+def seconds(*arguments):
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "decabench.cli", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return time.perf_counter() - start
+
+
+def test_tasks_are_listed_in_under_a_second(home):
+    assert min(seconds("tasks", "--home", home) for _ in range(3)) < 1
+
+
+HEAVY = {
+    "pyarrow",
+    "pandas",
+    "datasets",
+    "numpy",
+    "rich",
+    "sacrebleu",
+    "requests",
+    "huggingface_hub",
+    "torch",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [
+        (["--help"], set()),
+        (["evaluate", "--help"], set()),
+        (["--version"], set()),
+        (["metrics"], set()),
+        (["tasks"], {"rich"}),
+        (["tasks", "show", "squad"], {"rich"}),
+    ],
+)
+def test_what_is_light_loads_nothing_heavy(tmp_path, arguments, allowed):
+    code = (
+        "import json, sys\nfrom decabench.cli import cli\n"
+        "try: cli()\n"
+        "finally: print(json.dumps(sorted(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "DECABENCH_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {name.partition(".")[0] for name in json.loads(done.stderr)}
+    assert "click" in loaded
+    assert loaded & HEAVY <= allowed

@@ -1,0 +1,85 @@
+"""`__all__` is explicit and complete: what is listed exists, and what others use is listed."""
+
+import ast
+import importlib
+from types import ModuleType
+
+import pytest
+
+import decabench
+from tests.sources import imports, modules
+
+PACKAGES = ["decabench.errors", "decabench.leaderboard", "decabench.metrics", "decabench.tasks"]
+
+
+def listed(module):
+    """`__all__` as it stands in the source; None where there is none."""
+    for node in ast.parse(modules()[module].read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return ast.literal_eval(node.value)
+    return None
+
+
+def defined(module):
+    """The public names that a module's own top level defines."""
+    tree = ast.parse(modules()[module].read_text(encoding="utf-8"))
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return [node.name for node in tree.body if isinstance(node, kinds) and not node.name.startswith("_")]
+
+
+@pytest.mark.parametrize("module", modules())
+def test_what_is_listed_exists(module):
+    names = listed(module)
+    if names is None:
+        assert defined(module) == []
+        return
+    assert len(names) == len(set(names))
+    loaded = importlib.import_module(module)
+    assert [name for name in names if not hasattr(loaded, name)] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_lists_all_that_it_shows(package):
+    loaded = importlib.import_module(package)
+    shown = {
+        name
+        for name, value in vars(loaded).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType) and name != "ClassVar"
+    }
+    assert shown - set(loaded.__all__) <= constants(package)
+
+
+def constants(package):
+    """Metric values of the package's own modules, which METRICS lists."""
+    from decabench.metrics import METRICS, Metric
+
+    loaded = importlib.import_module(package)
+    values = {name for name, value in vars(loaded).items() if isinstance(value, Metric)}
+    assert all(vars(loaded)[name] in METRICS.values() for name in values)
+    return values
+
+
+@pytest.mark.parametrize("module", modules())
+def test_what_another_folder_uses_is_listed(module):
+    path = modules()[module]
+    for found in imports(path.read_text(encoding="utf-8"), module, path.name == "__init__.py"):
+        away = found.name and modules().get(found.module, path).parent != path.parent
+        if away and f"{found.module}.{found.name}" not in modules() and listed(found.module) is not None:
+            assert found.name in listed(found.module), f"{module} takes {found.name} from {found.module}"
+
+
+def test_the_package():
+    assert decabench.__all__ == ["__version__", "evaluate", "load", "read_results"]
+    assert dir(decabench) == sorted(decabench.__all__)
+    assert all(callable(getattr(decabench, name)) for name in ("evaluate", "load", "read_results"))
+    with pytest.raises(AttributeError, match="module 'decabench' has no attribute 'evalute'"):
+        decabench.evalute  # noqa: B018
+
+
+def test_versions_agree():
+    import tomllib
+
+    from tests.sources import ROOT
+
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        assert tomllib.load(file)["project"]["version"] == decabench.__version__

@@ -1,0 +1,154 @@
+"""The wheel holds the package with everything in it and nothing else, built with or without the links."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.sources import ROOT
+
+LINKS = ("metrics", "tasks", "leaderboard")
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
+
+
+def run(*arguments, **options):
+    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def copy_of_the_tree(target, links):
+    """What git has or would add, so that nothing of an earlier build is in it; links as links or as plain files."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip(
+            "not a git checkout: what belongs to the project cannot be told from what was built in it"
+        )
+    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
+    for name in filter(None, listed.split("\0")):
+        source, copy = ROOT / name, target / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_symlink() and links == "plain files":  # as git writes them with core.symlinks=false
+            copy.write_text(os.readlink(source))
+        elif source.is_symlink() or source.exists():
+            shutil.copy2(source, copy, follow_symlinks=False)
+    return target
+
+
+@dataclass(frozen=True)
+class Built:
+    """A wheel and the environment that it is installed in."""
+
+    wheel: Path
+    python: Path
+    folder: Path
+
+    def run(self, *arguments):
+        """Runs the environment's Python from an empty folder; other libraries are borrowed from this one's."""
+        borrowed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        return run(
+            self.python,
+            *arguments,
+            cwd=self.folder,
+            env={**environment, "PYTHONPATH": os.pathsep.join(sorted(borrowed)), "DECABENCH_HOME": "home"},
+        )
+
+
+@pytest.fixture(scope="module", params=["links", "plain files"])
+def built(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    tree = copy_of_the_tree(folder / "tree", request.param)
+    assert all((tree / "decabench" / name).is_symlink() == (request.param == "links") for name in LINKS)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+    run(*pip, "wheel", tree, "--no-deps", "--no-build-isolation", "--no-index", "-w", folder / "dist")
+    (wheel,) = (folder / "dist").iterdir()
+    venv.create(folder / "environment", with_pip=False)
+    python = folder / "environment" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    run(*pip, "--python", python, "install", "--no-deps", "--no-index", wheel)
+    (folder / "empty").mkdir()
+    return Built(wheel, python, folder / "empty")
+
+
+def test_it_holds_the_package_and_nothing_else(built):
+    names = zipfile.ZipFile(built.wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"decabench", "decabench-0.1.0.dist-info"}
+    inside = {name.split("/")[1] for name in names if name.startswith("decabench/") and name.count("/") > 1}
+    assert inside == {"commands", "leaderboard", "metrics", "predictors", "tasks"} | (
+        {"models", "training"} & inside
+    )
+    assert not [name for name in names if "__pycache__" in name or "/tests/" in name or "/tools/" in name]
+
+
+def test_nothing_is_missing_from_it(built):
+    names = set(zipfile.ZipFile(built.wheel).namelist())
+    expected = {"decabench/py.typed"}
+    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT).split("\0")
+    for name in filter(None, listed):
+        path = Path(name)
+        if (
+            (ROOT / name).is_symlink()
+            or not (ROOT / name).exists()
+            or path.parts[0] not in (*LINKS, "decabench")
+        ):
+            continue
+        expected.add(name if path.parts[0] == "decabench" else f"decabench/{name}")
+    assert expected - names == set()
+    for some in (
+        "decabench/tasks/sample/schema/schema.txt",
+        "decabench/tasks/sample/SOURCES.toml",
+        "decabench/metrics/data/selftest/squad.jsonl.gz",
+        "decabench/metrics/data/wordnet-2.0/noun.exc",
+        "decabench/metrics/data/wordnet-2.0/LICENSE",
+        "decabench/leaderboard/templates/index.html",
+        "decabench/leaderboard/static/board.css",
+    ):
+        assert some in names
+
+
+def test_what_is_imported_is_what_was_installed(built):
+    code = (
+        "import json, decabench, decabench.metrics, decabench.tasks, decabench.leaderboard\n"
+        "from decabench.metrics import nf1\n"
+        "modules = [decabench, decabench.metrics, decabench.tasks, decabench.leaderboard]\n"
+        "print(json.dumps([[m.__file__ for m in modules], float(nf1(['the Cat'], [['cat']]))]))\n"
+    )
+    files, score = json.loads(built.run("-c", code))
+    assert score == 100
+    environment = built.python.parents[1].resolve()
+    assert all(Path(file).resolve().is_relative_to(environment) for file in files)
+
+
+def test_the_console_works(built):
+    script = built.python.with_name("decabench")
+    assert script.exists()
+    assert "wikisql" in built.run("-m", "decabench.cli", "tasks")
+    assert built.run(script, "--version") == "decabench, version 0.1.0\n"
+
+
+def test_the_selftest_passes(built):
+    assert built.run("-m", "decabench.cli", "metrics", "selftest").endswith("all agree\n")
+
+
+def test_the_whole_way_of_a_number(built):
+    done = [
+        built.run("-m", "decabench.cli", *line.split())
+        for line in (
+            "prepare schema --sample",
+            "predict --predictor oracle --tasks schema --output submissions/oracle",
+            "check --submission submissions/oracle",
+            "evaluate --submission submissions/oracle --tasks schema",
+            "leaderboard --submissions submissions --output site",
+        )
+    ]
+    assert "100.0 of 100 (1 of 10 tasks)" in done[3]
+    assert "oracle" in (built.folder / "site" / "index.html").read_text(encoding="utf-8")
