@@ -106,14 +106,14 @@ def predict(run: Run) -> Path:
 
 @contextmanager
 def _part(output: Path) -> Iterator[Path]:
-    """A folder for what is not whole yet; nothing of it is left."""
-    part = output / PART
+    """A folder for what is not whole yet; nothing of it is left, nor of `output` where that was made for it."""
+    part, is_new = output / PART, not output.exists()
     shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
     try:
         yield make_folder(part)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-        if output.is_dir() and not any(output.iterdir()):
+        if is_new and output.is_dir() and not any(output.iterdir()):
             output.rmdir()
 
 

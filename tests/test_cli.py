@@ -1,5 +1,6 @@
 """The console as a whole: help, errors as sentences, exit codes, Ctrl-C, start-up."""
 
+import contextlib
 import errno
 import json
 import os
@@ -27,16 +28,30 @@ def every_command(command=cli, name="decabench"):
 COMMANDS = dict(every_command())
 
 
-def process(*arguments, **options):
-    return subprocess.Popen(
-        [sys.executable, "-m", "decabench.cli", *map(str, arguments)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        **options,
-    )
+@pytest.fixture
+def start():
+    """Starts `decabench ARGUMENTS` as a terminal does; nothing of it outlives the test."""
+    processes = []
+
+    def popen(*arguments, **options):
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "decabench.cli", *map(str, arguments)],
+                cwd=ROOT,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+                **options,
+            )
+        )
+        return processes[-1]
+
+    yield popen
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 def test_the_commands():
@@ -198,7 +213,7 @@ def slow(tmp_path):
 
 def prepare_slow(folder, names):
     options = ["--home", folder / "home", "--jobs", 2, "--include", folder / "slow.py"]
-    return process("prepare", *names, *options)
+    return ["prepare", *names, *options]
 
 
 def wait_for(paths, seconds=30):
@@ -215,8 +230,8 @@ def leftovers(folder):
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [("one",), ("one", "two")], ids=["one process", "two processes"])
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
-def test_an_interrupted_prepare_goes_on(slow, names, sent):
-    running = prepare_slow(slow, names)
+def test_an_interrupted_prepare_goes_on(start, slow, names, sent):
+    running = start(*prepare_slow(slow, names))
     wait_for([slow / f"{name}.begun" for name in names])
     os.killpg(running.pid, sent)
     out, err = running.communicate(timeout=30)
@@ -233,7 +248,7 @@ def test_an_interrupted_prepare_goes_on(slow, names, sent):
         assert leftovers(slow / "home") == []
     trains = {folder / "train.parquet": (folder / "train.parquet").stat().st_mtime_ns for folder in folders}
     (slow / "slow").unlink()
-    again = prepare_slow(slow, names)
+    again = start(*prepare_slow(slow, names))
     out, err = again.communicate(timeout=60)
     assert again.returncode == 0, err
     assert leftovers(slow / "home") == []
@@ -247,7 +262,7 @@ def test_an_interrupted_prepare_goes_on(slow, names, sent):
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_predict_leaves_nothing(home, tmp_path):
+def test_ctrl_c_in_predict_leaves_nothing(start, home, tmp_path):
     (tmp_path / "sleepy.py").write_text(
         "import time\nfrom pathlib import Path\n"
         "class Sleepy:\n"
@@ -258,7 +273,7 @@ def test_ctrl_c_in_predict_leaves_nothing(home, tmp_path):
         "        return ['x'] * len(questions)\n"
         "sleepy = Sleepy()\n"
     )
-    running = process(
+    running = start(
         "predict",
         *("--predictor", "sleepy:sleepy", "--tasks", "sst,schema", "--home", home),
         *("--output", tmp_path / "s"),
@@ -335,7 +350,8 @@ def test_a_folder_that_takes_no_files_is_3(command, monkeypatch, home, submit, t
         monkeypatch.setattr(os, "mkdir", refuse)
     done = command(*arguments)
     assert done.exit_code == 3
-    assert "cannot be written" in done.stderr.replace("\n", " ") and str(new) in done.stderr
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert f"{new}" in said and "cannot be written" in said
     assert "Traceback" not in done.output
     assert not new.exists()
 

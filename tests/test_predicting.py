@@ -204,12 +204,21 @@ def test_wrong_answers_leave_nothing(run, outside, tmp_path, make, sentence):
     assert not (tmp_path / "s").exists()
 
 
-def test_wrong_answers_leave_the_old_submission(run, outside):
-    before = contents(run("majority", ("sst", "schema")))
+def test_a_folder_that_was_there_stays(run, outside, tmp_path):
+    (tmp_path / "s").mkdir()
     outside(it=Returns(divide))
     with pytest.raises(DecabenchError, match="by nought"):
         run("somebodys:it", ("sst", "schema"))
-    assert contents(run("majority", ("sst", "schema"))) == before
+    assert list((tmp_path / "s").iterdir()) == []
+
+
+def test_wrong_answers_leave_the_old_submission(run, outside):
+    folder = run("majority", ("sst", "schema"))
+    before = contents(folder)
+    outside(it=Returns(divide))
+    with pytest.raises(DecabenchError, match="by nought"):
+        run("somebodys:it", ("sst", "schema"))
+    assert contents(folder) == before
 
 
 def test_any_iterable_of_texts_will_do(run, outside):

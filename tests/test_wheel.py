@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.sources import ROOT
 
 LINKS = ("metrics", "tasks", "leaderboard")
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
+pytestmark = pytest.mark.slow
 
 
 def run(*arguments, **options):
@@ -50,6 +51,7 @@ class Built:
     wheel: Path
     python: Path
     folder: Path
+    """An empty folder to run in."""
 
     def run(self, *arguments):
         """Runs the environment's Python from an empty folder; other libraries are borrowed from this one's."""
@@ -63,19 +65,32 @@ class Built:
         )
 
 
-@pytest.fixture(scope="module", params=["links", "plain files"])
+@pytest.fixture(scope="session", params=["links", "plain files"])
 def built(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    tree = copy_of_the_tree(folder / "tree", request.param)
-    assert all((tree / "decabench" / name).is_symlink() == (request.param == "links") for name in LINKS)
+    """Built and installed once however many processes test."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = base / f"wheel of {request.param}"
+    with FileLock(base / f"{folder.name}.lock"):
+        if not (folder / "empty").exists():
+            build(folder, request.param)
+    (wheel,) = (folder / "dist").iterdir()
+    return Built(wheel, python_of(folder), folder / "empty")
+
+
+def python_of(folder):
+    return folder / "environment" / ("Scripts" if os.name == "nt" else "bin") / "python"
+
+
+def build(folder, links):
+    tree = copy_of_the_tree(folder / "tree", links)
+    assert all((tree / "decabench" / name).is_symlink() == (links == "links") for name in LINKS)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
     run(*pip, "wheel", tree, "--no-deps", "--no-build-isolation", "--no-index", "-w", folder / "dist")
     (wheel,) = (folder / "dist").iterdir()
     venv.create(folder / "environment", with_pip=False)
-    python = folder / "environment" / ("Scripts" if os.name == "nt" else "bin") / "python"
-    run(*pip, "--python", python, "install", "--no-deps", "--no-index", wheel)
+    run(*pip, "--python", python_of(folder), "install", "--no-deps", "--no-index", wheel)
     (folder / "empty").mkdir()
-    return Built(wheel, python, folder / "empty")
 
 
 def test_it_holds_the_package_and_nothing_else(built):

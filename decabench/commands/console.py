@@ -12,12 +12,12 @@ __all__ = ["console", "count", "score"]
 
 
 def console(stderr: bool = False) -> Console:
-    """A console that fits the terminal; where there is none (a pipe, a file), wide enough not to wrap."""
+    """A console whose tables fit the terminal, or 140 columns of a pipe or a file; a sentence stays one line."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 140
-    return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def count(value: int | None) -> str:

@@ -96,7 +96,7 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
     total = results.total
     out.print(f"{'decaScore' if total.complete else 'Sum (no decaScore)'}: {total.text}", style="bold")
     for sentence in _remarks(results, missing):
-        out.print(sentence, soft_wrap=True)
+        out.print(sentence)
 
 
 def _table(results: Results, all_scores: bool) -> Table:

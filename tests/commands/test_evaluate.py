@@ -133,13 +133,6 @@ def test_times_are_not_in_the_results(command, home, submit):
     assert b"seconds" not in first and b"python" not in first
 
 
-def test_sentences_are_not_broken_for_a_pipe(command, home, submit, own_task, tmp_path):
-    folder = spoil(submit("oracle", DECATHLON), "cnn_dailymail")
-    done = command("evaluate", "--submission", folder, "--home", home)
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("cnn_dailymail: A stand-in")]
-    assert line.endswith(".")
-
-
 def test_a_task_of_ones_own(command, own_task, tmp_path):
     include = ["--include", own_task(["one", "one", "two"]), "--home", tmp_path / "home"]
     assert command("prepare", "own", *include).exit_code == 0
