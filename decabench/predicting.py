@@ -31,6 +31,9 @@ __all__ = ["GROUP", "PART", "Run", "find_predictor", "predict"]
 GROUP = "decabench.predictors"
 """The entry-point group of packages that bring predictors."""
 
+RESULTS = "results"
+"""Where in a submission's folder `decabench evaluate` puts its results."""
+
 PART = ".partial"
 """Where in its folder a submission is written before it is whole."""
 
@@ -121,6 +124,7 @@ def _put_in_place(part: Path, output: Path, stale: set[str] | None) -> None:
     """Removes the old answers, all of them for None, and moves in the new; submission.toml goes first, comes last."""
     with storage_errors(output):
         (output / METADATA_NAME).unlink(missing_ok=True)
+        shutil.rmtree(output / RESULTS, ignore_errors=True)  # they were of the old answers
         for path in sorted((output / FOLDER).glob("*.jsonl*")):
             name = path.name.removesuffix(".gz").removesuffix(".zst")
             if name.endswith(".jsonl") and (stale is None or name in stale):

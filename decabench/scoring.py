@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from multiprocessing import active_children, get_context
 from decabench.errors import UnknownNameError
 from decabench.metrics import METRICS
 from decabench.metrics.base import Metric, Reference, Row, score_rows
+from decabench.tasks.interrupts import interrupts_held
 from decabench.tasks.plugins import load_entry_point, load_object, plugin_names
 from decabench.tasks.registry import named
 
@@ -59,7 +59,7 @@ def workers(jobs: int, examples: int) -> Iterator[Executor | None]:
     others = active_children()
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         try:
-            with _interrupts_held():
+            with interrupts_held():
                 pool.submit(int)  # starts every process
             yield pool
         except BaseException:
@@ -68,19 +68,6 @@ def workers(jobs: int, examples: int) -> Iterator[Executor | None]:
                 if child not in others:
                     child.terminate()
             raise
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Processes started meanwhile never see a Ctrl-C, so that only this one speaks of it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def score_task(

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from decabench.metrics.base import Item, evaluate
+from decabench.metrics.base import Item, Metric, evaluate
 from decabench.scoring import find_metric
 from decabench.tasks import Example, Task
 from decabench.tasks.store import Store
@@ -58,23 +58,27 @@ def validate_task(task: Task, split: str, store: Store) -> list[Check]:
     return [
         _renders(examples),
         _counted(task, split, len(examples)),
-        _gold(task, gold, metric.headline),
-        _empty(task.metric, details([""] * len(examples))[metric.headline], examples),
-        _shuffled(examples, gold[metric.headline], lambda answers: details(answers)[metric.headline]),
+        _gold(task, gold, metric),
+        _empty(task, metric, details([""] * len(examples))[metric.headline], examples),
+        _shuffled(examples, metric, gold[metric.headline], lambda answers: details(answers)[metric.headline]),
     ]
 
 
 def _renders(examples: Sequence[Example]) -> Check:
+    """Every part has text. A task may do without contexts, but not without some of them."""
+    wanted = any(example.context.strip() for example in examples)
     broken = [
         example.id
         for example in examples
         if not example.question.strip()
-        or not example.context.strip()
-        or not all(map(str.strip, example.answers))
+        or (wanted and not example.context.strip())
+        or not all(answer.strip() for answer in example.answers)
     ]
     shown = f"; empty parts in {', '.join(broken[:5])}" if broken else ""
     return Check(
-        "every example renders", not broken, f"{len(examples) - len(broken):,} of {len(examples):,}{shown}"
+        "every example renders",
+        not broken,
+        f"{len(examples) - len(broken):,} of {len(examples):,}{shown}",
     )
 
 
@@ -85,24 +89,39 @@ def _counted(task: Task, split: str, rows: int) -> Check:
     return Check("row count", rows > 0, f"{rows:,} of {published:,} published")
 
 
-def _gold(task: Task, scores: dict[str, float], headline: str) -> Check:
-    """Gold must score 100, on the corrected score where a quirk of the official scorer denies it to gold."""
-    name = task.gold_score or headline
-    passed = abs(scores[name] - 100) < _SMALLEST_DIFFERENCE
-    detail = f"{headline} {scores[headline]:.2f}"
-    return Check(
-        "gold scores 100", passed, detail if name == headline else f"{detail}, {name} {scores[name]:.2f}"
-    )
+def _gold(task: Task, scores: dict[str, float], metric: Metric) -> Check:
+    """Gold must score the best there is, on the corrected score where a quirk of the official scorer denies it."""
+    name, best = task.gold_score or metric.headline, best_score(metric)
+    passed = abs(scores[name] - best) < _SMALLEST_DIFFERENCE
+    detail = f"{metric.headline} {scores[metric.headline]:.2f}"
+    more = "" if name == metric.headline else f", {name} {scores[name]:.2f}"
+    return Check(f"gold scores {best:g}", passed, detail + more)
 
 
-def _empty(metric: str, got: float, examples: Sequence[Example]) -> Check:
-    floor = empty_answer_floor(metric, examples)
+def best_score(metric: Metric) -> float:
+    """The end of the metric's range that is best: 100, or 0 for errors."""
+    return metric.range[1] if metric.higher_is_better else metric.range[0]
+
+
+def _empty(task: Task, metric: Metric, got: float, examples: Sequence[Example]) -> Check:
+    if metric.scope == "corpus" or not metric.higher_is_better:
+        # Correlations and errors have no floor that is known beforehand.
+        return Check("empty answers are scored", True, f"{got:.2f}")
+    floor = empty_answer_floor(task.metric, examples)
     passed = abs(got - floor) < _SMALLEST_DIFFERENCE
     return Check("empty answers score the floor", passed, f"{got:.2f}, floor {floor:.2f}")
 
 
-def _shuffled(examples: Sequence[Example], gold: float, score: Callable[[Sequence[str]], float]) -> Check:
+def _shuffled(
+    examples: Sequence[Example], metric: Metric, gold: float, score: Callable[[Sequence[str]], float]
+) -> Check:
     answers = [example.answers[0] for example in examples]
-    random.Random(0).shuffle(answers)
-    got = score(answers)
-    return Check("shuffled answers fall below gold", got < gold, f"{got:.2f} below {gold:.2f}")
+    if len(set(answers)) < 2:
+        return Check("shuffled answers fall below gold", False, "all answers are the same")
+    moved = list(answers)
+    random.Random(0).shuffle(moved)
+    if moved == answers:  # so few that the shuffle may change nothing
+        moved = answers[1:] + answers[:1]
+    got = score(moved)
+    passed = got < gold if metric.higher_is_better else got > gold
+    return Check("shuffled answers fall below gold", passed, f"{got:.2f} against {gold:.2f}")

@@ -16,6 +16,7 @@ from types import FrameType
 from decabench.metrics.errors import DecabenchError
 from decabench.tasks.custom import known_tasks
 from decabench.tasks.errors import DataError
+from decabench.tasks.interrupts import interrupts_held
 from decabench.tasks.prepare import Request, is_prepared, prepare_task
 from decabench.tasks.store import SplitRecord
 from decabench.tasks.task import Task
@@ -82,12 +83,13 @@ def _attempt_by_name(name: str, request: Request, include: Sequence[Path]) -> Ou
 
 
 def _end_quietly(signum: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing may stop the cleaning
     sys.exit(130)
 
 
 def _start_worker() -> None:
-    # Ctrl-C reaches every process of the terminal: a worker cleans up and says nothing, its parent speaks.
-    signal.signal(signal.SIGINT, _end_quietly)
+    # A worker that its parent ends after a Ctrl-C cleans up and says nothing.
+    signal.signal(signal.SIGTERM, _end_quietly)
 
 
 def _outcome(future: Future[Outcome], name: str) -> Outcome:
@@ -108,7 +110,10 @@ def _in_processes(
     outcomes = []
     with ProcessPoolExecutor(min(jobs, len(names)), get_context("spawn"), _start_worker) as pool:
         try:
-            pending = {pool.submit(_attempt_by_name, name, request, tuple(include)): name for name in names}
+            with interrupts_held():
+                pending = {
+                    pool.submit(_attempt_by_name, name, request, tuple(include)): name for name in names
+                }
             while pending:
                 for future in wait(pending, return_when=FIRST_COMPLETED).done:
                     outcomes.append(_outcome(future, pending.pop(future)))
@@ -117,6 +122,6 @@ def _in_processes(
             pool.shutdown(wait=False, cancel_futures=True)
             for child in active_children():
                 if child.pid is not None:
-                    os.kill(child.pid, signal.SIGINT)
+                    os.kill(child.pid, signal.SIGTERM)
             raise
     return outcomes

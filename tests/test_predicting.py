@@ -292,13 +292,14 @@ def test_another_compression_replaces_the_first(run):
     assert [path.name for path in (folder / "predictions").iterdir()] == ["sst.validation.jsonl.gz"]
 
 
-def test_nothing_else_in_the_folder_is_touched(run):
+def test_nothing_else_in_the_folder_is_touched_but_results_of_the_old_answers_go(run):
     folder = run("majority", ("sst",))
     (folder / "notes.md").write_text("mine")
-    (folder / "results").mkdir()
+    (folder / "results" / "validation").mkdir(parents=True)
+    (folder / "results" / "validation" / "results.json").write_text("{}")
     run("oracle", ("schema",))
     assert (folder / "notes.md").read_text() == "mine"
-    assert (folder / "results").is_dir()
+    assert not (folder / "results").exists()
 
 
 def test_what_a_killed_run_left_is_removed(run, tmp_path):

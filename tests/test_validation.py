@@ -104,3 +104,15 @@ def test_floors_are_of_each_dialogue():
         example(2, "None", group="a"),
     ]
     assert empty_answer_floor("joint_goal_em", examples) == pytest.approx(100 / 3)
+
+
+def test_a_small_task_without_contexts_whose_error_is_to_be_low(failing):
+    """A shuffle of two may change nothing; errors are best at 0; a task may do without contexts."""
+    small = [Example(str(number), "How many?", "", (str(number),), str(number)) for number in range(2)]
+    assert failing(small, metric="mse") == set()
+    assert failing(small) == set()
+
+
+def test_some_contexts_and_some_none_do_not_render(failing):
+    one = Example("odd", "How many?", "", ("odd",), "odd")
+    assert failing([one, *SOUND]) == {"every example renders"}

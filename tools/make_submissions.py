@@ -73,7 +73,7 @@ def make(predictor: str, home: Path, output: Path, withhold: bool = True) -> Non
             date="2026-11-21",
         )
     )
-    write_results_file(output / "results" / SPLIT, evaluate(output, SPLIT, home=home))
+    write_results_file(output / "results" / SPLIT, evaluate(output, SPLIT, home=home, jobs=2))
     for task in WITHHELD.get(predictor, ()) if withhold else ():
         (output / "predictions" / f"{file_name(task, SPLIT)}.zst").unlink()
 

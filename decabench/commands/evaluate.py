@@ -59,8 +59,8 @@ def evaluate(
 ) -> None:
     """Score a submission, print the table and write results.json.
 
-    Ends with 1 where a task failed, and with 3 where the data is missing or is not the data that the submission
-    was made for. A decaScore needs all ten tasks; else the sum says of how many.
+    Ends with 1 where a task failed or one of --tasks has no answers, and with 3 where the data is missing or is not
+    the data that the submission was made for. A decaScore needs all ten tasks; else the sum says of how many.
     """
     import os
 

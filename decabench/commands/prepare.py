@@ -58,6 +58,8 @@ def prepare(
     from decabench.tasks.home import home_folder
     from decabench.tasks.prepare import Request
 
+    if export_ids and not export_ids.name.endswith((".json", ".json.gz")):
+        raise click.UsageError(f"--export-ids writes .json or .json.gz, not {export_ids.name}.")
     if mirror and sample:
         raise click.UsageError("--mirror and --sample exclude each other: give one.")
     known = known_tasks(include)
