@@ -11,12 +11,14 @@ import click
 
 import decabench
 from decabench.commands.check import check
+from decabench.commands.compare import compare
 from decabench.commands.evaluate import evaluate
 from decabench.commands.leaderboard import leaderboard
 from decabench.commands.metrics import metrics
 from decabench.commands.predict import predict
 from decabench.commands.prepare import prepare
 from decabench.commands.tasks import tasks
+from decabench.commands.verify import verify
 from decabench.metrics.errors import DecabenchError
 
 __all__ = ["cli", "main"]
@@ -101,7 +103,7 @@ def cli() -> None:
     """
 
 
-for command in (prepare, tasks, metrics, predict, check, evaluate, leaderboard):
+for command in (prepare, tasks, metrics, predict, check, evaluate, verify, compare, leaderboard):
     cli.add_command(command)
 
 

@@ -7,21 +7,26 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from decabench.checker import check_submission
 from decabench.errors import DataError, MetricError, MissingDataError, SubmissionError
-from decabench.metrics.base import Item
+from decabench.metrics.base import Item, Row
 from decabench.predictions import predictions_digest, read_answers
 from decabench.report import CheckReport
 from decabench.results import DataUsed, Results, TaskResult, ordered
 from decabench.scoring import find_metric, score_task, workers
+from decabench.significance import Interval, Sample, bootstrap, interval, total
 from decabench.submission import PredictionFile, Submission, open_submission
 from decabench.tasks import DECATHLON, SPLITS, Task, known_tasks
 from decabench.tasks.home import home_folder
 from decabench.tasks.registry import named
 from decabench.tasks.store import SplitRecord, Store, fingerprint_line
 
-__all__ = ["evaluate"]
+if TYPE_CHECKING:
+    from decabench.significance import Array
+
+__all__ = ["Scored", "evaluate", "score_submission"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,22 @@ class _Job:
     file: PredictionFile
     record: SplitRecord
     references: Sequence[Item]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One task of a submission with what its score rests on."""
+
+    result: TaskResult
+    """What goes into the results."""
+    references: Sequence[Item]
+    """The examples in the order of the prepared data."""
+    predictions: Sequence[str] = ()
+    """One answer an example; none where the task failed."""
+    sample: Sample | None = None
+    """The statistics; None where the task failed."""
+    rows: Sequence[Row] = ()
+    """The statistics of every example."""
 
 
 def evaluate(
@@ -49,6 +70,18 @@ def evaluate(
     Raises MissingDataError where data is not prepared, DataError where it is not the data that the submission
     was made for, SubmissionError where there is nothing to score.
     """
+    return score_submission(submission, split, tasks, home, jobs, include)[0]
+
+
+def score_submission(
+    submission: str | Path,
+    split: str = "validation",
+    tasks: Sequence[str] | None = None,
+    home: str | Path | None = None,
+    jobs: int = 1,
+    include: Sequence[str | Path] = (),
+) -> tuple[Results, dict[str, Scored]]:
+    """The results, and by task what they rest on: for comparisons and for the board. Raises as `evaluate` does."""
     named(split, SPLITS, "split")
     known = known_tasks([Path(path) for path in include])
     wanted = [named(name, known, "task") for name in tasks] if tasks else None
@@ -58,9 +91,26 @@ def evaluate(
         _refuse_other_data(opened, files, store)
         made = [_job(known[task], file, store) for task, file in files.items()]
         report = _check(made[0].file.path.parents[1], made, known)
-        results = _score(made, report, jobs)
+        scored = _score(made, report, jobs)
         description = asdict(opened.info)
-    return Results(description, split, ordered(results))
+    results = {task: found.result for task, found in scored.items()}
+    drawn = {task: bootstrap(found.sample) for task, found in scored.items() if found.sample is not None}
+    results = {
+        task: replace(result, interval=_ends(interval(drawn[task]))) if task in drawn else result
+        for task, result in results.items()
+    }
+    return Results(description, split, ordered(results), _decascore_interval(drawn)), scored
+
+
+def _ends(found: Interval) -> tuple[float, float]:
+    # Rounded, so that libraries that add in another order leave the same bytes.
+    return round(found.low, 4), round(found.high, 4)
+
+
+def _decascore_interval(drawn: Mapping[str, Array]) -> tuple[float, float] | None:
+    if not set(DECATHLON) <= drawn.keys():
+        return None
+    return _ends(interval(total({task: drawn[task] for task in DECATHLON})))
 
 
 def _files(
@@ -127,32 +177,37 @@ def _check(path: Path, jobs: Sequence[_Job], known: Mapping[str, Task]) -> Check
     )
 
 
-def _score(jobs: Sequence[_Job], report: CheckReport, processes: int) -> dict[str, TaskResult]:
+def _score(jobs: Sequence[_Job], report: CheckReport, processes: int) -> dict[str, Scored]:
     with workers(processes, sum(len(job.references) for job in jobs)) as pool:
-        return {job.task.name: _task_result(job, report, pool) for job in jobs}
+        return {job.task.name: _scored(job, report, pool) for job in jobs}
 
 
-def _task_result(job: _Job, report: CheckReport, pool: Executor | None) -> TaskResult:
-    result = TaskResult("failed", job.task.metric, find_metric(job.task.metric).headline, _data(job))
+def _scored(job: _Job, report: CheckReport, pool: Executor | None) -> Scored:
+    metric = find_metric(job.task.metric)
+    result = TaskResult("failed", job.task.metric, metric.headline, _data(job))
     if faults := report.faults_of(job.file.name):
-        return replace(result, reason=str(faults[0]), faults=report.count_of(job.file.name))
+        failed = replace(result, reason=str(faults[0]), faults=report.count_of(job.file.name))
+        return Scored(failed, job.references)
     answers = read_answers(job.file)
     predictions = [answers[item.id] for item in job.references]
     try:
-        scored = score_task((job.task.metric, *job.task.secondary), predictions, job.references, pool)
+        found = score_task((job.task.metric, *job.task.secondary), predictions, job.references, pool)
     except MetricError as error:  # the gold answers are not what this metric compares: the other tasks go on
-        return replace(result, reason=str(error), faults=1)
-    return replace(
+        return Scored(replace(result, reason=str(error), faults=1), job.references)
+    result = replace(
         result,
         status="scored",
         n=len(predictions),
-        score=scored.scores[scored.headline],
-        scores=scored.scores,
-        signature=scored.signatures[job.task.metric],
-        signatures=scored.signatures,
+        score=found.scores[found.headline],
+        scores=found.scores,
+        signature=found.signatures[job.task.metric],
+        signatures=found.signatures,
         empty=sum(not text.strip() for text in predictions),
         predictions=predictions_digest(job.file),
     )
+    groups = [item.group for item in job.references]
+    sample = Sample.of(metric, found.rows, groups, job.task.name)
+    return Scored(result, job.references, predictions, sample, found.rows)
 
 
 def _data(job: _Job) -> DataUsed:

@@ -63,6 +63,8 @@ class TaskResult:
     """Examples scored."""
     score: float | None = None
     """The headline, 0-100."""
+    interval: tuple[float, float] | None = None
+    """The headline's 95 % interval: 1,000 bootstrap resamples of groups, percentiles."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """All scores by name, 0-100."""
     signature: str = ""
@@ -109,6 +111,8 @@ class Results:
     """`validation` or `test`."""
     tasks: Mapping[str, TaskResult]
     """By name, in the order of the decathlon."""
+    interval: tuple[float, float] | None = None
+    """The decaScore's 95 % interval, resampled within each task; None unless all ten are scored."""
     decabench: str = decabench.__version__
     """The version that scored."""
     format: str = FORMAT
@@ -160,6 +164,7 @@ class Results:
                 content["submission"],
                 content["split"],
                 ordered(tasks),
+                _pair(content["interval"]),
                 content["decabench"],
                 content["format"],
             )
@@ -177,7 +182,14 @@ def ordered(tasks: Mapping[str, TaskResult]) -> dict[str, TaskResult]:
 
 
 def _task_result(value: Mapping[str, Any]) -> TaskResult:
-    return TaskResult(**{**value, "data": DataUsed(**value["data"])})
+    return TaskResult(**{**value, "data": DataUsed(**value["data"]), "interval": _pair(value["interval"])})
+
+
+def _pair(value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    low, high = value
+    return float(low), float(high)
 
 
 def write_results_file(folder: Path, results: Results) -> Path:

@@ -34,6 +34,8 @@ class TaskScores:
     """By name, 0-100."""
     signatures: Mapping[str, str]
     """Metric name to signature."""
+    rows: Sequence[Row]
+    """The headline metric's statistics, one row an example."""
 
 
 def find_metric(name: str) -> Metric:
@@ -76,14 +78,16 @@ def score_task(
     """Scores by the first metric, which gives the headline, and by the others, which add what it lacks."""
     scores: dict[str, float] = {}
     signatures: dict[str, str] = {}
+    headline_rows: list[Row] = []
     for name in metrics:
         metric = find_metric(name)
         if metric.headline in scores:
             continue  # em, nem and nf1 come from the same rows
-        result = score_rows(metric, _rows(metric, name, predictions, references, pool))
-        scores = {**result.details, **scores}
+        rows = _rows(metric, name, predictions, references, pool)
+        headline_rows = headline_rows or rows
+        scores = {**score_rows(metric, rows).details, **scores}
         signatures[name] = metric.full_signature
-    return TaskScores(find_metric(metrics[0]).headline, scores, signatures)
+    return TaskScores(find_metric(metrics[0]).headline, scores, signatures, headline_rows)
 
 
 def _rows(

@@ -257,10 +257,11 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     return {name: adjusted[name] for name in p_values}
 
 
-def examples_for_one_point(difference: Difference, power: float = POWER) -> int:
+def examples_for_one_point(difference: Difference, power: float = POWER) -> int | None:
     """How many examples like these show a difference of one point at 5 %, two-sided, with the given power.
 
     n' = n ((z_0.975 + z_power) s)^2, where s is the bootstrap's standard error of the difference in points.
+    None where no example tells the systems apart.
     """
     import math
 
@@ -268,4 +269,5 @@ def examples_for_one_point(difference: Difference, power: float = POWER) -> int:
 
     normal = NormalDist()
     reach = normal.inv_cdf(1 - (1 - CONFIDENCE) / 2) + normal.inv_cdf(power)
-    return max(1, math.ceil(difference.examples * (reach * float(np.std(difference.drawn, ddof=1))) ** 2))
+    needed = difference.examples * (reach * float(np.std(difference.drawn, ddof=1))) ** 2
+    return math.ceil(needed) or None

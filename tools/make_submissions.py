@@ -13,10 +13,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from decabench.evaluator import evaluate
+from decabench.evaluator import score_submission
 from decabench.layout import file_name
 from decabench.predicting import Run, predict
 from decabench.results import read_results_file, write_results_file
+from decabench.statistics import write_statistics
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
@@ -73,7 +74,9 @@ def make(predictor: str, home: Path, output: Path, withhold: bool = True) -> Non
             date="2026-11-21",
         )
     )
-    write_results_file(output / "results" / SPLIT, evaluate(output, SPLIT, home=home, jobs=2))
+    results, scored = score_submission(output, SPLIT, home=home, jobs=2)
+    write_statistics(output / "results" / SPLIT, scored)
+    write_results_file(output / "results" / SPLIT, results)
     for task in WITHHELD.get(predictor, ()) if withhold else ():
         (output / "predictions" / f"{file_name(task, SPLIT)}.zst").unlink()
 

@@ -65,15 +65,17 @@ def evaluate(
     import os
 
     from decabench.commands.options import chosen_tasks
-    from decabench.evaluator import evaluate as run
+    from decabench.evaluator import score_submission
     from decabench.results import write_results_file
     from decabench.runlog import started, write_run_file
+    from decabench.statistics import write_statistics
     from decabench.tasks import DECATHLON
 
     clock = started()
     names = chosen_tasks(tasks, include)
-    results = run(submission, split, names, home, jobs or os.cpu_count() or 1, include)
+    results, scored = score_submission(submission, split, names, home, jobs or os.cpu_count() or 1, include)
     folder = output or _default_output(submission, split)
+    write_statistics(folder, scored)
     path = write_results_file(folder, results)
     write_run_file(folder, clock)
     missing = [name for name in names or DECATHLON if name not in results.tasks]
@@ -94,7 +96,8 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
     out.print(f"{results.submission['name']}, {results.split}", style="bold")
     out.print(_table(results, all_scores))
     total = results.total
-    out.print(f"{'decaScore' if total.complete else 'Sum (no decaScore)'}: {total.text}", style="bold")
+    ends = f" (95 %: {_interval(results.interval)})" if results.interval else ""
+    out.print(f"{'decaScore' if total.complete else 'Sum (no decaScore)'}: {total.text}{ends}", style="bold")
     for sentence in _remarks(results, missing):
         out.print(sentence)
 
@@ -105,19 +108,24 @@ def _table(results: Results, all_scores: bool) -> Table:
     from decabench.commands.console import count, score
 
     table = Table("task", "metric", box=None, header_style="bold")
-    for heading in ("score", "n", "empty"):
+    for heading in ("score", "95 %", "n", "empty"):
         table.add_column(heading, justify="right")
     table.add_column("data")
     if all_scores:
         table.add_column("all scores")
     for name, task in results.tasks.items():
-        cells = [name, task.headline, score(task.score), count(task.n), count(task.empty), _data(task.data)]
+        cells = [name, task.headline, score(task.score), _interval(task.interval), count(task.n)]
+        cells += [count(task.empty), _data(task.data)]
         if task.status == "failed":
-            cells[2:5] = ["failed", "–", "–"]
+            cells[2:6] = ["failed", "–", "–", "–"]
         if all_scores:
             cells.append(", ".join(f"{key} {value:.2f}" for key, value in task.scores.items()))
         table.add_row(*cells)
     return table
+
+
+def _interval(ends: tuple[float, float] | None) -> str:
+    return "–" if ends is None else f"{ends[0]:.1f} to {ends[1]:.1f}"
 
 
 def _data(data: DataUsed) -> str:

@@ -1,6 +1,7 @@
 """`decabench evaluate`: what it prints, writes and ends with. The numbers: tests/test_evaluator.py."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -16,7 +17,9 @@ def spoil(folder, task):
 
 
 def rows(done):
-    return {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line.startswith(" ")}
+    """Cells by task; columns stand two spaces apart."""
+    table = [re.split(r"\s{2,}", line.strip()) for line in done.stdout.splitlines() if line.startswith(" ")]
+    return {task: cells for task, *cells in table}
 
 
 def test_a_decascore(command, home, submit):
@@ -26,8 +29,8 @@ def test_a_decascore(command, home, submit):
     assert done.stdout.splitlines()[0] == "oracle, validation"
     table = rows(done)
     assert list(table)[1:] == list(DECATHLON)
-    assert table["squad"] == ["nf1", "100.00", "32", "0", "sample"]
-    assert "\ndecaScore: 1000.0\n" in done.stdout
+    assert table["squad"] == ["nf1", "100.00", "100.0 to 100.0", "32", "0", "sample"]
+    assert "\ndecaScore: 1000.0 (95 %: 1000.0 to 1000.0)\n" in done.stdout
     assert "No answers for" not in done.stdout
     assert "Scored on the bundled sample: not to be compared" in done.stdout
     assert done.stdout.endswith(f"Results: {folder}/results/validation/results.json\n")
@@ -75,7 +78,7 @@ def test_a_failed_task_is_1(command, home, submit):
     folder = spoil(submit("oracle"), "sst")
     done = command("evaluate", "--submission", folder, "--home", home)
     assert done.exit_code == 1
-    assert rows(done)["sst"] == ["em", "failed", "–", "–", "sample"]
+    assert rows(done)["sst"] == ["em", "failed", "–", "–", "–", "sample"]
     assert "Sum (no decaScore): 900.0 of 900 (9 of 10 tasks)" in done.stdout
     (said,) = [line for line in done.stdout.splitlines() if line.startswith("Failed: sst: ")]
     assert "sst.validation.jsonl:33: unknown-id" in said
@@ -127,7 +130,7 @@ def test_times_are_not_in_the_results(command, home, submit):
     assert command("evaluate", "--submission", folder, "--home", home).exit_code == 0
     first = (files / "results.json").read_bytes()
     assert json.loads((files / "run.json").read_text())["seconds"] >= 0
-    assert sorted(path.name for path in files.iterdir()) == ["results.json", "run.json"]
+    assert sorted(path.name for path in files.iterdir()) == ["results.json", "run.json", "statistics"]
     assert command("evaluate", "--submission", folder, "--home", home, "--jobs", "2").exit_code == 0
     assert (files / "results.json").read_bytes() == first
     assert b"seconds" not in first and b"python" not in first
@@ -140,5 +143,5 @@ def test_a_task_of_ones_own(command, own_task, tmp_path):
     assert command("predict", *options, *include).exit_code == 0
     done = command("evaluate", "--submission", tmp_path / "s", "--tasks", "own", *include)
     assert done.exit_code == 0
-    assert rows(done)["own"] == ["em", "66.67", "3", "0", "user"]
+    assert rows(done)["own"] == ["em", "66.67", "0.0 to 100.0", "3", "0", "user"]
     assert "No answers for" not in done.stdout

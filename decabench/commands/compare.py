@@ -1,0 +1,174 @@
+"""`decabench compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from decabench.commands.options import home_option, include_option, jobs_option, tasks_option
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from decabench.comparison import Compared, Comparison
+
+__all__ = ["compare"]
+
+_SUBMISSION = click.Path(path_type=Path, exists=True)
+
+
+@click.command()
+@click.argument("a", type=_SUBMISSION)
+@click.argument("b", type=_SUBMISSION)
+@tasks_option
+@click.option(
+    "--split",
+    type=click.Choice(["validation", "test"]),
+    default="validation",
+    show_default=True,
+    help="Where.",
+)
+@click.option("--seed", default=0, show_default=True, help="Of the resamples and shuffles.")
+@click.option(
+    "--flips",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    help="Worst regressions to show a task.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The comparison as JSON.")
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write a page."
+)
+@click.option(
+    "--fail-on-regression",
+    "limits",
+    multiple=True,
+    metavar="TASK:POINTS",
+    help="End with 1 where B is more than POINTS below A on TASK (or `decascore`); may be repeated.",
+)
+@home_option
+@jobs_option
+@include_option
+@click.pass_context
+def compare(
+    context: click.Context,
+    a: Path,
+    b: Path,
+    tasks: tuple[str, ...],
+    split: str,
+    seed: int,
+    flips: int,
+    as_json: bool,
+    html: Path | None,
+    limits: tuple[str, ...],
+    home: Path | None,
+    jobs: int | None,
+    include: tuple[Path, ...],
+) -> None:
+    """Say whether submission B differs from submission A, task by task, and on which examples.
+
+    Both are scored on the prepared data. Differences have a 95 % interval (paired bootstrap over groups) and a p value
+    (paired approximate randomization), corrected for the number of tasks after Holm.
+    """
+    import os
+
+    from decabench.commands.options import chosen_tasks
+    from decabench.comparison import Pair
+    from decabench.comparison import compare as run
+
+    allowed = [_limit(text) for text in limits]
+    names = chosen_tasks(tasks, include)
+    pair = Pair(a, b, split, names, home, include, seed, jobs or os.cpu_count() or 1, flips)
+    found = run(pair)
+    click.echo(found.to_json(), nl=False) if as_json else _print(found)
+    if html:
+        from decabench.leaderboard.comparison_page import write_comparison_page
+
+        write_comparison_page(found, html)
+        click.echo(f"Page: {html.resolve().as_uri()}", err=as_json)
+    broken = [sentence for name, points in allowed if (sentence := _regression(found, name, points))]
+    for sentence in broken:
+        click.echo(sentence, err=True)
+    context.exit(1 if broken else 0)
+
+
+def _limit(text: str) -> tuple[str, float]:
+    name, _, points = text.rpartition(":")
+    try:
+        limit = float(points)
+    except ValueError:
+        limit = -1.0
+    if not name or not 0 <= limit < float("inf"):
+        raise click.UsageError(f"--fail-on-regression takes TASK:POINTS, such as squad:0.5, not {text!r}.")
+    return name, limit
+
+
+def _regression(found: Comparison, name: str, points: float) -> str:
+    compared = found.decascore if name == "decascore" else found.tasks.get(name)
+    if compared is None:
+        known = ", ".join((*found.tasks, *(["decascore"] if found.decascore else [])))
+        raise click.UsageError(
+            f"--fail-on-regression names {name!r}, which was not compared; compared: {known}."
+        )
+    if compared.difference >= -points:
+        return ""
+    return f"Regression: {name} fell by {-compared.difference:.2f} points, more than {points:g} (p {compared.p:.4f})."
+
+
+def _print(found: Comparison) -> None:
+    from decabench.commands.console import console
+
+    out = console()
+    out.print(f"A {found.a}   B {found.b}   {found.split}", style="bold")
+    out.print(_table(found))
+    for task, reason in found.not_compared.items():
+        out.print(f"{task}: not compared, {reason}", soft_wrap=True)
+    for task, compared in found.tasks.items():
+        for flip in compared.worst:
+            out.print(
+                f"\n{task}, {flip.id}: B loses {flip.loss:.4f} points here", style="bold", soft_wrap=True
+            )
+            out.print(f"  question  {flip.question}", soft_wrap=True)
+            out.print(f"  context   {_cut(flip.context)}", soft_wrap=True)
+            out.print(f"  gold      {_cut(' | '.join(dict.fromkeys(flip.gold)))}", soft_wrap=True)
+            out.print(f"  A         {_cut(flip.a)}", soft_wrap=True)
+            out.print(f"  B         {_cut(flip.b)}", soft_wrap=True)
+
+
+def _table(found: Comparison) -> Table:
+    from rich.table import Table
+
+    table = Table("task", box=None, header_style="bold")
+    for heading in ("A", "B", "B - A", "95 %", "p", "p (Holm)", "A wins", "B wins", "n", "n for 1 point"):
+        table.add_column(heading, justify="right")
+    for task, compared in found.tasks.items():
+        table.add_row(task, *_cells(compared))
+    if found.decascore:
+        cells = _cells(found.decascore)
+        table.add_row("decaScore", *cells[:5], "", "", "", *cells[8:], style="bold")
+    return table
+
+
+def _cells(compared: Compared) -> list[str]:
+    from decabench.commands.console import count
+
+    low, high = compared.interval
+    return [
+        f"{compared.a:.2f}",
+        f"{compared.b:.2f}",
+        f"{compared.difference:+.2f}",
+        f"{low:+.2f} to {high:+.2f}",
+        f"{compared.p:.4f}",
+        f"{compared.p_holm:.4f}",
+        count(compared.a_wins),
+        count(compared.b_wins),
+        count(compared.examples),
+        count(compared.examples_for_one_point),
+    ]
+
+
+def _cut(text: str, limit: int = 300) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"

@@ -1,0 +1,58 @@
+"""`decabench verify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from decabench.commands.options import home_option, include_option, jobs_option, submission_option
+
+__all__ = ["verify"]
+
+
+@click.command()
+@submission_option
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The results file.  [default: all of the submission]",
+)
+@home_option
+@jobs_option
+@include_option
+@click.pass_context
+def verify(
+    context: click.Context,
+    submission: Path,
+    results: Path | None,
+    home: Path | None,
+    jobs: int | None,
+    include: tuple[Path, ...],
+) -> None:
+    """Score a submission again and name all that its results file says otherwise.
+
+    Changed answers, data, metrics and hand-edited scores are told apart. Ends with 1 where anything differs.
+    """
+    import os
+
+    from decabench.errors import DataError, MissingDataError
+    from decabench.verification import results_files
+    from decabench.verification import verify as run
+
+    failed = False
+    for path in [results] if results else results_files(submission):
+        try:
+            found = [str(one) for one in run(submission, path, home, jobs or os.cpu_count() or 1, include)]
+        except MissingDataError:
+            raise
+        except DataError as error:  # the data has changed since: that is what was asked
+            found = [str(error)]
+        for line in found:
+            click.echo(line)
+        click.echo(
+            f"{path}: {'verified, the same bytes' if not found else f'not verified, {len(found)} differences'}"
+        )
+        failed = failed or bool(found)
+    context.exit(1 if failed else 0)

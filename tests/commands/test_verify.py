@@ -1,0 +1,37 @@
+"""`decabench verify`."""
+
+
+def test_verify(command, home, tmp_path):
+    folder = tmp_path / "s"
+    command("predict", "--predictor", "majority", "--tasks", "sst", "--output", folder, "--home", home)
+    assert command("evaluate", "--submission", folder, "--home", home).exit_code == 0
+    done = command("verify", "--submission", folder, "--home", home)
+    assert done.exit_code == 0 and "verified, the same bytes" in done.stdout
+    path = folder / "results" / "validation" / "results.json"
+    path.write_text(path.read_text().replace('"empty": 0', '"empty": 1'))
+    done = command("verify", "--submission", folder, "--home", home)
+    assert done.exit_code == 1 and "sst: empty: the file was edited" in done.stdout
+
+
+def test_without_results(command, home, tmp_path):
+    folder = tmp_path / "s"
+    command("predict", "--predictor", "majority", "--tasks", "sst", "--output", folder, "--home", home)
+    done = command("verify", "--submission", folder, "--home", home)
+    assert done.exit_code == 3 and "run decabench evaluate first" in done.stderr
+
+
+def test_data_that_was_prepared_anew(command, tmp_path):
+    """Answers for the sample, and then other data in its place: the change is named, with 1."""
+    home, folder = tmp_path / "home", tmp_path / "s"
+    mirror = tmp_path / "mirror"
+    command("prepare", "schema", "--sample", "--home", home)
+    command("predict", "--predictor", "majority", "--tasks", "schema", "--output", folder, "--home", home)
+    command("evaluate", "--submission", folder, "--home", home)
+    from decabench.tasks.samples import SAMPLE_FOLDER
+
+    text = (SAMPLE_FOLDER / "schema" / "schema.txt").read_text().replace("Bob", "Rob")
+    (mirror / "schema").mkdir(parents=True)
+    (mirror / "schema" / "schema.txt").write_text(text)
+    assert command("prepare", "schema", "--mirror", mirror, "--home", home).exit_code == 0
+    done = command("verify", "--submission", folder, "--home", home)
+    assert done.exit_code == 1 and "made for other data than is prepared: schema" in done.stdout
