@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from decabench.checker import check_submission
 from decabench.errors import DataError, MetricError, MissingDataError, SubmissionError
@@ -94,12 +94,17 @@ def score_submission(
         scored = _score(made, report, jobs)
         description = asdict(opened.info)
     results = {task: found.result for task, found in scored.items()}
-    drawn = {task: bootstrap(found.sample) for task, found in scored.items() if found.sample is not None}
+    drawn = {task: bootstrap(found.sample) for task, found in scored.items() if _has_spread(found.sample)}
     results = {
         task: replace(result, interval=_ends(interval(drawn[task]))) if task in drawn else result
         for task, result in results.items()
     }
     return Results(description, split, ordered(results), _decascore_interval(drawn)), scored
+
+
+def _has_spread(sample: Sample | None) -> TypeGuard[Sample]:
+    """One group alone, drawn again and again, would give an interval of no width."""
+    return sample is not None and len(sample.rows) > 1
 
 
 def _ends(found: Interval) -> tuple[float, float]:

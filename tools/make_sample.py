@@ -26,14 +26,9 @@ SAMPLE = ROOT / "tasks" / "sample"
 STANDIN = ROOT / "tools" / "standin"
 TRAIN, HELD_OUT = 64, 32
 
-XML = """<?xml version="1.0" encoding="UTF-8"?>
-<mteval>
-<refset>
-<doc docid="udhr">
-{segments}</doc>
-</refset>
-</mteval>
-"""
+XML = '<?xml version="1.0" encoding="UTF-8"?>\n<mteval>\n<refset>\n{documents}</refset>\n</mteval>\n'
+# Each paragraph stands for a talk of its own: a sample of one document would have no spread to show.
+DOCUMENT = '<doc docid="udhr-{number}">\n<seg id="1"> {text} </seg>\n</doc>\n'
 
 Item = TypeVar("Item")
 
@@ -101,15 +96,12 @@ def iwslt(mirror: Path) -> None:
     train = [pair for pair in pairs if pair not in used]
     members = {}
     for side in ("en", "de"):
-        text = "<url>udhr</url>\n" + "".join(f" {pair[side]} \n" for pair in train)
+        text = "".join(f"<url>udhr-{number}</url>\n {pair[side]} \n" for number, pair in enumerate(train))
         members[f"en-de/train.tags.en-de.{side}"] = text.encode()
         for year, split in (("tst2013", "validation"), ("tst2014", "test")):
-            segments = "".join(
-                f'<seg id="{number}"> {escape(pair[side])} </seg>\n'
-                for number, pair in enumerate(groups[split], 1)
-            )
-            xml = XML.format(segments=segments)
-            members[f"en-de/IWSLT16.TED.{year}.en-de.{side}.xml"] = xml.encode()
+            numbered = enumerate(escape(pair[side]) for pair in groups[split])
+            documents = "".join(DOCUMENT.format(number=number, text=text) for number, text in numbered)
+            members[f"en-de/IWSLT16.TED.{year}.en-de.{side}.xml"] = XML.format(documents=documents).encode()
     write("iwslt.en.de/en-de.tgz", gzip.compress(tar_bytes(members), mtime=0))
 
 

@@ -145,3 +145,18 @@ def test_a_task_of_ones_own(command, own_task, tmp_path):
     assert done.exit_code == 0
     assert rows(done)["own"] == ["em", "66.67", "0.0 to 100.0", "3", "0", "user"]
     assert "No answers for" not in done.stdout
+
+
+def test_one_group_has_no_interval(command, tmp_path):
+    """Drawn again and again it would give a width of nothing, which nobody may take for certainty."""
+    (tmp_path / "rows.jsonl").write_text('{"a": "yes", "g": "one"}\n{"a": "no", "g": "one"}\n')
+    text = 'format = "decabench.taskfile/1"\nname = "own"\nmetric = "em"\nquestion = "Is it?"\nanswer = "a"\n'
+    text += 'group = "g"\n[files]\ntrain = "rows.jsonl"\nvalidation = "rows.jsonl"\n'
+    (tmp_path / "own.toml").write_text(text)
+    include = ["--include", tmp_path / "own.toml", "--home", tmp_path / "home"]
+    command("prepare", "own", *include)
+    command("predict", "--predictor", "majority", "--tasks", "own", "--output", tmp_path / "s", *include)
+    done = command("evaluate", "--submission", tmp_path / "s", "--tasks", "own", *include)
+    assert rows(done)["own"] == ["em", "50.00", "–", "2", "0", "user"]
+    results = read_results_file(tmp_path / "s" / "results" / "validation" / "results.json")
+    assert results.tasks["own"].interval is None
