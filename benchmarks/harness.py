@@ -8,7 +8,6 @@ Prints a Markdown table: wall time (the best of the runs) and the peak memory of
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -31,10 +30,7 @@ def measured(arguments: tuple[str, ...], runs: int = 1) -> Figures:
             raise SystemExit(f"{' '.join(arguments)} ended with {os.waitstatus_to_exitcode(status)}")
         best = min(best, time.perf_counter() - begun)
         peak = max(peak, usage.ru_maxrss / 1024)
-    # Workers of a process are its own children: the largest of them counts too.
-    return best, max(
-        peak, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024 if runs == 1 else 0.0
-    )
+    return best, peak  # the kernel counts the workers that a process has waited for
 
 
 def steps(mirror: str, folder: Path) -> list[tuple[str, tuple[str, ...], int]]:
