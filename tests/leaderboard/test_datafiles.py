@@ -22,7 +22,7 @@ from decabench.leaderboard.datafiles import histogram, script
         '"',
         "\\u003c/script",
         "Ä",
-        "\ud83d\ude00",
+        "😀",
     ],
 )
 def test_a_script_gives_back_what_it_was_given_and_nothing_else(text: str) -> None:

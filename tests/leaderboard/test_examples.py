@@ -26,11 +26,7 @@ def test_right_wrong_and_empty_ones(made_up: Path, home: Path) -> None:
     schema = shown(made_up, home)["system-03"]["schema"].shown
     kinds = [example["kind"] for example in schema]
     assert len(schema) == 40
-    assert {kind: kinds.count(kind) >= 3 for kind in ("right", "wrong", "empty")} == {
-        "right": True,
-        "wrong": True,
-        "empty": True,
-    }
+    assert kinds.count("right") >= 12 and kinds.count("wrong") >= 12 and kinds.count("empty") >= 1
     for example in schema:
         assert (example["kind"] == "right") == (example["score"] == 100.0)
         assert (example["kind"] == "empty") == (not example["answer"].strip())
