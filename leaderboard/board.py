@@ -31,6 +31,9 @@ __all__ = ["BASELINES", "CEILINGS", "Cell", "Row", "State", "Table", "TaskColumn
 BASELINES = frozenset({"majority", "first-choice", "copy-context", "lead-3", "random"})
 """Predictors that mark the floor."""
 
+_LEAST_SPAN = 10.0
+"""Points that the whole tint stands for at least: a tenth of a point must not look like a world."""
+
 CEILINGS = frozenset({"oracle"})
 """Predictors that see the answers."""
 
@@ -77,7 +80,7 @@ class Cell:
     value: float | None = None
     """The score."""
     heat: int | None = None
-    """0-8: where the score stands between the lowest and the highest of the table; None where there is no spread."""
+    """0-8: where the score stands between the lowest and the highest of the table; None beyond, or without spread."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +224,9 @@ class Heats:
     def heat(self, task: str, score: float) -> int | None:
         """0 for the lowest, 8 for the highest."""
         low, high = self.spans.get(task, (0.0, 0.0))
-        return None if high - low < 0.05 else min(8, max(0, round(8 * (score - low) / (high - low))))
+        if high - low < 0.05 or not low <= score <= high:
+            return None
+        return round(8 * (score - low) / max(high - low, _LEAST_SPAN))
 
 
 def _order(entry: Entry, names: Sequence[str]) -> tuple[State, int, float, str, str]:

@@ -191,7 +191,9 @@ def test_heat_goes_from_the_lowest_to_the_highest_without_the_ceiling() -> None:
         results("oracle", 100.0, about={"predictor": {"name": "oracle"}}),
     )
     assert [row.cells[0].heat for row in table.rows] == [8, 4, 0]
-    assert table.ceilings[0].cells[0].heat == 8
+    assert table.ceilings[0].cells[0].heat is None
+    (close,) = tables(results("a", 50.0), results("b", 51.0))
+    assert [row.cells[0].heat for row in close.rows] == [1, 0]
     (alone,) = tables(results("alone", 50.0))
     assert alone.rows[0].cells[0].heat is None
 
