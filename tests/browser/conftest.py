@@ -47,7 +47,10 @@ def executable() -> str:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     path = executable()
-    from playwright.sync_api import sync_playwright
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        pytest.skip("Playwright is not installed: pip install -e '.[dev]'")
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(QUIET))

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
+SERVED = pytest.mark.parametrize("address", ["http"], indirect=True)
+"""For what does not depend on where the pages come from."""
+
 AXE = Path(__file__).parent / "vendor" / "axe-4.14.1.min.js"
 PAGES = (
     "index.html",
@@ -130,10 +133,9 @@ def test_task_page(context: BrowserContext, address: str) -> None:
     assert chart.locator("thead th").count() == 4
 
 
+@SERVED
 @pytest.mark.parametrize("path", PAGES)
 def test_accessibility(context: BrowserContext, address: str, path: str) -> None:
-    if address.startswith("file:"):
-        pytest.skip("the same pages come from the server")
     for scheme in ("light", "dark"):
         page = opened(context, address, path)
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
@@ -161,6 +163,7 @@ def test_accessibility(context: BrowserContext, address: str, path: str) -> None
         page.close()
 
 
+@SERVED
 @pytest.mark.parametrize("path", PAGES)
 def test_on_a_phone_nothing_is_wider_than_the_screen(
     context: BrowserContext, address: str, path: str
@@ -171,6 +174,7 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@SERVED
 @pytest.mark.parametrize("path", PAGES)
 def test_keyboard_reaches_the_content_first(context: BrowserContext, address: str, path: str) -> None:
     page = opened(context, address, path)
