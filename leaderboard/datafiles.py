@@ -7,13 +7,17 @@ end a script element, and it is parsed as JSON, so that no key in it can mean an
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from decabench.leaderboard.board import Row, Table, TaskColumn
 from decabench.leaderboard.evidence import Evidence, standard_errors
 from decabench.leaderboard.examples import TaskExamples
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
 
 __all__ = ["compare_data", "examples_data", "histogram", "script", "task_data"]
 
@@ -97,17 +101,19 @@ def task_data(
         rows = [*table.rows, *table.floors, *table.ceilings]
         systems = [(row, evidence.of(row.entry, task)) for row in rows]
         found[table.id] = [
-            {"page": pages[row.entry.path], "name": row.entry.name, **histogram(of.scores.tolist())}
+            {"page": pages[row.entry.path], "name": row.entry.name, **histogram(of.scores)}
             for row, of in systems
             if of is not None
         ]
     return found
 
 
-def histogram(scores: Sequence[float]) -> dict[str, Any]:
+def histogram(scores: Sequence[float] | Array) -> dict[str, Any]:
     """Counts of scores from 0 to 100 in ten bins, 100 in the last, and how many had no score."""
-    bins = [0] * BINS
-    finite = [score for score in scores if math.isfinite(score)]
-    for score in finite:
-        bins[min(BINS - 1, max(0, int(score * BINS / 100 + 1e-6)))] += 1
-    return {"bins": bins, "n": len(scores), "unscored": len(scores) - len(finite)}
+    import numpy as np
+
+    given = np.asarray(scores, dtype=float)
+    finite = given[np.isfinite(given)]
+    places = np.clip((finite * BINS / 100 + 1e-6).astype(int), 0, BINS - 1)
+    bins = np.bincount(places, minlength=BINS).tolist()
+    return {"bins": bins, "n": len(given), "unscored": len(given) - len(finite)}

@@ -28,8 +28,11 @@ SHUFFLES = 2_000
 CLEAR, NEAR = 6.0, 1.0
 """Standard errors beyond which, and below which, the normal answer stands without a shuffle."""
 
+_TIE = 1e-4
+"""Points that sums in single precision may miss: what is as near as this to the observed difference equals it."""
+
 _CELLS = 4_000_000
-"""Coins that are numbers at one time; they take eight bytes each."""
+"""Coins that are numbers at one time; they take four bytes each."""
 
 
 class Shuffles:
@@ -64,8 +67,8 @@ class Shuffles:
         """(shuffles,): the difference where each group's answers are swapped by a fair coin."""
         import numpy as np
 
-        change = b.rows - a.rows
-        moved = np.concatenate([coins @ change for coins in self._tossed(a.name, len(change))])
+        change = (b.rows - a.rows).astype(np.float32)
+        moved = np.concatenate([coins @ change for coins in self._tossed(a.name, len(change))]).astype(float)
         with np.errstate(all="ignore"):
             found = b.headline(b.rows.sum(axis=0) - moved) - a.headline(a.rows.sum(axis=0) + moved)
         differences: Array = np.nan_to_num(found)
@@ -83,7 +86,7 @@ class Shuffles:
         coins = self._coins[name, groups]
         step = max(1, _CELLS // groups)
         for start in range(0, self._shuffles, step):
-            yield np.unpackbits(coins[start : start + step], axis=1)[:, :groups].astype(float)
+            yield np.unpackbits(coins[start : start + step], axis=1)[:, :groups].astype(np.float32)
 
 
 def _are_paired(a: TaskEvidence, b: TaskEvidence) -> bool:
@@ -101,5 +104,5 @@ def _p_value(shuffled: Array, difference: float) -> float:
     """The share of shuffles at least as far from 0, the observed one among them; ties count (Noreen 1989)."""
     import numpy as np
 
-    reach = abs(difference) - 1e-9 * max(1.0, abs(difference))
+    reach = abs(difference) - _TIE
     return float((np.sum(np.abs(shuffled) >= reach) + 1) / (len(shuffled) + 1))
