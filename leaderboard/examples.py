@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from decabench.errors import DecabenchError
 from decabench.faults import FaultLog
 from decabench.layout import Layout, PredictionFile, find_predictions
+from decabench.leaderboard.answers import scored_answers
 from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.read import home_of
 from decabench.leaderboard.result import Entry
 from decabench.metrics import METRICS
-from decabench.predictions import predictions_digest, read_answers
 from decabench.tasks.store import Store
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ class _Data:
     """Of the prepared data."""
     examples: Sequence[Example]
     """In order."""
+    ids: Sequence[str]
+    """Of the examples."""
     order: Sequence[int]
     """Indexes, shuffled by the ids."""
     why: str = ""
@@ -100,19 +102,20 @@ class _Data:
     @classmethod
     def of(cls, task: str, split: str, home: Path | None, policy: Policy) -> _Data:
         if policy == "none":
-            return cls("", (), (), "The site was built without examples.")
+            return cls("", (), (), (), "The site was built without examples.")
         if home is None:
-            return cls("", (), (), "The site was built without the prepared data.")
+            return cls("", (), (), (), "The site was built without the prepared data.")
         store = Store(home)
         try:
             record = store.record(task, split)
             if policy == "free" and task in WITHHELD and record.origin != "sample":
-                return cls("", (), (), "The text of this dataset may not be passed on.")
+                return cls("", (), (), (), "The text of this dataset may not be passed on.")
             examples = list(store.examples(task, split))
         except DecabenchError:
-            return cls("", (), (), "The data of this task was not prepared where the site was built.")
-        digests = [hashlib.sha256(example.id.encode()).digest() for example in examples]
-        return cls(record.fingerprint, examples, sorted(range(len(examples)), key=digests.__getitem__))
+            return cls("", (), (), (), "The data of this task was not prepared where the site was built.")
+        ids = [example.id for example in examples]
+        digests = [hashlib.sha256(id_.encode()).digest() for id_ in ids]
+        return cls(record.fingerprint, examples, ids, sorted(range(len(ids)), key=digests.__getitem__))
 
 
 def _files(submissions: Path, entry: Entry) -> Mapping[tuple[str, str], PredictionFile]:
@@ -133,15 +136,15 @@ def _task_examples(
     if file is None:
         return TaskExamples(why="The answers are not beside the results.")
     try:
-        if result.predictions and predictions_digest(file) != result.predictions:
-            return TaskExamples(why="The answers beside the results are not those that were scored.")
-        answers = read_answers(file)
+        answers = scored_answers(file, result.predictions)
     except DecabenchError:
         return TaskExamples(why="The answers could not be read.")
-    if any(example.id not in answers for example in data.examples):
+    if answers is None:
+        return TaskExamples(why="The answers beside the results are not those that were scored.")
+    texts = list(map(answers.get, data.ids))
+    if None in texts:
         return TaskExamples(why="The answers do not fit the data.")
-    texts = [answers[example.id] for example in data.examples]
-    return TaskExamples(tuple(_chosen(entry, task, texts, data, evidence)))
+    return TaskExamples(tuple(_chosen(entry, task, cast("list[str]", texts), data, evidence)))
 
 
 def _chosen(
@@ -150,8 +153,8 @@ def _chosen(
     found = evidence.of(entry, task)
     scores: Sequence[float] | dict[int, float]
     if found is not None and len(found.scores) == len(texts):
-        scores = [float(score) for score in found.scores]
-        indexes = _choice(data.order, [_kind(*pair) for pair in zip(texts, scores, strict=True)])
+        scores = found.scores.tolist()
+        indexes = _choice(data.order, lambda index: _kind(texts[index], scores[index]))
     else:
         indexes = sorted(data.order[:MOST])
         scores = _scored(entry.tasks[task].metric, indexes, texts, data)
@@ -159,12 +162,12 @@ def _chosen(
         yield _shown(data.examples[index], texts[index], scores[index])
 
 
-def _choice(order: Sequence[int], kinds: Sequence[str]) -> list[int]:
+def _choice(order: Sequence[int], kind_of: Callable[[int], str]) -> list[int]:
     """Indexes of examples: the common ones, then some of each kind, then more, in the order of the data."""
     chosen = dict.fromkeys(order[:_COMMON])
     for kind in ("empty", "wrong", "right"):
-        have = sum(kinds[index] == kind for index in chosen)
-        of_kind = (index for index in order if kinds[index] == kind and index not in chosen)
+        have = sum(kind_of(index) == kind for index in chosen)
+        of_kind = (index for index in order if kind_of(index) == kind and index not in chosen)
         for index, _ in zip(of_kind, range(_OF_A_KIND - have), strict=False):
             chosen[index] = None
     for index in order:
