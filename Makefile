@@ -33,6 +33,7 @@ $(VENV)/base.stamp: $(VENV)/bin/python $(SETUP)
 $(VENV)/dev.stamp: $(VENV)/base.stamp
 	@echo "Installing the development tools into $(VENV) ..."
 	$(PIP) --constraint constraints.txt --editable '.[dev]'
+	@sh tools/install_browser.sh
 	@touch $@
 
 clean:

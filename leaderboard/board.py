@@ -6,27 +6,33 @@ The rules:
 2. A result is complete when every task whose labels are public on that split is scored. On validation
    these are all ten and the total is the decaScore, as the results file has it. On test two tasks are
    hidden, so no decaScore exists: the total is the sum over the eight public tasks, and is called that.
-3. Complete results are ranked by their total as displayed, one decimal; equals share a rank: 1, 1, 3.
+3. Complete results are ranked by their total as displayed, one decimal. Those that do not differ significantly share a
+   rank group, as do equals: 1, 1, 3 (`ranks`). Without a test only equals do.
 4. Nothing else is ranked. Below the complete ones stand the partial ones, by the number of tasks scored,
    then by their sum; then those with a failed task, ordered alike; then those without any score.
 5. A predictor that sees the answers (`oracle`) is a ceiling: it stands apart, last and unranked.
-   A predictor that reads nothing much (`majority`, ...) is marked as a baseline and ranked: it competes fairly.
+   A predictor that reads nothing much (`majority`, ...) is a floor: it stands apart likewise.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any
 
 from decabench.leaderboard.groups import DataLine, Group, groups
+from decabench.leaderboard.ranks import LEVEL, Place, places
 from decabench.leaderboard.result import SPLITS, Entry
 
-__all__ = ["BASELINES", "CEILINGS", "Cell", "Row", "State", "Table", "TaskColumn", "board"]
+__all__ = ["BASELINES", "CEILINGS", "Cell", "Row", "State", "Table", "TaskColumn", "Tested", "board"]
 
 BASELINES = frozenset({"majority", "first-choice", "copy-context", "lead-3", "random"})
 """Predictors that mark the floor."""
+
+_LEAST_SPAN = 10.0
+"""Points that the whole tint stands for at least: a tenth of a point must not look like a world."""
 
 CEILINGS = frozenset({"oracle"})
 """Predictors that see the answers."""
@@ -69,6 +75,12 @@ class Cell:
     """The score with one decimal; empty where there is none."""
     label: str
     """What to say where there is no score."""
+    interval: str = ""
+    """`48.1–51.9`; empty where none is known."""
+    value: float | None = None
+    """The score."""
+    heat: int | None = None
+    """0-8: where the score stands between the lowest and the highest of the table; None beyond, or without spread."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +101,14 @@ class Row:
     """What keeps it from a rank, and what else must be said."""
     mark: str
     """`baseline`, `ceiling` or nothing."""
+    value: float | None = None
+    """The total; None unless complete."""
+    interval: tuple[float, float] | None = None
+    """Of the total."""
+    group: int | None = None
+    """Its rank group, from 1."""
+    versus: str = ""
+    """How it compares with the first of the group before."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +126,9 @@ class Table:
     has_decascore: bool
     """Whether the total is a decaScore."""
     rows: tuple[Row, ...]
-    """The systems, baselines among them."""
+    """The systems."""
+    floors: tuple[Row, ...]
+    """Baselines: apart, unranked."""
     ceilings: tuple[Row, ...]
     """Apart, unranked."""
     data: tuple[DataLine, ...]
@@ -115,35 +137,96 @@ class Table:
     """(what there is to say about the data, the tasks it is said of)."""
 
 
-def board(entries: Sequence[Entry], tasks: Sequence[TaskColumn]) -> tuple[Table, ...]:
+Tested = Callable[[Entry, Entry, Sequence[str]], float | None]
+"""(first, second, tasks) -> p of the difference of their totals over the tasks, or None where it cannot be tested."""
+
+
+def _untested(first: Entry, second: Entry, names: Sequence[str]) -> float | None:
+    return None
+
+
+def board(
+    entries: Sequence[Entry], tasks: Sequence[TaskColumn], tested: Tested = _untested
+) -> tuple[Table, ...]:
     """The tables, in the order of the page."""
     tables: list[Table] = []
     for split in SPLITS:
         names = [task.name for task in tasks if split not in task.hidden]
         of_split = [entry for entry in entries if entry.split == split]
-        tables += (_table(group, split, tasks) for group in groups(of_split, names))
+        tables += (_table(group, split, tasks, tested) for group in groups(of_split, names))
     return tuple(tables)
 
 
-def _table(group: Group, split: str, tasks: Sequence[TaskColumn]) -> Table:
+def _table(group: Group, split: str, tasks: Sequence[TaskColumn], tested: Tested) -> Table:
     entries = sorted(group.entries, key=lambda entry: _order(entry, group.names))
-    systems = [entry for entry in entries if _mark(entry.predictor) != "ceiling"]
-    ceilings = [entry for entry in entries if _mark(entry.predictor) == "ceiling"]
-    totals = [_displayed_total(entry, group.names) for entry in systems]
+    by_mark: dict[str, list[Entry]] = {"": [], "baseline": [], "ceiling": []}
+    for entry in entries:
+        by_mark[_mark(entry.predictor)].append(entry)
+    heats = Heats.of([*by_mark[""], *by_mark["baseline"]], group.names)
+    ranked = _placed(by_mark[""], group.names, tested)
+
+    def rows(mark: str) -> tuple[Row, ...]:
+        return tuple(_row(entry, split, tasks, heats) for entry in by_mark[mark])
+
     return Table(
         id=f"{split}-{group.id}",
         split=split,
         heading=group.heading,
         counted=len(group.names),
         has_decascore=len(group.names) == len(tasks),
-        rows=tuple(
-            _row(entry, split, tasks, totals.index(total) + 1 if total else None)
-            for entry, total in zip(systems, totals, strict=True)
-        ),
-        ceilings=tuple(_row(entry, split, tasks, None) for entry in ceilings),
+        rows=tuple(replace(row, **ranked.get(row.entry.path, {})) for row in rows("")),
+        floors=rows("baseline"),
+        ceilings=rows("ceiling"),
         data=group.lines,
         notes=group.notes,
     )
+
+
+def _placed(systems: Sequence[Entry], names: Sequence[str], tested: Tested) -> dict[str, dict[str, Any]]:
+    """What rows of complete systems say about their place, by path."""
+    complete = [entry for entry in systems if _total(entry, names) is not None]
+    totals = [_displayed_total(entry, names) for entry in complete]
+    found = places(totals, lambda head, other: tested(complete[head], complete[other], names))
+    return {
+        entry.path: {"rank": place.rank, "group": place.group, "versus": _versus(place, complete)}
+        for entry, place in zip(complete, found, strict=True)
+    }
+
+
+def _versus(place: Place, systems: Sequence[Entry]) -> str:
+    if place.versus is None:
+        return ""
+    name, p = systems[place.versus.head].name, place.versus.p
+    if p is None:
+        return f"not tested against {name}: no statistics beside the results"
+    given = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+    return f"{'differs' if p < LEVEL else 'no significant difference'} from {name} ({given})"
+
+
+@dataclass(frozen=True)
+class Heats:
+    """The span of every column."""
+
+    spans: Mapping[str, tuple[float, float]]
+    """Task to its lowest and highest score."""
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry], names: Sequence[str]) -> Heats:
+        """Over systems and floors; a ceiling would make every system look cold."""
+        spans = {}
+        for name in names:
+            scores = [entry.tasks[name].score for entry in entries if name in entry.tasks]
+            found = [score for score in scores if score is not None]
+            if found:
+                spans[name] = (min(found), max(found))
+        return cls(spans)
+
+    def heat(self, task: str, score: float) -> int | None:
+        """0 for the lowest, 8 for the highest."""
+        low, high = self.spans.get(task, (0.0, 0.0))
+        if high - low < 0.05 or not low <= score <= high:
+            return None
+        return round(8 * (score - low) / max(high - low, _LEAST_SPAN))
 
 
 def _order(entry: Entry, names: Sequence[str]) -> tuple[State, int, float, str, str]:
@@ -181,20 +264,23 @@ def _scores(entry: Entry, names: Sequence[str]) -> list[float]:
     return [score for score in found if score is not None]
 
 
-def _row(entry: Entry, split: str, tasks: Sequence[TaskColumn], rank: int | None) -> Row:
+def _row(entry: Entry, split: str, tasks: Sequence[TaskColumn], heats: Heats) -> Row:
     names = [task.name for task in tasks if split not in task.hidden]
+    total = _total(entry, names)
     return Row(
-        rank=rank,
+        rank=None,
         entry=entry,
         state=_state(entry, names),
         total=_displayed_total(entry, names),
-        cells=tuple(_cell(entry, task) for task in tasks),
+        cells=tuple(_cell(entry, task, heats) for task in tasks),
         why=_why(entry, names),
         mark=_mark(entry.predictor),
+        value=total,
+        interval=entry.interval if split == "validation" and total is not None else None,
     )
 
 
-def _cell(entry: Entry, task: TaskColumn) -> Cell:
+def _cell(entry: Entry, task: TaskColumn, heats: Heats) -> Cell:
     if entry.split in task.hidden:
         return Cell(task.name, "hidden", "", "labels not public")
     result = entry.tasks.get(task.name)
@@ -202,7 +288,9 @@ def _cell(entry: Entry, task: TaskColumn) -> Cell:
         return Cell(task.name, "missing", "", "missing")
     if result.score is None:
         return Cell(task.name, "failed", "", f"failed: {result.reason}")
-    return Cell(task.name, "scored", f"{result.score:.1f}", "")
+    interval = f"{result.interval[0]:.1f}–{result.interval[1]:.1f}" if result.interval else ""
+    heat = heats.heat(task.name, result.score)
+    return Cell(task.name, "scored", f"{result.score:.1f}", "", interval, result.score, heat)
 
 
 def _why(entry: Entry, names: Sequence[str]) -> tuple[str, ...]:

@@ -1,65 +1,97 @@
-"""Writes the board as one page that needs no other file, no script and no network."""
+"""Writes the site: pages, data that pages ask for, and what they share. It opens from the disk, without a server."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
 
 from decabench.atomic import replacing
-from decabench.leaderboard.board import TaskColumn, board
-from decabench.leaderboard.published import NOTES, PUBLISHED, SOURCE, SOURCE_URL
+from decabench.leaderboard.board import Table, TaskColumn, Tested, board
+from decabench.leaderboard.datafiles import compare_data, examples_data, script, task_data
+from decabench.leaderboard.evidence import Evidence
+from decabench.leaderboard.examples import Examples, Policy, collect
+from decabench.leaderboard.export import csv_text, json_text
+from decabench.leaderboard.names import file_stem, stems
+from decabench.leaderboard.pages import Pages
 from decabench.leaderboard.read import Found, read
-from decabench.leaderboard.result import SPLITS
+from decabench.leaderboard.result import Entry
+from decabench.leaderboard.shuffles import Shuffles
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-    from markupsafe import Markup
+__all__ = ["build"]
 
-__all__ = ["build", "page"]
+MANIFEST = "site.json"
+FORMAT = "decabench.site/1"
 
-_HERE = Path(__file__).parent
+_STATIC = Path(__file__).parent / "static"
 
 
-def build(submissions: Path, output: Path, tasks: Sequence[TaskColumn] | None = None) -> Path:
-    """Read the results under `submissions`, write `index.html` into `output` and return its path.
+def build(
+    submissions: Path,
+    output: Path,
+    tasks: Sequence[TaskColumn] | None = None,
+    *,
+    home: Path | None = None,
+    examples: Policy = "free",
+) -> Path:
+    """Read the results under `submissions`, write the site into `output` and return its `index.html`.
 
-    The same results give the same bytes. Raises LeaderboardError where there is no such folder
-    of submissions, and StorageError where the page cannot be written.
+    The same files give the same bytes. Examples of answers are taken from the prepared data at `home`, where it is
+    the data that was scored. Files of an earlier site that this one does not have are removed. Raises LeaderboardError
+    where there is no such folder of submissions, and StorageError where the site cannot be written.
     """
     columns = _decathlon() if tasks is None else tuple(tasks)
     found = read(submissions, [task.name for task in columns])
-    target = output / "index.html"
-    content = page(found, columns).encode("utf-8")
-    with replacing(target) as file:
-        file.write(content)
-    return target
+    evidence = Evidence(submissions)
+    tables = board(found.entries, columns, _tested(evidence))
+    shown = collect(found.entries, [task.name for task in columns], submissions, evidence, home, examples)
+    files: list[str] = []
+    for name, content in _contents(found, tables, columns, shown, evidence):
+        with replacing(output / name) as file:
+            file.write(content)
+        files.append(name)
+    _remove_others(output, files)
+    with replacing(output / MANIFEST) as file:
+        file.write((json.dumps({"format": FORMAT, "files": sorted(files)}, indent=1) + "\n").encode())
+    return output / "index.html"
 
 
-def page(found: Found, tasks: Sequence[TaskColumn]) -> str:
-    """The page's HTML."""
-    import decabench
+def _tested(evidence: Evidence) -> Tested:
+    shuffles = Shuffles()
 
-    style = (_HERE / "static" / "board.css").read_text(encoding="utf-8")
-    return (
-        _environment()
-        .get_template("index.html")
-        .render(
-            version=decabench.__version__,
-            style=_trusted(style),
-            style_digest=_digest(style),
-            splits=SPLITS,
-            tasks=tasks,
-            tables=board(found.entries, tasks),
-            found=found,
-            published=PUBLISHED,
-            published_notes=NOTES,
-            published_source=SOURCE,
-            published_url=SOURCE_URL,
+    def p_value(first: Entry, second: Entry, names: Sequence[str]) -> float | None:
+        return shuffles.p_of_total(
+            [evidence.of(first, name) for name in names], [evidence.of(second, name) for name in names]
         )
-    )
+
+    return p_value
+
+
+def _contents(
+    found: Found, tables: Sequence[Table], columns: Sequence[TaskColumn], shown: Examples, evidence: Evidence
+) -> Iterator[tuple[str, bytes]]:
+    """(path in the site, bytes)."""
+    stem = stems([entry.path for entry in found.entries])
+    pages = Pages(found, tables, columns, stem, shown)
+    for path in sorted(path for path in _STATIC.rglob("*") if path.is_file()):
+        yield f"static/{path.relative_to(_STATIC).as_posix()}", path.read_bytes()
+    for table in tables:
+        for row in (*table.rows, *table.floors, *table.ceilings):
+            name = stem[row.entry.path]
+            yield f"submissions/{name}.html", pages.submission(table, row)
+            yield (
+                f"data/examples/{name}.js",
+                script(f"examples/{name}", examples_data(shown[row.entry.path])),
+            )
+    for task in columns:
+        name = file_stem(task.name)
+        yield f"tasks/{name}.html", pages.task(task)
+        yield f"data/tasks/{name}.js", script(f"tasks/{name}", task_data(task.name, tables, stem, evidence))
+    yield "data/compare.js", script("compare", compare_data(tables, columns, stem, evidence))
+    yield "compare.html", pages.compare()
+    yield "board.csv", csv_text(tables, columns, stem).encode("utf-8")
+    yield "board.json", json_text(tables, columns, stem).encode("utf-8")
+    yield "index.html", pages.overview()
 
 
 def _decathlon() -> tuple[TaskColumn, ...]:
@@ -69,45 +101,15 @@ def _decathlon() -> tuple[TaskColumn, ...]:
     return tuple(TaskColumn(task.name, task.title, task.metric, tuple(task.hidden)) for task in tasks)
 
 
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters["breakable"] = _breakable
-    environment.filters["parameters"] = _parameters
-    return environment
-
-
-def _breakable(name: str) -> Markup:
-    """A name that a narrow column may break after `_`."""
-    from markupsafe import escape
-
-    text = str(escape(name))
-    return _trusted(text.replace("_", "_<wbr>"))
-
-
-def _parameters(count: int) -> str:
-    """`29M parameters`."""
-    for size, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "k")):
-        if count >= size:
-            return f"{count / size:.3g}{unit} parameters"
-    return f"{count} parameters"
-
-
-def _trusted(html: str) -> Markup:
-    """Our own markup, which autoescape leaves alone; never a submission's text."""
-    from markupsafe import Markup
-
-    return Markup(html)
-
-
-def _digest(style: str) -> str:
-    """What the page's content security policy allows as its only style."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")
+def _remove_others(output: Path, files: Sequence[str]) -> None:
+    """What the last build wrote here and this one did not; nothing else in the folder is touched."""
+    try:
+        before = json.loads((output / MANIFEST).read_text(encoding="utf-8"))
+        named = before["files"] if before["format"] == FORMAT else []
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    for name in sorted({name for name in named if isinstance(name, str)} - set(files)):
+        parts = PurePosixPath(name).parts
+        path = output.joinpath(*parts)
+        if parts and ".." not in parts and path.resolve().is_relative_to(output.resolve()):
+            path.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from decabench.leaderboard.result import Entry, Unreadable, entry_from_json
 from decabench.metrics.errors import DecabenchError
 
-__all__ = ["Found", "LeaderboardError", "Refused", "read"]
+__all__ = ["Found", "LeaderboardError", "Refused", "home_of", "read"]
 
 _DEPTH = 4
 """Folders below the submissions folder that are looked into: `<group>/<submission>/results/<split>`."""
@@ -60,13 +60,13 @@ def read(submissions: Path, names: Sequence[str]) -> Found:
             content, data = _json(path)
             if _is_of_another_kind(data):
                 continue
-            evaluated.add(_home(shown))
-            if (_home(shown), content) in seen:
+            evaluated.add(home_of(shown))
+            if (home_of(shown), content) in seen:
                 continue
-            seen.add((_home(shown), content))
+            seen.add((home_of(shown), content))
             entries.append(entry_from_json(data, shown, names))
         except Unreadable as error:
-            evaluated.add(_home(shown))
+            evaluated.add(home_of(shown))
             unreadable.append(Refused(_printable(shown), str(error)))
     waiting = (folder for folder in _submission_folders(submissions) if folder not in evaluated)
     return Found(
@@ -87,7 +87,7 @@ def _candidates(submissions: Path, unreadable: list[Refused]) -> list[tuple[Path
 
 def _submission_folders(submissions: Path) -> list[str]:
     manifests = (shown for path, shown in _walk(submissions, []) if path.name == "submission.toml")
-    return sorted(_home(shown) for shown in manifests)
+    return sorted(home_of(shown) for shown in manifests)
 
 
 def _walk(submissions: Path, unreadable: list[Refused]) -> Iterator[tuple[Path, str]]:
@@ -110,7 +110,7 @@ def _is_results_name(path: Path) -> bool:
     return name.startswith("results") or name.endswith(".results.json") or path.parent.name == "results"
 
 
-def _home(shown: str) -> str:
+def home_of(shown: str) -> str:
     """The submission's folder that a file belongs to; `.` is the submissions folder itself."""
     parts = Path(shown).parent.parts
     return Path(*(parts[: parts.index("results")] if "results" in parts else parts)).as_posix()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -54,6 +54,20 @@ class TaskEntry:
     """Examples that the dataset's paper counts in this split."""
     note: str = ""
     """What the data's preparation has to say about it."""
+    metric: str = ""
+    """The headline metric's name."""
+    headline: str = ""
+    """Which of the scores is the headline."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """All scores by name."""
+    signatures: Mapping[str, str] = field(default_factory=dict)
+    """By metric name."""
+    interval: tuple[float, float] | None = None
+    """95 % interval of the headline, where the file has one."""
+    empty: int | None = None
+    """Answers that were empty."""
+    predictions: str = ""
+    """Digest of the answers that were scored."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +98,17 @@ class Entry:
     """As given."""
     predictor: str = ""
     """The name of the predictor that wrote the answers, where the file names one."""
+    interval: tuple[float, float] | None = None
+    """95 % interval of the decaScore, where the file has one."""
+    open_weights: bool | None = None
+    """Whether the weights can be had; None where the submission does not say."""
+    version: str = ""
+    """Of decabench, which scored it."""
+
+    @property
+    def year(self) -> str:
+        """`2026`; empty where the date does not start with a year."""
+        return self.date[:4] if len(self.date) >= 4 and self.date[:4].isdecimal() else ""
 
 
 def entry_from_json(data: object, path: str, names: Sequence[str]) -> Entry:
@@ -114,6 +139,9 @@ def entry_from_json(data: object, path: str, names: Sequence[str]) -> Entry:
         training_data=_text(about.get("training_data"), 500),
         date=_text(about.get("date"), 40),
         predictor=_predictor(about.get("predictor")),
+        interval=_interval(data.get("interval"), 1000.0),
+        open_weights=_open_weights(about.get("predictor")),
+        version=_text(data.get("decabench"), 40),
     )
 
 
@@ -138,6 +166,13 @@ def _task(name: str, task: object) -> TaskEntry:
         verified=data.get("verified") is True,
         published_count=_count(data.get("published_count")),
         note=_text(data.get("note"), 500),
+        metric=_text(task.get("metric"), 80),
+        headline=_text(task.get("headline"), 80),
+        scores=_scores(task.get("scores")),
+        signatures=_signatures(task.get("signatures")),
+        interval=_interval(task.get("interval"), 100.0),
+        empty=_count(task.get("empty")),
+        predictions=_text(task.get("predictions"), 100),
     )
     if status == "scored" and not entry.fingerprint:
         raise Unreadable(f"{_text(name)}: scored, but without the fingerprint of its data")
@@ -150,6 +185,29 @@ def _signature(task: Mapping[str, Any]) -> str:
     if isinstance(by_metric, dict):
         return _text(by_metric.get(task.get("metric")), 300)
     return _text(task.get("signature"), 300)
+
+
+def _scores(value: object) -> dict[str, float]:
+    """Those that are numbers."""
+    given = value.items() if isinstance(value, dict) else ()
+    numbers = {_text(name, 80): _number(score) for name, score in list(given)[:60]}
+    return {name: number for name, number in sorted(numbers.items()) if name and number is not None}
+
+
+def _signatures(value: object) -> dict[str, str]:
+    given = value.items() if isinstance(value, dict) else ()
+    texts = {_text(name, 80): _text(signature, 300) for name, signature in list(given)[:20]}
+    return {name: text for name, text in sorted(texts.items()) if name and text}
+
+
+def _interval(value: object, highest: float) -> tuple[float, float] | None:
+    """An interval is an extra: one that cannot be is left out, and the score stands without it."""
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    low, high = _number(value[0]), _number(value[1])
+    if low is None or high is None or not -1e-6 <= low <= high <= highest + 1e-6:
+        return None
+    return low, high
 
 
 def _score(name: str, value: object) -> float:
@@ -196,6 +254,11 @@ def _authors(value: object) -> tuple[str, ...]:
 
 def _predictor(value: object) -> str:
     return _text(value.get("name") if isinstance(value, dict) else value, 80)
+
+
+def _open_weights(predictor: object) -> bool | None:
+    said = predictor.get("open_weights") if isinstance(predictor, dict) else None
+    return said if isinstance(said, bool) else None
 
 
 def _web_address(value: object) -> str:

@@ -30,3 +30,56 @@ def test_submissions_that_are_not_there(command, tmp_path):
     done = command("leaderboard", "--submissions", tmp_path / "nowhere", "--output", tmp_path / "site")
     assert done.exit_code == 2
     assert not (tmp_path / "site").exists()
+
+
+def test_examples_come_from_the_prepared_data(command, home, submit, tmp_path):
+    folder = submit("majority", ["schema"], "submissions/majority")
+    write_results_file(folder / "results" / "validation", evaluate(folder, home=home))
+    site = tmp_path / "site"
+    options = ("--submissions", tmp_path / "submissions", "--output", site, "--home", home)
+    data = site / "data" / "examples" / "majority-validation.js"
+    assert command("leaderboard", *options).exit_code == 0
+    assert "golds" in data.read_text(encoding="ascii")
+    assert command("leaderboard", *options, "--examples", "none").exit_code == 0
+    assert "golds" not in data.read_text(encoding="ascii")
+
+
+def test_serve(command, monkeypatch, tmp_path):
+    from http.server import ThreadingHTTPServer
+    from threading import Thread
+    from urllib.request import urlopen
+
+    seen = []
+
+    def once(server):
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        host, port = server.server_address[:2]
+        with urlopen(f"http://{host}:{port}/") as answer:
+            seen.append((host, answer.read()))
+        thread.join()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", once)
+    (tmp_path / "submissions").mkdir()
+    site = tmp_path / "site"
+    done = command(
+        "leaderboard", "--submissions", tmp_path / "submissions", "--output", site, "--serve", "--port", "0"
+    )
+    assert done.exit_code == 0
+    assert "until Ctrl-C.\nStopped.\n" in done.stdout
+    assert seen == [("127.0.0.1", (site / "index.html").read_bytes())]
+
+
+def test_a_port_that_is_taken(command, tmp_path):
+    import socket
+
+    (tmp_path / "submissions").mkdir()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        options = ("--submissions", tmp_path / "submissions", "--output", tmp_path / "site")
+        done = command("leaderboard", *options, "--serve", "--port", port)
+    assert done.exit_code != 0
+    assert f"Port {port} cannot be used" in done.stderr and done.stderr.count("\n") == 1

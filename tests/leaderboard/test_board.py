@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from decabench.leaderboard.board import BASELINES, CEILINGS, State
-from tests.leaderboard.small import COLUMNS, NAMES, PUBLIC, ranking, results, tables, without
+from decabench.leaderboard.board import BASELINES, CEILINGS, State, board
+from tests.leaderboard.small import COLUMNS, NAMES, PUBLIC, entry, ranking, results, tables, without
 
 NO_SCHEMA = without("schema", score=99.0)
 
@@ -89,12 +89,12 @@ def test_the_oracle_stands_apart(predictor: str) -> None:
 
 
 @pytest.mark.parametrize("predictor", sorted(BASELINES))
-def test_baselines_are_marked_and_ranked(predictor: str) -> None:
+def test_baselines_stand_apart(predictor: str) -> None:
     (table,) = tables(
         results("floor", 30.0, about={"predictor": {"name": predictor}}), results("partial", NO_SCHEMA)
     )
-    assert ranking(table) == [(1, "floor"), (None, "partial")]
-    assert [row.mark for row in table.rows] == ["baseline", ""]
+    assert ranking(table) == [(None, "partial")]
+    assert [(row.entry.name, row.rank, row.mark) for row in table.floors] == [("floor", None, "baseline")]
 
 
 def test_floors_and_ceilings_are_predictors_that_ship() -> None:
@@ -159,3 +159,50 @@ def test_a_submission_without_tasks_is_shown() -> None:
     (table,) = tables(results("empty", {}))
     assert ranking(table) == [(None, "empty")]
     assert table.rows[0].why[0] == "0 of 10 tasks"
+
+
+def test_a_test_makes_rank_groups() -> None:
+    files = [results("a", 60.0), results("b", 59.0), results("c", 50.0)]
+    entries = [entry(file, f"{number}/results.json") for number, file in enumerate(files)]
+    p_values = {("a", "b"): 0.4, ("a", "c"): 0.001, ("b", "c"): 0.001}
+    (table,) = board(entries, COLUMNS, lambda first, second, names: p_values[first.name, second.name])
+    assert ranking(table) == [(1, "a"), (1, "b"), (3, "c")]
+    assert [row.group for row in table.rows] == [1, 1, 2]
+    assert table.rows[1].versus == "no significant difference from a (p = 0.400)"
+    assert table.rows[2].versus == "differs from a (p = 0.002)"
+
+
+def test_without_a_test_it_says_so() -> None:
+    (table,) = tables(results("a", 60.0), results("b", 59.0))
+    assert table.rows[1].versus == "not tested against a: no statistics beside the results"
+
+
+def test_partial_results_are_in_no_rank_group() -> None:
+    entries = [entry(results("whole", 1.0), "a"), entry(results("partial", NO_SCHEMA), "b")]
+    (table,) = board(entries, COLUMNS, lambda first, second, names: 1.0)
+    assert [(row.rank, row.group) for row in table.rows] == [(1, 1), (None, None)]
+
+
+def test_heat_goes_from_the_lowest_to_the_highest_without_the_ceiling() -> None:
+    (table,) = tables(
+        results("low", 20.0),
+        results("middle", 40.0),
+        results("high", 60.0),
+        results("oracle", 100.0, about={"predictor": {"name": "oracle"}}),
+    )
+    assert [row.cells[0].heat for row in table.rows] == [8, 4, 0]
+    assert table.ceilings[0].cells[0].heat is None
+    (close,) = tables(results("a", 50.0), results("b", 51.0))
+    assert [row.cells[0].heat for row in close.rows] == [1, 0]
+    (alone,) = tables(results("alone", 50.0))
+    assert alone.rows[0].cells[0].heat is None
+
+
+def test_intervals_are_shown_where_they_are_known() -> None:
+    file = results("with", 50.0)
+    file["interval"] = [480.0, 520.0]
+    file["tasks"]["sst"]["interval"] = [40.0, 60.04]
+    (table,) = tables(file)
+    intervals = {cell.task: cell.interval for cell in table.rows[0].cells}
+    assert table.rows[0].interval == (480.0, 520.0)
+    assert (intervals["sst"], intervals["srl"]) == ("40.0–60.0", "")

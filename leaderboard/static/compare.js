@@ -1,0 +1,215 @@
+// Two submissions of one table, task by task and example by example.
+(function () {
+  "use strict";
+  const { load, element, say, points, state } = decabench;
+  const form = document.querySelector("[data-controls]");
+  const result = document.querySelector("[data-result]");
+  const side = document.querySelector("[data-side-controls]");
+  const list = document.querySelector("[data-side-list]");
+  const count = document.querySelector("[data-side-count]");
+  const Z = 1.959964;
+  let data;
+
+  const signed = (value) => (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(1);
+
+  function find(page) {
+    for (const table of data.tables) {
+      const index = table.rows.findIndex((row) => row.page === page);
+      if (index >= 0) return { table, index, row: table.rows[index] };
+    }
+    return null;
+  }
+
+  function fill(select, tables) {
+    select.replaceChildren(
+      ...tables.map((table) => {
+        const group = element("optgroup");
+        group.label = table.split + " · " + table.heading + " · " + table.id.split("-").pop();
+        group.append(
+          ...table.rows.map((row) => {
+            const option = element("option", row.name + (row.mark ? " (" + row.mark + ")" : ""));
+            option.value = row.page;
+            return option;
+          }),
+        );
+        return group;
+      }),
+    );
+  }
+
+  // The second comes from the first's table: nothing else is comparable.
+  function offerSecond(wanted) {
+    const first = find(form.a.value);
+    fill(form.b, [first.table]);
+    const other = first.table.rows.find((row) => row.page !== form.a.value) || first.row;
+    const isThere = first.table.rows.some((row) => row.page === wanted);
+    form.b.value = isThere ? wanted : other.page;
+  }
+
+  function error(table, task, a, b) {
+    const triangle = table.errors[task];
+    if (!triangle || a === b) return null;
+    const [low, high] = a < b ? [a, b] : [b, a];
+    return triangle[(high * (high - 1)) / 2 + low];
+  }
+
+  function differences(first, second) {
+    return data.tasks.map((task, index) => {
+      const [a, b] = [first.row.scores[index], second.row.scores[index]];
+      const difference = a === null || b === null ? null : b - a;
+      const spread = error(first.table, task.name, first.index, second.index);
+      const isKnown = difference !== null && spread !== null;
+      const interval = isKnown ? [difference - Z * spread, difference + Z * spread] : null;
+      return { name: task.name, title: task.title, a, b, difference, spread, interval };
+    });
+  }
+
+  function total(first, second, tasks) {
+    const [a, b] = [first.row.total, second.row.total];
+    const difference = a === null || b === null ? null : b - a;
+    const counted = tasks.filter((task) => task.difference !== null);
+    const isKnown = difference !== null && counted.every((task) => task.spread !== null);
+    const spread = isKnown ? Math.hypot(...counted.map((task) => task.spread)) : null;
+    const interval = isKnown ? [difference - Z * spread, difference + Z * spread] : null;
+    return { name: "Total", title: "of " + first.table.of, a, b, difference, interval };
+  }
+
+  function reading({ difference, interval }) {
+    if (difference === null) return "not both scored";
+    if (!interval) return "no interval";
+    if (interval[0] > 0) return "second is clearly better";
+    return interval[1] < 0 ? "first is clearly better" : "no clear difference";
+  }
+
+  function row(one, isTotal) {
+    const made = element("tr", null, isTotal ? "sum" : "");
+    const name = element("th", one.name);
+    name.scope = "row";
+    name.append(element("span", one.title, "aside"));
+    const interval = one.interval ? one.interval.map(signed).join(" to ") : "–";
+    made.append(
+      name,
+      element("td", points(one.a), "num"),
+      element("td", points(one.b), "num"),
+      element("td", one.difference === null ? "–" : signed(one.difference), "num strong"),
+      element("td", interval, "num"),
+      element("td", reading(one)),
+    );
+    return made;
+  }
+
+  function verdict(first, second, sum) {
+    const [a, b] = [element("bdi", first.row.name), element("bdi", second.row.name)];
+    const target = document.querySelector("[data-verdict]");
+    if (sum.difference === null) target.replaceChildren(b, " against ", a, ": not both are complete, so there is no total to compare.");
+    else target.replaceChildren(b, " against ", a, ": " + signed(sum.difference) + " points, " + reading(sum) + ".");
+  }
+
+  function show() {
+    const [first, second] = [find(form.a.value), find(form.b.value)];
+    const tasks = differences(first, second);
+    const sum = total(first, second, tasks);
+    result.hidden = false;
+    verdict(first, second, sum);
+    for (const [key, one] of [["a", first], ["b", second]]) {
+      const link = element("a");
+      link.href = "submissions/" + encodeURIComponent(one.row.page) + ".html";
+      link.append(element("bdi", one.row.name));
+      result.querySelector('[data-name="' + key + '"]').replaceChildren(link);
+    }
+    result.querySelector("[data-rows]").replaceChildren(row(sum, true), ...tasks.map((task) => row(task, false)));
+    const scored = tasks.filter((task) => task.difference !== null);
+    const canvas = result.querySelector("[data-difference-chart] canvas");
+    decabench.charts.differences(
+      canvas,
+      scored.map((task) => task.name),
+      scored.map((task) => task.difference),
+      scored.map((task) => task.interval),
+    );
+    clearExamples();
+    state.write({ a: form.a.value, b: form.b.value });
+    say(document.querySelector("[data-verdict]").textContent);
+  }
+
+  function clearExamples() {
+    list.replaceChildren();
+    count.textContent = "Loaded when asked, where the site has examples of both.";
+  }
+
+  function pair(a, b) {
+    const made = element("li");
+    const head = element("p", null, "head");
+    head.append(element("code", a.id));
+    const body = element("dl", null, "example");
+    const lines = [
+      ["Question", a.question, ""],
+      ["Context", a.context, "context"],
+      ["Gold", a.golds.join(" · "), ""],
+      ["First (" + points(a.score) + ")", a.answer || "(empty)", "kind-" + a.kind],
+      ["Second (" + points(b.score) + ")", b.answer || "(empty)", "kind-" + b.kind],
+    ];
+    for (const [name, text, className] of lines) {
+      const line = element("div", null, className);
+      line.append(element("dt", name), element("dd", text));
+      body.append(line);
+    }
+    made.append(head, body);
+    return made;
+  }
+
+  async function showExamples() {
+    count.textContent = "Loading …";
+    try {
+      const [a, b] = await Promise.all([load("examples/" + form.a.value), load("examples/" + form.b.value)]);
+      const task = side.task.value;
+      const second = new Map(((b[task] || {}).examples || []).map((example) => [example.id, example]));
+      const both = ((a[task] || {}).examples || []).filter((example) => second.has(example.id));
+      const found = both.filter((example) => !side.differ.checked || example.answer !== second.get(example.id).answer);
+      list.replaceChildren(...found.map((example) => pair(example, second.get(example.id))));
+      count.textContent = both.length
+        ? found.length + " of " + both.length + " sampled examples of " + task + " that both have"
+        : "No example of " + task + " is in the site for both. " + ((a[task] || b[task] || {}).why || "");
+    } catch (problem) {
+      count.textContent = "The examples could not be loaded: " + problem.message + ".";
+    }
+  }
+
+  function recall() {
+    const kept = state.read();
+    const first = data.tables.flatMap((table) => table.rows).some((row) => row.page === kept.get("a"));
+    if (first) form.a.value = kept.get("a");
+    offerSecond(kept.get("b"));
+    show();
+  }
+
+  function start(value) {
+    data = value;
+    data.tables = data.tables.filter((table) => table.rows.length > 1);
+    if (!data.tables.length) {
+      form.before(element("p", "There are not two submissions on the same data yet."));
+      return;
+    }
+    fill(form.a, data.tables);
+    side.task.append(...data.tasks.map((task) => element("option", task.name)));
+    form.hidden = false;
+    recall();
+    form.addEventListener("change", (event) => {
+      if (event.target === form.a) offerSecond(form.b.value);
+      show();
+    });
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.querySelector("[data-swap]").addEventListener("click", () => {
+      [form.a.value, form.b.value] = [form.b.value, form.a.value];
+      show();
+    });
+    side.addEventListener("submit", (event) => {
+      event.preventDefault();
+      showExamples();
+    });
+    addEventListener("hashchange", recall);
+  }
+
+  load("compare").then(start, (problem) => {
+    form.before(element("p", "The comparison could not be loaded: " + problem.message + "."));
+  });
+})();

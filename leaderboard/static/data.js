@@ -1,0 +1,46 @@
+// The registry that data files give their values to, and small helpers of all pages.
+// Data comes as script files: a browser fetches no JSON from file://.
+(function () {
+  "use strict";
+  const values = new Map();
+  const loading = new Map();
+
+  function put(name, text) {
+    values.set(name, JSON.parse(text));
+  }
+
+  // The value of data/<name>.js, loaded once and only when asked for.
+  function load(name) {
+    if (!loading.has(name)) {
+      loading.set(
+        name,
+        new Promise((resolve, reject) => {
+          const script = document.createElement("script");
+          script.src = document.body.dataset.root + "data/" + name + ".js";
+          script.addEventListener("load", () =>
+            values.has(name) ? resolve(values.get(name)) : reject(new Error(name + " gave nothing")),
+          );
+          script.addEventListener("error", () => reject(new Error(name + " could not be loaded")));
+          document.head.append(script);
+        }),
+      );
+    }
+    return loading.get(name);
+  }
+
+  // An element with text, never markup.
+  function element(tag, text, className) {
+    const made = document.createElement(tag);
+    if (text !== undefined && text !== null) made.textContent = text;
+    if (className) made.className = className;
+    return made;
+  }
+
+  function say(text) {
+    document.querySelector("[data-status]").textContent = text;
+  }
+
+  const points = (value) => (value === null || value === undefined ? "–" : value.toFixed(1));
+
+  window.decabench = { put, load, element, say, points };
+})();

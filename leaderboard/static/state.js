@@ -1,0 +1,19 @@
+// What a link keeps: key=value pairs after the #, so that it works from the disk too.
+(function () {
+  "use strict";
+
+  function read() {
+    const text = location.hash.slice(1);
+    return text.includes("=") ? new URLSearchParams(text) : new URLSearchParams();
+  }
+
+  function write(pairs) {
+    const kept = new URLSearchParams();
+    for (const [key, value] of Object.entries(pairs)) if (value) kept.set(key, value);
+    const text = kept.toString();
+    if (!text && !location.hash.includes("=")) return;
+    history.replaceState(null, "", text ? "#" + text : location.href.split("#")[0]);
+  }
+
+  decabench.state = { read, write };
+})();

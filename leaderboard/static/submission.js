@@ -1,0 +1,70 @@
+// The chart of a submission, and its examples when somebody asks for them.
+(function () {
+  "use strict";
+  const { load, element, say, points } = decabench;
+
+  const figure = document.querySelector("[data-profile]");
+  const profile = JSON.parse(figure.dataset.profile);
+  if (profile.scores.some((score) => score !== null)) {
+    figure.hidden = false;
+    decabench.charts.profile(figure.querySelector("canvas"), profile);
+  }
+
+  const form = document.querySelector("[data-example-controls]");
+  if (!form) return;
+  const page = document.querySelector("[data-examples]").dataset.examples;
+  const list = document.querySelector("[data-example-list]");
+  const count = document.querySelector("[data-example-count]");
+  let isOpen = false;
+
+  function line(name, content, className) {
+    const made = element("div", null, className);
+    made.append(element("dt", name));
+    const value = element("dd");
+    value.append(content);
+    made.append(value);
+    return made;
+  }
+
+  function item(example, isSpan) {
+    const made = element("li", null, "kind-" + example.kind);
+    const head = element("p", null, "head");
+    head.append(element("span", example.kind, "kind"), " ", element("code", example.id));
+    head.append(element("span", example.score === null ? "no score by itself" : "score " + points(example.score), "score"));
+    const body = element("dl", null, "example");
+    const shown = isSpan && example.kind === "wrong" ? decabench.difference(example.answer, example.golds) : null;
+    body.append(
+      line("Question", example.question),
+      line("Context", example.context, "context"),
+      line("Gold", shown ? shown.gold : example.golds.join(" · ")),
+      line("Answer", shown ? shown.answer : example.answer || "(empty)", example.answer ? "" : "none"),
+    );
+    made.append(head, body);
+    return made;
+  }
+
+  async function show() {
+    isOpen = true;
+    count.textContent = "Loading …";
+    try {
+      const data = await load("examples/" + page);
+      const task = form.task.value;
+      const kind = form.kind.value;
+      const found = data[task].examples.filter((example) => kind === "all" || example.kind === kind);
+      const isSpan = form.task.selectedOptions[0].dataset.span === "1";
+      list.replaceChildren(...found.map((example) => item(example, isSpan)));
+      const of = data[task].examples.length;
+      count.textContent = found.length + " of " + of + " sampled examples of " + task + (kind === "all" ? "" : ", " + kind);
+      say(count.textContent);
+    } catch (error) {
+      count.textContent = "The examples could not be loaded: " + error.message + ".";
+    }
+  }
+
+  form.hidden = false;
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    show();
+  });
+  form.addEventListener("change", () => isOpen && show());
+})();

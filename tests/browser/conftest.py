@@ -1,0 +1,125 @@
+"""A real browser for the site: Chromium or Chrome, wherever it is installed.
+
+Without one the tests are skipped with a plain message; where CI is set that is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from decabench.leaderboard.build import build
+from decabench.leaderboard.serve import serving
+from tests.leaderboard.synthetic import submissions
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def executable() -> str:
+    """The browser to test with: $DECABENCH_BROWSER, else the first that is on the path."""
+    found = os.environ.get("DECABENCH_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        words = "no Chromium or Chrome on the path: run tools/install_browser.sh, or set DECABENCH_BROWSER"
+        if os.environ.get("CI", "").lower() in ("1", "true"):
+            pytest.fail(f"The browser tests must run in CI: {words}")
+        pytest.skip(words)
+    return str(found)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = executable()
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        pytest.skip("Playwright is not installed: pip install -e '.[dev]'")
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(QUIET))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight systems, the oracle and a baseline, and one system on other data."""
+    folder = tmp_path_factory.mktemp("browser")
+    submissions(home, folder / "submissions", 8)
+    elsewhere = folder / "submissions" / "elsewhere" / "results" / "validation" / "results.json"
+    elsewhere.parent.mkdir(parents=True)
+    text = (folder / "submissions/system-03/results/validation/results.json").read_text(encoding="utf-8")
+    elsewhere.write_text(text.replace("sha256:", "sha256:other"), encoding="utf-8")
+    build(folder / "submissions", folder / "site", home=home)
+    return folder / "site"
+
+
+@pytest.fixture(scope="session", params=["file", "http"])
+def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
+    """The site from the disk, and from a server."""
+    if request.param == "file":
+        yield site.as_uri()
+        return
+    with serving(site, 0) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+class Watched:
+    """What a page did that it must not do."""
+
+    def __init__(self, context: BrowserContext, address: str) -> None:
+        self.faults: list[str] = []
+        self.requests: list[str] = []
+        self._address = address
+        context.on("request", lambda request: self._request(request.url))
+        context.on("console", lambda message: self._console(message.type, message.text))
+        context.on("weberror", lambda error: self.faults.append(str(error.error)))
+        context.on("dialog", lambda dialog: self.faults.append(f"dialog: {dialog.message}"))
+
+    def _request(self, url: str) -> None:
+        self.requests.append(url)
+        if not url.startswith((self._address, "data:")):
+            self.faults.append(f"request: {url}")
+
+    def _console(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.faults.append(f"{kind}: {text}")
+
+
+@pytest.fixture
+def context(browser: Browser, address: str) -> Iterator[BrowserContext]:
+    """A fresh profile; the test fails on any error in the console and any request to another host."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.set_default_timeout(10_000)
+    context.watched = Watched(context, address)  # type: ignore[attr-defined]
+    yield context
+    faults = context.watched.faults  # type: ignore[attr-defined]
+    context.close()
+    assert faults == []
+
+
+@pytest.fixture
+def page(context: BrowserContext, address: str) -> Page:
+    """The overview."""
+    page = context.new_page()
+    page.goto(f"{address}/index.html")
+    return page

@@ -1,0 +1,184 @@
+"""Submission pages, task pages and the comparison in a real browser, and what all pages owe to everybody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page
+
+pytestmark = pytest.mark.browser
+
+SERVED = pytest.mark.parametrize("address", ["http"], indirect=True)
+"""For what does not depend on where the pages come from."""
+
+AXE = Path(__file__).parent / "vendor" / "axe-4.14.1.min.js"
+PAGES = (
+    "index.html",
+    "compare.html",
+    "tasks/squad.html",
+    "submissions/system-01-validation.html",
+    "submissions/system-07-validation.html",
+)
+
+
+def opened(context: BrowserContext, address: str, path: str) -> Page:
+    page = context.new_page()
+    page.goto(f"{address}/{path}")
+    return page
+
+
+def requested(page: Page, part: str) -> list[str]:
+    return [url for url in page.context.watched.requests if part in url]  # type: ignore[attr-defined]
+
+
+def show(page: Page, task: str, kind: str) -> None:
+    page.select_option("select[name=task]", task)
+    page.check(f"input[value={kind}]")
+    if not page.locator("[data-example-list] li").count():
+        page.click("text=Show examples")
+    page.wait_for_function("document.querySelector('[data-example-count]').textContent.includes(' of ')")
+
+
+def test_examples_are_loaded_when_asked(context: BrowserContext, address: str) -> None:
+    page = opened(context, address, "submissions/system-03-validation.html")
+    assert not requested(page, "data/examples")
+    show(page, "schema", "all")
+    assert page.locator("[data-example-list] li").count() == 40
+    assert len(requested(page, "data/examples")) == 1
+    for kind in ("right", "wrong", "empty"):
+        show(page, "schema", kind)
+        kinds = page.locator("[data-example-list] .kind").all_inner_texts()
+        assert kinds and set(kinds) == {kind}
+
+
+def test_the_difference_of_spans_is_marked(context: BrowserContext, address: str) -> None:
+    page = opened(context, address, "submissions/system-04-validation.html")
+    show(page, "squad", "wrong")
+    assert page.locator("[data-example-list] ins").count() > 0
+    assert "indeed" in page.locator("[data-example-list] ins").all_inner_texts()
+
+
+def test_hostile_answers_are_text(context: BrowserContext, address: str) -> None:
+    page = opened(context, address, "submissions/system-01-validation.html")
+    assert page.locator("h1").inner_text() == "<img src=x onerror=alert(1)>"
+    show(page, "squad", "all")
+    assert "</script><script>alert(1)</script>" in page.locator("[data-example-list]").inner_text()
+    assert page.locator("[data-example-list] script, [data-example-list] img").count() == 0
+
+
+def test_the_policy_forbids_the_rest(context: BrowserContext, address: str) -> None:
+    page = opened(context, address, "index.html")
+    page.evaluate(
+        """() => {
+          window.blocked = [];
+          const note = (event) => window.blocked.push(event.effectiveDirective);
+          document.addEventListener("securitypolicyviolation", note);
+          const inline = document.createElement("script");
+          inline.textContent = "window.ran = true";
+          document.head.append(inline);
+          const image = document.createElement("img");
+          image.src = "https://example.org/x.png";
+          image.setAttribute("onerror", "window.ran = true");
+          document.body.append(image);
+        }"""
+    )
+    page.wait_for_function("window.blocked.length >= 2")
+    assert page.evaluate("window.ran") is None
+    assert {"script-src-elem", "img-src"} <= set(page.evaluate("window.blocked"))
+    watched = page.context.watched  # type: ignore[attr-defined]
+    watched.faults = [
+        fault for fault in watched.faults if "example.org" not in fault and "inline" not in fault
+    ]
+
+
+def test_compare_two(context: BrowserContext, address: str) -> None:
+    page = opened(context, address, "compare.html#a=system-00-validation&b=system-04-validation")
+    rows = page.locator("[data-rows] tr")
+    assert rows.count() == 11
+    assert "system 04 against system 00: \u2212" in page.locator("[data-verdict]").inner_text()
+    assert "first is clearly better" in rows.nth(10).inner_text()
+    page.click("text=Swap")
+    assert "system 00 against system 04: +" in page.locator("[data-verdict]").inner_text()
+    assert "a=system-04-validation&b=system-00-validation" in page.url
+    page.select_option("select[name=task]", "schema")
+    page.click("text=Show examples")
+    page.wait_for_selector("[data-side-list] li")
+    assert len(requested(page, "data/examples")) == 2
+
+
+def test_only_the_same_data_is_compared(context: BrowserContext, address: str) -> None:
+    page = opened(context, address, "compare.html#a=system-00-validation&b=elsewhere-validation")
+    page.wait_for_selector("[data-rows] tr")
+    offered = page.locator("select[name=b] option").evaluate_all("all => all.map(one => one.value)")
+    assert "elsewhere-validation" not in offered and len(offered) == 10
+
+
+def test_a_partial_submission_has_no_total_to_compare(context: BrowserContext, address: str) -> None:
+    page = opened(context, address, "compare.html#a=system-00-validation&b=system-07-validation")
+    assert "no total to compare" in page.locator("[data-verdict]").inner_text()
+    assert "not both scored" in page.locator("[data-rows]").inner_text()
+
+
+def test_task_page(context: BrowserContext, address: str) -> None:
+    page = opened(context, address, "tasks/squad.html")
+    chart = page.locator("[data-task-board]").first.locator("[data-distribution]")
+    chart.wait_for(state="visible")
+    chart.locator("summary").click()
+    assert chart.locator("tbody tr").count() == 10
+    chart.locator("select").select_option(index=[0, 1, 2])
+    assert chart.locator("thead th").count() == 4
+
+
+@SERVED
+@pytest.mark.parametrize("path", PAGES)
+def test_accessibility(context: BrowserContext, address: str, path: str) -> None:
+    for scheme in ("light", "dark"):
+        page = opened(context, address, path)
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        if path.startswith("submissions/system-01"):
+            show(page, "squad", "all")
+        if path == "compare.html":
+            page.wait_for_selector("[data-rows] tr")
+        for details in page.locator("details").all():
+            details.evaluate("one => (one.open = true)")
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        found = page.evaluate(
+            "axe.run({ preload: false })"
+        )  # or it fetches the style sheet, which the policy forbids
+        serious = [
+            (
+                one["id"],
+                one["impact"],
+                [node["target"] for node in one["nodes"]][:3],
+                one["nodes"][0]["failureSummary"],
+            )
+            for one in found["violations"]
+            if one["impact"] in ("serious", "critical")
+        ]
+        assert serious == [], (scheme, serious)
+        page.close()
+
+
+@SERVED
+@pytest.mark.parametrize("path", PAGES)
+def test_on_a_phone_nothing_is_wider_than_the_screen(
+    context: BrowserContext, address: str, path: str
+) -> None:
+    page = opened(context, address, path)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(200)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@SERVED
+@pytest.mark.parametrize("path", PAGES)
+def test_keyboard_reaches_the_content_first(context: BrowserContext, address: str, path: str) -> None:
+    page = opened(context, address, path)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"

@@ -1,0 +1,15 @@
+"""Whole submissions over the bundled sample, made once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.leaderboard.synthetic import submissions
+
+
+@pytest.fixture(scope="module")
+def made_up(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six systems, the oracle and a baseline, with answers, intervals and statistics."""
+    return submissions(home, tmp_path_factory.mktemp("made-up"), 6)

@@ -1,0 +1,57 @@
+"""Answers read fast are the answers read carefully."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decabench.atomic import Compression
+from decabench.layout import PredictionFile
+from decabench.leaderboard import answers
+from decabench.leaderboard.answers import scored_answers
+from decabench.predictions import predictions_digest, read_answers
+from decabench.submission import SubmissionInfo, write_submission
+
+PAIRS = [
+    ("b", "plain"),
+    ("a", ""),
+    ("é", 'quotes " and \\ and \n and \u2028 and </script> and \x7f'),
+    ("a1", "tab\t"),
+    ("c", "emoji 😀"),
+]
+
+
+def written(folder: Path, pairs: list[tuple[str, str]], compress: Compression = None) -> PredictionFile:
+    return write_submission(folder, SubmissionInfo("x"), {("sst", "validation"): pairs}, compress).files[
+        "sst", "validation"
+    ]
+
+
+@pytest.mark.parametrize("compress", [None, "gz", "zst"])
+def test_fast_and_careful_agree(
+    tmp_path: Path, compress: Compression, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path, PAIRS, compress)
+    digest = predictions_digest(file)
+    monkeypatch.setattr(answers, "predictions_digest", lambda file: pytest.fail("went the careful way"))
+    assert scored_answers(file, digest) == read_answers(file) == dict(PAIRS)
+
+
+def test_ids_with_escapes_go_the_careful_way(tmp_path: Path) -> None:
+    file = written(tmp_path, [('say "a"', "x"), ("say", "y"), ("say !", "z")])
+    assert scored_answers(file, predictions_digest(file)) == read_answers(file)
+
+
+def test_other_spellings_go_the_careful_way(tmp_path: Path) -> None:
+    file = written(tmp_path, [("a", "x")])
+    file.path.write_text('\n{"answer":"\\u0078", "id":"a", "more": 1}', encoding="utf-8")
+    assert scored_answers(file, predictions_digest(file)) == {"a": "x"}
+
+
+def test_other_answers_are_none(tmp_path: Path) -> None:
+    assert scored_answers(written(tmp_path, PAIRS), "sha256:0") is None
+
+
+def test_without_a_digest_nothing_is_checked(tmp_path: Path) -> None:
+    assert scored_answers(written(tmp_path, PAIRS), "") == dict(PAIRS)

@@ -1,0 +1,98 @@
+"""Which examples a page shows, and when it shows none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from decabench.leaderboard.evidence import Evidence
+from decabench.leaderboard.examples import WITHHELD, TaskExamples, collect
+from decabench.leaderboard.read import read
+from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks.store import Store
+from tests.leaderboard.synthetic import HOSTILE_ANSWER
+
+
+def shown(folder: Path, home: Path | None, policy: str = "free") -> dict[str, dict[str, TaskExamples]]:
+    entries = read(folder, DECATHLON).entries
+    found = collect(entries, DECATHLON, folder, Evidence(folder), home, policy)  # type: ignore[arg-type]
+    return {path.split("/")[0]: examples for path, examples in found.items()}
+
+
+def test_right_wrong_and_empty_ones(made_up: Path, home: Path) -> None:
+    schema = shown(made_up, home)["system-03"]["schema"].shown
+    kinds = [example["kind"] for example in schema]
+    assert len(schema) == 40
+    assert kinds.count("right") >= 12 and kinds.count("wrong") >= 12 and kinds.count("empty") >= 1
+    for example in schema:
+        assert (example["kind"] == "right") == (example["score"] == 100.0)
+        assert (example["kind"] == "empty") == (not example["answer"].strip())
+
+
+def test_most_are_the_same_for_all(made_up: Path, home: Path) -> None:
+    found = shown(made_up, home)
+    one, other = (
+        {example["id"] for example in found[name]["schema"].shown} for name in ("system-00", "system-04")
+    )
+    assert len(one & other) >= 16
+
+
+def test_answers_are_those_of_the_submission(made_up: Path, home: Path) -> None:
+    hostile = shown(made_up, home)["system-01"]["squad"].shown
+    assert HOSTILE_ANSWER in {example["answer"] for example in hostile}
+    gold = shown(made_up, home)["oracle"]["squad"].shown
+    assert all(example["answer"] == example["golds"][0] and example["score"] == 100.0 for example in gold)
+
+
+def test_without_statistics_there_are_examples_too(made_up: Path, home: Path, tmp_path: Path) -> None:
+    shutil.copytree(made_up / "system-00", tmp_path / "system-00")
+    shutil.rmtree(tmp_path / "system-00" / "results" / "validation" / "statistics")
+    found = shown(tmp_path, home)["system-00"]
+    assert {example["kind"] for example in found["sst"].shown} <= {"right", "wrong", "empty"}
+    assert {example["score"] for example in found["sst"].shown} <= {0.0, 100.0}
+    assert {example["kind"] for example in found["woz.en"].shown} <= {"unscored", "empty"}
+
+
+def why(made_up: Path, home: Path | None, policy: str = "free", task: str = "squad") -> str:
+    return shown(made_up, home, policy)["system-00"][task].why
+
+
+def test_why_there_are_none(made_up: Path, home: Path, tmp_path: Path) -> None:
+    assert why(made_up, None) == "The site was built without the prepared data."
+    assert why(made_up, home, "none") == "The site was built without examples."
+    assert why(made_up, tmp_path) == "The data of this task was not prepared where the site was built."
+
+
+def test_answers_that_were_not_scored_are_not_shown(made_up: Path, home: Path, tmp_path: Path) -> None:
+    shutil.copytree(made_up / "system-00", tmp_path / "system-00")
+    predictions = tmp_path / "system-00" / "predictions"
+    path = predictions / "sst.validation.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace("negative", "positive"), encoding="utf-8")
+    (predictions / "squad.validation.jsonl").unlink()
+    found = shown(tmp_path, home)["system-00"]
+    assert found["sst"].why == "The answers beside the results are not those that were scored."
+    assert found["squad"].why == "The answers are not beside the results."
+
+
+def test_other_data_is_not_shown(made_up: Path, home: Path, tmp_path: Path) -> None:
+    shutil.copytree(made_up / "system-00", tmp_path / "system-00")
+    path = tmp_path / "system-00" / "results" / "validation" / "results.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["tasks"]["sst"]["data"]["fingerprint"] = "sha256:other"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    expected = "The data at hand when the site was built is not the data that was scored."
+    assert shown(tmp_path, home)["system-00"]["sst"].why == expected
+
+
+@pytest.mark.parametrize("task", sorted(WITHHELD))
+def test_text_that_may_not_be_passed_on(made_up: Path, home: Path, tmp_path: Path, task: str) -> None:
+    shutil.copytree(home / "tasks", tmp_path / "tasks")
+    record = tmp_path / "tasks" / task / "task.json"
+    record.write_text(record.read_text(encoding="utf-8").replace('"sample"', '"mirror"'), encoding="utf-8")
+    assert Store(tmp_path).record(TASKS[task].name, "validation").origin == "mirror"
+    assert why(made_up, tmp_path, "free", task) == "The text of this dataset may not be passed on."
+    assert why(made_up, tmp_path, "all", task) == ""
+    assert why(made_up, home, "free", task) == ""

@@ -1,0 +1,39 @@
+"""Writes leaderboard/task_examples.json: one short example of each task, from the bundled sample.
+
+python tools/make_task_examples.py HOME      (HOME has the sample: decabench prepare --sample --home HOME)
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks.samples import sample_note
+from decabench.tasks.store import Store
+
+TARGET = Path(__file__).parents[1] / "leaderboard" / "task_examples.json"
+
+
+def main(home: Path) -> None:
+    found = {}
+    for name in DECATHLON:
+        examples = Store(home).examples(name, "validation")
+        shortest = min(
+            examples, key=lambda example: (len(example.context) < 60, len(example.context), example.id)
+        )
+        found[name] = {
+            "question": shortest.question,
+            "context": shortest.context,
+            "answers": list(dict.fromkeys(shortest.answers)),
+            "note": sample_note(name),
+            "title": TASKS[name].title,
+        }
+    TARGET.write_text(
+        json.dumps(found, ensure_ascii=False, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
