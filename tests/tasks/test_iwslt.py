@@ -77,7 +77,9 @@ def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: 
 
 
 def test_sample_is_the_declaration(sample: Callable[[Task, str], list[Example]]) -> None:
-    assert sample(IWSLT_EN_DE, "validation")[0] == expected("validation", ("udhr-0", "Preamble", "Präambel"))[0]
+    assert (
+        sample(IWSLT_EN_DE, "validation")[0] == expected("validation", ("udhr-0", "Preamble", "Präambel"))[0]
+    )
 
 
 def test_tags(files: FolderFiles) -> None:
