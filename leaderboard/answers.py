@@ -10,16 +10,17 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from decabench.layout import PredictionFile
 from decabench.predictions import predictions_digest, read_answers
 
-__all__ = ["scored_answers"]
+__all__ = ["blank_ids", "scored_answers"]
 
-_LINE = re.compile(rb'^\{"id": "([^"\\\n]*)", "answer": "((?:[^"\\\n]|\\.)*)"\}$', re.MULTILINE)
+# Runs of plain characters between escapes: one step a run, not one a character.
+_LINE = re.compile(rb'^\{"id": "([^"\\\n]*)", "answer": "([^"\\\n]*(?:\\.[^"\\\n]*)*)"\}$', re.MULTILINE)
 _LARGEST = 1 << 28
 
 
@@ -37,7 +38,39 @@ def scored_answers(file: PredictionFile, digest: str) -> Mapping[str, str] | Non
     return read_answers(file)
 
 
-def _fast(path: Path, digest: str) -> dict[str, str] | None:
+class _Answers(Mapping[str, str]):
+    """Answers as they stand in the file, each decoded when it is asked for: a page shows few of them."""
+
+    def __init__(self, raw: Mapping[bytes, bytes]) -> None:
+        self._raw = raw
+
+    def __getitem__(self, id: str) -> str:
+        return _text(self._raw[id.encode()])
+
+    def blank(self) -> set[str]:
+        """The ids of blank answers, without decoding the others."""
+        return {id.decode() for id, raw in self._raw.items() if _is_blank(raw)}
+
+    def __iter__(self) -> Iterator[str]:
+        return (id.decode() for id in self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+
+def _is_blank(raw: bytes) -> bool:
+    # A long run of nothing but escaped white space is left for what it is: nobody says that.
+    return not raw or raw.isspace() or (len(raw) < 16 and b"\\" in raw and not _text(raw).strip())
+
+
+def blank_ids(answers: Mapping[str, str]) -> set[str]:
+    """The ids of blank answers."""
+    if isinstance(answers, _Answers):
+        return answers.blank()
+    return {id for id, answer in answers.items() if not answer.strip()}
+
+
+def _fast(path: Path, digest: str) -> Mapping[str, str] | None:
     """None where the file is not written as ours are, or has another digest."""
     try:
         content = _content(path)
@@ -48,7 +81,7 @@ def _fast(path: Path, digest: str) -> dict[str, str] | None:
         found = hashlib.sha256(b"".join(b'["%b","%b"]\n' % pair for pair in lines)).hexdigest()
         if digest != f"sha256:{found}":
             return None
-        answers = {id_.decode(): _text(raw) for id_, raw in lines}
+        answers = _Answers(dict(lines))
     except (OSError, ValueError, EOFError):
         return None
     return answers if len(answers) == len(lines) else None

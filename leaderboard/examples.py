@@ -12,12 +12,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from decabench.errors import DecabenchError
 from decabench.faults import FaultLog
 from decabench.layout import Layout, PredictionFile, find_predictions
-from decabench.leaderboard.answers import scored_answers
+from decabench.leaderboard.answers import blank_ids, scored_answers
 from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.read import home_of
 from decabench.leaderboard.result import Entry
@@ -141,35 +141,48 @@ def _task_examples(
         return TaskExamples(why="The answers could not be read.")
     if answers is None:
         return TaskExamples(why="The answers beside the results are not those that were scored.")
-    texts = list(map(answers.get, data.ids))
-    if None in texts:
+    try:
+        return TaskExamples(tuple(_chosen(entry, task, answers, data, evidence)))
+    except KeyError:
         return TaskExamples(why="The answers do not fit the data.")
-    return TaskExamples(tuple(_chosen(entry, task, cast("list[str]", texts), data, evidence)))
 
 
 def _chosen(
-    entry: Entry, task: str, texts: Sequence[str], data: _Data, evidence: Evidence
+    entry: Entry, task: str, answers: Mapping[str, str], data: _Data, evidence: Evidence
 ) -> Iterator[dict[str, Any]]:
+    def text(index: int) -> str:
+        return answers[data.ids[index]]
+
     found = evidence.of(entry, task)
     scores: Sequence[float] | dict[int, float]
-    if found is not None and len(found.scores) == len(texts):
+    if found is not None and len(found.scores) == len(data.ids):
         scores = found.scores.tolist()
-        indexes = _choice(data.order, lambda index: _kind(texts[index], scores[index]))
+        blank = blank_ids(answers)
+        kinds = [
+            "empty" if id in blank else "right" if value >= _RIGHT else "wrong"
+            for id, value in zip(data.ids, scores, strict=True)
+        ]
+        indexes = _choice(data.order, kinds)
     else:
         indexes = sorted(data.order[:MOST])
-        scores = _scored(entry.tasks[task].metric, indexes, texts, data)
+        scores = _scored(entry.tasks[task].metric, indexes, text, data)
     for index in indexes:
-        yield _shown(data.examples[index], texts[index], scores[index])
+        yield _shown(data.examples[index], text(index), scores[index])
 
 
-def _choice(order: Sequence[int], kind_of: Callable[[int], str]) -> list[int]:
+def _choice(order: Sequence[int], kinds: Sequence[str]) -> list[int]:
     """Indexes of examples: the common ones, then some of each kind, then more, in the order of the data."""
     chosen = dict.fromkeys(order[:_COMMON])
-    for kind in ("empty", "wrong", "right"):
-        have = sum(kind_of(index) == kind for index in chosen)
-        of_kind = (index for index in order if kind_of(index) == kind and index not in chosen)
-        for index, _ in zip(of_kind, range(_OF_A_KIND - have), strict=False):
-            chosen[index] = None
+    wanted = {kind: _OF_A_KIND for kind in ("empty", "wrong", "right")}
+    for index in chosen:
+        wanted[kinds[index]] -= 1
+    more: dict[str, list[int]] = {kind: [] for kind in wanted}
+    for index in order[_COMMON:]:  # one walk over what may be many thousands
+        kind = kinds[index]
+        if len(more[kind]) < wanted[kind]:
+            more[kind].append(index)
+    for kind in wanted:
+        chosen.update(dict.fromkeys(more[kind]))
     for index in order:
         if len(chosen) >= MOST:
             break
@@ -177,12 +190,12 @@ def _choice(order: Sequence[int], kind_of: Callable[[int], str]) -> list[int]:
     return sorted(list(chosen)[:MOST])
 
 
-def _scored(metric: str, indexes: Sequence[int], texts: Sequence[str], data: _Data) -> dict[int, float]:
+def _scored(metric: str, indexes: Sequence[int], text: Callable[[int], str], data: _Data) -> dict[int, float]:
     """Scores of examples by themselves, where no statistics were kept; not a number where there is none."""
     if metric not in METRICS or METRICS[metric].scope != "example":
         return dict.fromkeys(indexes, math.nan)
     of = METRICS[metric]
-    rows = of.statistics([texts[index] for index in indexes], [data.examples[index] for index in indexes])
+    rows = of.statistics([text(index) for index in indexes], [data.examples[index] for index in indexes])
     scores = {}
     for index, row in zip(indexes, rows, strict=True):
         try:
