@@ -23,6 +23,8 @@ from decabench.tasks.task import Task
 
 __all__ = ["Outcome", "prepare_all"]
 
+_ENDED = 130
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -79,12 +81,16 @@ def _attempt(task: Task, request: Request, was_ready: bool = False) -> Outcome:
 
 
 def _attempt_by_name(name: str, request: Request, include: Sequence[Path]) -> Outcome:
-    return _attempt(known_tasks(include)[name], request)
+    try:
+        return _attempt(known_tasks(include)[name], request)
+    except SystemExit:
+        # What was half-written is removed by now. The pool would take the exit for a result and go on.
+        os._exit(_ENDED)
 
 
 def _end_quietly(signum: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing may stop the cleaning
-    sys.exit(130)
+    sys.exit(_ENDED)
 
 
 def _start_worker() -> None:

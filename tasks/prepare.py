@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from decabench.metrics.errors import DecabenchError
 from decabench.tasks.errors import DataError, MissingDataError
 from decabench.tasks.example import SPLITS
 from decabench.tasks.home import atomic_file, make_folder, storage_errors
@@ -103,6 +104,7 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
             f"It has {', '.join(available_splits(task))}."
         )
     if not is_prepared(task, request):  # else nothing is touched, for the home may be read-only
+        _refuse_sample_over_data(task, request, store)
         folder = make_folder(store.folder(task.name))
         with _locked(folder):
             if due := _due_splits(task, request):
@@ -111,6 +113,21 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
                 _prepare_splits(task, due, request, store)
     records = store.records(task.name)
     return {split: records[split] for split in splits if split in records}
+
+
+def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None:
+    """A sample is small and quick; what it would replace may have taken hours."""
+    if not request.sample or request.force:
+        return
+    try:
+        origins = {record.origin for record in store.records(task.name).values()} & {"mirror", "upstream"}
+    except DataError:
+        return
+    if origins:
+        raise DecabenchError(
+            f"{task.name} is prepared from {' and '.join(sorted(origins))} in {request.home}: name another folder with "
+            "--home for the sample, or replace the data with --force."
+        )
 
 
 @contextmanager

@@ -106,3 +106,11 @@ def test_results_beside_an_archive(tmp_path):
     (tmp_path / "s.zip").touch()
     assert results_files(tmp_path / "s.zip") == [path]
     assert set(verification.__all__) == {"Discrepancy", "results_files", "verify"}
+
+
+def test_tasks_without_answers_are_said_to_be_so_and_the_rest_is_still_checked(submission, home):
+    """As in reference submissions, whose texts may not all be passed on: nothing there was edited."""
+    (submission / "predictions" / "sst.validation.jsonl").unlink()
+    assert found(submission, home) == [
+        "sst: it cannot be verified: the file says a score, scoring gives no answers here"
+    ]

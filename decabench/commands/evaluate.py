@@ -97,7 +97,10 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
     out.print(_table(results, all_scores))
     total = results.total
     ends = f" (95 %: {_interval(results.interval)})" if results.interval else ""
-    out.print(f"{'decaScore' if total.complete else 'Sum (no decaScore)'}: {total.text}{ends}", style="bold")
+    if total.tasks or total.failed:
+        out.print(
+            f"{'decaScore' if total.complete else 'Sum (no decaScore)'}: {total.text}{ends}", style="bold"
+        )
     for sentence in _remarks(results, missing):
         out.print(sentence)
 

@@ -67,6 +67,8 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path]) -> list[str] | N
     from decabench.tasks.registry import named
 
     names = [name.strip() for value in tasks for name in value.split(",") if name.strip()]
+    if tasks and not names:
+        raise click.UsageError("--tasks names no task: leave it out for all.")
     if not names or names == ["all"]:
         return None
     known = known_tasks(include)

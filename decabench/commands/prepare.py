@@ -62,6 +62,8 @@ def prepare(
         raise click.UsageError(f"--export-ids writes .json or .json.gz, not {export_ids.name}.")
     if mirror and sample:
         raise click.UsageError("--mirror and --sample exclude each other: give one.")
+    if mirror and not mirror.startswith(("http://", "https://")) and not Path(mirror).expanduser().is_dir():
+        raise click.UsageError(f"--mirror takes a folder or an http(s) address; there is no folder {mirror}.")
     known = known_tasks(include)
     names = chosen_tasks(tasks, include)
     chosen = [known[name] for name in names or (*DECATHLON, *(set(known) - set(DECATHLON)))]

@@ -86,3 +86,25 @@ def test_the_home_of_the_environment(command, monkeypatch, tmp_path):
     monkeypatch.setenv("DECABENCH_HOME", str(tmp_path / "elsewhere"))
     assert command("prepare", "schema", "--sample").exit_code == 0
     assert Store(tmp_path / "elsewhere").records("schema").keys() == set(TASKS["schema"].counts)
+
+
+def test_a_sample_does_not_replace_data_unasked(command, tmp_path):
+    from decabench.tasks.samples import SAMPLE_FOLDER
+
+    options = ["prepare", "schema", "--home", tmp_path / "home"]
+    assert command(*options, "--mirror", SAMPLE_FOLDER).exit_code == 0
+    done = command(*options, "--sample")
+    assert done.exit_code == 2 and "schema is prepared from mirror" in done.stderr
+    assert command(*options, "--sample", "--force").exit_code == 0
+
+
+def test_a_mirror_that_is_no_folder_is_2(command, tmp_path):
+    for mirror in (tmp_path / "nowhere", "ftp://example.org/mirror"):
+        done = command("prepare", "sst", "--mirror", mirror, "--home", tmp_path / "home")
+        assert done.exit_code == 2 and "--mirror takes a folder or an http(s) address" in done.stderr
+    assert not (tmp_path / "home").exists()
+
+
+def test_no_task_named_is_2(command, tmp_path):
+    done = command("evaluate", "--submission", tmp_path, "--tasks", "", "--home", tmp_path / "home")
+    assert done.exit_code == 2 and "--tasks names no task" in done.stderr

@@ -132,3 +132,35 @@ def write_mirror(folder: Path) -> str:
         for part in ("train", "dev", "test"):
             write_lines(folder / "mirror" / name / f"{part}_binary_sent.csv", ["label,sentence"])
     return str(folder / "mirror")
+
+
+def test_one_ctrl_c_to_the_parent_alone_ends_every_worker(tmp_path: Path) -> None:
+    """A worker that was told to end in the middle of a task must not go back to the queue."""
+    import os
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    example = 'Example(str(index), "q", "c", ("a",), "g")'
+    rows = f"for index in range(10**6):\n        time.sleep(0.01)\n        yield {example}"
+    (tmp_path / "slow.py").write_text(
+        "import time\nfrom pathlib import Path\nfrom decabench.tasks import Example, RemoteFile, Source, Task\n"
+        f"def read(files, split):\n    {rows}\n"
+        "def task(name):\n"
+        "    source = Source('s', {'train': (RemoteFile('slow.py'),)}, read)\n"
+        "    return Task(name, name, name, 'em', {}, (source,), '', '', folder=Path(__file__).parent)\n"
+        "ONE, TWO, THREE = task('one'), task('two'), task('three')\n"
+    )
+    command = [sys.executable, "-m", "decabench.cli", "prepare", "one", "two", "three", "--jobs", "2"]
+    command += ["--include", str(tmp_path / "slow.py"), "--home", str(tmp_path / "home")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        deadline = time.monotonic() + 30
+        while len(list((tmp_path / "home").glob("tasks/*/.train.parquet.*"))) < 2:
+            assert time.monotonic() < deadline and running.poll() is None
+            time.sleep(0.05)
+        os.kill(running.pid, signal.SIGINT)
+        _, said = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert said.splitlines()[-1].startswith("Error: Interrupted: ")
+    assert not list((tmp_path / "home").rglob("*.tmp"))
