@@ -145,7 +145,7 @@ def compare(pair: Pair) -> Comparison:
     corrected = holm({task: test.p for task, test in tests.items()})
     compared = {
         task: _with_flips(
-            _compared(scored_a[task], scored_b[task], tests[task], corrected[task]),
+            _compared(_score(scored_a[task]), _score(scored_b[task]), tests[task], corrected[task]),
             task,
             pair,
             scored_a,
@@ -180,12 +180,16 @@ def _tested(a: Sample | None, b: Sample | None, pair: Pair) -> Difference:
     return paired_test(a, b, seed=pair.seed, jobs=pair.jobs)
 
 
-def _compared(a: Scored, b: Scored, test: Difference, p_holm: float) -> Compared:
+def _score(scored: Scored) -> float:
+    return scored.result.score or 0.0
+
+
+def _compared(a: float, b: float, test: Difference, p_holm: float) -> Compared:
     return Compared(
-        a=a.result.score or 0.0,
-        b=b.result.score or 0.0,
+        a=a,
+        b=b,
         difference=test.difference,
-        interval=(round(test.interval.low, 4), round(test.interval.high, 4)),
+        interval=test.interval.ends,
         p=test.p,
         p_holm=p_holm,
         examples=test.examples,
@@ -197,16 +201,7 @@ def _decascore(a: float | None, b: float | None, tests: Mapping[str, Difference]
     if a is None or b is None:
         return None
     test = summed([tests[task] for task in DECATHLON])
-    return Compared(
-        a,
-        b,
-        test.difference,
-        (round(test.interval.low, 4), round(test.interval.high, 4)),
-        test.p,
-        test.p,
-        test.examples,
-        examples_for_one_point(test),
-    )
+    return _compared(a, b, test, test.p)
 
 
 def influence(a: Scored, b: Scored) -> Any:

@@ -16,7 +16,7 @@ from decabench.predictions import predictions_digest, read_answers
 from decabench.report import CheckReport
 from decabench.results import DataUsed, Results, TaskResult, ordered
 from decabench.scoring import find_metric, score_task, workers
-from decabench.significance import Interval, Sample, bootstrap, interval, total
+from decabench.significance import Sample, bootstrap, interval, total
 from decabench.submission import PredictionFile, Submission, open_submission
 from decabench.tasks import DECATHLON, SPLITS, Task, known_tasks
 from decabench.tasks.home import home_folder
@@ -96,7 +96,7 @@ def score_submission(
     results = {task: found.result for task, found in scored.items()}
     drawn = {task: bootstrap(found.sample) for task, found in scored.items() if _has_spread(found.sample)}
     results = {
-        task: replace(result, interval=_ends(interval(drawn[task]))) if task in drawn else result
+        task: replace(result, interval=interval(drawn[task]).ends) if task in drawn else result
         for task, result in results.items()
     }
     return Results(description, split, ordered(results), _decascore_interval(drawn)), scored
@@ -107,15 +107,10 @@ def _has_spread(sample: Sample | None) -> TypeGuard[Sample]:
     return sample is not None and len(sample.rows) > 1
 
 
-def _ends(found: Interval) -> tuple[float, float]:
-    # Rounded, so that libraries that add in another order leave the same bytes.
-    return round(found.low, 4), round(found.high, 4)
-
-
 def _decascore_interval(drawn: Mapping[str, Array]) -> tuple[float, float] | None:
     if not set(DECATHLON) <= drawn.keys():
         return None
-    return _ends(interval(total({task: drawn[task] for task in DECATHLON})))
+    return interval(total({task: drawn[task] for task in DECATHLON})).ends
 
 
 def _files(

@@ -52,6 +52,11 @@ class Interval:
     confidence: float = CONFIDENCE
     """How often such intervals hold the score of the whole population."""
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Both ends as files keep them: rounded, so that libraries that add in another order leave the same bytes."""
+        return round(self.low, 4), round(self.high, 4)
+
 
 @dataclass(frozen=True)
 class Sample:

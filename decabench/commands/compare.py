@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands.options import home_option, include_option, jobs_option, tasks_option
+from decabench.commands.options import home_option, include_option, jobs_option, processes, tasks_option
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,15 +73,13 @@ def compare(
     Both are scored on the prepared data. Differences have a 95 % interval (paired bootstrap over groups) and a p value
     (paired approximate randomization), corrected for the number of tasks after Holm.
     """
-    import os
-
     from decabench.commands.options import chosen_tasks
     from decabench.comparison import Pair
     from decabench.comparison import compare as run
 
     allowed = [_limit(text) for text in limits]
     names = chosen_tasks(tasks, include)
-    pair = Pair(a, b, split, names, home, include, seed, jobs or os.cpu_count() or 1, flips)
+    pair = Pair(a, b, split, names, home, include, seed, processes(jobs), flips)
     found = run(pair)
     click.echo(found.to_json(), nl=False) if as_json else _print(found)
     if html:

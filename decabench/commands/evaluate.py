@@ -11,6 +11,7 @@ from decabench.commands.options import (
     home_option,
     include_option,
     jobs_option,
+    processes,
     submission_option,
     tasks_option,
 )
@@ -62,8 +63,6 @@ def evaluate(
     Ends with 1 where a task failed or one of --tasks has no answers, and with 3 where the data is missing or is not
     the data that the submission was made for. A decaScore needs all ten tasks; else the sum says of how many.
     """
-    import os
-
     from decabench.commands.options import chosen_tasks
     from decabench.evaluator import score_submission
     from decabench.results import write_results_file
@@ -73,7 +72,7 @@ def evaluate(
 
     clock = started()
     names = chosen_tasks(tasks, include)
-    results, scored = score_submission(submission, split, names, home, jobs or os.cpu_count() or 1, include)
+    results, scored = score_submission(submission, split, names, home, processes(jobs), include)
     folder = output or _default_output(submission, split)
     write_statistics(folder, scored)
     path = write_results_file(folder, results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ __all__ = [
     "home_option",
     "include_option",
     "jobs_option",
+    "processes",
     "split_option",
     "submission_option",
     "tasks_option",
@@ -59,6 +61,11 @@ submission_option = click.option(
 def split_option(default: str | None, text: str) -> Callable[[Command], Command]:
     """`--split` with a default and a help text."""
     return click.option("--split", type=SPLIT, default=default, show_default=default is not None, help=text)
+
+
+def processes(jobs: int | None) -> int:
+    """What `--jobs` means: one a core where it is not given."""
+    return jobs or os.cpu_count() or 1
 
 
 def chosen_tasks(tasks: Sequence[str], include: Sequence[Path]) -> list[str] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands.options import home_option, include_option, jobs_option, split_option
+from decabench.commands.options import home_option, include_option, jobs_option, processes, split_option
 
 if TYPE_CHECKING:
     from decabench.tasks import Task
@@ -77,8 +77,6 @@ def prepare(
 def _run(
     chosen: list[Task], request: object, jobs: int | None, include: tuple[Path, ...], named: bool
 ) -> list[Outcome]:
-    import os
-
     from decabench.commands.console import console
     from decabench.tasks.parallel import prepare_all
     from decabench.tasks.prepare import Request, requested_splits
@@ -91,7 +89,7 @@ def _run(
             chosen.remove(task)
     what = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} tasks"
     err.print(f"Preparing {what} in {request.home}, data from {request.place}")
-    outcomes = prepare_all(chosen, request, jobs or os.cpu_count() or 1, include, _report)
+    outcomes = prepare_all(chosen, request, processes(jobs), include, _report)
     _print_table(chosen, outcomes)
     return outcomes
 

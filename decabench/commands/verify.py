@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from decabench.commands.options import home_option, include_option, jobs_option, submission_option
+from decabench.commands.options import home_option, include_option, jobs_option, processes, submission_option
 
 __all__ = ["verify"]
 
@@ -35,8 +35,6 @@ def verify(
 
     Changed answers, data, metrics and hand-edited scores are told apart. Ends with 1 where anything differs.
     """
-    import os
-
     from decabench.errors import DataError, MissingDataError
     from decabench.verification import results_files
     from decabench.verification import verify as run
@@ -44,7 +42,7 @@ def verify(
     failed = False
     for path in [results] if results else results_files(submission):
         try:
-            found = [str(one) for one in run(submission, path, home, jobs or os.cpu_count() or 1, include)]
+            found = [str(one) for one in run(submission, path, home, processes(jobs), include)]
         except MissingDataError:
             raise
         except DataError as error:  # the data has changed since: that is what was asked
