@@ -7,11 +7,11 @@ import hashlib
 import heapq
 import json
 import tempfile
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from decabench import strict_json
 from decabench.atomic import Writable
@@ -21,18 +21,24 @@ from decabench.layout import PredictionFile
 from decabench.lines import BrokenFileError, Limits, numbered_lines
 
 __all__ = [
+    "Answers",
     "Line",
     "predictions_digest",
     "read_answers",
     "read_lines",
     "read_predictions",
+    "read_records",
     "write_answers",
 ]
+
+Answers = Literal["extracted", "raw"]
+"""Which text of a line is meant: the extracted answer, or all that the model said, where a line has it."""
 
 Problems = tuple[tuple[str, str], ...]
 
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _RUN_BYTES = 1 << 26
+_FINISHES = ("stop", "length", "refused")
 _ENTRY_BYTES = 200
 """About what Python adds to an id and its line in a list."""
 
@@ -48,6 +54,18 @@ class Line(NamedTuple):
     """The answer, where there is a readable one."""
     problems: Problems
     """(code, message) for each thing that is wrong or odd."""
+    raw: str | None = None
+    """All that the model said, where that is not the answer."""
+    rule: str = ""
+    """How the answer was extracted: `reasoning+marker+label`; empty where nothing was."""
+    finish: str = "stop"
+    """Why the answer ended: `stop`, `length` (the limit of new tokens) or `refused`."""
+    context_kept: tuple[int, int] | None = None
+    """Which characters of the context the model was shown, [start, end); None where all."""
+
+    def text(self, answers: Answers = "extracted") -> str:
+        """What is scored."""
+        return (self.raw if answers == "raw" and self.raw is not None else self.answer) or ""
 
 
 def read_lines(path: Path, limits: Limits) -> Generator[Line, None, None]:
@@ -76,6 +94,11 @@ def read_predictions(file: PredictionFile | Path) -> Iterator[tuple[int, str, st
 
     Ids that stand twice are not noticed here, for that takes memory: see `read_answers`.
     """
+    return ((line.number, str(line.id), line.text()) for line in read_records(file))
+
+
+def read_records(file: PredictionFile | Path) -> Iterator[Line]:
+    """Every line with an id and an answer, and what it says of the answer; otherwise as `read_predictions`."""
     path = _path(file)
     with closing(read_lines(path, Limits())) as lines:
         for line in lines:
@@ -83,24 +106,27 @@ def read_predictions(file: PredictionFile | Path) -> Iterator[tuple[int, str, st
                 if code not in WARNINGS:
                     raise SubmissionError(f"{path.parent.name}/{path.name}:{line.number}: {code}: {reason}")
             if line.id is not None and line.answer is not None:
-                yield line.number, line.id, line.answer
+                yield line
 
 
-def read_answers(file: PredictionFile | Path) -> dict[str, str]:
+def read_answers(file: PredictionFile | Path, answers: Answers = "extracted") -> dict[str, str]:
     """Id to answer, in the order of the file; `SubmissionError` at the first fault."""
-    answers: dict[str, str] = {}
+    found: dict[str, str] = {}
     path = _path(file)
-    for number, id_, answer in read_predictions(path):
-        if id_ in answers:
-            raise SubmissionError(_twice(f"{path.parent.name}/{path.name}:{number}", id_))
-        answers[id_] = answer
-    return answers
+    for line in read_records(path):
+        id_ = str(line.id)
+        if id_ in found:
+            raise SubmissionError(_twice(f"{path.parent.name}/{path.name}:{line.number}", id_))
+        found[id_] = line.text(answers)
+    return found
 
 
-def write_answers(handle: Writable, answers: Iterable[tuple[str, str]]) -> None:
-    """One line for each (id, answer), in the order given; refuses what could not be read back."""
+def write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[str, Any]]) -> None:
+    """One line for each (id, answer), or for each mapping with those keys and others; refuses what cannot be read."""
     seen: set[str] = set()
-    for number, (id_, answer) in enumerate(answers, start=1):
+    for number, given in enumerate(answers, start=1):
+        line = given if isinstance(given, Mapping) else {"id": given[0], "answer": given[1]}
+        id_, answer = line["id"], line["answer"]
         place = f"Answer {number} (id {shown(str(id_))}) was not written"
         if not isinstance(id_, str) or not isinstance(answer, str):
             raise SubmissionError(f"{place}: id and answer must both be strings.")
@@ -108,7 +134,7 @@ def write_answers(handle: Writable, answers: Iterable[tuple[str, str]]) -> None:
             raise SubmissionError(_twice(place, id_))
         seen.add(id_)
         try:
-            raw = json.dumps({"id": id_, "answer": answer}, ensure_ascii=False).encode() + b"\n"
+            raw = json.dumps(line, ensure_ascii=False).encode() + b"\n"
         except UnicodeEncodeError as error:
             raise SubmissionError(f"{place}: bad-encoding: {_surrogate(error)}.") from error
         if len(raw) > Limits().line_bytes:
@@ -118,7 +144,9 @@ def write_answers(handle: Writable, answers: Iterable[tuple[str, str]]) -> None:
         handle.write(raw)
 
 
-def predictions_digest(file: PredictionFile | Path, run_bytes: int = _RUN_BYTES) -> str:
+def predictions_digest(
+    file: PredictionFile | Path, run_bytes: int = _RUN_BYTES, answers: Answers = "extracted"
+) -> str:
     """`sha256:` and the digest of the answers as UTF-8 lines `["id","answer"]`, sorted by id.
 
     Packing, the order of lines, blank lines and further keys leave it the same. Sorts in runs of about
@@ -126,7 +154,7 @@ def predictions_digest(file: PredictionFile | Path, run_bytes: int = _RUN_BYTES)
     """
     digest, before = hashlib.sha256(), None
     with ExitStack() as stack:
-        for id_, line in heapq.merge(*_runs(_path(file), run_bytes, stack), key=itemgetter(0)):
+        for id_, line in heapq.merge(*_runs(_path(file), run_bytes, stack, answers), key=itemgetter(0)):
             if id_ == before:
                 raise SubmissionError(_twice(_path(file).name, id_))
             before = id_
@@ -134,13 +162,16 @@ def predictions_digest(file: PredictionFile | Path, run_bytes: int = _RUN_BYTES)
     return f"sha256:{digest.hexdigest()}"
 
 
-def _runs(path: Path, run_bytes: int, stack: ExitStack) -> list[Iterable[tuple[str, bytes]]]:
+def _runs(
+    path: Path, run_bytes: int, stack: ExitStack, answers: Answers
+) -> list[Iterable[tuple[str, bytes]]]:
     runs: list[Iterable[tuple[str, bytes]]] = []
     run: list[tuple[str, bytes]] = []
     size = 0
-    for _, id_, answer in read_predictions(path):
-        line = json.dumps([id_, answer], ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-        run.append((id_, line))
+    for record in read_records(path):
+        pair = [str(record.id), record.text(answers)]
+        line = json.dumps(pair, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        run.append((pair[0], line))
         size += len(line) + _ENTRY_BYTES
         if size > run_bytes:
             runs.append(_spilled(sorted(run), stack))
@@ -179,7 +210,41 @@ def _parsed(number: int, raw: bytes) -> Line:
     answer = _field(value, "answer", "non-string-answer", problems)
     if answer is not None and not answer.strip():
         problems.append(("empty-answer", f"the answer to {shown(id_ or '?')} is empty"))
-    return Line(number, id_, answer, tuple(problems))
+    told = _told(value, problems)
+    return Line(number, id_, answer, tuple(problems), **told)
+
+
+def _told(value: dict[str, Any], problems: list[tuple[str, str]]) -> dict[str, Any]:
+    """What a line says of its answer, as far as it says it rightly."""
+    told: dict[str, Any] = {}
+    for key in ("raw", "rule"):
+        if key in value and (text := _field(value, key, "bad-record", problems)) is not None:
+            told[key] = text
+    if (finish := value.get("finish", "stop")) in _FINISHES:
+        told["finish"] = finish
+    else:
+        given = shown(finish) if isinstance(finish, str) else _kind(finish)
+        problems.append(("bad-record", f"finish is {given}; use one of {', '.join(_FINISHES)}"))
+    if "context_kept" in value:
+        kept = value["context_kept"]
+        if _is_span(kept):
+            told["context_kept"] = (kept[0], kept[1])
+        else:
+            reason = (
+                "context_kept is no span; write the first and the last character that were kept: [0, 1234]"
+            )
+            problems.append(("bad-record", reason))
+    return told
+
+
+def _is_span(value: Any) -> bool:
+    """Whether it is [start, end) of some text."""
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(type(end) is int for end in value)
+        and 0 <= value[0] <= value[1]
+    )
 
 
 def _field(value: dict[str, Any], key: str, code: str, problems: list[tuple[str, str]]) -> str | None:

@@ -8,16 +8,18 @@ import platform
 import resource
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import decabench
 from decabench.tasks.home import atomic_file
 
-__all__ = ["Clock", "started", "write_run_file"]
+__all__ = ["Clock", "peak_memory", "started", "write_run_file"]
 
-_PACKAGES = ("numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets")
+_PACKAGES = ("numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets", "torch", "transformers", "ray")
 
 
 @dataclass(frozen=True)
@@ -35,19 +37,20 @@ def started() -> Clock:
     return Clock(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.monotonic())
 
 
-def write_run_file(folder: Path, clock: Clock) -> Path:
-    """Writes `run.json` beside `results.json`."""
+def write_run_file(folder: Path, clock: Clock, more: Mapping[str, Any] | None = None) -> Path:
+    """Writes `run.json` beside `results.json`, or beside the answers; `more` is what the run itself counted."""
     content = {
         "format": "decabench.run/1",
         "started": clock.at,
         "seconds": round(time.monotonic() - clock.seconds, 3),
-        "peak_memory_mb": round(_peak_memory() / _KB_PER_MB, 1),
+        "peak_memory_mb": peak_memory(),
         "cpus": os.cpu_count(),
         "machine": platform.machine(),
         "system": platform.system(),
         "python": platform.python_version(),
         "decabench": decabench.__version__,
         "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+        **(more or {}),
     }
     path = folder / "run.json"
     with atomic_file(path) as file:
@@ -58,10 +61,10 @@ def write_run_file(folder: Path, clock: Clock) -> Path:
 _KB_PER_MB = 1024 * 1024 if sys.platform == "darwin" else 1024  # macOS counts bytes
 
 
-def _peak_memory() -> int:
-    """Of the largest single process: this one, or a worker that has ended."""
+def peak_memory() -> float:
+    """MB of the largest single process: this one, or a worker that has ended."""
     whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return max(resource.getrusage(who).ru_maxrss for who in whose)
+    return round(max(resource.getrusage(who).ru_maxrss for who in whose) / _KB_PER_MB, 1)
 
 
 def _version(name: str) -> str:

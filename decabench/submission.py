@@ -2,6 +2,7 @@
 
 submission.toml
 predictions/<task>.<split>.jsonl        {"id": "...", "answer": "..."}; .jsonl.gz and .jsonl.zst too
+variants/<K>/predictions/...            the same for other wordings of the questions
 """
 
 from __future__ import annotations
@@ -9,14 +10,23 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from decabench.archive import ARCHIVE_SUFFIXES, is_archive, unpack
 from decabench.atomic import SUFFIXES, Compression, replacing
 from decabench.errors import SubmissionError
 from decabench.faults import WARNINGS, Fault, FaultLog, printable
-from decabench.layout import FOLDER, Layout, PredictionFile, file_name, find_predictions, inside
+from decabench.layout import (
+    FOLDER,
+    Layout,
+    PredictionFile,
+    file_name,
+    find_predictions,
+    find_variants,
+    inside,
+)
 from decabench.metadata import METADATA_LIMIT, METADATA_NAME, SubmissionInfo, parse_metadata, render_metadata
 from decabench.predictions import predictions_digest, read_answers, read_predictions, write_answers
 
@@ -30,6 +40,7 @@ __all__ = [
     "read_metadata",
     "read_predictions",
     "submission_folder",
+    "write_predictions",
     "write_submission",
 ]
 
@@ -42,6 +53,8 @@ class Submission:
     """What it says about itself."""
     files: Mapping[tuple[str, str], PredictionFile]
     """(task, split) to the file of answers."""
+    variants: Mapping[int, Mapping[tuple[str, str], PredictionFile]] = field(default_factory=dict)
+    """The same for other wordings of the questions, by their number from 1."""
 
 
 @contextmanager
@@ -55,18 +68,19 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
         info, faults = read_metadata(root)
         log = FaultLog()
         files = find_predictions(root, Layout(), log)
+        variants = find_variants(root, Layout(), log)
         for fault in (*faults, *log.kept()):
             if fault.code not in WARNINGS:
                 raise SubmissionError(f"{Path(path).name}: {fault}.")
         if info is None or not files:
             raise SubmissionError(f"{Path(path).name}: no-predictions: there is no file in {FOLDER}/.")
-        yield Submission(info, files)
+        yield Submission(info, files, variants)
 
 
 def write_submission(
     folder: str | Path,
     info: SubmissionInfo,
-    predictions: Mapping[tuple[str, str], Iterable[tuple[str, str]]],
+    predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
     compress: Compression = None,
 ) -> Submission:
     """Write answers and submission.toml; equal input gives equal bytes, and every file is whole or not there.
@@ -75,6 +89,18 @@ def write_submission(
     """
     folder = Path(folder)
     metadata = render_metadata(info)
+    write_predictions(folder, predictions, compress)
+    with replacing(folder / METADATA_NAME) as handle:
+        handle.write(metadata)
+    return Submission(info, find_predictions(folder, Layout(), FaultLog()))
+
+
+def write_predictions(
+    folder: Path,
+    predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
+    compress: Compression = None,
+) -> None:
+    """Writes `predictions/<task>.<split>.jsonl` into a folder, each file whole or not at all."""
     paths = {pair: folder / FOLDER / file_name(*pair) for pair in predictions}
     for pair, answers in predictions.items():
         bare = paths[pair]
@@ -83,9 +109,6 @@ def write_submission(
         for other, suffix in SUFFIXES.items():
             if other != compress:
                 bare.with_name(bare.name + suffix).unlink(missing_ok=True)
-    with replacing(folder / METADATA_NAME) as handle:
-        handle.write(metadata)
-    return Submission(info, find_predictions(folder, Layout(), FaultLog()))
 
 
 @contextmanager

@@ -1,7 +1,11 @@
 """Predictors run over tasks: what they are given, what they must return, and what is left when they do not."""
 
+import importlib
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
 import tomllib
 from dataclasses import fields
@@ -10,12 +14,16 @@ from types import ModuleType
 
 import pytest
 
-from decabench import predicting
+from decabench.asking import Prompts
+from decabench.choosing import Choice
 from decabench.errors import DecabenchError, MissingDataError, StorageError, UnknownNameError
 from decabench.evaluator import evaluate
-from decabench.predicting import PART, Run, find_predictor, predict
+from decabench.planning import ALL_VARIANTS
+from decabench.predicting import PART, Run, predict
 from decabench.predictor import Predictor, Question
-from decabench.predictors import PREDICTORS
+from decabench.predictors import PREDICTORS, python
+from decabench.predictors.options import ModelOptions
+from decabench.predictors.python import find_predictor
 from decabench.tasks import TASKS
 from decabench.tasks.store import Store
 
@@ -70,8 +78,11 @@ def answers(folder, task, split="validation"):
 
 
 def contents(folder):
+    """The submission's files; the journal stands beside it."""
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.relative_to(folder).parts[0] != "journal"
     }
 
 
@@ -109,7 +120,13 @@ def test_the_size_of_a_batch_changes_no_baseline(run, tmp_path, name):
 def test_what_the_submission_says(home, run):
     folder = run("random", ("sst", "schema"), seed=3, authors=("A",), description="D.", name="N")
     content = tomllib.loads((folder / "submission.toml").read_text())
-    assert content["predictor"] == {"name": "random", "seed": 3, "decabench": "0.1.0"}
+    assert re.fullmatch("sha256:[0-9a-f]{64}", content["predictor"].pop("fingerprint"))
+    assert content["predictor"] == {
+        "name": "random",
+        "seed": 3,
+        "decabench": "0.1.0",
+        "backend": {"decabench": "0.1.0"},
+    }
     assert (content["name"], content["authors"], content["description"]) == ("N", ["A"], "D.")
     assert content["date"] == "2026-01-31"
     assert content["data"] == {
@@ -189,18 +206,25 @@ def divide(questions):
             lambda questions: ["x"] * (len(questions) + 1),
             "64 questions of schema and must return as many texts",
         ),
-        (lambda questions: [1] * len(questions), "must return as many texts"),
-        (lambda questions: [None] * len(questions), "must return as many texts"),
+        (lambda questions: [1] * len(questions), "returned 1 for a question of schema: an answer is a text"),
+        (lambda questions: [None] * len(questions), "returned None for a question of schema"),
         (lambda questions: "x" * len(questions), "must return as many texts"),
         (lambda questions: None, "must return as many texts"),
         (lambda questions: ["\ud800"] * len(questions), "bad-encoding"),
-        (divide, r"somebodys:it failed on schema \(ZeroDivisionError: by nought\): run again with --debug"),
+        (divide, r"Stopped on schema after 25 failures in a row; the last was: ZeroDivisionError: by nought"),
     ],
 )
-def test_wrong_answers_leave_nothing(run, outside, tmp_path, make, sentence):
+def test_wrong_answers_leave_no_submission(run, outside, tmp_path, make, sentence):
     outside(it=Returns(make))
     with pytest.raises(DecabenchError, match=sentence):
         run("somebodys:it", ("sst", "schema"))
+    assert contents(tmp_path / "s") == {}
+
+
+def test_a_run_that_learns_nothing_leaves_nothing(run, outside, tmp_path):
+    outside(it=Returns(lambda questions: None))
+    with pytest.raises(DecabenchError, match="must return as many texts"):
+        run("somebodys:it", ("schema",))
     assert not (tmp_path / "s").exists()
 
 
@@ -209,7 +233,7 @@ def test_a_folder_that_was_there_stays(run, outside, tmp_path):
     outside(it=Returns(divide))
     with pytest.raises(DecabenchError, match="by nought"):
         run("somebodys:it", ("sst", "schema"))
-    assert list((tmp_path / "s").iterdir()) == []
+    assert [path.name for path in (tmp_path / "s").iterdir()] == ["journal"]
 
 
 def test_wrong_answers_leave_the_old_submission(run, outside):
@@ -245,13 +269,15 @@ def test_what_is_no_predictor(run, outside, tmp_path, reference, sentence):
 
 def test_a_class_that_takes_no_setting_is_blamed_itself(run, outside):
     outside(Spy=Spy)
-    with pytest.raises(DecabenchError, match=r"The predictor somebodys:Spy failed on sst \(TypeError"):
+    with pytest.raises(
+        DecabenchError, match=r"The predictor failed on sst before its first question \(TypeError"
+    ):
         run("somebodys:Spy")
 
 
 def test_an_entry_point(monkeypatch):
     point = EntryPoint("theirs", "decabench.predictors.baselines:lead_3", "decabench.predictors")
-    monkeypatch.setattr(predicting, "plugin_names", lambda group: {"theirs": point})
+    monkeypatch.setattr(python, "plugin_names", lambda group: {"theirs": point})
     assert find_predictor("theirs") is PREDICTORS["lead-3"]
 
 
@@ -313,3 +339,229 @@ def test_a_folder_that_cannot_be_made(run, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="cannot be written"):
         run("majority", output=tmp_path / "file" / "s")
+
+
+# --- the run that survives -------------------------------------------------------------------------------------
+
+
+class Flaky:
+    """Breaks on chosen ids until it is mended, and remembers what it was asked."""
+
+    def __init__(self, *broken, says="1"):
+        self.broken = set(broken)
+        self.asked = []
+        self.says = says
+
+    def describe(self):
+        return {"says": self.says}
+
+    def predict(self, questions):
+        self.asked += [question.id for question in questions]
+        if any(question.id in self.broken for question in questions):
+            raise ValueError("a bad day")
+        return [f"{question.id} {self.says}" for question in questions]
+
+
+def test_the_examples_that_failed_are_marked_and_asked_again(home, run, outside):
+    ids = Store(home).ids("sst", "validation")
+    flaky = Flaky(ids[3], ids[20])
+    outside(flaky=flaky)
+    folder = run("somebodys:flaky", batch_size=8)
+    assert list(answers(folder, "sst")) == [id_ for id_ in ids if id_ not in flaky.broken]
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert content["incomplete"] == {
+        "sst.validation": {"failed": 2, "of": 32, "error": "ValueError: a bad day"}
+    }
+    result = evaluate(folder, home=home).tasks["sst"]
+    assert result.status == "failed" and result.score is None
+    assert "2 of 32 examples failed" in result.reason
+
+    broken, flaky.broken, flaky.asked = flaky.broken, set(), []
+    whole = run("somebodys:flaky", batch_size=8)
+    assert set(flaky.asked) == broken
+    assert list(answers(whole, "sst")) == ids
+    assert "incomplete" not in tomllib.loads((whole / "submission.toml").read_text())
+
+
+def test_a_resumed_submission_has_the_bytes_of_an_uninterrupted_one(home, run, outside, tmp_path):
+    ids = Store(home).ids("schema", "validation")
+    outside(flaky=Flaky(ids[40]), sound=Flaky())
+    again = run("somebodys:flaky", ("sst", "schema"))
+    sys.modules["somebodys"].flaky.broken.clear()
+    again = run("somebodys:flaky", ("sst", "schema"))
+    straight = run("somebodys:flaky", ("sst", "schema"), output=tmp_path / "straight")
+    assert contents(again) == contents(straight)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"seed": 1}, {"split": "test"}, {"variant": 1}, {"options": ModelOptions(revision="2")}]
+)
+def test_no_run_reads_the_entries_of_another(run, outside, changes):
+    flaky = Flaky()
+    outside(flaky=flaky)
+    run("somebodys:flaky")
+    first, flaky.asked = len(flaky.asked), []
+    run("somebodys:flaky", **changes)
+    assert len(flaky.asked) == first
+    flaky.asked = []
+    run("somebodys:flaky", **changes)
+    assert flaky.asked == []
+
+
+def test_a_model_that_says_it_is_another_is_another(run, outside):
+    flaky = Flaky()
+    outside(flaky=flaky)
+    run("somebodys:flaky")
+    flaky.says, flaky.asked = "2", []
+    folder = run("somebodys:flaky")
+    assert len(flaky.asked) == 32
+    assert all(answer.endswith(" 2") for answer in answers(folder, "sst").values())
+
+
+def test_code_that_changed_is_another_model(run, tmp_path, monkeypatch):
+    path = tmp_path / "changing_model.py"
+    monkeypatch.syspath_prepend(tmp_path)
+    for answer in ("one", "two"):
+        path.write_text(
+            f"class Model:\n    def predict(self, questions):\n        return ['{answer}'] * len(questions)\n"
+            "model = Model()\n"
+        )
+        sys.modules.pop("changing_model", None)
+        importlib.invalidate_caches()
+        monkeypatch.setattr(
+            sys, "dont_write_bytecode", True
+        )  # a file of the same second would be taken as unchanged
+        folder = run("changing_model:model")
+        assert set(answers(folder, "sst").values()) == {answer}
+
+
+def test_other_data_under_the_same_ids_is_asked_again(run, outside, tmp_path, own_task):
+    from decabench.tasks.custom import known_tasks
+    from decabench.tasks.prepare import Request, prepare_task
+
+    flaky = Flaky()
+    outside(flaky=flaky)
+    for answers_ in (["a", "b"], ["c", "d"]):
+        task = known_tasks([own_task(answers_)])["own"]
+        prepare_task(task, Request(tmp_path / "home", progress=False, force=True))
+        predict(Run("somebodys:flaky", [task], "validation", tmp_path / "s", Store(tmp_path / "home")))
+    assert len(flaky.asked) == 4
+
+
+def test_fresh_asks_again(run, outside):
+    flaky = Flaky()
+    outside(flaky=flaky)
+    run("somebodys:flaky")
+    run("somebodys:flaky", fresh=True)
+    assert len(flaky.asked) == 64
+
+
+def test_a_limited_run_is_partial_until_it_is_whole(home, run, outside):
+    flaky = Flaky()
+    outside(flaky=flaky)
+    folder = run("somebodys:flaky", choice=Choice(10))
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert content["partial"] == {"sst.validation": {"answered": 10, "of": 32, "chosen": "limit 10"}}
+    assert evaluate(folder, home=home).tasks["sst"].status == "partial"
+    folder = run("somebodys:flaky")
+    assert len(flaky.asked) == 32
+    assert "partial" not in tomllib.loads((folder / "submission.toml").read_text())
+    assert evaluate(folder, home=home).tasks["sst"].status == "scored"
+
+
+def test_a_limit_that_leaves_nothing_out_is_none(run):
+    content = tomllib.loads((run("majority", choice=Choice(32)) / "submission.toml").read_text())
+    assert "partial" not in content
+
+
+def test_a_mark_of_one_split_outlives_a_run_of_another(run):
+    folder = run("majority", choice=Choice(10))
+    run("majority", ("schema",))
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert list(content["partial"]) == ["sst.validation"]
+    assert sorted(content["data"]) == ["schema.validation", "sst.validation"]
+
+
+def test_every_wording(home, run, outside):
+    class Echo(Spy):
+        def predict(self, questions):
+            return [question.question for question in questions]
+
+    outside(echo=Echo())
+    folder = run("somebodys:echo", variant=ALL_VARIANTS)
+    sst = TASKS["sst"]
+    assert set(answers(folder, "sst").values()) == {"Is this review negative or positive?"}
+    for number, variant in enumerate(sst.variants, start=1):
+        said = set(answers(folder / "variants" / str(number), "sst").values())
+        assert said == {variant.rewrite("Is this review negative or positive?")}
+
+
+def test_one_wording(run, outside):
+    class Happy(Spy):
+        def predict(self, questions):
+            return ["Happy" if "happy" in question.question else "?" for question in questions]
+
+    outside(happy=Happy())
+    number = next(k for k, variant in enumerate(TASKS["sst"].variants, start=1) if "happy" in variant.labels)
+    folder = run("somebodys:happy", variant=number)
+    assert set(answers(folder, "sst").values()) == {"positive"}
+    assert tomllib.loads((folder / "submission.toml").read_text())["predictor"]["variant"] == number
+
+
+def test_a_wording_that_there_is_not(run):
+    with pytest.raises(DecabenchError, match=r"sst has the variants 0 to \d+, and 99 was asked for"):
+        run("majority", variant=99)
+
+
+def test_two_runs_in_one_folder(run, outside, tmp_path):
+    class Nested(Spy):
+        def predict(self, questions):
+            with pytest.raises(DecabenchError, match="Another run is writing to"):
+                run("majority")
+            return super().predict(questions)
+
+    outside(nested=Nested())
+    assert len(answers(run("somebodys:nested"), "sst")) == 32
+
+
+def test_prompts_for_what_takes_none(run):
+    with pytest.raises(DecabenchError, match="majority takes no prompts: --template, --system and --shots"):
+        run("majority", prompts=Prompts(shots=2))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX systems")
+def test_killed_and_gone_on(home, tmp_path):
+    """kill -9 in the middle; the same command goes on, and the submission is the one of an uninterrupted run."""
+    (tmp_path / "slow_model.py").write_text(
+        "import os, pathlib, signal\n"
+        "class Model:\n"
+        "    def predict(self, questions):\n"
+        "        with open('asked', 'a') as file:\n"
+        "            file.writelines(question.id + '\\n' for question in questions)\n"
+        "        if len(pathlib.Path('asked').read_text().split()) in (40, 80) and 'KILL' in os.environ:\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return [question.context[::-1] for question in questions]\n"
+        "model = Model()\n"
+    )
+    command = [sys.executable, "-m", "decabench.cli", "predict", "--predictor", "slow_model:model"]
+    command += ["--tasks", "sst,schema", "--home", str(home), "--batch-size", "4", "--output"]
+
+    def start(output, **more):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]), **more}
+        return subprocess.run(
+            [*command, output], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+
+    assert start("s", KILL="1").returncode == -signal.SIGKILL
+    assert not (tmp_path / "s" / "submission.toml").exists()
+    assert start("s", KILL="1").returncode == -signal.SIGKILL
+    done = start("s")
+    assert done.returncode == 0, done.stderr
+    asked = (tmp_path / "asked").read_text().split()
+    assert len(asked) == 32 + 82 + 2 * 4  # the two batches in flight were asked twice, and nothing else
+    (tmp_path / "asked").unlink()
+    assert start("straight").returncode == 0
+    assert contents(tmp_path / "s").keys() == contents(tmp_path / "straight").keys()
+    for name, content in contents(tmp_path / "straight").items():
+        if name != "run.json":
+            assert contents(tmp_path / "s")[name] == content, name

@@ -3,86 +3,299 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from decabench.commands.options import home_option, include_option, split_option, tasks_option
+from decabench.commands.sections import SectionedCommand, section
+
+if TYPE_CHECKING:
+    from decabench.asking import Prompts
+    from decabench.planning import Plan, Run
 
 __all__ = ["predict"]
 
+asked = section("What is asked")
+prompts = section("Prompts, for language models")
+model = section("The model")
+server = section("Servers and programs")
+running = section("The run")
 
-@click.command()
+_MODEL = (
+    "model",
+    "revision",
+    "api",
+    "dtype",
+    "device",
+    "device_map",
+    "max_new_tokens",
+    "max_prompt_tokens",
+    "temperature",
+    "top_p",
+    "concurrency",
+    "requests_per_minute",
+    "timeout",
+    "retries",
+    "chat",
+)
+"""The options that are fields of `ModelOptions`."""
+
+
+@click.command(cls=SectionedCommand)
 @click.option(
     "--predictor",
     required=True,
     metavar="NAME",
-    help="majority, first-choice, copy-context, lead-3, random, oracle, or package.module:object.",
+    help="hf:NAME_OR_PATH, openai:BASE_URL, command:'PROGRAM ARGUMENTS', package.module:object, or a baseline: "
+    "majority, first-choice, copy-context, lead-3, random, oracle.",
 )
 @tasks_option
 @split_option("validation", "Which split to answer.")
 @click.option(
     "--output",
-    required=True,
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="The submission's folder, new or empty.",
+    help="The submission's folder: new, empty, or one where the same run goes on.",
 )
 @click.option("--name", default="", help="The submission's name.  [default: the predictor's]")
 @click.option("--author", "authors", multiple=True, help="Who made it; may be repeated.")
 @click.option("--description", default="", help="A sentence on how it answers.")
-@click.option("--seed", default=0, show_default=True, help="For predictors that draw.")
-@click.option(
-    "--batch-size", type=click.IntRange(min=1), default=64, show_default=True, help="Questions a call."
-)
 @click.option("--compress", type=click.Choice(["gz", "zst"]), help="Compress the files of answers.")
-@click.option("--force", is_flag=True, help="Replace a submission that is in the folder.")
+@click.option(
+    "--force", is_flag=True, help="Replace a submission of another predictor that is in the folder."
+)
 @home_option
 @include_option
-def predict(
-    predictor: str,
-    tasks: tuple[str, ...],
-    split: str,
-    output: Path,
-    name: str,
-    authors: tuple[str, ...],
-    description: str,
-    seed: int,
-    batch_size: int,
-    compress: str | None,
-    force: bool,
-    home: Path | None,
-    include: tuple[Path, ...],
-) -> None:
+@asked("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N of each task.")
+@asked(
+    "--ids",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Only these examples: one id a line.",
+)
+@asked(
+    "--question-variant",
+    "variant",
+    default="0",
+    show_default=True,
+    metavar="K|all",
+    help="Another wording of the questions; 0 is the dataset's. decabench tasks show lists them.",
+)
+@asked("--dry-run", is_flag=True, help="Count examples and tokens, estimate time and cost, ask nothing.")
+@asked("--show-prompt", metavar="TASK", help="Print what would be sent for the first example, ask nothing.")
+@prompts(
+    "--template",
+    metavar="NAME|FILE",
+    help="default, plain (question and context alone), or a file of your own.  [default: default]",
+)
+@prompts("--system", metavar="TEXT", help="The system message.  [default: none]")
+@prompts(
+    "--shots",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Examples of the training split before each question.  [default: 0]",
+)
+@prompts(
+    "--extract/--no-extract",
+    default=None,
+    help="Whether the answer is taken out of the text.  [default: for hf: and openai:]",
+)
+@model("--model", metavar="NAME", help="The name that the server knows the model by (openai:).")
+@model("--revision", metavar="TEXT", help="Of the hub's model (hf:); else any text that names the weights.")
+@model(
+    "--chat/--no-chat",
+    default=None,
+    help="Whether to use the model's chat template (hf:).  [default: where it has one]",
+)
+@model(
+    "--dtype",
+    type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
+    help="Of the weights in memory (hf:).  [default: auto]",
+)
+@model("--device", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps (hf:).  [default: auto]")
+@model("--device-map", metavar="NAME", help="How weights are spread over devices: auto, balanced, … (hf:).")
+@model(
+    "--batch-size",
+    default="auto",
+    show_default=True,
+    metavar="N|auto",
+    help="Questions at once. auto grows while it fits (hf:); a Python object gets 64.",
+)
+@model(
+    "--max-new-tokens",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="For all tasks.  [default: the template's]",
+)
+@model(
+    "--max-prompt-tokens",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Contexts are cut to fit, and the answers say so.  [default: what the model takes]",
+)
+@model("--temperature", type=click.FloatRange(min=0), default=0.0, show_default=True, help="0 is greedy.")
+@model("--top-p", type=click.FloatRange(min=0, max=1), metavar="P", help="Nucleus sampling, with a temperature above 0.")
+@model("--seed", default=0, show_default=True, help="For sampling, for the choice of shots, and for random.")
+@server("--api", type=click.Choice(["chat", "completions"]), help="Of the server (openai:).  [default: chat]")
+@server("--concurrency", type=click.IntRange(min=1), metavar="N", help="Requests in flight.  [default: 8]")
+@server("--requests-per-minute", type=click.FloatRange(min=0, min_open=True), metavar="N", help="A limit.")
+@server(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="For a request or a program's next answer.  [default: 120 for a request, none for a program]",
+)
+@server("--retries", type=click.IntRange(min=0), metavar="N", help="Of a request.  [default: 5]")
+@running(
+    "--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where it runs."
+)
+@running("--workers", type=click.IntRange(min=1), metavar="N", help="Copies of the model, with --engine ray.")
+@running("--address", metavar="ADDRESS", help="The Ray cluster.  [default: one is started here]")
+@running("--fresh", is_flag=True, help="Ask everything again instead of going on from the journal.")
+@running(
+    "--give-up-after",
+    type=click.IntRange(min=0),
+    default=25,
+    show_default=True,
+    metavar="N",
+    help="Stop after so many failures in a row; 0: never.",
+)
+@running("--price-in", type=click.FloatRange(min=0), metavar="PRICE", help="Of a million tokens given.")
+@running("--price-out", type=click.FloatRange(min=0), metavar="PRICE", help="Of a million tokens made.")
+@click.pass_context
+def predict(context: click.Context, /, **given: Any) -> None:
     """Answer the questions of prepared tasks and write a submission.
 
-    Without --tasks: every task of the ten that has the split.
+    Without --tasks: every task of the ten that has the split. Every answer goes to DIR/journal as it comes: after a
+    kill, a Ctrl-C or failures the same command goes on from there. Ends with 1 where examples failed; the submission
+    is then marked incomplete.
     """
+    if given["show_prompt"]:
+        _show_prompt(given)
+        return
+    if given["output"] is None and not given["dry_run"]:
+        raise click.UsageError("Missing option '--output'.")
+    from decabench.commands.predict_output import Prices
+    from decabench.planning import plan
+
+    price = Prices(given["price_in"], given["price_out"])
+    planned = plan(_run(given))
+    if given["dry_run"]:
+        from decabench.commands.predict_output import print_estimate
+        from decabench.estimate import estimate
+
+        print_estimate(estimate(planned), price)
+        return
+    _refuse_occupied(planned, given["force"])
+    context.exit(_predict(planned, price))
+
+
+def _predict(planned: Plan, price: Any) -> int:
+    from decabench.commands.predict_output import print_report, write_record
+    from decabench.predicting import run_predictor
+    from decabench.progress import reporter
+    from decabench.runlog import started
+
+    clock = started()
+    with reporter() as progress:
+        report = run_predictor(planned, progress)
+    write_record(planned, report, clock, price)
+    print_report(planned, report, price)
+    return 1 if report.failed else 0
+
+
+def _run(given: dict[str, Any]) -> Run:
+    from decabench.choosing import Choice, read_ids
     from decabench.commands.options import chosen_tasks
-    from decabench.predicting import PART, Run
-    from decabench.predicting import predict as run
+    from decabench.planning import Run
+    from decabench.predictors.options import ModelOptions
     from decabench.tasks import DECATHLON, known_tasks
     from decabench.tasks.home import home_folder
     from decabench.tasks.prepare import available_splits
     from decabench.tasks.store import Store
 
-    if output.exists() and any(path.name != PART for path in output.iterdir()) and not force:
-        raise click.UsageError(f"{output} is not empty: name another folder, or replace it with --force.")
-    known = known_tasks(include)
-    names = chosen_tasks(tasks, include) or [
-        task for task in DECATHLON if split in available_splits(known[task])
+    known = known_tasks(given["include"])
+    names = chosen_tasks(given["tasks"], given["include"]) or [
+        task for task in DECATHLON if given["split"] in available_splits(known[task])
     ]
-    request = Run(
-        predictor=predictor,
+    return Run(
+        predictor=given["predictor"],
         tasks=[known[task] for task in names],
-        split=split,
-        output=output,
-        store=Store(home_folder(home)),
-        name=name,
-        authors=authors,
-        description=description,
-        seed=seed,
-        batch_size=batch_size,
-        compress=compress,
+        split=given["split"],
+        output=given["output"] or Path(),
+        store=Store(home_folder(given["home"])),
+        name=given["name"],
+        authors=given["authors"],
+        description=given["description"],
+        seed=given["seed"],
+        batch_size=_batch_size(given["batch_size"]),
+        compress=given["compress"],
+        options=ModelOptions(**{name: given[name] for name in _MODEL}),
+        prompts=_prompts(given),
+        extract=given["extract"],
+        variant=_variant(given["variant"]),
+        choice=Choice(given["limit"], read_ids(given["ids"]) if given["ids"] else None),
+        engine=given["engine"],
+        workers=given["workers"],
+        address=given["address"],
+        fresh=given["fresh"],
+        give_up_after=given["give_up_after"],
     )
-    run(request)
-    click.echo(f"Wrote {predictor}'s answers to {len(names)} tasks ({split}) to {output}.")
+
+
+def _prompts(given: dict[str, Any]) -> Prompts | None:
+    """None where nothing was said of prompts: a predictor that takes none would refuse them."""
+    said = {name: given[name] for name in ("template", "system", "shots") if given[name] is not None}
+    if not said:
+        return None
+    from decabench.asking import Prompts
+
+    return Prompts(**said)
+
+
+def _batch_size(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise click.BadParameter(f"{text!r} is neither a number above 0 nor auto.", param_hint="--batch-size")
+
+
+def _variant(text: str) -> int:
+    from decabench.planning import ALL_VARIANTS
+
+    if text == "all":
+        return ALL_VARIANTS
+    if text.isdecimal():
+        return int(text)
+    raise click.BadParameter(
+        f"{text!r} is neither a variant's number nor all.", param_hint="--question-variant"
+    )
+
+
+def _refuse_occupied(planned: Plan, force: bool) -> None:
+    """A folder takes one run's submission: another's is replaced only where that is asked for."""
+    from decabench.predicting import occupied_by
+
+    owner = occupied_by(planned)
+    if owner and not force:
+        raise click.UsageError(
+            f"{planned.run.output} {owner}: name another folder, or replace it with --force."
+        )
+
+
+def _show_prompt(given: dict[str, Any]) -> None:
+    from decabench.errors import DecabenchError
+    from decabench.planning import plan
+    from decabench.prompts import show
+
+    planned = plan(_run({**given, "tasks": (given["show_prompt"],)}))
+    for part in planned.parts:
+        if part.prompting is None:
+            raise DecabenchError(
+                f"{planned.run.predictor} takes no prompts: it gets id, question and context as they are."
+            )
+        question = next(part.questions(planned.run))
+        click.echo(f"{part.name}, {question.id}")
+        click.echo(show(part.prompting, question))

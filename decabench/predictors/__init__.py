@@ -1,8 +1,10 @@
-"""The predictors that decabench ships, by name."""
+"""The predictors that decabench ships, by name, and the schemes that run any model."""
 
 from __future__ import annotations
 
-from decabench.predictor import PredictorFactory
+from importlib import import_module
+
+from decabench.predictor import Backend, PredictorFactory
 from decabench.predictors.baselines import (
     copy_context,
     first_choice,
@@ -11,8 +13,9 @@ from decabench.predictors.baselines import (
     oracle,
     random_answer,
 )
+from decabench.predictors.options import ModelOptions
 
-__all__ = ["PREDICTORS"]
+__all__ = ["PREDICTORS", "SCHEMES", "make_backend"]
 
 PREDICTORS: dict[str, PredictorFactory] = {
     "majority": majority,
@@ -22,3 +25,22 @@ PREDICTORS: dict[str, PredictorFactory] = {
     "random": random_answer,
     "oracle": oracle,
 }
+"""The floor and the ceiling of every board: predictors that know nothing, and one that knows the answers."""
+
+SCHEMES: dict[str, str] = {
+    "hf": "decabench.predictors.hf",
+    "openai": "decabench.predictors.openai",
+    "command": "decabench.predictors.command",
+}
+"""`SCHEME:TARGET` to the module that runs it, imported on use: each has `backend(target, options)`."""
+
+
+def make_backend(predictor: str, options: ModelOptions) -> Backend:
+    """What `--predictor` names, with nothing loaded yet. Raises DecabenchError for what there is not."""
+    scheme, colon, target = predictor.partition(":")
+    if colon and scheme in SCHEMES:
+        found: Backend = import_module(SCHEMES[scheme]).backend(target, options)
+        return found
+    from decabench.predictors.python import PythonBackend
+
+    return PythonBackend(predictor, options)

@@ -1,13 +1,15 @@
 """`decabench predict`."""
 
 import json
+import shutil
 import tomllib
 
 import pytest
 
 from decabench.predicting import PART
 from decabench.predictors import PREDICTORS
-from decabench.tasks import DECATHLON
+from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks.store import Store
 
 
 @pytest.mark.parametrize("name", PREDICTORS)
@@ -49,7 +51,7 @@ def test_a_folder_that_is_not_empty_is_asked_for(command, home, tmp_path):
     assert command("predict", "--predictor", "majority", *options).exit_code == 0
     done = command("predict", "--predictor", "oracle", *options)
     assert done.exit_code == 2
-    assert "is not empty: name another folder, or replace it with --force" in done.stderr
+    assert "holds the submission majority: name another folder, or replace it with --force" in done.stderr
     assert command("predict", "--predictor", "oracle", *options, "--force").exit_code == 0
     assert tomllib.loads((tmp_path / "s" / "submission.toml").read_text())["name"] == "oracle"
 
@@ -58,7 +60,8 @@ def test_after_a_killed_run_the_same_command_goes_on(command, home, tmp_path):
     (tmp_path / "s" / PART / "predictions").mkdir(parents=True)
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
     assert command("predict", "--predictor", "majority", *options).exit_code == 0
-    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == ["predictions", "submission.toml"]
+    names = {path.name for path in (tmp_path / "s").iterdir()}
+    assert names == {"predictions", "submission.toml", "journal", "run.json"}
 
 
 def test_data_that_is_not_prepared_is_3(command, tmp_path):
@@ -82,3 +85,109 @@ def test_a_model_of_ones_own(command, home, tmp_path, monkeypatch):
     assert command("predict", "--predictor", "my_shouting_model:Shouting", *options).exit_code == 0
     first = (tmp_path / "s" / "predictions" / "schema.validation.jsonl").read_text().splitlines()[0]
     assert json.loads(first)["answer"].startswith("SCHEMA: ")
+
+
+SERVER = ["--predictor", "openai:http://localhost:9/v1", "--model", "m"]  # never asked in these tests
+
+
+def test_what_would_be_sent_is_shown(command, home):
+    done = command(
+        "predict", *SERVER, "--show-prompt", "sst", "--home", home, "--system", "Be brief.", "--shots", "2"
+    )
+    assert done.exit_code == 0
+    roles = [line for line in done.stdout.splitlines() if line.startswith("[")]
+    assert roles == ["[system]", "[user]", "[assistant]", "[user]", "[assistant]", "[user]"]
+    first = next(iter(Store(home).read("sst", "validation")))
+    assert f"sst, {first['id']}" in done.stdout and first["context"] in done.stdout
+
+
+def test_every_wording_is_shown(command, home):
+    done = command("predict", *SERVER, "--show-prompt", "sst", "--home", home, "--question-variant", "all")
+    for variant in TASKS["sst"].variants:
+        assert variant.rewrite("Is this review negative or positive?") in done.stdout
+
+
+def test_a_baseline_has_no_prompt(command, home):
+    done = command("predict", "--predictor", "majority", "--show-prompt", "sst", "--home", home)
+    assert done.exit_code == 2
+    assert "majority takes no prompts" in done.stderr
+
+
+def test_a_dry_run_counts_and_asks_nothing(command, home, tmp_path):
+    options = ["--tasks", "sst,schema", "--home", home, "--output", tmp_path / "s", "--max-new-tokens", "10"]
+    done = command("predict", *SERVER, *options, "--dry-run", "--price-in", "1", "--price-out", "2")
+    assert done.exit_code == 0
+    assert not (tmp_path / "s").exists()
+    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line.strip()}
+    assert rows["sst"][1:3] == ["32", "0"] and rows["schema"][1:3] == ["82", "0"]
+    assert rows["sst"][4] == "320" and rows["schema"][4] == "820"
+    tokens, cost = int(rows["sst"][3].replace(",", "")), float(rows["sst"][6])
+    assert cost == pytest.approx((tokens * 1 + 320 * 2) / 1e6, abs=5e-5)
+    assert "at four characters a token" in done.stdout
+
+
+def test_a_dry_run_knows_the_journal_and_the_speed(command, home, tmp_path):
+    options = ["--predictor", "lead-3", "--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
+    assert command("predict", *options, "--limit", "10").exit_code == 0
+    record = json.loads((tmp_path / "s" / "run.json").read_text())
+    (row,) = record["tasks"]
+    assert (row["total"], row["answered"], row["failed"]) == (10, 10, 0)
+    record["tasks"][0]["seconds"] = 20.0
+    (tmp_path / "s" / "run.json").write_text(json.dumps(record))
+    done = command("predict", *options, "--dry-run")
+    cells = next(line for line in done.stdout.splitlines() if line.strip().startswith("sst")).split()
+    assert cells[1:3] == ["32", "10"] and " ".join(cells[5:7]) == "44.0 s"  # 22 more, at 2 s each
+
+
+def test_examples_that_failed_end_with_1(command, home, tmp_path, monkeypatch):
+    (tmp_path / "picky_model.py").write_text(
+        "class Model:\n"
+        "    def predict(self, questions):\n"
+        "        if any(question.id.endswith('.7') for question in questions):\n"
+        "            raise ValueError('not this one')\n"
+        "        return ['x' for question in questions]\n"
+        "model = Model()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
+    done = command("predict", "--predictor", "picky_model:model", *options)
+    assert done.exit_code == 1
+    assert "Incomplete: sst: 1 of 32 examples failed (ValueError: not this one)" in done.stdout
+    again = command("predict", "--predictor", "picky_model:model", *options)
+    assert again.exit_code == 1 and "sst: 31 of 32 answers are in the journal" in again.stderr
+
+
+def test_a_list_of_examples(command, home, tmp_path):
+    chosen = Store(home).ids("sst", "validation")[3:6]
+    (tmp_path / "ids").write_text("\n".join(chosen))
+    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--ids", tmp_path / "ids"]
+    done = command("predict", "--predictor", "majority", *options)
+    assert done.exit_code == 0 and "Partial: only ids sha256:" in done.stdout
+    rows = (tmp_path / "s" / "predictions" / "sst.validation.jsonl").read_text().splitlines()
+    assert [json.loads(row)["id"] for row in rows] == chosen
+
+
+def test_the_folder_of_a_run_that_was_killed_is_not_anothers(command, home, tmp_path):
+    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
+    assert command("predict", "--predictor", "lead-3", *options).exit_code == 0
+    (tmp_path / "s" / "submission.toml").unlink()
+    shutil.rmtree(tmp_path / "s" / "predictions")
+    done = command("predict", "--predictor", "majority", *options)
+    assert done.exit_code == 2 and "holds the answers of a run of another model" in done.stderr
+    assert command("predict", "--predictor", "lead-3", *options).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--batch-size", "0"], "'0' is neither a number above 0 nor auto"),
+        (["--question-variant", "some"], "'some' is neither a variant's number nor all"),
+        (["--question-variant", "77"], "sst has the variants 0 to"),
+        (["--shots", "2"], "majority takes no prompts"),
+    ],
+)
+def test_wrong_usage(command, home, tmp_path, options, sentence):
+    given = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", *options]
+    done = command("predict", "--predictor", "majority", *given)
+    assert done.exit_code == 2 and sentence in done.stderr
+    assert not (tmp_path / "s").exists()

@@ -1,0 +1,196 @@
+"""One task answered: what the journal lacks is asked, and every outcome goes into the journal as it comes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from decabench.engines import Engine
+from decabench.errors import DecabenchError
+from decabench.faults import shown
+from decabench.journal import Journal
+from decabench.predictor import Answer, Failure, Outcome, Question, Setting
+
+__all__ = ["GIVE_UP_AFTER", "Progress", "Silent", "Tally", "answer_task"]
+
+GIVE_UP_AFTER = 25
+"""So many failures in a row are no longer about single examples."""
+
+
+_LONGEST = 100_000
+"""Characters; the longest gold answer of the ten tasks has some 3,000."""
+
+
+@dataclass
+class Tally:
+    """What one task's run has done so far."""
+
+    task: str
+    """The task's name, with its variant where that is not the dataset's wording."""
+    total: int
+    """Examples to answer."""
+    resumed: int = 0
+    """Answers that were in the journal."""
+    answered: int = 0
+    """Answers of this run."""
+    failed: int = 0
+    """Examples that brought no answer in this run."""
+    prompt_tokens: int = 0
+    """Tokens given, where they were counted."""
+    completion_tokens: int = 0
+    """Tokens made, where they were counted."""
+    cut: int = 0
+    """Examples whose context was cut to fit."""
+    seconds: float = 0.0
+    """On the clock, loading included."""
+    commonest_error: str = ""
+    """Of the failures."""
+
+    @property
+    def done(self) -> int:
+        """Examples that this run needs no more."""
+        return self.resumed + self.answered + self.failed
+
+
+class Progress(Protocol):
+    """Who is told how far a run is."""
+
+    def begin(self, tally: Tally) -> None:
+        """A task begins."""
+
+    def update(self, tally: Tally) -> None:
+        """One more outcome."""
+
+    def end(self, tally: Tally) -> None:
+        """The task is done, or stopped."""
+
+
+class Silent:
+    """Tells nobody."""
+
+    def begin(self, tally: Tally) -> None:
+        """Nothing."""
+
+    def update(self, tally: Tally) -> None:
+        """Nothing."""
+
+    def end(self, tally: Tally) -> None:
+        """Nothing."""
+
+
+def answer_task(
+    name: str,
+    engine: Engine,
+    setting: Setting,
+    questions: Callable[[], Iterator[Question]],
+    journal: Journal,
+    progress: Progress,
+    give_up_after: int = GIVE_UP_AFTER,
+) -> Tally:
+    """Asks what the journal has no answer to. Raises DecabenchError after too many failures in a row (0: never)."""
+    tally = Tally(name, 0)
+    for question in questions():
+        tally.total += 1
+        tally.resumed += isinstance(journal.outcomes.get(question.id), Answer)
+    start = time.monotonic()
+    progress.begin(tally)
+    try:
+        if tally.resumed < tally.total:
+            _ask(tally, engine, setting, questions, journal, _Watch(name, give_up_after), progress, start)
+    finally:
+        tally.seconds = time.monotonic() - start
+        progress.end(tally)
+    return tally
+
+
+def _ask(
+    tally: Tally,
+    engine: Engine,
+    setting: Setting,
+    questions: Callable[[], Iterator[Question]],
+    journal: Journal,
+    watch: _Watch,
+    progress: Progress,
+    start: float,
+) -> None:
+    pending: set[str] = set()
+
+    def asked() -> Iterator[Question]:
+        for question in questions():
+            if not isinstance(journal.outcomes.get(question.id), Answer):
+                pending.add(question.id)
+                yield question
+
+    for id_, outcome in engine.outcomes(setting, asked()):
+        if id_ not in pending:
+            raise DecabenchError(
+                f"The predictor answered {shown(id_)} of {setting.task.name}, which was not asked, or twice: "
+                "every question needs one answer under its own id."
+            )
+        pending.discard(id_)
+        outcome = _sound(outcome)
+        journal.append(id_, outcome)
+        _count(tally, outcome)
+        tally.seconds = time.monotonic() - start
+        watch.note(outcome)
+        progress.update(tally)
+    for id_ in sorted(pending):
+        lost = Failure("the predictor ended without an answer to it")
+        journal.append(id_, lost)
+        _count(tally, lost)
+        watch.note(lost)
+    tally.commonest_error = watch.commonest
+
+
+def _sound(outcome: Outcome) -> Outcome:
+    """What could not be written, or not be read back, is a fault of the model's: half a character, a flood."""
+    if isinstance(outcome, Answer):
+        try:
+            outcome.text.encode()
+        except UnicodeEncodeError:
+            return Failure("bad-encoding: the answer holds half of a surrogate pair, which is no text")
+        if len(outcome.text) > _LONGEST:
+            return Failure(f"too-large: the answer has more than {_LONGEST:,} characters")
+    return outcome
+
+
+def _count(tally: Tally, outcome: Outcome) -> None:
+    if isinstance(outcome, Failure):
+        tally.failed += 1
+        return
+    tally.answered += 1
+    tally.prompt_tokens += outcome.prompt_tokens or 0
+    tally.completion_tokens += outcome.completion_tokens or 0
+    tally.cut += outcome.context_kept is not None
+
+
+class _Watch:
+    """Counts failures in a row and remembers what they said."""
+
+    def __init__(self, task: str, give_up_after: int) -> None:
+        self._task = task
+        self._limit = give_up_after
+        self._in_a_row = 0
+        self._errors: Counter[str] = Counter()
+
+    @property
+    def commonest(self) -> str:
+        """The error that came most often."""
+        return self._errors.most_common(1)[0][0] if self._errors else ""
+
+    def note(self, outcome: Outcome) -> None:
+        """Raises DecabenchError where the failures are no longer single ones."""
+        if not isinstance(outcome, Failure):
+            self._in_a_row = 0
+            return
+        self._in_a_row += 1
+        if len(self._errors) < 1_000 or outcome.error in self._errors:
+            self._errors[outcome.error] += 1
+        if self._limit and self._in_a_row >= self._limit:
+            raise DecabenchError(
+                f"Stopped on {self._task} after {self._in_a_row} failures in a row; the last was: {outcome.error} "
+                "Mend it and run the same command again: what was answered is kept."
+            )

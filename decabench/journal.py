@@ -1,0 +1,183 @@
+"""The journal of a run: every outcome is appended the moment it is known, so that a kill loses only what was in flight.
+
+DIR/journal/<task>.<split>[.variant<K>].<12 hex digits of the fingerprint>.jsonl
+
+The first line says what the answers are of: task, split, variant and the predictor's full fingerprint, which is a
+digest of all that decides an answer. A file is read by a run of the same fingerprint only. The other lines are
+outcomes; of one example the last counts. A line that a kill cut short is taken off before the run goes on.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from decabench.errors import DataError
+from decabench.predictor import Answer, Failure, Outcome
+from decabench.tasks.home import make_folder, storage_errors
+
+__all__ = ["FOLDER", "FORMAT", "Journal", "Key"]
+
+FOLDER = "journal"
+"""Where in a submission's folder the journals are."""
+
+FORMAT = "decabench.journal/1"
+
+_SYNC_SECONDS = 1.0
+"""A kill loses nothing that was written; this bounds what a power cut loses."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """What the answers of a journal are of."""
+
+    task: str
+    """The task's name."""
+    split: str
+    """train, validation or test."""
+    variant: int
+    """Which wording of the questions; 0 is the dataset's."""
+    fingerprint: str
+    """`sha256:` over all that decides an answer."""
+    predictor: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What the fingerprint was taken over, for people."""
+
+    @property
+    def file_name(self) -> str:
+        """The journal's name in its folder."""
+        wording = f".variant{self.variant}" if self.variant else ""
+        digest = self.fingerprint.removeprefix("sha256:")[:12]
+        return f"{self.task}.{self.split}{wording}.{digest}.jsonl"
+
+
+class Journal:
+    """The outcomes of one task, read when it is opened and appended to while it is open."""
+
+    def __init__(self, folder: Path, key: Key) -> None:
+        self.path = folder / FOLDER / key.file_name
+        self.key = key
+        self.begun = datetime.date.today().isoformat()
+        """The day on which the first run of this fingerprint began."""
+        self.outcomes: dict[str, Outcome] = {}
+        """Id to the last outcome."""
+        self._file = -1
+        self._synced = 0.0
+
+    def __enter__(self) -> Self:
+        make_folder(self.path.parent)
+        with storage_errors(self.path):
+            self._mend()
+            self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with storage_errors(self.path):
+            os.fsync(self._file)
+            os.close(self._file)
+        if not self.outcomes:
+            self.path.unlink(missing_ok=True)  # nothing was learnt: as if the run had not been
+
+    def append(self, id_: str, outcome: Outcome) -> None:
+        """One more outcome, written before this returns."""
+        self.outcomes[id_] = outcome
+        with storage_errors(self.path):
+            _write(self._file, _line(_record(id_, outcome)))
+            if time.monotonic() - self._synced > _SYNC_SECONDS:
+                os.fsync(self._file)
+                self._synced = time.monotonic()
+
+    def read(self) -> dict[str, Outcome]:
+        """Id to the last outcome, of a journal that is there; nothing is written. Raises DataError."""
+        self._read()
+        return self.outcomes
+
+    def _mend(self) -> None:
+        """Reads what is there and takes off the line that a kill cut short."""
+        whole = self._read() if self.path.exists() else 0
+        if whole:
+            os.truncate(self.path, whole)
+        else:
+            self._begin()
+
+    def _read(self) -> int:
+        """Bytes of whole lines."""
+        whole = 0
+        with open(self.path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.endswith(b"\n"):
+                    self._take(number, line)
+                    whole += len(line)
+        return whole
+
+    def _begin(self) -> None:
+        header = {
+            "format": FORMAT,
+            "task": self.key.task,
+            "split": self.key.split,
+            "variant": self.key.variant,
+            "fingerprint": self.key.fingerprint,
+            "begun": self.begun,
+            "predictor": self.key.predictor,
+        }
+        self.path.write_bytes(_line(header))
+
+    def _take(self, number: int, line: bytes) -> None:
+        try:
+            record = json.loads(line)
+            if number == 1:
+                self._check(record)
+                self.begun = record["begun"]
+            else:
+                self.outcomes[record["id"]] = _outcome(record)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(
+                f"{self.path}:{number} is damaged ({type(error).__name__}: {error}): ask again with --fresh, "
+                "or move the file away."
+            ) from error
+
+    def _check(self, header: Mapping[str, Any]) -> None:
+        found = tuple(header[name] for name in ("format", "task", "split", "variant", "fingerprint"))
+        if found != (FORMAT, self.key.task, self.key.split, self.key.variant, self.key.fingerprint):
+            raise ValueError("its first line is of other answers than its name says")
+
+
+def _write(file: int, data: bytes) -> None:
+    """All of it: a full disk may take a part and say so only at the next write."""
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _record(id_: str, outcome: Outcome) -> dict[str, Any]:
+    if isinstance(outcome, Failure):
+        return {"id": id_, "error": outcome.error}
+    record: dict[str, Any] = {"id": id_, "raw": outcome.text}
+    if outcome.finish != "stop":
+        record["finish"] = outcome.finish
+    if outcome.context_kept is not None:
+        record["context_kept"] = list(outcome.context_kept)
+    if outcome.prompt_tokens is not None or outcome.completion_tokens is not None:
+        record["tokens"] = [outcome.prompt_tokens, outcome.completion_tokens]
+    return record
+
+
+def _outcome(record: Mapping[str, Any]) -> Outcome:
+    if "error" in record:
+        return Failure(record["error"])
+    kept = record.get("context_kept")
+    prompt, completion = record.get("tokens", (None, None))
+    return Answer(
+        record["raw"], record.get("finish", "stop"), (kept[0], kept[1]) if kept else None, prompt, completion
+    )
