@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from decabench.extraction import AnswerForm
-from decabench.prompts import Prompting, Shot, choose_shots, load_template, make_prompting
+from decabench.prompts import Prompting, Selection, load_template, make_prompting, select_shots
 from decabench.tasks import Task
 from decabench.tasks.store import Store
 from decabench.tasks.variants import Variant
@@ -21,7 +21,7 @@ class Prompts:
     template: str = "default"
     """A built-in template's name, or the path of a file."""
     system: str | None = None
-    """The system text; None for none."""
+    """The system text; None for the template's own."""
     shots: int = 0
     """Examples of the training split before each question."""
 
@@ -30,16 +30,16 @@ def prompting_for(
     prompts: Prompts, task: Task, store: Store, split: str, seed: int, wording: Variant | None
 ) -> Prompting:
     """The prompts of one task in one wording; shots are put in the same words. Raises DecabenchError."""
-    shots = _shots(task, store, split, prompts.shots, seed) if prompts.shots else ()
-    made = make_prompting(task, load_template(prompts.template), prompts.system or "", shots)
+    shots = _selection(task, store, split, prompts.shots, seed).shots if prompts.shots else ()
+    made = make_prompting(task, load_template(prompts.template), prompts.system, shots)
     return _worded(made, wording) if wording else made
 
 
-def _shots(task: Task, store: Store, split: str, count: int, seed: int) -> tuple[Shot, ...]:
+def _selection(task: Task, store: Store, split: str, count: int, seed: int) -> Selection:
     evaluated = (
         (row["question"], row["context"]) for row in store.read(task.name, split, ("question", "context"))
     )
-    return choose_shots(task, store.examples(task.name, "train"), evaluated, count, seed)
+    return select_shots(task, store.examples(task.name, "train"), evaluated, count, seed)
 
 
 def _worded(prompting: Prompting, wording: Variant) -> Prompting:

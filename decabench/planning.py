@@ -136,14 +136,19 @@ def plan(run: Run) -> Plan:
         raise DecabenchError(
             f"{run.predictor} takes no prompts: --template, --system and --shots are for language models (hf, openai)."
         )
-    predictor = _predictor(run, backend)
-    parts = [_part(run, backend, task, number) for task in run.tasks for number in _wordings(run, task)]
+    description = dict(backend.describe())  # once: it may read all of the weights
+    predictor = _predictor(run, backend, description)
+    parts = [
+        _part(run, backend, description, task, number)
+        for task in run.tasks
+        for number in _wordings(run, task)
+    ]
     return Plan(run, backend, predictor, parts)
 
 
-def _predictor(run: Run, backend: Backend) -> dict[str, Any]:
+def _predictor(run: Run, backend: Backend, description: Mapping[str, Any]) -> dict[str, Any]:
     """What a submission says of the predictor, with a fingerprint of all of it."""
-    content: dict[str, Any] = {"name": run.predictor, "seed": run.seed, "backend": dict(backend.describe())}
+    content: dict[str, Any] = {"name": run.predictor, "seed": run.seed, "backend": description}
     if run.variant not in (0, ALL_VARIANTS):
         content["variant"] = run.variant
     if backend.prompted:
@@ -165,7 +170,7 @@ def _prompts(prompts: Prompts | None) -> dict[str, Any]:
     return {
         "template": template.name,
         "sha256": template.sha256,
-        "system": prompts.system or "",
+        "system": prompts.system,
         "shots": prompts.shots,
         "version": PROMPT_VERSION,
     }
@@ -186,13 +191,13 @@ def _wordings(run: Run, task: Task) -> range | tuple[int]:
     return (run.variant,)
 
 
-def _part(run: Run, backend: Backend, task: Task, number: int) -> Part:
+def _part(run: Run, backend: Backend, description: Mapping[str, Any], task: Task, number: int) -> Part:
     wording = task.variants[number - 1] if number else None
     prompting = _prompting(run, task, wording) if backend.prompted else None
     about = {
         "name": run.predictor,
         "seed": run.seed,
-        "backend": dict(backend.describe()),
+        "backend": description,
         "prompting": prompting.describe() if prompting else None,
         "wording": wording.name if wording else None,
         "data": run.store.record(task.name, run.split).fingerprint,

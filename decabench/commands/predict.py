@@ -89,7 +89,7 @@ _MODEL = (
     metavar="NAME|FILE",
     help="default, plain (question and context alone), or a file of your own.  [default: default]",
 )
-@prompts("--system", metavar="TEXT", help="The system message.  [default: none]")
+@prompts("--system", metavar="TEXT", help="The system message.  [default: the template's]")
 @prompts(
     "--shots",
     type=click.IntRange(min=0),
@@ -135,7 +135,9 @@ _MODEL = (
     help="Contexts are cut to fit, and the answers say so.  [default: what the model takes]",
 )
 @model("--temperature", type=click.FloatRange(min=0), default=0.0, show_default=True, help="0 is greedy.")
-@model("--top-p", type=click.FloatRange(min=0, max=1), metavar="P", help="Nucleus sampling, with a temperature above 0.")
+@model(
+    "--top-p", type=click.FloatRange(min=0, max=1), metavar="P", help="Nucleus sampling, above temperature 0."
+)
 @model("--seed", default=0, show_default=True, help="For sampling, for the choice of shots, and for random.")
 @server("--api", type=click.Choice(["chat", "completions"]), help="Of the server (openai:).  [default: chat]")
 @server("--concurrency", type=click.IntRange(min=1), metavar="N", help="Requests in flight.  [default: 8]")
@@ -285,6 +287,11 @@ def _refuse_occupied(planned: Plan, force: bool) -> None:
         )
 
 
+def _is_chat(given: dict[str, Any]) -> bool:
+    """Whether turns are sent; a hub's model may have no chat template, which only loading it would tell."""
+    return given["api"] != "completions" and given["chat"] is not False
+
+
 def _show_prompt(given: dict[str, Any]) -> None:
     from decabench.errors import DecabenchError
     from decabench.planning import plan
@@ -298,4 +305,4 @@ def _show_prompt(given: dict[str, Any]) -> None:
             )
         question = next(part.questions(planned.run))
         click.echo(f"{part.name}, {question.id}")
-        click.echo(show(part.prompting, question))
+        click.echo(show(part.prompting, question, chat=_is_chat(given)))

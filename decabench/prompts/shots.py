@@ -1,0 +1,164 @@
+"""Worked examples for a prompt: drawn from the training split, never from what is evaluated."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from decabench.errors import MissingDataError
+from decabench.tasks import Example, Task
+
+__all__ = ["LONGEST", "SHARED_CONTEXT", "Evaluated", "Selection", "Shot", "choose_shots", "select_shots"]
+
+LONGEST = 2_000
+"""Characters of a shot (some 500 tokens); longer ones are taken only where there are too few shorter."""
+
+SHARED_CONTEXT = 40
+"""Bytes from which a context that stands in the evaluated split too bars a training example."""
+
+FEW_LABELS = 10
+"""Up to so many different answers are labels, of which the shots show each in turn."""
+
+_Key = tuple[int, int]
+"""(characters too many, digest): the smallest are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One worked example."""
+
+    id: str
+    """The training example's id."""
+    question: str
+    """What is asked."""
+    context: str
+    """What it is asked of."""
+    answer: str
+    """Its first answer."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The shots that were drawn, and what they were drawn from."""
+
+    shots: tuple[Shot, ...]
+    """In the order in which they are shown."""
+    excluded: int = 0
+    """Training examples left out since they, or their context, stand in the evaluated split."""
+    usable: int = 0
+    """Training examples among which was drawn."""
+
+
+def _normal(text: str) -> bytes:
+    return " ".join(text.casefold().split()).encode("utf-8", "surrogatepass")
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=16).digest()
+
+
+class Evaluated:
+    """What stands in the evaluated split, as digests: case and spacing do not count."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self._latest: tuple[str, bytes, int] | None = None
+        self._pairs: set[bytes] = set()
+        self._contexts: set[bytes] = set()
+        for question, context in pairs:
+            digest, _ = self._context(context)
+            self._pairs.add(_digest(digest + _normal(question)))
+            self._contexts.add(digest)
+
+    def has(self, question: str, context: str) -> bool:
+        """Whether an example stands there, or (where contexts are many) its context of some length."""
+        digest, length = self._context(context)
+        if len(self._contexts) > 1 and length >= SHARED_CONTEXT and digest in self._contexts:
+            return True
+        return _digest(digest + _normal(question)) in self._pairs
+
+    def _context(self, context: str) -> tuple[bytes, int]:
+        """Digest and length; questions about one context stand together, so that of the last is kept."""
+        if self._latest is None or self._latest[0] != context:
+            normal = _normal(context)
+            self._latest = (context, _digest(normal), len(normal))
+        return self._latest[1:]
+
+
+class _Best:
+    """The shots with the n smallest keys, in memory for n."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._heap: list[tuple[int, int, Shot]] = []  # negative keys: the worst is on top
+
+    def add(self, key: _Key, shot: Shot) -> None:
+        entry = (-key[0], -key[1], shot)
+        if len(self._heap) < self._n:
+            heapq.heappush(self._heap, entry)
+        elif entry[:2] > self._heap[0][:2]:
+            heapq.heapreplace(self._heap, entry)
+
+    def sorted(self) -> list[tuple[_Key, Shot]]:
+        return sorted(
+            (((-excess, -drawn), shot) for excess, drawn, shot in self._heap), key=lambda pair: pair[0]
+        )
+
+
+def choose_shots(
+    task: Task, training: Iterable[Example], evaluated: Iterable[tuple[str, str]], n: int, seed: int = 0
+) -> tuple[Shot, ...]:
+    """The shots of `select_shots`, without the counts. Raises MissingDataError."""
+    return select_shots(task, training, evaluated, n, seed).shots
+
+
+def select_shots(
+    task: Task,
+    training: Iterable[Example],
+    evaluated: Iterable[tuple[str, str]],
+    n: int,
+    seed: int = 0,
+    longest: int = LONGEST,
+) -> Selection:
+    """n worked examples of the training split, none of which stands in the evaluated one.
+
+    `training` is read once, in memory for n examples (and ten times n for labels); `evaluated` are (question,
+    context). The draw goes by sha256 of seed, task and id, so it is the same everywhere and whatever the order
+    of the data. Of tasks with few answers every label is shown in turn. Raises MissingDataError for too few.
+    """
+    if n <= 0:
+        return Selection(())
+    barred, best, by_answer = Evaluated(evaluated), _Best(n), dict[str, _Best]()
+    excluded = usable = 0
+    for example in training:
+        if barred.has(example.question, example.context):
+            excluded += 1
+            continue
+        usable += 1
+        shot = Shot(example.id, example.question, example.context, example.answers[0])
+        size = len(shot.question) + len(shot.context) + len(shot.answer)
+        key = (max(0, size - longest), _drawn(seed, task.name, shot.id))
+        best.add(key, shot)
+        if shot.answer in by_answer or len(by_answer) <= FEW_LABELS:
+            by_answer.setdefault(shot.answer, _Best(n)).add(key, shot)
+    if usable < n:
+        raise MissingDataError(
+            f"{task.name}: {n} shots were asked for, and the training split has {usable:,} examples that "
+            f"are not in the evaluated split too ({excluded:,} are): ask for fewer."
+        )
+    few = len(by_answer) <= min(FEW_LABELS, usable // 2)
+    drawn = _in_turn([labelled.sorted() for labelled in by_answer.values()], n) if few else best.sorted()
+    return Selection(tuple(shot for _, shot in sorted(drawn, key=lambda pair: pair[0])), excluded, usable)
+
+
+def _drawn(seed: int, task: str, id: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed}\0{task}\0{id}".encode("utf-8", "surrogatepass")).digest())
+
+
+def _in_turn(labels: list[list[tuple[_Key, Shot]]], n: int) -> list[tuple[_Key, Shot]]:
+    """The best of each label, then the second of each, until there are n."""
+    rounds: list[tuple[int, _Key, Shot]] = [
+        (place, key, shot) for drawn in labels for place, (key, shot) in enumerate(drawn)
+    ]
+    return [(key, shot) for _, key, shot in sorted(rounds, key=lambda entry: entry[:2])[:n]]

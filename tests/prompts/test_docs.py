@@ -1,0 +1,56 @@
+"""docs/prompts.md shows the files as they are, and names what there is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from decabench.extraction import KINDS
+from decabench.predictor import Question
+from decabench.prompts import load_template, make_prompting
+from decabench.prompts.files import KEYS
+from decabench.prompts.shots import FEW_LABELS, LONGEST, SHARED_CONTEXT
+from decabench.tasks import TASKS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "prompts.md").read_text(encoding="utf-8")
+SHOWN = re.findall(r"<!-- (\S+\.toml) -->\n```toml\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize(("path", "text"), SHOWN)
+def test_files_are_shown_as_they_are(path: str, text: str) -> None:
+    assert text == (ROOT / path).read_text(encoding="utf-8"), f"paste {path} into docs/prompts.md"
+
+
+def test_all_files_are_shown() -> None:
+    paths = [*(ROOT / "decabench/prompts/templates").iterdir(), *(ROOT / "examples/templates").iterdir()]
+    assert {path for path, _ in SHOWN} == {path.relative_to(ROOT).as_posix() for path in paths}
+
+
+def test_every_key_and_form_is_explained() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \|", PAGE, flags=re.MULTILINE)
+    assert set(KEYS) <= set(rows)
+    form = next(line for line in PAGE.splitlines() if line.startswith("| `form` |"))
+    assert all(f"`{kind}`" in form for kind in KINDS)
+
+
+def test_numbers() -> None:
+    assert f"{LONGEST:,} characters" in PAGE and f"{SHARED_CONTEXT} bytes" in PAGE
+    assert FEW_LABELS == 10 and "at most ten different answers" in PAGE
+
+
+def test_the_example_works() -> None:
+    made = make_prompting(TASKS["sst"], load_template(ROOT / "examples" / "templates" / "terse.toml"))
+    assert made.text(Question("q", "Good or bad?", "Fine.")) == "One word.\n\nFine.\nGood or bad?\nA:"
+    assert made.max_new_tokens == 8
+
+
+def test_keys_are_the_fields_of_the_values() -> None:
+    from decabench.extraction import AnswerForm
+    from decabench.prompts import TaskTemplate
+
+    names = {field.name for value in (TaskTemplate, AnswerForm) for field in fields(value)}
+    assert set(KEYS) == names - {"kind"}
