@@ -1,0 +1,68 @@
+"""What the tests of predictors share: questions, a prompting, a setting and a clock that does not wait."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Iterator
+from typing import Any
+
+from decabench.predictor import Backend, Outcome, Question, Setting
+from decabench.predictors.openai_pace import Clock
+from decabench.prompts import Prompting, TaskTemplate
+from decabench.tasks import TASKS
+
+PROMPTING = Prompting(
+    "sst",
+    TaskTemplate(input="{context}\n{question}", max_new_tokens=16, stop=("\n\n",)),
+    "test",
+    system="Be brief.",
+)
+
+
+def setting(prompting: Prompting | None = PROMPTING, task: str = "sst") -> Setting:
+    return Setting(
+        task=TASKS[task],
+        split="validation",
+        training_answers=lambda: iter(()),
+        gold_answers=dict,
+        prompting=prompting,
+    )
+
+
+def questions(count: int, context: str = "Some words") -> list[Question]:
+    return [Question(f"q{number}", f"Question {number}?", context) for number in range(count)]
+
+
+def outcomes(backend: Backend, asked: Any, of: Setting | None = None) -> dict[str, Outcome]:
+    """Every outcome by id; every question has one, and one only."""
+    asked = list(asked)
+    with backend.open() as make:
+        found = list(make(of or setting()).stream(iter(asked)))
+    assert sorted(id for id, _ in found) == sorted(question.id for question in asked)
+    return dict(found)
+
+
+class Waits:
+    """A clock whose sleeping takes no time and is remembered."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.time += seconds
+        await asyncio.sleep(0)
+
+    @property
+    def clock(self) -> Clock:
+        moment = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
+        return Clock(lambda: self.time, self.sleep, lambda: moment)
+
+
+def counting(source: list[Question], read: list[str]) -> Iterator[Question]:
+    """The questions, with a note of each that was drawn."""
+    for question in source:
+        read.append(question.id)
+        yield question
