@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SETUP := pyproject.toml constraints.txt
+# What `make test` installs beside the base. `make test EXTRAS=dev` does without torch and Ray; their tests are skipped.
+EXTRAS ?= dev,hf,ray
 
 .PHONY: demo test lint unit clean
 
@@ -32,7 +34,7 @@ $(VENV)/base.stamp: $(VENV)/bin/python $(SETUP)
 
 $(VENV)/dev.stamp: $(VENV)/base.stamp
 	@echo "Installing the development tools into $(VENV) ..."
-	$(PIP) --constraint constraints.txt --editable '.[dev]'
+	$(PIP) --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@sh tools/install_browser.sh
 	@touch $@
 

@@ -7,11 +7,13 @@ from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from decabench.errors import SubmissionError, UnknownNameError
 from decabench.faults import FaultLog, printable, shown
-from decabench.layout import FOLDER, Layout, PredictionFile, find_predictions, nearest
+from decabench.layout import FOLDER, Layout, PredictionFile, find_predictions, find_variants, nearest
 from decabench.lines import BrokenFileError, Limits
+from decabench.metadata import SubmissionInfo
 from decabench.predictions import Line, read_lines
 from decabench.report import CheckReport, FileCount
 from decabench.submission import read_metadata, submission_folder
@@ -95,7 +97,11 @@ def _check_folder(root: Path, layout: Layout, data: _Data, log: FaultLog) -> lis
         if made_for and here and made_for.removeprefix("sha256:") != here.removeprefix("sha256:"):
             message = f"the answers were made for data {made_for[:19]}…; here it is {here[:19]}…"
             log.add("other-data", message, file.name)
-    return [_check_file(file, data.ids.get(pair), log) for pair, file in files.items()]
+    variants = [file for group in find_variants(root, layout, log).values() for file in group.values()]
+    return [
+        _check_file(file, data.ids.get((file.task, file.split)), _Marks.of(info, file), log)
+        for file in (*files.values(), *variants)
+    ]
 
 
 def _check_presence(files: Mapping[tuple[str, str], PredictionFile], layout: Layout, log: FaultLog) -> None:
@@ -109,7 +115,51 @@ def _check_presence(files: Mapping[tuple[str, str], PredictionFile], layout: Lay
                 log.add("missing-file", f"{task}.{split} was asked for; add {task}.{split}.jsonl", FOLDER)
 
 
-def _check_file(file: PredictionFile, ids: Ids | None, log: FaultLog) -> FileCount:
+@dataclass(frozen=True)
+class _Marks:
+    """What submission.toml says of a file that does not answer every example."""
+
+    partial: Mapping[str, Any] | None = None
+    """`answered`, `of`, `chosen` of a limited run."""
+    incomplete: Mapping[str, Any] | None = None
+    """`failed`, `of`, `error` of a run in which examples failed."""
+
+    @classmethod
+    def of(cls, info: SubmissionInfo | None, file: PredictionFile) -> _Marks:
+        """A limit holds for all variants; failures are each file's own: `sst.validation.variant2`."""
+        if info is None:
+            return cls()
+        key = f"{file.task}.{file.split}"
+        own = f"{key}.variant{file.variant}" if file.variant else key
+        return cls(info.partial.get(own, info.partial.get(key)), info.incomplete.get(own))
+
+
+def _check_marks(marks: _Marks, book: _IdBook, log: FaultLog) -> None:
+    """A run that says that it is not whole is taken at its word where its numbers are those of the file."""
+    lines = 0
+    if partial := marks.partial:
+        lines = partial["answered"]
+        message = (
+            f"a limited run of {lines:,} of {partial['of']:,} examples; it is scored apart and never ranked"
+        )
+        log.add("partial", message, book.file)
+    if failures := marks.incomplete:
+        lines = failures["of"] - failures["failed"]
+        commonest = f" (commonest: {shown(failures['error'], 200)})" if failures.get("error") else ""
+        message = f"{failures['failed']:,} of {failures['of']:,} examples failed{commonest}"
+        log.add("incomplete", f"{message}: run the same predict command again to retry them", book.file)
+    elif not lines:
+        log.add("wrong-count", "by submission.toml it is of a limited run without any answer", book.file)
+    whole = (partial or failures or {})["of"]
+    if book.known and whole != len(book.seen):
+        message = f"by submission.toml the split has {whole:,} examples; it has {len(book.seen):,}"
+        log.add("wrong-count", message, book.file)
+    if book.answers != lines:
+        message = f"by submission.toml the file has {lines:,} answers; it has {book.answers:,}"
+        log.add("wrong-count", message, book.file)
+
+
+def _check_file(file: PredictionFile, ids: Ids | None, marks: _Marks, log: FaultLog) -> FileCount:
     book = _IdBook(file.name, ids, log)
     limits = _UNKNOWN
     if ids is None:
@@ -128,7 +178,10 @@ def _check_file(file: PredictionFile, ids: Ids | None, log: FaultLog) -> FileCou
     except BrokenFileError as error:
         log.add(error.code, f"{error.reason}; reading stopped there", file.name, error.line)
     else:
-        book.note_missing()
+        if marks.partial or marks.incomplete:
+            _check_marks(marks, book, log)
+        else:
+            book.note_missing()
     return FileCount(
         file=file.name,
         task=file.task,

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError
-from decabench.evaluator import Scored, score_submission
+from decabench.evaluator import Scored, Scoring, score_submission
+from decabench.results import partial_text
 from decabench.significance import (
     RESAMPLES,
     SHUFFLES,
@@ -133,13 +134,15 @@ class Pair:
 
 def compare(pair: Pair) -> Comparison:
     """Compares B with A. Raises SubmissionError where they have no task in common, and as `evaluate` does."""
-    results_a, scored_a = score_submission(pair.a, pair.split, pair.tasks, pair.home, pair.jobs, pair.include)
-    results_b, scored_b = score_submission(pair.b, pair.split, pair.tasks, pair.home, pair.jobs, pair.include)
+    scoring = Scoring(pair.split, pair.tasks, pair.home, pair.jobs, pair.include)
+    results_a, scored_a = score_submission(pair.a, scoring)
+    results_b, scored_b = score_submission(pair.b, scoring)
     left_out = _left_out(scored_a, scored_b)
     common = [task for task in scored_a if task in scored_b and task not in left_out]
     if not common:
+        why = "".join(f" {task}: {reason}." for task, reason in left_out.items())
         raise SubmissionError(
-            f"{pair.a.name} and {pair.b.name} have no scored task of {pair.split} in common."
+            f"{pair.a.name} and {pair.b.name} have no scored task of {pair.split} in common.{why}"
         )
     tests = {task: _tested(scored_a[task].sample, scored_b[task].sample, pair) for task in common}
     corrected = holm({task: test.p for task, test in tests.items()})
@@ -172,6 +175,8 @@ def _left_out(a: Mapping[str, Scored], b: Mapping[str, Scored]) -> dict[str, str
                 reasons[task] = f"{name} has no answers"
             elif scored[task].sample is None:
                 reasons[task] = f"{name} failed: {scored[task].result.reason}"
+            elif scored[task].result.status == "partial":
+                reasons[task] = f"{name} is of a limited run ({partial_text(scored[task].result)})"
     return reasons
 
 

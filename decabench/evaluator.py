@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from decabench.checker import check_submission
 from decabench.errors import DataError, MetricError, MissingDataError, SubmissionError
 from decabench.metrics.base import Item, Row
-from decabench.predictions import predictions_digest, read_answers
+from decabench.predictions import Answers, predictions_digest, read_answers
+from decabench.reachable import ceiling, told_of
 from decabench.report import CheckReport
 from decabench.results import DataUsed, Results, TaskResult, ordered
 from decabench.scoring import find_metric, score_task, workers
@@ -26,7 +28,28 @@ from decabench.tasks.store import SplitRecord, Store, fingerprint_line
 if TYPE_CHECKING:
     from decabench.significance import Array
 
-__all__ = ["Scored", "evaluate", "score_submission"]
+__all__ = ["Scored", "Scoring", "evaluate", "score_submission"]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """What to score of a submission, and how."""
+
+    split: str = "validation"
+    """Which split."""
+    tasks: Sequence[str] | None = None
+    """Only these; None for all that it has."""
+    home: str | Path | None = None
+    """Where the data is prepared."""
+    jobs: int = 1
+    """Processes."""
+    include: Sequence[str | Path] = ()
+    """Files that define tasks."""
+    answers: Answers = "extracted"
+    """The extracted answers, or all that the model said."""
+
+
+_CONTEXT = ("id", "context")
 
 
 @dataclass(frozen=True)
@@ -37,6 +60,12 @@ class _Job:
     file: PredictionFile
     record: SplitRecord
     references: Sequence[Item]
+    store: Store
+    answers: Answers
+    partial: Mapping[str, Any]
+    """What submission.toml says of a limited run; empty for a whole one."""
+    variants: Mapping[int, PredictionFile]
+    """The answers to other wordings, by number."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +75,7 @@ class Scored:
     result: TaskResult
     """What goes into the results."""
     references: Sequence[Item]
-    """The examples in the order of the prepared data."""
+    """The examples in the order of the prepared data; of a limited run those that it answered."""
     predictions: Sequence[str] = ()
     """One answer an example; none where the task failed."""
     sample: Sample | None = None
@@ -62,44 +91,41 @@ def evaluate(
     home: str | Path | None = None,
     jobs: int = 1,
     include: Sequence[str | Path] = (),
+    answers: Answers = "extracted",
 ) -> Results:
     """Scores a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
 
-    A task whose file has faults is `failed` in the results and never averaged; a task without a file is missing.
+    A task whose file has faults is `failed` in the results and never averaged; a task without a file is missing; one of
+    a limited run is `partial`, scored on what it answered and never summed.
     More than one of `jobs` starts processes, for which a script needs its `if __name__ == "__main__":`.
     Raises MissingDataError where data is not prepared, DataError where it is not the data that the submission
     was made for, SubmissionError where there is nothing to score.
     """
-    return score_submission(submission, split, tasks, home, jobs, include)[0]
+    return score_submission(submission, Scoring(split, tasks, home, jobs, include, answers))[0]
 
 
-def score_submission(
-    submission: str | Path,
-    split: str = "validation",
-    tasks: Sequence[str] | None = None,
-    home: str | Path | None = None,
-    jobs: int = 1,
-    include: Sequence[str | Path] = (),
-) -> tuple[Results, dict[str, Scored]]:
+def score_submission(submission: str | Path, scoring: Scoring) -> tuple[Results, dict[str, Scored]]:
     """The results, and by task what they rest on: for comparisons and for the board. Raises as `evaluate` does."""
-    named(split, SPLITS, "split")
-    known = known_tasks([Path(path) for path in include])
-    wanted = [named(name, known, "task") for name in tasks] if tasks else None
-    store = Store(home_folder(home))
+    split = named(scoring.split, SPLITS, "split")
+    known = known_tasks([Path(path) for path in scoring.include])
+    wanted = [named(name, known, "task") for name in scoring.tasks] if scoring.tasks else None
+    store = Store(home_folder(scoring.home))
     with open_submission(submission) as opened:
         files = _files(opened, split, wanted, known)
         _refuse_other_data(opened, files, store)
-        made = [_job(known[task], file, store) for task, file in files.items()]
+        made = [_job(known[task], file, store, opened, scoring.answers) for task, file in files.items()]
         report = _check(made[0].file.path.parents[1], made, known)
-        scored = _score(made, report, jobs)
-        description = asdict(opened.info)
+        scored = _score(made, report, scoring.jobs)
+        description = opened.info.described()
     results = {task: found.result for task, found in scored.items()}
     drawn = {task: bootstrap(found.sample) for task, found in scored.items() if _has_spread(found.sample)}
     results = {
         task: replace(result, interval=interval(drawn[task]).ends) if task in drawn else result
         for task, result in results.items()
     }
-    return Results(description, split, ordered(results), _decascore_interval(drawn)), scored
+    whole = {task: drawn[task] for task in drawn if results[task].status == "scored"}
+    interval_of_all = _decascore_interval(whole)
+    return Results(description, split, ordered(results), interval_of_all, answers=scoring.answers), scored
 
 
 def _has_spread(sample: Sample | None) -> TypeGuard[Sample]:
@@ -153,7 +179,7 @@ def _refuse_other_data(submission: Submission, files: Mapping[str, PredictionFil
         )
 
 
-def _job(task: Task, file: PredictionFile, store: Store) -> _Job:
+def _job(task: Task, file: PredictionFile, store: Store, submission: Submission, answers: Answers) -> _Job:
     record, digest, references = store.record(task.name, file.split), hashlib.sha256(), []
     for example in store.examples(task.name, file.split):
         digest.update(fingerprint_line(example))
@@ -163,7 +189,17 @@ def _job(task: Task, file: PredictionFile, store: Store) -> _Job:
             f"The prepared data of {task.name}, {file.split}, is not what its record says: run decabench prepare "
             f"{task.name} --force."
         )
-    return _Job(task, file, record, references)
+    pair = (task.name, file.split)
+    return _Job(
+        task,
+        file,
+        record,
+        references,
+        store,
+        answers,
+        partial=submission.info.partial.get(".".join(pair), {}),
+        variants={number: files[pair] for number, files in submission.variants.items() if pair in files},
+    )
 
 
 def _check(path: Path, jobs: Sequence[_Job], known: Mapping[str, Task]) -> CheckReport:
@@ -185,29 +221,87 @@ def _score(jobs: Sequence[_Job], report: CheckReport, processes: int) -> dict[st
 def _scored(job: _Job, report: CheckReport, pool: Executor | None) -> Scored:
     metric = find_metric(job.task.metric)
     result = TaskResult("failed", job.task.metric, metric.headline, _data(job))
-    if faults := report.faults_of(job.file.name):
-        failed = replace(result, reason=str(faults[0]), faults=report.count_of(job.file.name))
+    if report.faults_of(job.file.name):
+        failed = replace(result, reason=_reason(report, job.file), faults=report.count_of(job.file.name))
         return Scored(failed, job.references)
-    answers = read_answers(job.file)
-    predictions = [answers[item.id] for item in job.references]
+    answers = read_answers(job.file, job.answers)
+    references = [item for item in job.references if item.id in answers] if job.partial else job.references
+    predictions = [answers[item.id] for item in references]
     try:
-        found = score_task((job.task.metric, *job.task.secondary), predictions, job.references, pool)
+        found = score_task((job.task.metric, *job.task.secondary), predictions, references, pool)
     except MetricError as error:  # the gold answers are not what this metric compares: the other tasks go on
         return Scored(replace(result, reason=str(error), faults=1), job.references)
+    told = told_of(job.file)
     result = replace(
         result,
-        status="scored",
+        status="partial" if job.partial else "scored",
         n=len(predictions),
         score=found.scores[found.headline],
         scores=found.scores,
         signature=found.signatures[job.task.metric],
         signatures=found.signatures,
         empty=sum(not text.strip() for text in predictions),
-        predictions=predictions_digest(job.file),
+        predictions=predictions_digest(job.file, answers=job.answers),
+        answers=told.counts,
+        ceiling=ceiling(job.task, told, references, job.store.read(job.task.name, job.file.split, _CONTEXT)),
+        partial=job.partial,
+        variants=_variants(job, references, found.scores[found.headline], report, pool),
     )
-    groups = [item.group for item in job.references]
+    groups = [item.group for item in references]
     sample = Sample.of(metric, found.rows, groups, job.task.name)
-    return Scored(result, job.references, predictions, sample, found.rows)
+    return Scored(result, references, predictions, sample, found.rows)
+
+
+def _reason(report: CheckReport, file: PredictionFile) -> str:
+    """The first fault; that examples failed comes before all that follows from it."""
+    faults = report.faults_of(file.name)
+    for fault in faults:
+        if fault.code == "incomplete":
+            return f"{fault.code}: {fault.message}"
+    return str(faults[0])
+
+
+def _variants(
+    job: _Job, references: Sequence[Item], score: float, report: CheckReport, pool: Executor | None
+) -> dict[str, Any]:
+    """The headline under every wording; nothing where there is but the dataset's own."""
+    if not job.variants:
+        return {}
+    scores, digests, failed = {"0": score}, {}, {}
+    for number, file in job.variants.items():
+        try:
+            scores[str(number)] = _variant_score(job, number, file, references, report, pool)
+            digests[str(number)] = predictions_digest(file, answers=job.answers)
+        except SubmissionError as error:
+            failed[str(number)] = str(error)
+    values = list(scores.values())
+    best, worst = max(values), min(values)
+    if not find_metric(job.task.metric).higher_is_better:
+        best, worst = worst, best
+    summary = {"mean": math.fsum(values) / len(values), "worst": worst, "spread": abs(best - worst)}
+    return {"scores": scores, "predictions": digests, **summary, **({"failed": failed} if failed else {})}
+
+
+def _variant_score(
+    job: _Job,
+    number: int,
+    file: PredictionFile,
+    references: Sequence[Item],
+    report: CheckReport,
+    pool: Executor | None,
+) -> float:
+    """Raises SubmissionError where its file has faults or answers other examples."""
+    if number > len(job.task.variants):
+        raise SubmissionError(
+            f"{job.task.name} has {len(job.task.variants)} variants, and none of number {number}."
+        )
+    if report.faults_of(file.name):
+        raise SubmissionError(_reason(report, file))
+    answers = read_answers(file, job.answers)
+    if answers.keys() != {item.id for item in references}:
+        raise SubmissionError(f"{file.name} answers other examples than {job.file.name}.")
+    found = score_task((job.task.metric,), [answers[item.id] for item in references], references, pool)
+    return found.scores[found.headline]
 
 
 def _data(job: _Job) -> DataUsed:

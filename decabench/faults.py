@@ -16,11 +16,13 @@ CODES: dict[str, str] = {
     "bad-encoding": "Text that is not UTF-8, or a string with half of a surrogate pair.",
     "bad-json": "A line is not JSON: one object a line, no key twice, no NaN.",
     "bad-metadata": "A field of submission.toml is missing or of the wrong kind.",
+    "bad-record": "What a line says of its answer (raw, rule, finish, context_kept) is of the wrong kind.",
     "bad-toml": "submission.toml is not TOML.",
     "byte-order-mark": "A file starts with a byte order mark; it was passed over.",
     "duplicate-file": "Two files answer the same split of a task.",
     "duplicate-id": "An id stands on more than one line.",
     "empty-answer": "An answer is empty or blank; it is scored as given.",
+    "incomplete": "Examples failed when the answers were made; run the same predict command again to retry them.",
     "missing-field": "A line lacks `id` or `answer`.",
     "missing-file": "A task or split that was asked for has no file.",
     "missing-id": "An example of the split has no answer.",
@@ -31,6 +33,7 @@ CODES: dict[str, str] = {
     "non-string-id": "The id is not a string.",
     "not-an-object": "A line is JSON, but not an object.",
     "other-data": "The answers were made for data with another fingerprint.",
+    "partial": "A limited run: it is scored on what it answered, apart, and never ranked.",
     "too-large": "A line is longer than 1 MiB, or a file far larger than its answers can be.",
     "unknown-file": "A file that no part of the format accounts for.",
     "unknown-id": "An id that the split does not have.",
@@ -38,10 +41,11 @@ CODES: dict[str, str] = {
     "unknown-split": "A file name that ends in no split.",
     "unknown-task": "A file name that begins with no task.",
     "unreadable-file": "A file that the system does not let us read.",
+    "wrong-count": "The numbers of a limited or failed run in submission.toml are not those of its files.",
 }
 """Every code that a check reports, for good: a code may be added, never renamed or put to another use."""
 
-WARNINGS = frozenset({"byte-order-mark", "empty-answer", "other-data", "unknown-key"})
+WARNINGS = frozenset({"byte-order-mark", "empty-answer", "other-data", "partial", "unknown-key"})
 """The codes that leave a submission valid."""
 
 

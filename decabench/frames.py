@@ -57,7 +57,8 @@ def read_results(folder: str | Path) -> pandas.DataFrame:
     """Every `results.json` below a folder, one row a submission, split and task, best decaScore first.
 
     A failed task has a row with status `failed` and no score; a missing task of the decathlon has one with
-    status `missing`. Raises MissingDataError where there is no results file, DataError where one is damaged.
+    status `missing`; one of a limited run has status `partial` and is in no sum.
+    Raises MissingDataError where there is no results file, DataError where one is damaged.
     """
     import pandas
 
@@ -93,6 +94,7 @@ def _rows(path: Path, results: Results) -> Iterator[dict[str, Any]]:
             "fingerprint": task.data.fingerprint,
             "predictions": task.predictions,
             "scores": dict(task.scores),
+            "answers": results.answers,
         }
     for name in results.total.missing:
         yield {**common, "task": name, "status": "missing"}

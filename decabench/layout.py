@@ -13,9 +13,22 @@ from decabench.errors import SubmissionError
 from decabench.faults import FaultLog, printable, shown
 from decabench.tasks.example import SPLITS
 
-__all__ = ["FOLDER", "Layout", "PredictionFile", "file_name", "find_predictions", "inside", "nearest"]
+__all__ = [
+    "FOLDER",
+    "VARIANTS",
+    "Layout",
+    "PredictionFile",
+    "file_name",
+    "find_predictions",
+    "find_variants",
+    "inside",
+    "nearest",
+]
 
 FOLDER = "predictions"
+
+VARIANTS = "variants"
+"""Where the answers to other wordings of the questions lie: `variants/<K>/predictions/`, K from 1."""
 
 _NAME = re.compile(r"(?P<stem>.+)\.jsonl(\.gz|\.zst)?")
 _SPLIT_ALIASES = {"dev": "validation", "val": "validation", "valid": "validation", "eval": "test"}
@@ -31,11 +44,13 @@ class PredictionFile:
     """The task's name, from the file's name."""
     split: str
     """train, validation or test."""
+    variant: int = 0
+    """To which wording of the questions; 0 is the dataset's own."""
 
     @property
     def name(self) -> str:
         """Its path in the submission."""
-        return f"{FOLDER}/{printable(self.path.name)}"
+        return f"{_folder(self.variant)}/{printable(self.path.name)}"
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,10 @@ class Layout:
         return self.wants_task(task) and (self.splits is None or split in self.splits)
 
 
+def _folder(variant: int) -> str:
+    return f"{VARIANTS}/{variant}/{FOLDER}" if variant else FOLDER
+
+
 def file_name(task: str, split: str) -> str:
     """`<task>.<split>.jsonl`; refuses what could not be read back."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", task, re.ASCII):
@@ -69,18 +88,40 @@ def file_name(task: str, split: str) -> str:
 
 def inside(root: Path, path: Path) -> bool:
     """Whether a path is a plain file that lies in the submission, links followed."""
-    return path.is_file() and path.resolve().is_relative_to(root.resolve())
+    return path.is_file() and _is_within(root, path)
 
 
 def find_predictions(root: Path, layout: Layout, log: FaultLog) -> dict[tuple[str, str], PredictionFile]:
     """The files that are wanted, by (task, split) in order of their names; the rest goes to the log."""
     _misplaced(root, log)
+    return _found(root, layout, log, 0)
+
+
+def find_variants(
+    root: Path, layout: Layout, log: FaultLog
+) -> dict[int, dict[tuple[str, str], PredictionFile]]:
+    """The wanted files of `variants/<K>/predictions/`, by K in order; what is no such folder goes to the log."""
+    folder, numbers = root / VARIANTS, []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if re.fullmatch(r"[1-9][0-9]{0,2}", path.name) and path.is_dir() and _is_within(root, path):
+            numbers.append(int(path.name))
+        elif not path.name.startswith("."):
+            reason = f"it is no folder of a variant; use {VARIANTS}/<number from 1>/{FOLDER}/"
+            log.add("unknown-file", reason, f"{VARIANTS}/{printable(path.name)}")
+    return {number: _found(root, layout, log, number) for number in sorted(numbers)}
+
+
+def _is_within(root: Path, path: Path) -> bool:
+    return path.resolve().is_relative_to(root.resolve())
+
+
+def _found(root: Path, layout: Layout, log: FaultLog, variant: int) -> dict[tuple[str, str], PredictionFile]:
     found: dict[tuple[str, str], PredictionFile] = {}
-    folder = root / FOLDER
+    folder = root / _folder(variant)
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.name.startswith("."):
             continue
-        name = f"{FOLDER}/{printable(path.name)}"
+        name = f"{_folder(variant)}/{printable(path.name)}"
         match = _NAME.fullmatch(path.name)
         if match is None or not inside(root, path):
             log.add("unknown-file", _why_unknown(path, root), name)
@@ -91,7 +132,7 @@ def find_predictions(root: Path, layout: Layout, log: FaultLog) -> dict[tuple[st
         if pair in found:
             log.add("duplicate-file", f"{found[pair].name} answers the same split; keep one of them", name)
         else:
-            found[pair] = PredictionFile(path, *pair)
+            found[pair] = PredictionFile(path, *pair, variant)
     return found
 
 

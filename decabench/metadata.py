@@ -6,8 +6,8 @@ import datetime
 import math
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from decabench.errors import SubmissionError
@@ -42,6 +42,15 @@ class SubmissionInfo:
     """The settings that made it (name, version, seed, ...); JSON values only."""
     data: Mapping[str, str] = field(default_factory=dict)
     """`<task>.<split>` to the fingerprint (`sha256:...`) of the data that the answers were made for."""
+    partial: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """`<task>.<split>` of a limited run to `answered`, `of` and `chosen`: only so many examples were asked."""
+    incomplete: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """`<task>.<split>` to `failed`, `of` and `error`: so many examples failed and have no line."""
+
+    def described(self) -> dict[str, Any]:
+        """All of it as JSON values; the marks of a limited or a failed run only where there is one."""
+        plain = asdict(self)
+        return {key: value for key, value in plain.items() if value or key not in ("partial", "incomplete")}
 
 
 def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
@@ -81,6 +90,8 @@ def render_metadata(info: SubmissionInfo) -> bytes:
         "date": info.date,
         "predictor": _ordered(info.predictor),
         "data": _ordered(info.data),
+        "partial": _ordered(info.partial),
+        "incomplete": _ordered(info.incomplete),
     }
     table = {key: value for key, value in table.items() if value not in ("", None, [], {})}
     try:
@@ -99,6 +110,24 @@ def _ordered(table: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in sorted(table.items())
         if value is not None
     }
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """What the entry of one split must have, in a table that marks splits."""
+
+    count: str
+    """The field that counts examples."""
+    text: str
+    """The field that says more."""
+    least: int
+    """The lowest that the count can be."""
+    is_whole: bool
+    """Whether the count may be that of all examples."""
+
+
+_PARTIAL = _Mark("answered", "chosen", least=0, is_whole=False)
+_INCOMPLETE = _Mark("failed", "error", least=1, is_whole=True)
 
 
 class _Reader:
@@ -121,6 +150,8 @@ class _Reader:
             date=self._date(),
             predictor=self._predictor(),
             data=self._data(),
+            partial=self._marks("partial", _PARTIAL),
+            incomplete=self._marks("incomplete", _INCOMPLETE),
         )
         for key in self.table:
             self._note(key, f"the field {shown(key)} is unknown and was passed over", "unknown-key")
@@ -206,6 +237,53 @@ class _Reader:
                 given = shown(fingerprint) if isinstance(fingerprint, str) else _kind(fingerprint)
                 self._note(key, f'the data {shown(key)} is {given}; write "sha256:" and 64 hex digits')
         return fingerprints
+
+    def _marks(self, name: str, mark: _Mark) -> dict[str, dict[str, Any]]:
+        value = self.table.pop(name, {})
+        if not isinstance(value, dict):
+            self._note(name, f'{name} is {_kind(value)}; write a table for each split: [{name}."task.split"]')
+            return {}
+        entries = _entries(value)
+        for key, entry in entries.items():
+            for reason in _mark_faults(entry, mark):
+                self._note(name, f"the {name} entry {shown(key)} {reason}")
+            for unknown in sorted(set(entry) - {mark.count, "of", mark.text}):
+                message = f"the field {shown(unknown)} of {name} {shown(key)} is unknown and was passed over"
+                self._note(unknown, message, "unknown-key")
+        return {
+            key: {field: entry[field] for field in (mark.count, "of", mark.text) if field in entry}
+            for key, entry in entries.items()
+        }
+
+
+def _entries(table: dict[str, Any], above: str = "") -> dict[str, dict[str, Any]]:
+    """Tables by dotted key: `[partial.squad.validation]` without quotes is nested one deeper to TOML."""
+    found: dict[str, dict[str, Any]] = {}
+    plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    if above and (plain or not table):
+        found[above.removesuffix(".")] = plain
+    for key, value in table.items():
+        if isinstance(value, dict):
+            found |= _entries(value, f"{above}{key}.")
+        elif not above:
+            found[key] = {}
+    return found
+
+
+def _mark_faults(entry: Mapping[str, Any], mark: _Mark) -> Iterator[str]:
+    least = {mark.count: mark.least, "of": 1}
+    wrong = [name for name in least if type(entry.get(name)) is not int or entry[name] < least[name]]
+    for name in wrong:
+        yield f"has {_given(entry, name)}; write a number of examples: {name} = 100"
+    if not wrong and entry[mark.count] > entry["of"] - (not mark.is_whole):
+        fewer = "no more" if mark.is_whole else "fewer"
+        yield f"has {mark.count} = {entry[mark.count]} of {entry['of']}; there must be {fewer} than all"
+    if not isinstance(entry.get(mark.text, ""), str):
+        yield f"has {_given(entry, mark.text)}; write a string in quotes"
+
+
+def _given(entry: Mapping[str, Any], key: str) -> str:
+    return f"{key} as {_kind(entry[key])}" if key in entry else f"no {key}"
 
 
 def _flat(table: dict[str, Any], above: str = "") -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import decabench
 from decabench import strict_json
 from decabench.errors import DataError
+from decabench.predictions import Answers
 from decabench.tasks import DECATHLON
 from decabench.tasks.home import atomic_file
 
@@ -22,6 +23,7 @@ __all__ = [
     "TaskResult",
     "Total",
     "ordered",
+    "partial_text",
     "read_results_file",
     "write_results_file",
 ]
@@ -52,7 +54,7 @@ class TaskResult:
     """One task: scored, or failed with the reason. A failed task has no score, not even 0."""
 
     status: str
-    """`scored` or `failed`."""
+    """`scored`, `failed`, or `partial`: a limited run, scored on what it answered and never summed."""
     metric: str
     """The metric's name."""
     headline: str
@@ -79,6 +81,14 @@ class TaskResult:
     """Why it failed."""
     faults: int = 0
     """How many faults its file has."""
+    answers: Mapping[str, int] = field(default_factory=dict)
+    """How many were `unparseable`, `truncated`, `refused`, or had their `context_cut`: those that are not 0."""
+    ceiling: float | None = None
+    """Where contexts were cut: of how many examples the gold answer was still there to be found, 0-100."""
+    partial: Mapping[str, Any] = field(default_factory=dict)
+    """`answered`, `of` and `chosen` of a limited run."""
+    variants: Mapping[str, Any] = field(default_factory=dict)
+    """Other wordings of the questions: `scores` by number, `mean`, `worst`, `spread`, `predictions`, `failed`."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,8 @@ class Total:
     """Decathlon tasks without a file."""
     failed: tuple[str, ...]
     """Decathlon tasks whose file has faults."""
+    partial: tuple[str, ...] = ()
+    """Decathlon tasks of a limited run, which are not summed."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +127,8 @@ class Results:
     """The decaScore's 95 % interval, resampled within each task; None unless all ten are scored."""
     decabench: str = decabench.__version__
     """The version that scored."""
+    answers: Answers = "extracted"
+    """Which texts were scored: the extracted answers, or all that the model said."""
     format: str = FORMAT
     """The format of the JSON."""
 
@@ -128,26 +142,33 @@ class Results:
     def total(self) -> Total:
         """The sum of what there is."""
         tasks = {name: self.tasks[name] for name in DECATHLON if name in self.tasks}
-        scores = [task.score for task in tasks.values() if task.score is not None]
+        scored = [task for task in tasks.values() if task.status == "scored"]
+        scores = [task.score for task in scored if task.score is not None]
         score, count = math.fsum(scores), len(scores)
         complete = count == len(DECATHLON)
+        partial = tuple(name for name, task in tasks.items() if task.status == "partial")
+        more = f"; {len(partial)} partial, not summed" if partial else ""
         text = (
             f"{score:.1f}"
             if complete
-            else f"{score:.1f} of {100 * count} ({count} of {len(DECATHLON)} tasks)"
+            else f"{score:.1f} of {100 * count} ({count} of {len(DECATHLON)} tasks{more})"
         )
         failed = tuple(name for name, task in tasks.items() if task.status == "failed")
         missing = tuple(name for name in DECATHLON if name not in tasks)
-        return Total(score, 100 * count, count, complete, text, missing, failed)
+        return Total(score, 100 * count, count, complete, text, missing, failed, partial)
 
     @property
     def ok(self) -> bool:
-        """Whether no task failed."""
-        return all(task.status == "scored" for task in self.tasks.values())
+        """Whether no task failed: a limited run is no fault."""
+        return all(task.status != "failed" for task in self.tasks.values())
 
     def to_json(self) -> str:
         """Canonical JSON: sorted keys, shortest floats that read back the same, one newline at the end."""
         content = {**asdict(self), "decascore": self.decascore, "total": asdict(self.total)}
+        content["tasks"] = {name: _without_defaults(task) for name, task in content["tasks"].items()}
+        content["total"] = _without_defaults(content["total"])
+        if self.answers == "extracted":
+            del content["answers"]
         return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
     @classmethod
@@ -166,8 +187,11 @@ class Results:
                 ordered(tasks),
                 _pair(content["interval"]),
                 content["decabench"],
+                content.get("answers", "extracted"),
                 content["format"],
             )
+            if results.answers not in ("extracted", "raw"):
+                raise ValueError(f"its answers are {results.answers!r}, not extracted or raw")
             if not isinstance(results.submission["name"], str) or not math.isfinite(results.total.score):
                 raise ValueError("its submission has no name, or a score is no number")
             return results
@@ -175,10 +199,26 @@ class Results:
             raise DataError(f"{name} is not a results file ({type(error).__name__}: {error}).") from error
 
 
+_LATER = ("answers", "ceiling", "partial", "variants")
+"""Fields that came after the first files were written: left out where they have nothing to say."""
+
+
+def _without_defaults(content: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: value for key, value in content.items() if key not in _LATER or value not in (None, {}, (), [])
+    }
+
+
 def ordered(tasks: Mapping[str, TaskResult]) -> dict[str, TaskResult]:
     """The decathlon's tasks in its order, then the others by name."""
     names: Sequence[str] = [*DECATHLON, *sorted(set(tasks) - set(DECATHLON))]
     return {name: tasks[name] for name in names if name in tasks}
+
+
+def partial_text(task: TaskResult) -> str:
+    """What a limited run answered: `100 of 872 examples, limit 100`."""
+    answered, whole, chosen = (task.partial.get(key) for key in ("answered", "of", "chosen"))
+    return f"{answered:,} of {whole:,} examples" + (f", {chosen}" if chosen else "")
 
 
 def _task_result(value: Mapping[str, Any]) -> TaskResult:

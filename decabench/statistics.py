@@ -27,8 +27,8 @@ def write_statistics(folder: Path, scored: Mapping[str, Scored]) -> None:
     import pyarrow.parquet as pq
 
     for task, found in scored.items():
-        if found.sample is None:
-            continue
+        if found.sample is None or found.result.status != "scored":
+            continue  # a limited run is compared with nothing
         numbers: dict[str, int] = {}
         groups = [numbers.setdefault(item.group, len(numbers)) for item in found.references]
         values = np.asarray(found.rows, dtype=float)

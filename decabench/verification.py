@@ -43,6 +43,10 @@ _MEANINGS = {
     "decascore": "the decaScore was edited, or rests on what has changed",
     "total": "the sum was edited, or rests on what has changed",
     "submission": "submission.toml has changed since",
+    "answers": "what the lines say of their answers has changed since",
+    "ceiling": "what the lines say of cut contexts has changed since",
+    "partial": "submission.toml has changed since",
+    "variants": "the answers to other wordings have changed since",
     "decabench": "another version of decabench scored",
 }
 
@@ -73,7 +77,7 @@ def verify(
     Raises DataError where the file cannot be read, MissingDataError where data is not prepared.
     """
     stated = read_results_file(results)
-    again = evaluate(submission, stated.split, list(stated.tasks), home, jobs, include)
+    again = evaluate(submission, stated.split, list(stated.tasks), home, jobs, include, stated.answers)
     text = results.read_text(encoding="utf-8")
     if text == again.to_json():
         return []

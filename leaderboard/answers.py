@@ -15,27 +15,33 @@ from pathlib import Path
 from typing import Any
 
 from decabench.layout import PredictionFile
-from decabench.predictions import predictions_digest, read_answers
+from decabench.predictions import Answers, predictions_digest, read_answers
 
 __all__ = ["blank_ids", "scored_answers"]
 
 # Runs of plain characters between escapes: one step a run, not one a character.
-_LINE = re.compile(rb'^\{"id": "([^"\\\n]*)", "answer": "([^"\\\n]*(?:\\.[^"\\\n]*)*)"\}$', re.MULTILINE)
+_LINE = re.compile(
+    rb'^\{"id": "([^"\\\n]*)", "answer": "([^"\\\n]*(?:\\.[^"\\\n]*)*)"'
+    rb'(?:, "(?:raw|rule|finish|context_kept)": .*)?\}$',
+    re.MULTILINE,
+)
 _LARGEST = 1 << 28
 
 
-def scored_answers(file: PredictionFile, digest: str) -> Mapping[str, str] | None:
+def scored_answers(
+    file: PredictionFile, digest: str, answers: Answers = "extracted"
+) -> Mapping[str, str] | None:
     """Id to answer; None where the answers are not those of the digest. An empty digest is not checked.
 
     Raises SubmissionError where the file cannot be read.
     """
     if digest:
-        fast = _fast(file.path, digest)
+        fast = _fast(file.path, digest) if answers == "extracted" else None
         if fast is not None:
             return fast
-        if predictions_digest(file) != digest:
+        if predictions_digest(file, answers=answers) != digest:
             return None
-    return read_answers(file)
+    return read_answers(file, answers)
 
 
 class _Answers(Mapping[str, str]):

@@ -9,7 +9,8 @@ The rules:
 3. Complete results are ranked by their total as displayed, one decimal. Those that do not differ significantly share a
    rank group, as do equals: 1, 1, 3 (`ranks`). Without a test only equals do.
 4. Nothing else is ranked. Below the complete ones stand the partial ones, by the number of tasks scored,
-   then by their sum; then those with a failed task, ordered alike; then those without any score.
+   then by their sum; then those with a failed task, ordered alike; then those without any score. The score of a
+   limited run on a task is shown with its count; it is in no sum.
 5. A predictor that sees the answers (`oracle`) is a ceiling: it stands apart, last and unranked.
    A predictor that reads nothing much (`majority`, ...) is a floor: it stands apart likewise.
 """
@@ -24,7 +25,7 @@ from typing import Any
 
 from decabench.leaderboard.groups import DataLine, Group, groups
 from decabench.leaderboard.ranks import LEVEL, Place, places
-from decabench.leaderboard.result import SPLITS, Entry
+from decabench.leaderboard.result import SPLITS, Entry, Limited
 
 __all__ = ["BASELINES", "CEILINGS", "Cell", "Row", "State", "Table", "TaskColumn", "Tested", "board"]
 
@@ -70,15 +71,15 @@ class Cell:
     task: str
     """The column."""
     status: str
-    """`scored`, `missing`, `failed` or `hidden`."""
+    """`scored`, `limited`, `missing`, `failed` or `hidden`."""
     text: str
     """The score with one decimal; empty where there is none."""
     label: str
-    """What to say where there is no score."""
+    """What to say where there is no score, and of a limited run with its score."""
     interval: str = ""
     """`48.1–51.9`; empty where none is known."""
     value: float | None = None
-    """The score."""
+    """The score; None for that of a limited run, which is compared with nothing."""
     heat: int | None = None
     """0-8: where the score stands between the lowest and the highest of the table; None beyond, or without spread."""
 
@@ -239,17 +240,24 @@ def _order(entry: Entry, names: Sequence[str]) -> tuple[State, int, float, str, 
 def _state(entry: Entry, names: Sequence[str]) -> State:
     scores = _scores(entry, names)
     if not scores:
-        return State.NOTHING
+        return State.PARTIAL if _limited(entry, names) else State.NOTHING
     if len(scores) == len(names):
         return State.COMPLETE if _total(entry, names) is not None else State.PARTIAL
     failed = any(name in entry.tasks and entry.tasks[name].status == "failed" for name in names)
     return State.FAILED if failed else State.PARTIAL
 
 
+def _limited(entry: Entry, names: Sequence[str]) -> dict[str, Limited]:
+    """The tasks of limited runs."""
+    found = {name: entry.tasks[name].limited for name in names if name in entry.tasks}
+    return {name: limited for name, limited in found.items() if limited is not None}
+
+
 def _total(entry: Entry, names: Sequence[str]) -> float | None:
-    """What a complete result is ranked by: on validation the decaScore that its file claims, if it does."""
+    """What a complete result is ranked by: on validation the decaScore that its file claims, if it does. Scores of raw
+    texts are no second entry of the same submission."""
     scores = _scores(entry, names)
-    if len(scores) != len(names):
+    if len(scores) != len(names) or entry.is_raw:
         return None
     return entry.decascore if entry.split == "validation" else math.fsum(scores)
 
@@ -286,9 +294,12 @@ def _cell(entry: Entry, task: TaskColumn, heats: Heats) -> Cell:
     result = entry.tasks.get(task.name)
     if result is None:
         return Cell(task.name, "missing", "", "missing")
+    interval = f"{result.interval[0]:.1f}–{result.interval[1]:.1f}" if result.interval else ""
+    if limited := result.limited:
+        label = f"partial, {limited.answered:,} of {limited.of:,}"
+        return Cell(task.name, "limited", f"{limited.score:.1f}", label, interval)
     if result.score is None:
         return Cell(task.name, "failed", "", f"failed: {result.reason}")
-    interval = f"{result.interval[0]:.1f}–{result.interval[1]:.1f}" if result.interval else ""
     heat = heats.heat(task.name, result.score)
     return Cell(task.name, "scored", f"{result.score:.1f}", "", interval, result.score, heat)
 
@@ -306,11 +317,17 @@ def _why(entry: Entry, names: Sequence[str]) -> tuple[str, ...]:
         )
     elif entry.split != "validation":
         lines.append(f"{len(names)} of {len(names)} {public}")
-    if len(scores) == len(names) and _total(entry, names) is None:
+    if len(scores) == len(names) and _total(entry, names) is None and not entry.is_raw:
         lines.append("its results file claims no decaScore")
     missing = [name for name in names if name not in entry.tasks]
     if missing:
         lines.append(f"missing: {', '.join(missing)}")
+    if limited := _limited(entry, names):
+        lines.append(f"of a limited run, in no sum: {', '.join(limited)}")
+    if entry.wording:
+        lines.append(f"asked in other words: variant {entry.wording} of the questions")
+    if entry.is_raw:
+        lines.append("scored as the model said it, with no answer extracted: not ranked")
     lines += (f"failed: {', '.join(failed)} — {reason}" for reason, failed in _failures(entry, names).items())
     others = sorted(set(entry.tasks) - set(names))
     beyond = [
@@ -325,7 +342,7 @@ def _failures(entry: Entry, names: Sequence[str]) -> dict[str, list[str]]:
     """The failed tasks by reason."""
     by_reason: dict[str, list[str]] = {}
     for name in names:
-        if name in entry.tasks and entry.tasks[name].score is None:
+        if name in entry.tasks and entry.tasks[name].status == "failed":
             by_reason.setdefault(entry.tasks[name].reason, []).append(name)
     return by_reason
 

@@ -136,7 +136,7 @@ def _task_examples(
     if file is None:
         return TaskExamples(why="The answers are not beside the results.")
     try:
-        answers = scored_answers(file, result.predictions)
+        answers = scored_answers(file, result.predictions, "raw" if entry.is_raw else "extracted")
     except DecabenchError:
         return TaskExamples(why="The answers could not be read.")
     if answers is None:

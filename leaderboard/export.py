@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from decabench.leaderboard.board import Row, Table, TaskColumn
@@ -101,6 +102,8 @@ def _json_score(row: Row, task: str) -> dict[str, Any]:
     result = row.entry.tasks.get(task)
     if result is None:
         return {"status": "missing"}
+    if result.limited is not None:
+        return {"status": "partial", **asdict(result.limited)}
     if result.score is None:
         return {"status": "failed", "reason": result.reason}
     found = {"status": "scored", "score": result.score, "interval": result.interval, "n": result.n}

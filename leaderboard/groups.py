@@ -181,7 +181,10 @@ def _agree(one: Ground, other: Ground) -> bool:
 
 def _count(tasks: Sequence[TaskEntry]) -> tuple[str, bool]:
     """(text, whether it is fewer than published)."""
-    scored = sorted({task.n for task in tasks if task.n is not None})
+    whole = [
+        task for task in tasks if task.limited is None
+    ] or tasks  # a limited run says nothing of the others
+    scored = sorted({task.n for task in whole if task.n is not None})
     published = max((task.published_count or 0 for task in tasks), default=0)
     text = " or ".join(f"{n:,}" for n in scored) or "unknown"
     if published:

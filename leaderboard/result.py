@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["FORMAT", "SPLITS", "Entry", "TaskEntry", "Unreadable", "entry_from_json"]
+__all__ = ["FORMAT", "SPLITS", "Entry", "Limited", "TaskEntry", "Unreadable", "Wordings", "entry_from_json"]
 
 FORMAT = "decabench.results/1"
 """The only format version this board reads."""
@@ -31,13 +32,43 @@ class Unreadable(ValueError):
 
 
 @dataclass(frozen=True)
+class Limited:
+    """What a limited run has: no score that could be summed, ranked or compared."""
+
+    score: float
+    """The headline over what it answered, 0-100."""
+    answered: int
+    """Examples that it answered."""
+    of: int
+    """Examples of the split."""
+    chosen: str = ""
+    """Which they were, in the submission's words."""
+
+
+@dataclass(frozen=True)
+class Wordings:
+    """The headline under other wordings of the questions."""
+
+    scores: Mapping[int, float]
+    """By number; 0 is the dataset's own wording."""
+    mean: float
+    """Of all of them."""
+    worst: float
+    """The lowest."""
+    spread: float
+    """The highest less the lowest."""
+
+
+@dataclass(frozen=True)
 class TaskEntry:
     """One task of one results file."""
 
     status: str
-    """`scored` or `failed`; a task that is not in the file has no entry."""
+    """`scored`, `partial` (a limited run) or `failed`; a task that is not in the file has no entry."""
     score: float | None = None
-    """The headline score, 0-100; None where the task failed."""
+    """The headline score, 0-100; None where the task failed or is of a limited run."""
+    limited: Limited | None = None
+    """Set where it is of a limited run."""
     reason: str = ""
     """Why it failed."""
     signature: str = ""
@@ -66,6 +97,12 @@ class TaskEntry:
     """95 % interval of the headline, where the file has one."""
     empty: int | None = None
     """Answers that were empty."""
+    told: Mapping[str, int] = field(default_factory=dict)
+    """How many were `unparseable`, `truncated`, `refused`, or had their `context_cut`."""
+    found: float | None = None
+    """Where contexts were cut: of how many examples the gold answer was still there, 0-100."""
+    wordings: Wordings | None = None
+    """Where the questions were asked in other words too."""
     predictions: str = ""
     """Digest of the answers that were scored."""
 
@@ -104,6 +141,10 @@ class Entry:
     """Whether the weights can be had; None where the submission does not say."""
     version: str = ""
     """Of decabench, which scored it."""
+    wording: int = 0
+    """Which variant of the questions was asked in place of the dataset's own; 0 for none."""
+    is_raw: bool = False
+    """Whether all that the model said was scored, and not the answer that was extracted from it."""
 
     @property
     def year(self) -> str:
@@ -142,6 +183,8 @@ def entry_from_json(data: object, path: str, names: Sequence[str]) -> Entry:
         interval=_interval(data.get("interval"), 1000.0),
         open_weights=_open_weights(about.get("predictor")),
         version=_text(data.get("decabench"), 40),
+        wording=_wording(about.get("predictor")),
+        is_raw=data.get("answers") == "raw",
     )
 
 
@@ -151,14 +194,15 @@ def _is_missing(task: object) -> bool:
 
 def _task(name: str, task: object) -> TaskEntry:
     status = task.get("status") if isinstance(task, dict) else None
-    if not isinstance(task, dict) or status not in ("scored", "failed"):
-        raise Unreadable(f"{_text(name)}: its status is {_quoted(status)}, not scored or failed")
+    if not isinstance(task, dict) or status not in ("scored", "partial", "failed"):
+        raise Unreadable(f"{_text(name)}: its status is {_quoted(status)}, not scored, partial or failed")
     given = task.get("data")
     data: dict[str, Any] = given if isinstance(given, dict) else {}
     entry = TaskEntry(
         status=status,
         score=_score(name, task.get("score")) if status == "scored" else None,
-        reason=_text(task.get("reason")) or ("" if status == "scored" else "no reason given"),
+        limited=_limited(name, task) if status == "partial" else None,
+        reason=_text(task.get("reason")) or ("no reason given" if status == "failed" else ""),
         signature=_signature(task),
         n=_count(task.get("n")),
         fingerprint=_text(data.get("fingerprint")),
@@ -173,10 +217,51 @@ def _task(name: str, task: object) -> TaskEntry:
         interval=_interval(task.get("interval"), 100.0),
         empty=_count(task.get("empty")),
         predictions=_text(task.get("predictions"), 100),
+        told=_told(task.get("answers")),
+        found=_percentage(task.get("ceiling")),
+        wordings=_wordings(task.get("variants")),
     )
-    if status == "scored" and not entry.fingerprint:
+    if status != "failed" and not entry.fingerprint:
         raise Unreadable(f"{_text(name)}: scored, but without the fingerprint of its data")
     return entry
+
+
+def _limited(name: str, task: Mapping[str, Any]) -> Limited:
+    """A limited run must say of how many, so that it is never taken for a whole one."""
+    given = task.get("partial")
+    about: dict[str, Any] = given if isinstance(given, dict) else {}
+    answered, whole = _count(about.get("answered")), _count(about.get("of"))
+    if not answered or not whole or answered >= whole:
+        raise Unreadable(
+            f"{_text(name)}: partial, but it does not say how many examples it answered of how many"
+        )
+    return Limited(_score(name, task.get("score")), answered, whole, _text(about.get("chosen")))
+
+
+def _told(value: object) -> dict[str, int]:
+    """Those counts that are known and not 0."""
+    given = value if isinstance(value, dict) else {}
+    counts = {key: _count(given.get(key)) for key in ("unparseable", "refused", "truncated", "context_cut")}
+    return {key: count for key, count in counts.items() if count}
+
+
+def _percentage(value: object) -> float | None:
+    number = _number(value)
+    return number if number is not None and 0 <= number <= _HUNDRED else None
+
+
+def _wordings(value: object) -> Wordings | None:
+    """An extra: what cannot be is left out. The summary is made here, so it is that of the scores."""
+    given = value.get("scores") if isinstance(value, dict) else None
+    pairs = list(given.items())[:20] if isinstance(given, dict) else []
+    numbers = {key: _percentage(score) for key, score in pairs if re.fullmatch("0|[1-9][0-9]{0,2}", str(key))}
+    scores = {int(key): score for key, score in numbers.items() if score is not None}
+    if len(scores) < 2 or 0 not in scores:
+        return None
+    values = list(scores.values())
+    lowest, highest = min(values), max(values)
+    mean = math.fsum(values) / len(values)
+    return Wordings(dict(sorted(scores.items())), mean, lowest, highest - lowest)
 
 
 def _signature(task: Mapping[str, Any]) -> str:
@@ -254,6 +339,10 @@ def _authors(value: object) -> tuple[str, ...]:
 
 def _predictor(value: object) -> str:
     return _text(value.get("name") if isinstance(value, dict) else value, 80)
+
+
+def _wording(predictor: object) -> int:
+    return _count(predictor.get("variant")) or 0 if isinstance(predictor, dict) else 0
 
 
 def _open_weights(predictor: object) -> bool | None:

@@ -9,6 +9,7 @@ from decabench.tasks.example import Example
 from decabench.tasks.stories import STORY_FILES, read_stories
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.urls import hub_file
+from decabench.tasks.variants import fixed
 
 __all__ = ["CNN_DAILYMAIL"]
 
@@ -64,6 +65,12 @@ def _read_stories(files: Files, split: str) -> Iterator[Example]:
         yield _example(id, _joined(article), highlights)
 
 
+_VARIANTS = (
+    fixed("summarize", _QUESTION, "Summarize this article"),
+    fixed("highlights", _QUESTION, "What are the highlights of this article?"),
+    fixed("few-sentences", _QUESTION, "What does this article say, in a few sentences?"),
+)
+
 CNN_DAILYMAIL = Task(
     name="cnn_dailymail",
     title="Summarization",
@@ -94,4 +101,5 @@ CNN_DAILYMAIL = Task(
         "The hub's parquet drops 114 training documents without text and ends lines that had no mark in ` .`; "
         "upstream's stories give the paper's 287,227."
     ),
+    variants=_VARIANTS,
 )

@@ -14,6 +14,7 @@ from decabench.tasks.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.urls import github_raw, hub_file
+from decabench.tasks.variants import fixed
 
 __all__ = ["IWSLT_EN_DE"]
 
@@ -153,6 +154,12 @@ _ALL_PAIRS = RemoteFile(
 )
 _EVERY_NAME = tuple(f"en-de/{name}" for split in ("train", *_SETS) for name in _names(split, "en-de"))
 
+_VARIANTS = (
+    fixed("what-is", _QUESTION, "What is the translation from English to German?"),
+    fixed("into", _QUESTION, "Translate this English sentence into German"),
+    fixed("how-say", _QUESTION, "How would you say this in German?"),
+)
+
 IWSLT_EN_DE = Task(
     name="iwslt.en.de",
     title="Machine translation",
@@ -214,4 +221,5 @@ IWSLT_EN_DE = Task(
     citation="Cettolo et al. 2016, The IWSLT 2016 Evaluation Campaign",
     homepage="https://wit3.fbk.eu/",
     notes="Validation is tst2013, test is tst2014, as in decaNLP.",
+    variants=_VARIANTS,
 )

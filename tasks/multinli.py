@@ -8,6 +8,7 @@ from decabench.tasks.example import Example
 from decabench.tasks.jsonfiles import stream_lines
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.urls import hub_file
+from decabench.tasks.variants import matched
 
 __all__ = ["MULTINLI"]
 
@@ -48,6 +49,29 @@ _ARCHIVE = RemoteFile(
     226_850_426,
 )
 
+_FORM = r'Hypothesis: "(?P<hypothesis>.*)" -- entailment, neutral, or contradiction\?'
+_VARIANTS = (
+    matched("order-swapped", _FORM, 'Hypothesis: "{hypothesis}" -- contradiction, neutral, or entailment?'),
+    matched(
+        "yes-maybe-no",
+        _FORM,
+        'Is the hypothesis "{hypothesis}" true if the premise is -- yes, maybe, or no?',
+        {"yes": "entailment", "maybe": "neutral", "no": "contradiction"},
+    ),
+    matched(
+        "true-unknown-false",
+        _FORM,
+        'Hypothesis: "{hypothesis}" -- true, unknown, or false?',
+        {"true": "entailment", "unknown": "neutral", "false": "contradiction"},
+    ),
+    matched(
+        "relation",
+        _FORM,
+        "What is the relation of the premise to the hypothesis "
+        '"{hypothesis}" -- entailment, neutral, or contradiction?',
+    ),
+)
+
 MULTINLI = Task(
     name="multinli.in.out",
     title="Natural language inference",
@@ -79,4 +103,5 @@ MULTINLI = Task(
     citation="Williams et al. 2018, A Broad-Coverage Challenge Corpus for Sentence Understanding",
     homepage="https://cims.nyu.edu/~sbowman/multinli/",
     notes="Rows without a gold label are left out. The test labels are hidden.",
+    variants=_VARIANTS,
 )

@@ -9,6 +9,7 @@ from decabench.tasks.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.urls import github_raw, hub_file
+from decabench.tasks.variants import matched
 
 __all__ = ["SCHEMA"]
 
@@ -74,6 +75,13 @@ _TEXT = RemoteFile(
     19_197,
 )
 
+_FORM = r"(?P<question>.*\?|[^?]*) (?P<first>.+) or (?P<second>.+)\?"
+_VARIANTS = (
+    matched("order-swapped", _FORM, "{question} {second} or {first}?"),
+    matched("options-first", _FORM, "{first} or {second}: {question} {first} or {second}?"),
+    matched("according", _FORM, "According to the text: {question} {first} or {second}?"),
+)
+
 SCHEMA = Task(
     name="schema",
     title="Pronoun resolution",
@@ -96,4 +104,5 @@ SCHEMA = Task(
         "The file's last block is left out, as in 2018. One schema has two alternatives in a line; both are "
         "resolved here, where the 2018 reader left `education] had been [taken` in the text."
     ),
+    variants=_VARIANTS,
 )

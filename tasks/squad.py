@@ -8,6 +8,7 @@ from decabench.tasks.example import Example
 from decabench.tasks.jsonfiles import stream_items
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.urls import github_raw, hub_file
+from decabench.tasks.variants import wrapped
 
 __all__ = ["SQUAD"]
 
@@ -62,6 +63,12 @@ def _json(split: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ..
     return (RemoteFile(name, urls, sha256, size, git_blob=blob),)
 
 
+_VARIANTS = (
+    wrapped("words-of-context", "Answer with words of the context: {question}"),
+    wrapped("according", "According to the text: {question}"),
+    wrapped("span-after", "{question} Copy the answer from the paragraph."),
+)
+
 SQUAD = Task(
     name="squad",
     title="Question answering",
@@ -102,4 +109,6 @@ SQUAD = Task(
     citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
     homepage="https://rajpurkar.github.io/SQuAD-explorer/",
     notes="The test set is hidden by its authors. All reference answers are kept, repeated ones too.",
+    extractive=True,
+    variants=_VARIANTS,
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from decabench.tasks.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.variants import wrapped
 
 __all__ = ["SRL", "detokenise"]
 
@@ -93,6 +94,12 @@ def _file(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
     return (RemoteFile(name, (f"https://dada.cs.washington.edu/qasrl/data/{name}",), sha256, size),)
 
 
+_VARIANTS = (
+    wrapped("words-of-context", "Answer with words of the context: {question}"),
+    wrapped("according", "According to the sentence: {question}"),
+    wrapped("span-after", "{question} Copy the answer from the sentence."),
+)
+
 SRL = Task(
     name="srl",
     title="Semantic role labeling",
@@ -119,4 +126,6 @@ SRL = Task(
     licence="Not stated (University of Washington); the sentences are Wikipedia's, CC BY-SA",
     citation="He et al. 2015, Question-Answer Driven Semantic Role Labeling",
     homepage="https://dada.cs.washington.edu/qasrl/",
+    extractive=True,
+    variants=_VARIANTS,
 )

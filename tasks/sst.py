@@ -9,6 +9,7 @@ from decabench.tasks.example import Example
 from decabench.tasks.jsonfiles import stream_lines
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.urls import github_raw
+from decabench.tasks.variants import fixed
 
 __all__ = ["SST"]
 
@@ -47,6 +48,23 @@ def _jsonl(split: str, sha256: str | None = None) -> tuple[RemoteFile, ...]:
     return (RemoteFile(name, (f"{_SETFIT}/{name}",), sha256),)
 
 
+_VARIANTS = (
+    fixed("order-swapped", _QUESTION, "Is this review positive or negative?"),
+    fixed(
+        "happy-angry",
+        _QUESTION,
+        "Is this review happy or angry?",
+        {"happy": "positive", "angry": "negative"},
+    ),
+    fixed(
+        "supportive-unsupportive",
+        _QUESTION,
+        "Is this review supportive or unsupportive?",
+        {"supportive": "positive", "unsupportive": "negative"},
+    ),
+    fixed("sentiment", _QUESTION, "What is the sentiment of this review, negative or positive?"),
+)
+
 SST = Task(
     name="sst",
     title="Sentiment analysis",
@@ -84,4 +102,5 @@ SST = Task(
     licence="Not stated (Stanford); for research",
     citation="Socher et al. 2013, Recursive Deep Models for Semantic Compositionality",
     homepage="https://nlp.stanford.edu/sentiment/",
+    variants=_VARIANTS,
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from decabench.tasks.example import Example
+from decabench.tasks.variants import Variant
 
 __all__ = ["Files", "Hub", "RemoteFile", "Source", "Task"]
 
@@ -103,6 +104,10 @@ class Task:
     """Splits whose labels are not public."""
     gold_score: str = ""
     """The score that gold answers must bring to 100, where a quirk of the official scorer denies them the headline."""
+    extractive: bool = False
+    """Whether an answer is a part of the context, so that a context that was cut may have lost it."""
+    variants: tuple[Variant, ...] = ()
+    """Other wordings of its questions, numbered from 1: 0 is the dataset's own."""
     notes: str = ""
     """Where the triples differ from what a reader of the paper may expect."""
     origin: str = "decabench"

@@ -8,7 +8,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.jsonfiles import stream_lines
 from decabench.tasks.registry import named
 from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.variants import Variant, fixed, wrapped
 
 __all__ = ["FORMAT", "read_toml_task"]
 
@@ -25,7 +26,11 @@ FORMAT = "decabench.taskfile/1"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 _TEXTS = ("title", "dataset", "licence", "citation", "homepage", "notes")
-_KEYS = {"format", "name", "metric", "files", "question", "context", "answer", "id", "group", *_TEXTS}
+_KEYS = {
+    *("format", "name", "metric", "files", "question", "context", "answer", "id", "group", "variants"),
+    *_TEXTS,
+}
+_VARIANT_KEYS = {"name", "question", "labels"}
 
 Row = Mapping[str, Any]
 
@@ -102,6 +107,28 @@ def _files(content: Mapping[str, Any], path: Path) -> dict[str, str]:
     return files
 
 
+def _variants(content: Mapping[str, Any], asked: str, path: Path) -> Iterator[Variant]:
+    """Those of `[[variants]]`: words around any question, or another question where all examples ask the same."""
+    tables = content.get("variants", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise DataError(f"{path}: variants are tables: write [[variants]], name and question.")
+    for table in tables:
+        if unknown := sorted(set(table) - _VARIANT_KEYS):
+            raise DataError(
+                f"{path}: a variant has unknown keys {', '.join(unknown)}; known: name, question, labels."
+            )
+        name, question = _text(table, "name", path), _text(table, "question", path)
+        labels = table.get("labels", {})
+        if not isinstance(labels, dict) or not all(isinstance(label, str) for label in labels.values()):
+            raise DataError(f"{path}: the labels of a variant are texts: labels = {{ happy = 'positive' }}.")
+        try:
+            same = "{question}" not in question and not _PLACEHOLDER.search(asked)
+            made = fixed(name, asked, question) if same else wrapped(name, question)
+        except ValueError as error:
+            raise DataError(f"{path}: {error}") from error
+        yield replace(made, labels=labels)
+
+
 def read_toml_task(path: Path) -> Task:
     """The task that a TOML file describes. Raises DataError with what is wrong in it."""
     try:
@@ -141,6 +168,7 @@ def read_toml_task(path: Path) -> Task:
         citation=_text(content, "citation", path, ""),
         homepage=_text(content, "homepage", path, ""),
         notes=_text(content, "notes", path, ""),
+        variants=tuple(_variants(content, columns.question, path)),
         origin="user",
         folder=path.resolve().parent,
     )

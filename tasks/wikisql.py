@@ -12,6 +12,7 @@ from decabench.tasks.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.jsonfiles import stream_lines
 from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.variants import fixed
 
 __all__ = ["WIKISQL"]
 
@@ -84,6 +85,12 @@ _DATA = RemoteFile(
     git_blob="941de4cb2ad5fa7aeb2e37d314468636ce070af7",
 )
 
+_VARIANTS = (
+    fixed("translate", _QUESTION, "Translate from English to SQL"),
+    fixed("which-query", _QUESTION, "Which SQL query answers the question?"),
+    fixed("write", _QUESTION, "Write the question as a SQL query"),
+)
+
 WIKISQL = Task(
     name="wikisql",
     title="Semantic parsing",
@@ -107,4 +114,5 @@ WIKISQL = Task(
     citation="Zhong et al. 2017, Seq2SQL: Generating Structured Queries from Natural Language",
     homepage="https://github.com/salesforce/WikiSQL",
     notes="Three gold queries of the test set cannot be parsed back to their logical form, so gold scores 99.98.",
+    variants=_VARIANTS,
 )

@@ -9,6 +9,7 @@ from decabench.tasks.example import Example
 from decabench.tasks.jsonfiles import stream_items
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.urls import github_raw
+from decabench.tasks.variants import fixed
 
 __all__ = ["WOZ_EN"]
 
@@ -68,6 +69,12 @@ def _file(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
     return (RemoteFile(name, (url,), sha256, size),)
 
 
+_VARIANTS = (
+    fixed("how-changed", _QUESTION, "How did the state change?"),
+    fixed("turn", _QUESTION, "What does this turn change in the state of the dialogue?"),
+    fixed("give", _QUESTION, "Give the change in the dialogue state"),
+)
+
 WOZ_EN = Task(
     name="woz.en",
     title="Goal-oriented dialogue",
@@ -97,4 +104,5 @@ WOZ_EN = Task(
     citation="Wen et al. 2016, A Network-based End-to-End Trainable Task-oriented Dialogue System",
     homepage="https://github.com/nmrksic/neural-belief-tracker",
     notes="Ids are `en_<dialogue>_<turn>`: the score rebuilds the state of a dialogue turn by turn.",
+    variants=_VARIANTS,
 )

@@ -10,6 +10,7 @@ from decabench.tasks.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.urls import hub_file
+from decabench.tasks.variants import wrapped
 
 __all__ = ["ZRE"]
 
@@ -58,6 +59,12 @@ _RELATION_SPLITS = RemoteFile(
     516_061_636,
 )
 
+_VARIANTS = (
+    wrapped("words-of-context", "Answer with words of the context, or with unanswerable: {question}"),
+    wrapped("according", "According to the sentence: {question}"),
+    wrapped("span-after", "{question} Copy the answer from the sentence, or write unanswerable."),
+)
+
 ZRE = Task(
     name="zre",
     title="Relation extraction",
@@ -82,4 +89,6 @@ ZRE = Task(
     citation="Levy et al. 2017, Zero-Shot Relation Extraction via Reading Comprehension",
     homepage="http://nlp.cs.washington.edu/zeroshot/",
     notes="Several answers are joined with `, `; a question that upstream leaves without one is `unanswerable`.",
+    extractive=True,
+    variants=_VARIANTS,
 )

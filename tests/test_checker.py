@@ -72,10 +72,37 @@ OTHER_LINE = {
     "unknown id": (b'{"id": "c", "answer": "2"}', ["unknown-id"]),
     "empty id": (b'{"id": "", "answer": "2"}', ["unknown-id"]),
     "id again": (b'{"id": "a", "answer": "2"}', ["duplicate-id"]),
+    "raw that is no text": (b'{"id": "b", "answer": "2", "raw": 2}', ["bad-record"]),
+    "half a raw character": (b'{"id": "b", "answer": "2", "raw": "\\ud800"}', ["bad-encoding"]),
+    "rule that is no text": (b'{"id": "b", "answer": "2", "rule": ["label"]}', ["bad-record"]),
+    "another finish": (b'{"id": "b", "answer": "2", "finish": "stopped"}', ["bad-record"]),
+    "null finish": (b'{"id": "b", "answer": "2", "finish": null}', ["bad-record"]),
+    "one end of a span": (b'{"id": "b", "answer": "2", "context_kept": [3]}', ["bad-record"]),
+    "span backwards": (b'{"id": "b", "answer": "2", "context_kept": [3, 2]}', ["bad-record"]),
+    "span below nought": (b'{"id": "b", "answer": "2", "context_kept": [-1, 2]}', ["bad-record"]),
+    "span of booleans": (b'{"id": "b", "answer": "2", "context_kept": [false, true]}', ["bad-record"]),
+    "all of it wrong": (
+        b'{"id": "b", "answer": "2", "raw": 1, "rule": 1, "finish": 1, "context_kept": 1}',
+        ["bad-record"] * 4,
+    ),
     "very long line": (b'{"id": "b", "answer": "' + b"x" * (1 << 20) + b'"}', ["too-large"]),
 }
 
+ANSWER_IS_READ = {
+    "raw that is no text",
+    "half a raw character",
+    "rule that is no text",
+    "another finish",
+    "null finish",
+    "one end of a span",
+    "span backwards",
+    "span below nought",
+    "span of booleans",
+    "all of it wrong",
+}
+
 ID_IS_READ = {
+    *ANSWER_IS_READ,
     "lone surrogate in the answer",
     "no answer",
     "null answer",
@@ -95,7 +122,7 @@ def test_faults_of_a_line_have_its_number_and_the_rest_is_still_read(tmp_path, c
     if case not in ID_IS_READ:
         faults.append(("missing-id", SQUAD, None))
     assert found(report) == faults
-    assert report.files[0].answers == 1
+    assert report.files[0].answers == (2 if case in ANSWER_IS_READ else 1)
     assert report.exit_code == 1
 
 
@@ -149,8 +176,147 @@ FILES = {
     ),
     "yes is no size": ({TOML: toml("model_size = true")}, [("bad-metadata", TOML, 3)]),
     "unknown fields": (
-        {TOML: toml("partial = true", "[extra]", "a = 1")},
+        {TOML: toml("unheard_of = true", "[extra]", "a = 1")},
         [("unknown-key", TOML, 3), ("unknown-key", TOML, 4)],
+    ),
+    "marks that are no tables": (
+        {TOML: toml("partial = true", "incomplete = 3")},
+        [("bad-metadata", TOML, 3), ("bad-metadata", TOML, 4)],
+    ),
+    "marks without numbers": (
+        {TOML: toml('[partial."squad.validation"]', '[incomplete."squad.test"]', "failed = true", "of = 0")},
+        [("bad-metadata", TOML, 3)] * 2 + [("bad-metadata", TOML, 4)] * 2,
+    ),
+    "a mark that is no table": (
+        {TOML: toml("[partial]", '"squad.validation" = 5')},
+        [("bad-metadata", TOML, 3)] * 2,
+    ),
+    "a limited run of all": (
+        {TOML: toml("[partial.squad.validation]", "answered = 2", "of = 2")},
+        [("bad-metadata", TOML, 3)],
+    ),
+    "more failed than there are": (
+        {TOML: toml("[incomplete.squad.validation]", "failed = 3", "of = 2")},
+        [("bad-metadata", TOML, 3)],
+    ),
+    "marks that say it in numbers": (
+        {TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2", "chosen = 1", "extra = 1")},
+        [("bad-metadata", TOML, 3), ("unknown-key", TOML, 7)],
+    ),
+    "a limited run": (
+        {TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2"), SQUAD: A},
+        [("partial", SQUAD, None)],
+    ),
+    "a limited run that answers all": (
+        {TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2")},
+        [("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "a limited run that answers less": (
+        {TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2"), SQUAD: b""},
+        [("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "a limited run of more than there are": (
+        {TOML: toml("[partial.squad.validation]", "answered = 1", "of = 3"), SQUAD: A},
+        [("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "a limited run with another's answer": (
+        {
+            TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2"),
+            SQUAD: b'{"id": "c", "answer": "1"}',
+        },
+        [("unknown-id", SQUAD, 1), ("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "examples that failed": (
+        {TOML: toml("[incomplete.squad.validation]", "failed = 1", "of = 2"), SQUAD: A},
+        [("incomplete", SQUAD, None)],
+    ),
+    "examples that failed and are there": (
+        {TOML: toml("[incomplete.squad.validation]", "failed = 1", "of = 2")},
+        [("incomplete", SQUAD, None), ("wrong-count", SQUAD, None)],
+    ),
+    "failures of another number": (
+        {TOML: toml("[incomplete.squad.validation]", "failed = 1", "of = 9"), SQUAD: A},
+        [("incomplete", SQUAD, None), *[("wrong-count", SQUAD, None)] * 2],
+    ),
+    "a limited run in which all failed": (
+        {
+            TOML: toml(
+                "[partial.squad.validation]",
+                "answered = 0",
+                "of = 2",
+                "[incomplete.squad.validation]",
+                "failed = 1",
+                "of = 1",
+            ),
+            SQUAD: b"",
+        },
+        [("incomplete", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "a limited run in which some failed": (
+        {
+            TOML: toml(
+                "[partial.squad.validation]",
+                "answered = 1",
+                "of = 2",
+                "[incomplete.squad.validation]",
+                "failed = 3",
+                "of = 4",
+            ),
+            SQUAD: A,
+        },
+        [("incomplete", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "a limited run without an answer": (
+        {TOML: toml("[partial.squad.validation]", "answered = 0", "of = 2"), SQUAD: b""},
+        [("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "a limited run below nought": (
+        {TOML: toml("[partial.squad.validation]", "answered = -1", "of = 2"), SQUAD: b""},
+        [("bad-metadata", TOML, 3), *[("missing-id", SQUAD, None)] * 2],
+    ),
+    "what predict keeps": (
+        {"journal/squad.validation.0123456789ab.jsonl": b"{}", "run.json": b"{}"},
+        [],
+    ),
+    "a good variant": ({"variants/1/predictions/squad.validation.jsonl": GOOD_LINES}, []),
+    "a variant without an answer": (
+        {"variants/2/predictions/squad.validation.jsonl": A},
+        [("missing-id", "variants/2/predictions/squad.validation.jsonl", None)],
+    ),
+    "a variant of a limited run": (
+        {
+            TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2"),
+            SQUAD: A,
+            "variants/1/predictions/squad.validation.jsonl": A,
+        },
+        [
+            ("partial", SQUAD, None),
+            ("partial", "variants/1/predictions/squad.validation.jsonl", None),
+        ],
+    ),
+    "a variant in which an example failed": (
+        {
+            TOML: toml('[incomplete."squad.validation.variant1"]', "failed = 1", "of = 2"),
+            "variants/1/predictions/squad.validation.jsonl": A,
+        },
+        [("incomplete", "variants/1/predictions/squad.validation.jsonl", None)],
+    ),
+    "folders that are no variant": (
+        {
+            "variants/0/predictions/squad.validation.jsonl": GOOD_LINES,
+            "variants/one/predictions/squad.validation.jsonl": GOOD_LINES,
+            "variants/1.jsonl": GOOD_LINES,
+            "variants/.DS_Store": b"",
+        },
+        [
+            ("unknown-file", "variants/0", None),
+            ("unknown-file", "variants/1.jsonl", None),
+            ("unknown-file", "variants/one", None),
+        ],
+    ),
+    "a misnamed file of a variant": (
+        {"variants/1/predictions/squda.test.jsonl": b""},
+        [("unknown-task", "variants/1/predictions/squda.test.jsonl", None)],
     ),
     "no predictions": ({SQUAD: None}, [("no-predictions", "", None)]),
     "near task": (

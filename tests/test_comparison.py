@@ -108,3 +108,14 @@ def test_a_failed_task_is_not_compared(submission, home):
 def test_nothing_in_common(submission, home):
     with pytest.raises(SubmissionError, match="no scored task of validation in common"):
         compare(Pair(submission("majority", ("sst",)), submission("oracle", ("srl",)), home=home))
+
+
+def test_a_limited_run_is_compared_with_nothing(submission, home, tmp_path):
+    a, b = submission("majority", ("sst", "schema")), submission("oracle", ("sst", "schema"))
+    path = b / "predictions" / "sst.validation.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:8]))
+    with (b / "submission.toml").open("a") as file:
+        file.write('[partial."sst.validation"]\nanswered = 8\nof = 32\n')
+    assert compare(Pair(a, b, home=home)).not_compared == {"sst": "B is of a limited run (8 of 32 examples)"}
+    with pytest.raises(SubmissionError, match=r"in common\. sst: A is of a limited run"):
+        compare(Pair(b, a, tasks=["sst"], home=home))

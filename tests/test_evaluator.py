@@ -328,3 +328,154 @@ def test_a_plain_script_may_evaluate(home, submit, tmp_path):
         timeout=60,
     )
     assert (done.stdout, done.stderr) == ("100.0 of 100 (1 of 10 tasks)\n", "")
+
+
+def gold_lines(home, task, **more):
+    """A line with the first answer of every example; `more` has by index what else a line says."""
+    examples = list(Store(home).examples(task, "validation"))
+    rows = [{"id": example.id, "answer": example.answers[0]} for example in examples]
+    for index, line in more.items():
+        rows[int(index.removeprefix("at"))] |= line
+    return rows
+
+
+def put(folder, task, rows, variant=0):
+    above = folder / "variants" / str(variant) if variant else folder
+    path = above / "predictions" / f"{task}.validation.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def mark(folder, table, key, **fields):
+    """Writes submission.toml with a mark of a limited or a failed run."""
+    values = "".join(f"{name} = {json.dumps(value)}\n" for name, value in fields.items())
+    head = 'format = "decabench.submission/1"\nname = "n"\n'
+    (folder / "submission.toml").write_text(f'{head}[{table}."{key}"]\n{values}')
+    return folder
+
+
+def test_a_limited_run_is_scored_on_what_it_answered_and_stays_out_of_every_sum(home, submit):
+    folder = submit("oracle")
+    whole = evaluate(folder, home=home)
+    put(folder, "sst", gold_lines(home, "sst", at0={"answer": "neither"})[:8])
+    text = (folder / "submission.toml").read_text()
+    more = '[partial."sst.validation"]\nanswered = 8\nof = 32\nchosen = "limit 8"\n'
+    (folder / "submission.toml").write_text(f"{text}\n{more}")
+    results = evaluate(folder, home=home)
+    task = results.tasks["sst"]
+    assert (task.status, task.n, task.score) == ("partial", 8, share(7, 8))
+    assert task.partial == {"answered": 8, "of": 32, "chosen": "limit 8"}
+    assert task.interval is not None and task.data == whole.tasks["sst"].data
+    assert results.decascore is None and results.interval is None
+    assert results.total.text == "900.0 of 900 (9 of 10 tasks; 1 partial, not summed)"
+    assert (results.total.partial, results.total.missing, results.total.failed) == (("sst",), (), ())
+    assert results.ok
+
+
+def test_a_limited_run_cuts_dialogues_where_it_must(home, tmp_path):
+    whole = gold_lines(home, "woz.en")
+    rows = whole[1::2]
+    numbers = {"answered": len(rows), "of": len(whole)}
+    folder = mark(put(tmp_path, "woz.en", rows), "partial", "woz.en.validation", **numbers)
+    assert evaluate(folder, home=home).tasks["woz.en"].score == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("answered", "of", "kept"),
+    [(8, 32, 9), (8, 32, 7), (31, 32, 32), (8, 33, 8), (8, 9, 8)],
+)
+def test_a_limited_run_with_other_numbers_fails(home, tmp_path, answered, of, kept):
+    folder = put(tmp_path, "sst", gold_lines(home, "sst")[:kept])
+    mark(folder, "partial", "sst.validation", answered=answered, of=of)
+    task = evaluate(folder, home=home).tasks["sst"]
+    assert (task.status, task.score, task.partial) == ("failed", None, {})
+    assert "wrong-count" in task.reason
+
+
+def test_examples_that_failed_fail_their_task_and_say_what_to_do(home, tmp_path):
+    folder = put(tmp_path, "sst", gold_lines(home, "sst")[3:])
+    mark(folder, "incomplete", "sst.validation", failed=3, of=32, error="the server said 500")
+    results = evaluate(folder, home=home)
+    task = results.tasks["sst"]
+    assert (task.status, task.score, task.faults) == ("failed", None, 1)
+    assert task.reason == (
+        "incomplete: 3 of 32 examples failed (commonest: 'the server said 500'): "
+        "run the same predict command again to retry them"
+    )
+    assert not results.ok
+
+
+def test_what_lines_tell_of_their_answers_is_counted_and_changes_no_score(home, tmp_path):
+    told = {
+        "at0": {"rule": "label+unparseable", "raw": "well"},
+        "at1": {"rule": "unparseable", "finish": "length"},
+        "at2": {"rule": "refused", "finish": "refused"},
+        "at3": {"context_kept": [0, 1]},
+        "at4": {"rule": "marker", "raw": "It is positive"},
+    }
+    plain = evaluate(mark(put(tmp_path / "a", "sst", gold_lines(home, "sst")), "x", "y"), home=home)
+    rich = evaluate(mark(put(tmp_path / "b", "sst", gold_lines(home, "sst", **told)), "x", "y"), home=home)
+    counts = {"unparseable": 2, "truncated": 1, "refused": 1, "context_cut": 1}
+    assert rich.tasks["sst"].answers == counts
+    assert rich.tasks["sst"].ceiling is None
+    plain_task, rich_task = plain.tasks["sst"], rich.tasks["sst"]
+    assert (rich_task.score, rich_task.predictions) == (plain_task.score, plain_task.predictions)
+    assert plain_task.answers == {}
+
+
+def test_raw_answers_are_another_score(home, tmp_path):
+    told = {"at0": {"raw": "I think so"}, "at1": {"raw": ""}, "at2": {"rule": "as-is"}}
+    folder = mark(put(tmp_path, "sst", gold_lines(home, "sst", **told)), "x", "y")
+    extracted, raw = (evaluate(folder, home=home, answers=kind) for kind in ("extracted", "raw"))
+    assert (extracted.tasks["sst"].score, raw.tasks["sst"].score) == (100, share(30, 32))
+    assert (extracted.tasks["sst"].empty, raw.tasks["sst"].empty) == (0, 1)
+    assert extracted.tasks["sst"].predictions != raw.tasks["sst"].predictions
+    assert '"answers": "raw"' in raw.to_json() and '"answers"' not in extracted.to_json()
+
+
+def test_the_ceiling_is_the_share_whose_gold_answer_was_not_cut_off(home, tmp_path):
+    examples = list(Store(home).examples("squad", "validation"))
+    start = examples[0].context.index(examples[0].answers[0])
+    told = {"at0": {"context_kept": [0, start]}, "at1": {"context_kept": [0, len(examples[1].context)]}}
+    folder = mark(put(tmp_path, "squad", gold_lines(home, "squad", **told)), "x", "y")
+    task = evaluate(folder, home=home).tasks["squad"]
+    lost = any(answer in examples[0].context[:start] for answer in examples[0].answers)
+    assert not lost
+    assert task.ceiling == share(31, 32)
+    assert task.answers == {"context_cut": 2}
+
+
+def test_other_wordings_have_mean_worst_and_spread(home, tmp_path):
+    gold = gold_lines(home, "sst")
+    wrong = [row | {"answer": "neither"} for row in gold]
+    put(tmp_path, "sst", wrong[:4] + gold[4:])
+    put(tmp_path, "sst", wrong[:16] + gold[16:], variant=1)
+    put(tmp_path, "sst", gold, variant=3)
+    results = evaluate(mark(tmp_path, "x", "y"), home=home)
+    found = results.tasks["sst"].variants
+    assert found["scores"] == {"0": share(28, 32), "1": share(16, 32), "3": share(32, 32)}
+    assert found["mean"] == pytest.approx(100 * (28 + 16 + 32) / 96)
+    assert (found["worst"], found["spread"]) == (50, 50)
+    assert results.tasks["sst"].score == found["scores"]["0"]
+    assert found["predictions"].keys() == {"1", "3"} and "failed" not in found
+
+
+def test_a_wording_with_faults_has_no_score_and_leaves_the_others_theirs(home, tmp_path):
+    gold = gold_lines(home, "sst")
+    for variant, rows in ((0, gold), (1, gold[1:]), (2, gold), (99, gold)):
+        put(tmp_path, "sst", rows, variant)
+    found = evaluate(mark(tmp_path, "x", "y"), home=home).tasks["sst"].variants
+    assert found["scores"].keys() == {"0", "2"}
+    assert "missing-id" in found["failed"]["1"]
+    assert found["failed"]["99"].startswith("sst has 4 variants, and none of number 99")
+
+
+def test_a_wording_of_a_limited_run_answers_the_same_examples(home, tmp_path):
+    gold = gold_lines(home, "sst")
+    for variant, rows in ((0, gold[:8]), (1, gold[:8]), (2, gold[1:9])):
+        put(tmp_path, "sst", rows, variant)
+    mark(tmp_path, "partial", "sst.validation", answered=8, of=32)
+    task = evaluate(tmp_path, home=home).tasks["sst"]
+    assert (task.status, task.variants["scores"]) == ("partial", {"0": 100, "1": 100})
+    assert "answers other examples than predictions/sst" in task.variants["failed"]["2"]

@@ -19,13 +19,14 @@ from decabench.choosing import Choice
 from decabench.errors import DecabenchError, MissingDataError, StorageError, UnknownNameError
 from decabench.evaluator import evaluate
 from decabench.planning import ALL_VARIANTS
-from decabench.predicting import PART, Run, predict
+from decabench.predicting import Run, predict
 from decabench.predictor import Predictor, Question
 from decabench.predictors import PREDICTORS, python
 from decabench.predictors.options import ModelOptions
 from decabench.predictors.python import find_predictor
 from decabench.tasks import TASKS
 from decabench.tasks.store import Store
+from decabench.writing import PART
 
 
 class Spy:
@@ -565,3 +566,30 @@ def test_killed_and_gone_on(home, tmp_path):
     for name, content in contents(tmp_path / "straight").items():
         if name != "run.json":
             assert contents(tmp_path / "s")[name] == content, name
+
+
+def test_a_failure_in_another_wording_is_marked_as_its_own(home, run, outside):
+    class Picky(Flaky):
+        def predict(self, questions):
+            if any("happy" in question.question and question.id == "sst.validation.4" for question in questions):
+                raise ValueError("not today")
+            return ["positive" for question in questions]
+
+    picky = Picky()
+    outside(picky=picky)
+    folder = run("somebodys:picky", variant=ALL_VARIANTS, batch_size=8)
+    number = next(k for k, variant in enumerate(TASKS["sst"].variants, start=1) if "happy" in variant.labels)
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert content["incomplete"] == {
+        f"sst.validation.variant{number}": {"failed": 1, "of": 32, "error": "ValueError: not today"}
+    }
+    assert evaluate(folder, home=home).tasks["sst"].status == "scored"
+
+
+def test_a_task_that_is_redone_in_one_wording_loses_the_others(run):
+    folder = run("majority", ("sst", "schema"), variant=ALL_VARIANTS)
+    assert (folder / "variants" / "1" / "predictions" / "sst.validation.jsonl").exists()
+    run("majority", ("sst",))
+    assert [path.name for path in (folder / "variants" / "1" / "predictions").iterdir()] == [
+        "schema.validation.jsonl"
+    ]

@@ -10,6 +10,7 @@ from decabench.results import (
     DataUsed,
     Results,
     TaskResult,
+    partial_text,
     read_results_file,
     write_results_file,
 )
@@ -24,6 +25,10 @@ def scored(score: float) -> TaskResult:
 
 def failed() -> TaskResult:
     return TaskResult("failed", "em", "em", DATA, reason="it has a fault", faults=2)
+
+
+def partial() -> TaskResult:
+    return replace(scored(90), status="partial", partial={"answered": 8, "of": 10, "chosen": "limit 8"})
 
 
 def results(scores: dict[str, TaskResult]) -> Results:
@@ -45,6 +50,14 @@ SEVEN = dict(zip(DECATHLON[:7], map(scored, [75.3, 14.6, 24.7, 69.2, 86.4, 77.6,
         ({**SEVEN, "own": scored(50)}, "412.3 of 700 (7 of 10 tasks)", 412.3, 7, None),
         ({"own": scored(50)}, "0.0 of 0 (0 of 10 tasks)", 0, 0, None),
         ({"squad": failed()}, "0.0 of 0 (0 of 10 tasks)", 0, 0, None),
+        ({**ALL, "squad": partial()}, "137.2 of 900 (9 of 10 tasks; 1 partial, not summed)", 137.25, 9, None),
+        (
+            {"squad": partial(), "own": partial()},
+            "0.0 of 0 (0 of 10 tasks; 1 partial, not summed)",
+            0,
+            0,
+            None,
+        ),
     ],
 )
 def test_total(tasks, text, score, count, decascore):
@@ -101,6 +114,38 @@ def test_a_number_that_is_none_is_not_written():
 def test_ok():
     assert results(SEVEN).ok
     assert not results({**SEVEN, "sst": failed()}).ok
+    assert results({**SEVEN, "sst": partial()}).ok
+
+
+def test_what_a_limited_run_answered():
+    assert partial_text(partial()) == "8 of 10 examples, limit 8"
+    short = replace(partial(), partial={"answered": 1_000, "of": 10_570})
+    assert partial_text(short) == "1,000 of 10,570 examples"
+
+
+def test_what_has_nothing_to_say_is_left_out():
+    content = json.loads(results({"squad": scored(5)}).to_json())
+    assert not {"answers", "ceiling", "partial", "variants"} & content["tasks"]["squad"].keys()
+    assert "answers" not in content and "partial" not in content["total"]
+
+
+def test_what_has_something_to_say_is_written_and_read(tmp_path):
+    told = replace(
+        partial(),
+        answers={"refused": 2},
+        ceiling=97.5,
+        variants={"scores": {"0": 90.0, "1": 80.0}, "mean": 85.0, "worst": 80.0, "spread": 10.0},
+    )
+    made = replace(results({"squad": told}), answers="raw")
+    content = json.loads(made.to_json())
+    assert content["answers"] == "raw" and content["total"]["partial"] == ["squad"]
+    assert content["tasks"]["squad"]["answers"] == {"refused": 2}
+    assert read_results_file(write_results_file(tmp_path, made)) == made
+
+
+def test_nought_is_something_to_say():
+    lost = replace(scored(5), ceiling=0.0)
+    assert json.loads(results({"squad": lost}).to_json())["tasks"]["squad"]["ceiling"] == 0.0
 
 
 GOOD = results(SEVEN).to_json()
@@ -121,6 +166,7 @@ GOOD = results(SEVEN).to_json()
         (GOOD.replace('"status": "scored"', '"state": "scored"'), "is not a results file"),
         (GOOD.replace('"origin"', '"origin": "sample",\n    "origin"'), "stands twice"),
         (GOOD.replace('"split": "validation",', ""), "is not a results file"),
+        (GOOD.replace('"split"', '"answers": "both",\n "split"'), "not extracted or raw"),
     ],
 )
 def test_damage_is_a_sentence(text, sentence):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decabench.errors import DataError
-from decabench.evaluator import score_submission
+from decabench.evaluator import Scoring, score_submission
 from decabench.predicting import Run, predict
 from decabench.significance import bootstrap
 from decabench.statistics import FOLDER, read_sample, write_statistics
@@ -18,7 +18,7 @@ from decabench.tasks.store import Store
 def scored(home, tmp_path):
     tasks = [TASKS[name] for name in ("squad", "woz.en", "iwslt.en.de")]
     folder = predict(Run("lead-3", tasks, "validation", tmp_path / "s", Store(home)))
-    results, found = score_submission(folder, home=home)
+    results, found = score_submission(folder, Scoring(home=home))
     write_statistics(tmp_path / "results", found)
     return results, found, tmp_path / "results"
 

@@ -270,7 +270,7 @@ def test_opening_what_is_not_there_or_another_file(tmp_path):
 def test_warnings_do_not_keep_a_submission_closed(tmp_path):
     write_submission(tmp_path, INFO, ANSWERS)
     path = tmp_path / "submission.toml"
-    path.write_bytes(b"\xef\xbb\xbfpartial = true\r\n" + path.read_bytes())
+    path.write_bytes(b"\xef\xbb\xbfunheard_of = true\r\n" + path.read_bytes())
     with open_submission(str(tmp_path)) as submission:
         assert submission.info == INFO
 

@@ -60,6 +60,10 @@ def test_a_changed_prediction_is_named_with_the_scores_that_rest_on_it(submissio
         (("submission", "name"), "other", "submission.name: submission.toml has changed since"),
         (("decabench",), "9.9", "decabench: another version of decabench scored"),
         (("tasks", "sst", "empty"), 7, "sst: empty: the file was edited"),
+        (("tasks", "sst", "answers"), {"refused": 1}, "sst: answers: what the lines say"),
+        (("tasks", "sst", "ceiling"), 99.0, "sst: ceiling: what the lines say of cut contexts"),
+        (("tasks", "sst", "partial"), {"of": 9}, "sst: partial: submission.toml has changed"),
+        (("tasks", "sst", "variants"), {"mean": 9}, "sst: variants: the answers to other wordings"),
         (("mine",), 1, "mine: the file was edited"),
     ],
 )
@@ -114,3 +118,9 @@ def test_tasks_without_answers_are_said_to_be_so_and_the_rest_is_still_checked(s
     assert found(submission, home) == [
         "sst: it cannot be verified: the file says a score, scoring gives no answers here"
     ]
+
+
+def test_results_of_raw_answers_are_verified_as_such(submission, home):
+    folder = submission / "results"
+    write_results_file(folder / "validation-raw", evaluate(submission, home=home, answers="raw"))
+    assert [verify(submission, path, home) for path in results_files(submission)] == [[], []]

@@ -13,7 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from decabench.evaluator import score_submission
+from decabench.evaluator import Scoring, score_submission
 from decabench.layout import file_name
 from decabench.predicting import Run, predict
 from decabench.results import read_results_file, write_results_file
@@ -74,7 +74,7 @@ def make(predictor: str, home: Path, output: Path, withhold: bool = True) -> Non
             date="2026-11-21",
         )
     )
-    results, scored = score_submission(output, SPLIT, home=home, jobs=2)
+    results, scored = score_submission(output, Scoring(SPLIT, home=home, jobs=2))
     write_statistics(output / "results" / SPLIT, scored)
     write_results_file(output / "results" / SPLIT, results)
     for task in WITHHELD.get(predictor, ()) if withhold else ():

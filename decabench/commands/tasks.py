@@ -10,7 +10,7 @@ import click
 from decabench.commands.options import home_option, include_option, split_option
 
 if TYPE_CHECKING:
-    from decabench.tasks import Source, Task
+    from decabench.tasks import Source, Task, Variant
     from decabench.tasks.store import SplitRecord, Store
 
 __all__ = ["tasks"]
@@ -81,6 +81,8 @@ def show(name: str, examples: int, split: str, home: Path | None, include: tuple
     for label, value in _facts(task):
         if value:
             out.print(f"{label:<10} {value}")
+    for number, variant in enumerate(task.variants, start=1):
+        out.print(f"{'variant':<10} {number} {variant.name}: {_wording(variant, task, store)}")
     records = store.records(name)
     for prepared, record in records.items():
         _print_record(prepared, record)
@@ -112,6 +114,17 @@ def _facts(task: Task) -> list[tuple[str, str]]:
         ("sources", sources),
         ("notes", task.notes),
     ]
+
+
+def _wording(variant: Variant, task: Task, store: Store) -> str:
+    """How it asks, shown on a question of the prepared data where there is one, and what its label words mean."""
+    records = store.records(task.name)
+    split = next(iter(records), None)
+    rows = store.read(task.name, split, ("question",)) if split else iter(())
+    first = next((row["question"] for row in rows), None)
+    labels = ", ".join(f"{word} for {label}" for word, label in variant.labels.items())
+    asked = variant.rewrite(first) if first is not None else "prepare the task to see its wording"
+    return f"{asked} ({labels})" if labels else asked
 
 
 def _address(source: Source) -> str:

@@ -98,7 +98,7 @@ def test_other_data_is_3(command, home, submit, tmp_path):
     folder = submit("oracle", ["sst"])
     shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
     text = (folder / "submission.toml").read_text()
-    start = text.index("sha256:")
+    start = text.index("sha256:", text.index("[data]"))
     (folder / "submission.toml").write_text(text[:start] + "sha256:" + "0" * 64 + text[start + 71 :])
     done = command("evaluate", "--submission", folder, "--home", tmp_path / "home")
     assert done.exit_code == 3
@@ -160,3 +160,100 @@ def test_one_group_has_no_interval(command, tmp_path):
     assert rows(done)["own"] == ["em", "50.00", "–", "2", "0", "user"]
     results = read_results_file(tmp_path / "s" / "results" / "validation" / "results.json")
     assert results.tasks["own"].interval is None
+
+
+def with_marks(folder, **marks):
+    """What submission.toml says after a limited run or one with failures."""
+    tables = "".join(
+        f'[{table}."{key}"]\n' + "".join(f"{name} = {json.dumps(value)}\n" for name, value in fields.items())
+        for table, (key, fields) in marks.items()
+    )
+    with (folder / "submission.toml").open("a") as file:
+        file.write(f"\n{tables}")
+    return folder
+
+
+def cut_to(folder, task, count, **more):
+    path = folder / "predictions" / f"{task}.validation.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()[:count]]
+    for index, line in more.items():
+        rows[int(index.removeprefix("at"))] |= line
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_a_limited_run_is_marked_and_no_fault(command, home, submit):
+    folder = submit("oracle", ["sst", "schema"])
+    cut_to(folder, "sst", 8)
+    with_marks(folder, partial=("sst.validation", {"answered": 8, "of": 32, "chosen": "limit 8"}))
+    done = command("evaluate", "--submission", folder, "--home", home)
+    assert done.exit_code == 0
+    assert rows(done)["sst"][1:4] == ["100.00 partial", "100.0 to 100.0", "8"]
+    assert "Sum (no decaScore): 100.0 of 100 (1 of 10 tasks; 1 partial, not summed)" in done.stdout
+    assert "Partial: sst: a limited run of 8 of 32 examples, limit 8: in no sum, and never" in done.stdout
+    assert not (folder / "results/validation/statistics/sst.parquet").exists()
+
+
+def test_an_incomplete_run_ends_with_1(command, home, submit):
+    folder = submit("oracle", ["sst"])
+    cut_to(folder, "sst", 31)
+    with_marks(folder, incomplete=("sst.validation", {"failed": 1, "of": 32, "error": "no route"}))
+    done = command("evaluate", "--submission", folder, "--home", home)
+    assert done.exit_code == 1
+    assert "Failed: sst: incomplete: 1 of 32 examples failed (commonest: 'no route')" in done.stdout
+
+
+def test_wrong_forms_are_told_apart_from_wrong_answers(command, home, submit):
+    folder = submit("oracle", ["squad", "sst"])
+    cut_to(
+        folder,
+        "squad",
+        32,
+        at0={"rule": "unparseable"},
+        at1={"rule": "unparseable", "finish": "length"},
+        at2={"finish": "refused"},
+        at3={"context_kept": [0, 0]},
+    )
+    cut_to(folder, "sst", 32, at0={"context_kept": [0, 0]})
+    done = command("evaluate", "--submission", folder, "--home", home)
+    assert done.exit_code == 0
+    assert "\nsquad: 2 unparseable, 1 refused, 1 cut at the limit of new tokens.\n" in done.stdout
+    assert "squad: 1 context was cut; the gold answer is still inside for 96.9 % (ceiling)." in done.stdout
+    assert "\nsst: 1 context was cut.\n" in done.stdout
+
+
+def test_raw_answers_have_a_place_of_their_own(command, home, submit):
+    folder = submit("oracle", ["sst"])
+    cut_to(folder, "sst", 32, at0={"raw": "who knows"})
+    done = command("evaluate", "--submission", folder, "--home", home, "--answers", "raw")
+    assert done.stdout.startswith("oracle, validation, raw answers\n")
+    assert rows(done)["sst"][1] == "96.88"
+    assert (folder / "results/validation-raw/results.json").exists()
+    assert not (folder / "results/validation").exists()
+
+
+def test_other_wordings_have_a_table(command, home, submit):
+    folder = submit("oracle", ["sst"])
+    own = folder / "predictions" / "sst.validation.jsonl"
+    for number in (1, 2):
+        path = folder / "variants" / str(number) / "predictions" / own.name
+        path.parent.mkdir(parents=True)
+        shutil.copy(own, path)
+    path.write_text(path.read_text().replace('"positive"', '"happy"').replace('"negative"', '"angry"'))
+    done = command("evaluate", "--submission", folder, "--home", home)
+    assert done.exit_code == 0
+    assert "Other wordings of the questions" in done.stdout
+    assert " sst   66.7    0.0   100.0      100.0      100.0        0.0" in done.stdout
+    path.write_text("")
+    done = command("evaluate", "--submission", folder, "--home", home)
+    assert done.exit_code == 1
+    assert (
+        "Not scored: sst, variant 2: variants/2/predictions/sst.validation.jsonl: missing-id" in done.stdout
+    )
+
+
+def test_one_other_wording_alone_is_named(command, home, submit):
+    folder = submit("oracle", ["sst"])
+    text = (folder / "submission.toml").read_text()
+    (folder / "submission.toml").write_text(text.replace("[predictor]", "[predictor]\nvariant = 2", 1))
+    done = command("evaluate", "--submission", folder, "--home", home)
+    assert "Asked in other words: variant 2 of the questions, not the datasets' own." in done.stdout

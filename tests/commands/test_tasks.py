@@ -83,3 +83,15 @@ def test_validate_refuses(command, tmp_path, arguments, code):
     done = command("tasks", "validate", *arguments, "--home", tmp_path)
     assert done.exit_code == code
     assert done.stderr
+
+
+def test_show_has_the_other_wordings(command, home, tmp_path):
+    done = command("tasks", "show", "sst", "--home", home, "--examples", "0")
+    text = " ".join(done.stdout.split())
+    assert "variant 1 order-swapped: Is this review positive or negative?" in text
+    assert "2 happy-angry: Is this review happy or angry? (happy for positive, angry for negative)" in text
+    done = command("tasks", "show", "squad", "--home", tmp_path)
+    assert "variant 1 words-of-context: prepare the task to see its wording" in " ".join(done.stdout.split())
+    done = command("tasks", "show", "squad", "--home", home)
+    first = next(Store(home).examples("squad", "train")).question
+    assert f"words-of-context: Answer with words of the context: {first}" in " ".join(done.stdout.split())

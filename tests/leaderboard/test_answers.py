@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,29 @@ def test_other_answers_are_none(tmp_path: Path) -> None:
 
 def test_without_a_digest_nothing_is_checked(tmp_path: Path) -> None:
     assert scored_answers(written(tmp_path, PAIRS), "") == dict(PAIRS)
+
+
+def with_more(file: PredictionFile) -> PredictionFile:
+    """The same answers in lines that say more of them."""
+    rows = [json.loads(line) for line in file.path.read_text().split("\n") if line]
+    rows[0] |= {"raw": 'He said: "answer": "no"}', "rule": "marker", "context_kept": [0, 4]}
+    rows[1] |= {"finish": "length"}
+    rows[2] |= {"raw": "", "rule": "empty"}
+    file.path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    return file
+
+
+def test_lines_that_say_more_are_read_fast_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, PAIRS)
+    digest = predictions_digest(file)
+    assert predictions_digest(with_more(file)) == digest
+    monkeypatch.setattr(answers, "read_answers", None)
+    assert dict(scored_answers(file, digest) or {}) == dict(PAIRS)
+
+
+def test_raw_answers_are_those_of_their_own_digest(tmp_path: Path) -> None:
+    file = with_more(written(tmp_path, PAIRS))
+    raw = predictions_digest(file, answers="raw")
+    assert scored_answers(file, raw) is None
+    expected = dict(PAIRS) | {PAIRS[0][0]: 'He said: "answer": "no"}', PAIRS[2][0]: ""}
+    assert scored_answers(file, raw, "raw") == expected

@@ -206,3 +206,47 @@ def test_intervals_are_shown_where_they_are_known() -> None:
     intervals = {cell.task: cell.interval for cell in table.rows[0].cells}
     assert table.rows[0].interval == (480.0, 520.0)
     assert (intervals["sst"], intervals["srl"]) == ("40.0–60.0", "")
+
+
+def of_a_limited_run(name: str, *tasks: str) -> dict[str, Any]:
+    """A file with 99 on every task, of which `tasks` are of limited runs."""
+    file = {**results(name, 99.0), "decascore": None}
+    for task in tasks:
+        file["tasks"][task] |= {"status": "partial", "n": 5, "partial": {"answered": 5, "of": 10}}
+    return file
+
+
+def test_a_limited_run_is_shown_with_its_count_and_in_no_sum() -> None:
+    (table,) = tables(results("complete", 1.0), of_a_limited_run("limited", "sst", "srl"))
+    assert ranking(table) == [(1, "complete"), (None, "limited")]
+    row = table.rows[1]
+    assert (row.state, row.total, row.value) == (State.PARTIAL, "", None)
+    assert row.why == ("792.0 of 800 (8 of 10 tasks)", "of a limited run, in no sum: sst, srl")
+    cell = row.cells[NAMES.index("sst")]
+    assert (cell.status, cell.text, cell.label) == ("limited", "99.0", "partial, 5 of 10")
+    assert (cell.value, cell.heat) == (None, None)
+
+
+def test_nothing_but_limited_runs_is_partial_and_no_failure() -> None:
+    (table,) = tables(of_a_limited_run("limited", *NAMES))
+    assert table.rows[0].state is State.PARTIAL
+    assert table.rows[0].why[0] == "0 of 10 tasks"
+
+
+def test_a_limited_run_does_not_change_how_many_the_others_were_scored_on() -> None:
+    (table,) = tables(results("complete", 1.0), of_a_limited_run("limited", "sst"))
+    assert {line.count for line in table.data} == {"10"}
+
+
+def test_raw_answers_have_no_rank() -> None:
+    raw = {**results("a", 90.0), "answers": "raw"}
+    (table,) = tables(results("a", 80.0), raw)
+    assert ranking(table) == [(1, "a"), (None, "a")]
+    assert table.rows[1].why[-1] == "scored as the model said it, with no answer extracted: not ranked"
+    assert "claims no decaScore" not in " ".join(table.rows[1].why)
+
+
+def test_other_words_are_said_to_be_so() -> None:
+    (table,) = tables(results("a", 80.0, about={"predictor": {"name": "p", "variant": 2}}))
+    assert table.rows[0].why == ("asked in other words: variant 2 of the questions",)
+    assert table.rows[0].rank == 1

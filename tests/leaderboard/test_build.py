@@ -338,3 +338,22 @@ def test_a_submission_page_says_what_its_scores_stand_on(site: Path) -> None:
         "The site was built without the prepared data.",
     ):
         assert words in text
+
+
+def test_pages_say_what_is_partial_how_answers_came_and_what_other_wordings_score(tmp_path: Path) -> None:
+    file = {**results("limited", {"sst": 91.0, "squad": 60.0}), "decascore": None}
+    file["tasks"]["sst"] |= {
+        "status": "partial",
+        "partial": {"answered": 100, "of": 872, "chosen": HOSTILE},
+        "variants": {"scores": {"0": 91.0, "1": 81.0}},
+    }
+    file["tasks"]["squad"] |= {"answers": {"refused": 1234, "context_cut": 7}, "ceiling": 97.25}
+    build(write(tmp_path / "in", [file]), tmp_path / "out", COLUMNS)
+    page = Page(next((tmp_path / "out" / "submissions").glob("*.html")))
+    cells = [[" ".join(text.split()) for _, _, text in row] for row in page.rows]
+    assert ["squad", "0", "1,234", "0", "7", "97.2 %"] in cells
+    assert ["sst", "86.0", "81.0", "10.0", "0: 91.0, 1: 81.0"] in cells
+    assert any(row[1:2] == ["91.0empartial, 100 of 872"] for row in cells)
+    board = Page(tmp_path / "out" / "index.html")
+    assert "91.0partial, 100 of 872" in [text.strip() for row in board.rows for _, _, text in row]
+    assert HOSTILE not in page.text + board.text

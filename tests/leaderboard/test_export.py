@@ -35,3 +35,18 @@ def test_no_name_is_a_formula(name: str) -> None:
     board = tables(results(name, 60.0))
     (line,) = csv.DictReader(io.StringIO(csv_text(board, COLUMNS, {board[0].rows[0].entry.path: "x"})))
     assert line["name"].startswith("'")
+
+
+def test_a_limited_run_has_no_number_in_a_table_of_numbers() -> None:
+    file = {**results("limited", {"sst": 91.0}), "decascore": None}
+    file["tasks"]["sst"] |= {
+        "status": "partial",
+        "partial": {"answered": 100, "of": 872, "chosen": "limit 100"},
+    }
+    board = tables(file)
+    pages = {board[0].rows[0].entry.path: "x"}
+    (line,) = csv.DictReader(io.StringIO(csv_text(board, COLUMNS, pages)))
+    assert (line["sst"], line["state"]) == ("", "partial")
+    (one,) = json.loads(json_text(board, COLUMNS, pages))["submissions"]
+    expected = {"status": "partial", "score": 91.0, "answered": 100, "of": 872, "chosen": "limit 100"}
+    assert one["tasks"]["sst"] == expected

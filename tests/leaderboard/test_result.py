@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from decabench.leaderboard.result import Unreadable
+from decabench.leaderboard.result import Limited, TaskEntry, Unreadable, Wordings
 from tests.leaderboard.small import entry, results, without
 
 
@@ -92,3 +92,94 @@ def test_text_is_one_short_clean_line() -> None:
     assert len(read.name) == 120
     assert read.authors == ("A",)
     assert read.model_size is None
+
+
+def limited(**about: Any) -> dict[str, Any]:
+    """A file whose sst is of a limited run."""
+    file = {**results(scores={"sst": 91.0}), "decascore": None}
+    file["tasks"]["sst"] |= {"status": "partial", "partial": {"answered": 100, "of": 872, **about}}
+    return file
+
+
+def test_a_limited_run_has_no_score_that_could_be_summed() -> None:
+    task = entry(limited(chosen="limit 100")).tasks["sst"]
+    assert task.score is None
+    assert task.limited == Limited(91.0, 100, 872, "limit 100")
+
+
+@pytest.mark.parametrize(
+    "about",
+    [{"answered": 872}, {"answered": 0}, {"answered": None}, {"of": None}, {"of": "872"}, {"answered": 900}],
+)
+def test_a_limited_run_says_of_how_many(about: dict[str, Any]) -> None:
+    with pytest.raises(Unreadable, match="sst: partial, but it does not say how many examples it answered"):
+        entry(limited(**about))
+
+
+def test_a_limited_run_without_numbers_or_score_is_turned_away() -> None:
+    file = limited()
+    del file["tasks"]["sst"]["partial"]
+    with pytest.raises(Unreadable, match="sst: partial, but"):
+        entry(file)
+    file = limited()
+    file["tasks"]["sst"]["score"] = None
+    with pytest.raises(Unreadable, match="sst: its score is None"):
+        entry(file)
+
+
+def test_no_decascore_rests_on_a_limited_run() -> None:
+    file = results()
+    file["tasks"]["sst"] |= {"status": "partial", "partial": {"answered": 1, "of": 2}}
+    with pytest.raises(Unreadable, match="it claims a decaScore with 9 of 10 tasks scored"):
+        entry(file)
+
+
+def told(**about: Any) -> TaskEntry:
+    file = {**results(scores={"sst": 91.0}), "decascore": None}
+    file["tasks"]["sst"] |= about
+    return entry(file).tasks["sst"]
+
+
+def test_counts_of_answers() -> None:
+    counts = {"unparseable": 3, "refused": 0, "truncated": "4", "<b>": 5, "context_cut": -1}
+    assert told(answers=counts).told == {"unparseable": 3}
+    assert told(answers=[3]).told == told().told == {}
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "found"), [(97.5, 97.5), (0, 0.0), (None, None), ("97", None), (101, None), (-1, None)]
+)
+def test_ceilings(ceiling: object, found: float | None) -> None:
+    assert told(ceiling=ceiling).found == found
+
+
+def test_wordings_are_summed_up_here_whatever_the_file_says() -> None:
+    given = {"scores": {"0": 90.0, "10": 80.0, "2": 70.0}, "mean": 1.0, "worst": 99.0, "spread": 0.0}
+    wordings = told(variants=given).wordings
+    assert wordings == Wordings({0: 90.0, 2: 70.0, 10: 80.0}, 80.0, 70.0, 20.0)
+    assert list(wordings.scores) == [0, 2, 10]
+
+
+@pytest.mark.parametrize(
+    "variants",
+    [
+        None,
+        3,
+        {},
+        {"scores": [1]},
+        {"scores": {"0": 1.0}},
+        {"scores": {"1": 1.0, "2": 2.0}},
+        {"scores": {"0": 1.0, "<b>": 2.0}},
+        {"scores": {"0": 1.0, "1": float("nan")}},
+        {"scores": {"0": 1.0, "1": 101.0}},
+        {"scores": {"0": 1.0, "01": 2.0}},
+    ],
+)
+def test_wordings_that_cannot_be_are_left_out(variants: object) -> None:
+    assert told(variants=variants).wordings is None
+
+
+def test_raw_answers_are_said_to_be_so() -> None:
+    assert entry({**results(), "answers": "raw"}).is_raw
+    assert not entry({**results(), "answers": "extracted"}).is_raw
+    assert not entry(results()).is_raw

@@ -48,6 +48,7 @@ def test_public_names() -> None:
         "RemoteFile",
         "Source",
         "Task",
+        "Variant",
         "get_task",
         "known_tasks",
     ]

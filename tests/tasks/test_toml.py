@@ -222,3 +222,49 @@ def test_the_record_names_the_description(request_for: Requests, tmp_path: Path)
     record = Store(request_for().home).record("capitals", "validation")
     assert [file["name"] for file in record.files] == ["data.jsonl", "task.toml"]
     assert (record.origin, record.verified) == ("user", False)
+
+
+def with_variants(path: Path, *tables: str) -> Path:
+    with path.open("a") as file:
+        file.writelines(f"\n[[variants]]\n{table}\n" for table in tables)
+    return path
+
+
+def test_other_wordings(tmp_path: Path) -> None:
+    path = with_variants(
+        write_toml(tmp_path),
+        'name = "please"\nquestion = "Please: {question}"',
+        'name = "labels"\nquestion = "{question} A or B?"\nlabels = { A = "Oslo" }',
+    )
+    please, labels = read_toml_task(path).variants
+    assert (please.name, please.rewrite("Which?")) == ("please", "Please: Which?")
+    assert (labels.rewrite("Which?"), labels.relabel(" a ")) == ("Which? A or B?", "Oslo")
+
+
+def test_a_question_that_all_examples_ask_may_be_replaced(tmp_path: Path) -> None:
+    path = write_toml(tmp_path, question='"Happy or sad?"')
+    (other,) = read_toml_task(with_variants(path, 'name = "o"\nquestion = "Sad or happy?"')).variants
+    assert other.rewrite("Happy or sad?") == "Sad or happy?"
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ('name = "a"', "'question' must be a text"),
+        ('question = "{question}"', "'name' must be a text"),
+        ('name = "a"\nquestion = "What?"', "must have {question} in it"),
+        ('name = "a"\nquestion = "{question} {country}"', "must have {question} in it"),
+        ('name = "a"\nquestion = "{question}!"\nlabel = "x"', "unknown keys label"),
+        ('name = "a"\nquestion = "{question}!"\nlabels = { A = 1 }', "labels of a variant are texts"),
+        ('name = "a"\nquestion = "{question}!"\nlabels = ["A"]', "labels of a variant are texts"),
+    ],
+)
+def test_mistakes_in_a_wording(tmp_path: Path, table: str, sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read_toml_task(with_variants(write_toml(tmp_path), table))
+    assert sentence in str(caught.value)
+
+
+def test_wordings_are_tables(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"write \[\[variants\]\]"):
+        read_toml_task(write_toml(tmp_path, variants='["{question}!"]'))
