@@ -49,7 +49,9 @@ def _worded(prompting: Prompting, wording: Variant) -> Prompting:
         replace(shot, question=wording.rewrite(shot.question), answer=words.get(shot.answer, shot.answer))
         for shot in prompting.shots
     )
-    return replace(prompting, shots=shots, template=replace(prompting.template, form=_form(prompting.form, words)))
+    return replace(
+        prompting, shots=shots, template=replace(prompting.template, form=_form(prompting.form, words))
+    )
 
 
 def _form(form: AnswerForm, words: Mapping[str, str]) -> AnswerForm:

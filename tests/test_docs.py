@@ -41,17 +41,19 @@ def test_generated_pages_are_fresh(environment: dict[str, str]) -> None:
 
 @pytest.mark.slow
 def test_the_tour_and_the_worked_example_run_as_pasted(tmp_path: Path, environment: dict[str, str]) -> None:
-    tour, example = blocks("sh")
+    tour, models, example = blocks("sh")
     folder = tmp_path / "checkout"
     folder.mkdir()
     (folder / "examples").symlink_to(ROOT / "examples")
     done = subprocess.run(
-        ["sh", "-eu", "-c", tour + example], cwd=folder, env=environment, capture_output=True, text=True
+        ["sh", "-eu", "-c", tour + models + example], cwd=folder, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "squad, validation: proven" in done.stdout
     assert "capitals, validation: proven" in done.stdout
     assert (folder / "tour" / "site" / "index.html").exists()
+    assert "Is this review negative or positive?" in done.stdout  # what --show-prompt shows
+    assert (folder / "tour" / "echo" / "results" / "validation" / "results.json").exists()
     assert (folder / "tour" / "capitals" / "results" / "validation" / "results.json").exists()
 
 
