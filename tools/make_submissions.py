@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from decabench.evaluator import Scoring, score_submission
+from decabench.journal import FOLDER as JOURNAL
 from decabench.layout import file_name
 from decabench.predicting import Run, predict
 from decabench.results import read_results_file, write_results_file
@@ -74,6 +75,7 @@ def make(predictor: str, home: Path, output: Path, withhold: bool = True) -> Non
             date="2026-11-21",
         )
     )
+    shutil.rmtree(output / JOURNAL)  # it holds the text of every answer, and answers anew take seconds
     results, scored = score_submission(output, Scoring(SPLIT, home=home, jobs=2))
     write_statistics(output / "results" / SPLIT, scored)
     write_results_file(output / "results" / SPLIT, results)
