@@ -124,6 +124,11 @@ class Plan:
     parts: Sequence[Part]
     """What is to be answered, in order."""
 
+    @property
+    def name(self) -> str:
+        """What the submission is called."""
+        return self.run.name or str(self.predictor["name"])
+
 
 def plan(run: Run) -> Plan:
     """What a run would do. Raises DecabenchError for what cannot be done; loads no model and writes nothing."""
@@ -148,7 +153,7 @@ def plan(run: Run) -> Plan:
 
 def _predictor(run: Run, backend: Backend, description: Mapping[str, Any]) -> dict[str, Any]:
     """What a submission says of the predictor, with a fingerprint of all of it."""
-    content: dict[str, Any] = {"name": run.predictor, "seed": run.seed, "backend": description}
+    content: dict[str, Any] = {"name": _label(run, backend), "seed": run.seed, "backend": description}
     if run.variant not in (0, ALL_VARIANTS):
         content["variant"] = run.variant
     if backend.prompted:
@@ -159,6 +164,11 @@ def _predictor(run: Run, backend: Backend, description: Mapping[str, Any]) -> di
         content["extraction"] = EXTRACTION_VERSION
     content = {key: value for key, value in content.items() if value != {}}
     return {**content, "fingerprint": fingerprint(content)}
+
+
+def _label(run: Run, backend: Backend) -> str:
+    """As it was named, or as the backend would have it: a path of this machine is no part of a model's name."""
+    return str(getattr(backend, "label", run.predictor))
 
 
 def _prompts(prompts: Prompts | None) -> dict[str, Any]:
@@ -195,7 +205,7 @@ def _part(run: Run, backend: Backend, description: Mapping[str, Any], task: Task
     wording = task.variants[number - 1] if number else None
     prompting = _prompting(run, task, wording) if backend.prompted else None
     about = {
-        "name": run.predictor,
+        "name": _label(run, backend),
         "seed": run.seed,
         "backend": description,
         "prompting": prompting.describe() if prompting else None,

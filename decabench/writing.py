@@ -64,9 +64,8 @@ def write(planned: Plan, answered: Sequence[Answered]) -> None:
 
 def is_same(old: SubmissionInfo, planned: Plan) -> bool:
     """Whether a submission is of the same predictor, and so may keep what it has of other tasks and splits."""
-    run = planned.run
     fingerprint = planned.predictor["fingerprint"]
-    return (old.name, old.predictor.get("fingerprint")) == (run.name or run.predictor, fingerprint)
+    return (old.name, old.predictor.get("fingerprint")) == (planned.name, fingerprint)
 
 
 def _folder(run: Run, part: Part) -> int:
@@ -84,7 +83,7 @@ def _info(planned: Plan, answered: Sequence[Answered], old: SubmissionInfo | Non
     run = planned.run
     begun = min(done.journal.begun for done in answered)
     info = SubmissionInfo(
-        name=run.name or run.predictor,
+        name=planned.name,
         authors=run.authors,
         description=run.description,
         date=run.date or begun,

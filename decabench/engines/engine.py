@@ -24,7 +24,7 @@ class EngineOptions:
     batch_size: int = BATCH
     """Questions a call, for predictors that do not stream."""
     workers: int | None = None
-    """How many copies of the model; None for one a GPU, or one on CPU."""
+    """How many copies of the model; None for one a GPU, or one a machine on CPU."""
     address: str | None = None
     """Where the cluster is, for `ray`; None starts one here."""
 

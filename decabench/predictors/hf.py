@@ -1,0 +1,205 @@
+"""`hf:NAME_OR_PATH`: a model of Hugging Face transformers, from the hub, a folder or a GGUF file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from decabench.errors import DecabenchError
+from decabench.predictor import PredictorFactory, Question, Setting
+from decabench.predictors.hf_batching import BatchSize
+from decabench.predictors.hf_digest import folder_digest
+from decabench.predictors.hf_generation import Decoding, Generator
+from decabench.predictors.hf_loading import SANE, Loaded, load_config, load_model, load_tokenizer, positions
+from decabench.predictors.hf_memory import free
+from decabench.predictors.hf_options import check_options, chosen_device, require_device, require_packages
+from decabench.predictors.hf_predictor import HfPredictor
+from decabench.predictors.hf_prompts import Prompter, room
+from decabench.predictors.hf_quiet import quiet
+from decabench.predictors.hf_source import Source, find_source, local_folder
+from decabench.predictors.options import ModelOptions
+
+if TYPE_CHECKING:
+    from decabench.prompts import Prompting
+
+__all__ = ["Facts", "HfBackend", "backend"]
+
+LARGEST = {"cpu": 32, "cuda": 256, "mps": 64}
+"""The largest batch of `auto`: beyond it nothing is gained."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was found out about a model, with its weights still on the disk."""
+
+    digest: str | None
+    """Of its files; None for what is on the hub, where the commit says it."""
+    architecture: str
+    """The class of the model, as its configuration names it."""
+    is_encoder_decoder: bool
+    """Whether it is; else causal."""
+    chat_template: str | None
+    """The sha256 of the template that is used; None for plain text."""
+    dtype: str
+    """What it computes in."""
+    device: str
+    """What it runs on."""
+    positions: int | None
+    """The longest sequence; None where there is no limit."""
+    advised: int | None
+    """The longest prompt by the tokenizer's own account."""
+
+
+@dataclass(frozen=True)
+class HfBackend:
+    """A model before it is loaded. Device and dtype are settled here, so that every worker uses the same.
+
+    Answers on CPU in float32 do not depend on the batch (see hf_generation); elsewhere they can, in rare ties, so
+    that there the batch size is part of what is described.
+    """
+
+    source: Source
+    """Where it is."""
+    options: ModelOptions
+    """What was asked for."""
+    facts: Facts
+    """What it is."""
+
+    prompted = True
+
+    def describe(self) -> dict[str, Any]:
+        """The model, its weights, how it is prompted and how it decodes; no path."""
+        options, facts = self.options, self.facts
+        given = {
+            "revision": self.source.commit or options.revision,
+            "weights": facts.digest,
+            "gguf": self.source.gguf,
+            "chat_template": facts.chat_template,
+            "max_new_tokens": options.max_new_tokens,
+            "max_prompt_tokens": options.max_prompt_tokens,
+            "batch_size": None if self._watchful else options.batch_size or "auto",
+        }
+        sampling = {"temperature": options.temperature, "top_p": options.top_p or 1.0, "seed": options.seed}
+        return {
+            "model": self.source.name,
+            "architecture": facts.architecture,
+            "dtype": facts.dtype,
+            "chat": facts.chat_template is not None,
+            "decoding": sampling if options.temperature else "greedy",
+            "transformers": version("transformers"),
+            "torch": version("torch").partition("+")[0],
+            **{name: value for name, value in given.items() if value is not None},
+        }
+
+    @contextmanager
+    def open(self) -> Iterator[PredictorFactory]:
+        """Loads the weights; leaving frees them. Raises DecabenchError where they are not those described."""
+        require_device(self.facts.device)
+        with quiet():
+            folder = local_folder(self.source)
+            self._require_same(folder)
+            options, facts = self.options, self.facts
+            held = [load_model(self.source, folder, facts.dtype, facts.device, options.device_map)]
+            size = BatchSize(options.batch_size, LARGEST[facts.device.partition(":")[0]])
+            try:
+                yield lambda setting: self._predictor(setting, held[0], size)
+            finally:
+                held.clear()
+                free()
+
+    def token_counter(self) -> Callable[[Prompting, Question], int]:
+        """Counts the tokens of prompts; loads the tokenizer alone."""
+        with quiet():
+            tokenizer = load_tokenizer(self.source, local_folder(self.source, weights=False))
+        chat = self.facts.chat_template is not None
+        return lambda prompting, question: Prompter(tokenizer, prompting, chat).count(question)
+
+    @property
+    def label(self) -> str:
+        """What the submission calls it: a name without the folders above it, which are nobody's business."""
+        return f"hf:{self.source.name}"
+
+    @property
+    def gpus(self) -> float:
+        """GPUs that a copy on a cluster takes: one, or as many as this machine has where the weights are spread."""
+        if not self.facts.device.startswith("cuda"):
+            return 0.0
+        if self.options.device_map is None:
+            return 1.0
+        import torch
+
+        return float(max(1, torch.cuda.device_count()))
+
+    @property
+    def _watchful(self) -> bool:
+        """Whether the answers are held independent of the batch."""
+        return self.facts.device == "cpu" and self.facts.dtype == "float32"
+
+    def _require_same(self, folder: Path) -> None:
+        if self.facts.digest is not None and folder_digest(folder, self.source.gguf) != self.facts.digest:
+            raise DecabenchError(
+                f"hf: the files of {self.source.name} are not those that the run began with: run the command again, "
+                "and on a cluster give every machine the same files."
+            )
+
+    def _predictor(self, setting: Setting, loaded: Loaded, size: BatchSize) -> HfPredictor:
+        if setting.prompting is None:
+            raise DecabenchError(f"hf: asks with prompts, and there is none for {setting.task.name}.")
+        prompting, options, facts = setting.prompting, self.options, self.facts
+        chat = facts.chat_template is not None
+        decoding = Decoding(
+            task=setting.task.name,
+            max_new_tokens=options.max_new_tokens or prompting.max_new_tokens,
+            stop=() if chat else prompting.stop,
+            temperature=options.temperature,
+            top_p=options.top_p,
+            seed=options.seed,
+        )
+        taken = 0 if loaded.is_encoder_decoder else decoding.max_new_tokens
+        budget = room(facts.positions, facts.advised, options.max_prompt_tokens, taken)
+        prompter = Prompter(loaded.tokenizer, prompting, chat, budget)
+        return HfPredictor(prompter, Generator(loaded, decoding, self._watchful), size)
+
+
+def backend(target: str, options: ModelOptions) -> HfBackend:
+    """The backend for a folder, a GGUF file or a name of the hub; fetches the small files. Raises DecabenchError."""
+    require_packages(*(("accelerate",) if options.device_map else ()))
+    check_options(options)
+    source = find_source(target, options.revision)
+    if source.gguf:
+        require_packages("gguf", "accelerate")
+    with quiet():
+        return HfBackend(source, options, _facts(source, options))
+
+
+def _facts(source: Source, options: ModelOptions) -> Facts:
+    folder = local_folder(source, weights=False)
+    config, tokenizer = load_config(source, folder), load_tokenizer(source, folder)
+    device = chosen_device(options)
+    saved = str(config.dtype).removeprefix("torch.") if getattr(config, "dtype", None) else "float32"
+    asked = options.dtype or "auto"
+    advised = tokenizer.model_max_length
+    return Facts(
+        digest=folder_digest(folder, source.gguf) if source.folder else None,
+        architecture=(config.architectures or [config.model_type])[0],
+        is_encoder_decoder=bool(config.is_encoder_decoder),
+        chat_template=_chat_template(source.name, tokenizer, options.chat),
+        dtype=("float32" if device == "cpu" else saved) if asked == "auto" else asked,
+        device=device,
+        positions=positions(config),
+        advised=advised if advised and advised < SANE else None,
+    )
+
+
+def _chat_template(name: str, tokenizer: Any, asked: bool | None) -> str | None:
+    has = bool(tokenizer.chat_template)
+    if asked and not has:
+        raise DecabenchError(f"hf: {name} has no chat template: leave out --chat for plain text.")
+    if not has or asked is False:
+        return None
+    return hashlib.sha256(tokenizer.get_chat_template().encode()).hexdigest()

@@ -1,0 +1,83 @@
+"""Streams questions through a model, a sorted window at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from decabench.predictor import Answer, Failure, Outcome, Question
+from decabench.predictors.hf_batching import BatchSize
+from decabench.predictors.hf_generation import Generator
+from decabench.predictors.hf_memory import free, is_no_memory
+from decabench.predictors.hf_prompts import Prompt, Prompter
+from decabench.predictors.texts import excerpt
+
+__all__ = ["HfPredictor"]
+
+
+@dataclass
+class HfPredictor:
+    """Answers one task."""
+
+    prompter: Prompter
+    """Makes its prompts."""
+    generator: Generator
+    """Makes its answers."""
+    size: BatchSize
+    """How many at once; shared by the tasks of one model."""
+
+    def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
+        """(id, outcome) after every batch. Of a window the longest come first: what cannot fit shows at once."""
+        self.size.begin()
+        remaining = iter(questions)
+        while window := list(islice(remaining, self.size.window)):
+            prompts = []
+            for question, prompt in zip(window, self.prompter.prompts(window), strict=True):
+                if isinstance(prompt, Failure):
+                    yield question.id, prompt
+                else:
+                    prompts.append(prompt)
+            yield from self._batches(sorted(prompts, key=lambda prompt: -len(prompt.ids)))
+
+    def _batches(self, prompts: Sequence[Prompt]) -> Iterator[tuple[str, Outcome]]:
+        while prompts:
+            positions = len(prompts[0].ids) + self.generator.decoding.max_new_tokens
+            rows = self.size.rows(positions, len(prompts))
+            begun = time.perf_counter()
+            outcomes = self._outcomes(prompts[:rows])
+            if outcomes is None:
+                self.size.overflowed(rows, positions)
+                continue
+            self.size.fitted(rows, positions, time.perf_counter() - begun)
+            for prompt, outcome in zip(prompts[:rows], outcomes, strict=True):
+                yield prompt.question.id, outcome
+            prompts = prompts[rows:]
+
+    def _outcomes(self, batch: Sequence[Prompt]) -> Sequence[Outcome] | None:
+        """One outcome a prompt; None where they do not fit together. What else goes wrong is tried one by one."""
+        made = self._tried(batch)
+        if not isinstance(made, Exception):
+            return made
+        lacks_memory = is_no_memory(made)
+        if lacks_memory:
+            free()
+        if len(batch) == 1:
+            return [_failure(batch[0], made, lacks_memory)]
+        if lacks_memory:
+            return None
+        return [outcome for prompt in batch for outcome in self._outcomes([prompt]) or ()]
+
+    def _tried(self, batch: Sequence[Prompt]) -> Sequence[Answer] | Exception:
+        """The answers, or the error without its trace, which would hold on to the tensors."""
+        try:
+            return self.generator.answers(batch)
+        except Exception as error:
+            return error.with_traceback(None)
+
+
+def _failure(prompt: Prompt, error: Exception, lacks_memory: bool) -> Failure:
+    if lacks_memory:
+        return Failure(f"a prompt of {len(prompt.ids):,} tokens does not fit into the memory, even alone")
+    return Failure(f"{type(error).__name__}: {excerpt(str(error))}")
