@@ -12,16 +12,13 @@ from decabench.engines import Engine
 from decabench.errors import DecabenchError
 from decabench.faults import shown
 from decabench.journal import Journal
+from decabench.outcomes import sound
 from decabench.predictor import Answer, Failure, Outcome, Question, Setting
 
 __all__ = ["GIVE_UP_AFTER", "Progress", "Silent", "Tally", "answer_task"]
 
 GIVE_UP_AFTER = 25
 """So many failures in a row are no longer about single examples."""
-
-
-_LONGEST = 100_000
-"""Characters; the longest gold answer of the ten tasks has some 3,000."""
 
 
 @dataclass
@@ -90,7 +87,10 @@ def answer_task(
     progress: Progress,
     give_up_after: int = GIVE_UP_AFTER,
 ) -> Tally:
-    """Asks what the journal has no answer to. Raises DecabenchError after too many failures in a row (0: never)."""
+    """Asks what the journal has no answer to; what failed before comes last.
+
+    Raises DecabenchError after too many failures in a row (0: never). Those that failed before do not count.
+    """
     tally = Tally(name, 0)
     for question in questions():
         tally.total += 1
@@ -117,12 +117,16 @@ def _ask(
     start: float,
 ) -> None:
     pending: set[str] = set()
+    failed = {id_ for id_, outcome in journal.outcomes.items() if isinstance(outcome, Failure)}
 
     def asked() -> Iterator[Question]:
-        for question in questions():
-            if not isinstance(journal.outcomes.get(question.id), Answer):
-                pending.add(question.id)
-                yield question
+        # What failed before may well fail again, in a row: it must not keep the run from what was never asked.
+        for again in (False, True) if failed else (False,):
+            for question in questions():
+                is_answered = isinstance(journal.outcomes.get(question.id), Answer)
+                if not is_answered and (question.id in failed) is again:
+                    pending.add(question.id)
+                    yield question
 
     for id_, outcome in engine.outcomes(setting, asked()):
         if id_ not in pending:
@@ -131,30 +135,18 @@ def _ask(
                 "every question needs one answer under its own id."
             )
         pending.discard(id_)
-        outcome = _sound(outcome)
+        outcome = sound(outcome)
         journal.append(id_, outcome)
         _count(tally, outcome)
         tally.seconds = time.monotonic() - start
-        watch.note(outcome)
+        watch.note(outcome, id_ in failed)
         progress.update(tally)
     for id_ in sorted(pending):
         lost = Failure("the predictor ended without an answer to it")
         journal.append(id_, lost)
         _count(tally, lost)
-        watch.note(lost)
+        watch.note(lost, id_ in failed)
     tally.commonest_error = watch.commonest
-
-
-def _sound(outcome: Outcome) -> Outcome:
-    """What could not be written, or not be read back, is a fault of the model's: half a character, a flood."""
-    if isinstance(outcome, Answer):
-        try:
-            outcome.text.encode()
-        except UnicodeEncodeError:
-            return Failure("bad-encoding: the answer holds half of a surrogate pair, which is no text")
-        if len(outcome.text) > _LONGEST:
-            return Failure(f"too-large: the answer has more than {_LONGEST:,} characters")
-    return outcome
 
 
 def _count(tally: Tally, outcome: Outcome) -> None:
@@ -181,16 +173,21 @@ class _Watch:
         """The error that came most often."""
         return self._errors.most_common(1)[0][0] if self._errors else ""
 
-    def note(self, outcome: Outcome) -> None:
-        """Raises DecabenchError where the failures are no longer single ones."""
+    def note(self, outcome: Outcome, failed_before: bool) -> None:
+        """Raises DecabenchError where the failures are no longer single ones; one that failed before is no news."""
         if not isinstance(outcome, Failure):
             self._in_a_row = 0
             return
-        self._in_a_row += 1
+        self._in_a_row += not failed_before
         if len(self._errors) < 1_000 or outcome.error in self._errors:
             self._errors[outcome.error] += 1
-        if self._limit and self._in_a_row >= self._limit:
+        if self._limit and not failed_before and self._in_a_row >= self._limit:
             raise DecabenchError(
-                f"Stopped on {self._task} after {self._in_a_row} failures in a row; the last was: {outcome.error} "
-                "Mend it and run the same command again: what was answered is kept."
+                f"Stopped on {self._task} after {self._in_a_row} failures in a row; the last was: "
+                f"{_sentence(outcome.error)} Mend it and run the same command again: what was answered is kept. "
+                "--give-up-after sets how many are too many."
             )
+
+
+def _sentence(error: str) -> str:
+    return error if error.endswith((".", "!", "?", "…")) else f"{error}."

@@ -130,8 +130,13 @@ class _Marks:
         if info is None:
             return cls()
         key = f"{file.task}.{file.split}"
-        own = f"{key}.variant{file.variant}" if file.variant else key
-        return cls(info.partial.get(own, info.partial.get(key)), info.incomplete.get(own))
+        partial = info.partial.get(key)
+        if not file.variant:
+            return cls(partial, info.incomplete.get(key))
+        if partial:  # as many were asked as in the dataset's wording, where failures have no line
+            failed = info.incomplete.get(key, {}).get("failed", 0)
+            partial = {**partial, "answered": partial["answered"] + failed}
+        return cls(partial, info.incomplete.get(f"{key}.variant{file.variant}"))
 
 
 def _check_marks(marks: _Marks, book: _IdBook, log: FaultLog) -> None:

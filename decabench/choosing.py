@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from decabench.errors import DecabenchError
 from decabench.faults import shown
+from decabench.idlists import read_id_list
 from decabench.predictor import Question
+from decabench.tasks import Task
 from decabench.tasks.store import Store
 
 __all__ = ["Choice", "read_ids"]
@@ -32,11 +34,11 @@ class Choice:
 
     @property
     def text(self) -> str:
-        """What a submission says of it: `limit 100`, or `ids` and a digest of the list."""
+        """What a submission says of it: `limit 100`, or the number of ids and a digest of the list."""
         parts = [] if self.limit is None else [f"limit {self.limit}"]
         if self.ids is not None:
             digest = hashlib.sha256("\n".join(sorted(self.ids)).encode()).hexdigest()
-            parts.insert(0, f"ids sha256:{digest}")
+            parts.insert(0, f"{len(self.ids)} ids, sha256:{digest}")
         return ", ".join(parts)
 
     def questions(
@@ -51,26 +53,28 @@ class Choice:
             else:
                 yield Question(question.id, rewrite(question.question), question.context)
 
-    def check(self, store: Store, tasks: Sequence[str], split: str) -> None:
-        """Raises DecabenchError where the list names examples that none of the tasks has."""
+    def tasks(self, store: Store, tasks: Sequence[Task], split: str) -> list[Task]:
+        """The tasks that have any chosen example. Raises DecabenchError where none has one that is named."""
         if self.ids is None:
-            return
-        missing = set(self.ids)
-        for task in tasks:
-            missing.difference_update(store.ids(task, split))
+            return list(tasks)
+        found = {task.name: self.ids.intersection(store.ids(task.name, split)) for task in tasks}
+        missing = self.ids.difference(*found.values())
         if missing:
             named = ", ".join(shown(id_) for id_ in sorted(missing)[:5])
             more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
             raise DecabenchError(
-                f"--ids names examples that {', '.join(tasks)} ({split}) lack: {named}{more}; take ids from "
-                "decabench prepare --export-ids."
+                f"--ids names examples that {', '.join(found)} ({split}) lack: {named}{more}; decabench prepare "
+                "--export-ids writes a list of all."
             )
+        return [task for task in tasks if found[task.name]]
 
 
 def read_ids(path: Path) -> frozenset[str]:
-    """One id a line, blank lines passed over. Raises DecabenchError for a file that has none."""
+    """One id a line, blank lines passed over, or a file of `--export-ids`. Raises DecabenchError for no id."""
+    if path.name.endswith((".json", ".json.gz")):
+        return frozenset(chain.from_iterable(read_id_list(path).ids.values()))
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DecabenchError(
             f"{path} cannot be read as a list of ids ({error}): write one id a line, in UTF-8."

@@ -80,8 +80,10 @@ def _of_part(planned: Plan, part: Part, counter: Counter | None) -> Estimate:
 
 
 def _answered(planned: Plan, part: Part) -> set[str]:
-    journal = Journal(planned.run.output, part.key)
-    if planned.run.fresh or not journal.path.exists():
+    from decabench.predicting import FRESH
+
+    journal = Journal(planned.run.output, part.key, FRESH if planned.run.fresh else "")
+    if not journal.path.exists():
         return set()
     return {id_ for id_, outcome in journal.read().items() if isinstance(outcome, Answer)}
 

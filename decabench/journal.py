@@ -19,7 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from decabench import strict_json
 from decabench.errors import DataError
+from decabench.outcomes import checked
 from decabench.predictor import Answer, Failure, Outcome
 from decabench.tasks.home import make_folder, storage_errors
 
@@ -60,8 +62,8 @@ class Key:
 class Journal:
     """The outcomes of one task, read when it is opened and appended to while it is open."""
 
-    def __init__(self, folder: Path, key: Key) -> None:
-        self.path = folder / FOLDER / key.file_name
+    def __init__(self, folder: Path, key: Key, suffix: str = "") -> None:
+        self.path = folder / FOLDER / f"{key.file_name}{suffix}"
         self.key = key
         self.begun = datetime.date.today().isoformat()
         """The day on which the first run of this fingerprint began."""
@@ -116,10 +118,21 @@ class Journal:
                 if line.endswith(b"\n"):
                     self._take(number, line)
                     whole += len(line)
+                elif number == 1 and not self._is_begun(line):
+                    raise self._damaged(1, "its first line is no beginning of a journal's")
         return whole
 
     def _begin(self) -> None:
-        header = {
+        self.path.write_bytes(_line(self._header()))
+
+    def _is_begun(self, line: bytes) -> bool:
+        """Whether a line is a header of ours that a kill cut short, on whatever day: nothing else may be overwritten."""
+        start, _, _ = _line(self._header()).partition(b'"begun":')
+        length = min(len(line), len(start))
+        return line[:length] == start[:length]
+
+    def _header(self) -> dict[str, Any]:
+        return {
             "format": FORMAT,
             "task": self.key.task,
             "split": self.key.split,
@@ -128,21 +141,22 @@ class Journal:
             "begun": self.begun,
             "predictor": self.key.predictor,
         }
-        self.path.write_bytes(_line(header))
 
     def _take(self, number: int, line: bytes) -> None:
         try:
-            record = json.loads(line)
+            record = strict_json.loads(line.decode())
             if number == 1:
                 self._check(record)
-                self.begun = record["begun"]
+                self.begun = _day(record["begun"])
             else:
-                self.outcomes[record["id"]] = _outcome(record)
+                self.outcomes[_id(record)] = _outcome(record)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(
-                f"{self.path}:{number} is damaged ({type(error).__name__}: {error}): ask again with --fresh, "
-                "or move the file away."
-            ) from error
+            raise self._damaged(number, f"{type(error).__name__}: {error}") from error
+
+    def _damaged(self, number: int, reason: str) -> DataError:
+        return DataError(
+            f"{self.path}:{number} is damaged ({reason}): ask again with --fresh, or move the file away."
+        )
 
     def _check(self, header: Mapping[str, Any]) -> None:
         found = tuple(header[name] for name in ("format", "task", "split", "variant", "fingerprint"))
@@ -173,11 +187,22 @@ def _record(id_: str, outcome: Outcome) -> dict[str, Any]:
     return record
 
 
+def _day(begun: Any) -> str:
+    """A date as it is written. Raises TypeError or ValueError."""
+    return datetime.date.fromisoformat(begun).isoformat()
+
+
+def _id(record: Mapping[str, Any]) -> str:
+    id_ = record["id"]
+    if not isinstance(id_, str):
+        raise ValueError("its id is no text")
+    return id_
+
+
 def _outcome(record: Mapping[str, Any]) -> Outcome:
+    """Raises KeyError, TypeError or ValueError for what no run writes."""
     if "error" in record:
-        return Failure(record["error"])
-    kept = record.get("context_kept")
+        return checked(Failure(record["error"]))
     prompt, completion = record.get("tokens", (None, None))
-    return Answer(
-        record["raw"], record.get("finish", "stop"), (kept[0], kept[1]) if kept else None, prompt, completion
-    )
+    finish, kept = record.get("finish", "stop"), record.get("context_kept")
+    return checked(Answer(record["raw"], finish, kept, prompt, completion))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import decabench
 from decabench.answering import GIVE_UP_AFTER
 from decabench.choosing import Choice
 from decabench.errors import DecabenchError
 from decabench.fingerprint import fingerprint
 from decabench.journal import Key
+from decabench.metadata import SubmissionInfo, render_metadata
 from decabench.predictor import Backend, Question, Setting
 from decabench.predictors import make_backend
 from decabench.predictors.options import ModelOptions
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from decabench.extraction import AnswerForm
     from decabench.prompts import Prompting
 
-__all__ = ["ALL_VARIANTS", "Part", "Plan", "Run", "plan"]
+__all__ = ["ALL_VARIANTS", "Part", "Plan", "Run", "plan", "submission_info"]
 
 ALL_VARIANTS = -1
 """In place of a variant's number."""
@@ -51,6 +54,12 @@ class Run:
     """Who made it."""
     description: str = ""
     """A sentence or more on how it answers."""
+    url: str = ""
+    """Where a person reads more."""
+    model_size: int | None = None
+    """Number of parameters."""
+    training_data: str = ""
+    """What the model has seen."""
     seed: int = 0
     """For predictors that draw, for sampling and for the choice of shots."""
     batch_size: int | None = None
@@ -76,7 +85,7 @@ class Run:
     address: str | None = None
     """The cluster's address, for `ray`; None starts one here."""
     fresh: bool = False
-    """Whether to ask everything again: the journals of this predictor are removed first."""
+    """Whether to ask everything again; the new answers take the place of the old once all are there."""
     give_up_after: int = GIVE_UP_AFTER
     """Failures in a row after which the run stops; 0 for never."""
 
@@ -124,19 +133,15 @@ class Plan:
     parts: Sequence[Part]
     """What is to be answered, in order."""
 
-    @property
-    def name(self) -> str:
-        """What the submission is called."""
-        return self.run.name or str(self.predictor["name"])
-
 
 def plan(run: Run) -> Plan:
     """What a run would do. Raises DecabenchError for what cannot be done; loads no model and writes nothing."""
     for task in run.tasks:
         run.store.record(task.name, run.split)  # raises where it is not prepared
-    run.choice.check(run.store, [task.name for task in run.tasks], run.split)
-    options = replace(run.options, seed=run.seed, batch_size=run.batch_size)
-    backend = make_backend(run.predictor, options)
+    run = replace(run, tasks=run.choice.tasks(run.store, run.tasks, run.split))
+    if run.engine == "local" and (run.workers or run.address):
+        raise DecabenchError("--workers and --address are of a cluster: give --engine ray with them.")
+    backend = make_backend(run.predictor, replace(run.options, seed=run.seed, batch_size=run.batch_size))
     if run.prompts is not None and not backend.prompted:
         raise DecabenchError(
             f"{run.predictor} takes no prompts: --template, --system and --shots are for language models (hf, openai)."
@@ -148,7 +153,28 @@ def plan(run: Run) -> Plan:
         for task in run.tasks
         for number in _wordings(run, task)
     ]
-    return Plan(run, backend, predictor, parts)
+    planned = Plan(run, backend, predictor, parts)
+    render_metadata(submission_info(planned))  # raises now, not after hours, for what cannot be written
+    return planned
+
+
+def submission_info(planned: Plan) -> SubmissionInfo:
+    """What a run knows of its submission before it begins."""
+    run = planned.run
+    return SubmissionInfo(
+        name=run.name or str(planned.predictor["name"]),
+        authors=run.authors,
+        description=run.description,
+        url=run.url,
+        model_size=run.model_size,
+        training_data=run.training_data,
+        date=run.date,
+        predictor={**planned.predictor, "decabench": decabench.__version__},
+        data={
+            f"{task.name}.{run.split}": run.store.record(task.name, run.split).fingerprint
+            for task in run.tasks
+        },
+    )
 
 
 def _predictor(run: Run, backend: Backend, description: Mapping[str, Any]) -> dict[str, Any]:
@@ -209,7 +235,7 @@ def _part(run: Run, backend: Backend, description: Mapping[str, Any], task: Task
         "seed": run.seed,
         "backend": description,
         "prompting": prompting.describe() if prompting else None,
-        "wording": wording.name if wording else None,
+        "wording": _wording(run, task, wording) if wording else None,
         "data": run.store.record(task.name, run.split).fingerprint,
         "training_data": _training_data(run, backend, task),
     }
@@ -229,6 +255,18 @@ def _part(run: Run, backend: Backend, description: Mapping[str, Any], task: Task
             prompting=prompting,
         ),
     )
+
+
+def _wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
+    """What a variant asks and which labels it takes: its name alone would not tell that its text was edited."""
+    digest = hashlib.sha256()
+    for row in run.store.read(task.name, run.split, ("question",)):
+        digest.update(wording.rewrite(row["question"]).encode("utf-8", "surrogatepass") + b"\0")
+    return {
+        "name": wording.name,
+        "questions": f"sha256:{digest.hexdigest()}",
+        "labels": dict(wording.labels),
+    }
 
 
 def _training_data(run: Run, backend: Backend, task: Task) -> str | None:

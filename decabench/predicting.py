@@ -24,7 +24,10 @@ from decabench.submission import read_metadata
 from decabench.tasks.home import make_folder, storage_errors
 from decabench.writing import PART, Answered, is_same, write
 
-__all__ = ["RUN_FILE", "Report", "Run", "occupied_by", "predict", "run_predictor"]
+__all__ = ["FRESH", "RUN_FILE", "Report", "Run", "occupied_by", "predict", "run_predictor"]
+
+FRESH = ".fresh"
+"""Marks the journal of a run that asks everything again, until all is answered."""
 
 RUN_FILE = "run.json"
 """Times and memory of the last run: no part of the submission."""
@@ -62,27 +65,34 @@ def run_predictor(planned: Plan, progress: Progress | None = None) -> Report:
     with _output(run.output), _engine(planned) as engine:
         answered = [_answered(run, part, engine, progress or Silent()) for part in planned.parts]
         write(planned, answered)
+        if run.fresh:
+            for done in answered:
+                _promote(run, done)
     return Report(run.output, [done.tally for done in answered])
 
 
 def occupied_by(planned: Plan) -> str:
-    """What a folder has that a run must not replace unasked, in words; nothing where the run may go on there."""
+    """What a folder has that a run must not replace unasked, in words; nothing where the run may go on there.
+
+    Raises DecabenchError for a folder of somebody's files, which no run takes even when it is asked to.
+    """
     run = planned.run
-    found = {path.name for path in run.output.iterdir()} - {PART, RUN_FILE} if run.output.exists() else set()
+    found = {path.name for path in run.output.iterdir()} if run.output.exists() else set()
     if METADATA_NAME in found:
         old, _ = read_metadata(run.output)
-        if old is not None and is_same(old, planned):
-            return ""
-        return (
-            f"holds the submission {old.name}"
-            if old is not None
-            else "holds a submission that cannot be read"
+        if old is None:
+            return "holds a submission that cannot be read"
+        return "" if is_same(old, planned) else f"holds the submission {old.name}"
+    journals = {path.name.removesuffix(FRESH) for path in (run.output / JOURNAL).glob("*.jsonl*")}
+    if journals & {part.key.file_name for part in planned.parts}:
+        return ""  # a run that was killed, perhaps while it put its files in place
+    if journals:
+        return "holds the answers of a run of another model"
+    if found - {PART, JOURNAL, RUN_FILE}:
+        raise DecabenchError(
+            f"{run.output} is not empty and no submission: give --output a folder of its own."
         )
-    if found - {JOURNAL}:
-        return "is not empty"
-    journals = {path.name for path in (run.output / JOURNAL).glob("*.jsonl")}
-    ours = {part.key.file_name for part in planned.parts}
-    return "holds the answers of a run of another model" if journals and not journals & ours else ""
+    return ""
 
 
 @contextmanager
@@ -92,19 +102,28 @@ def _output(folder: Path) -> Iterator[None]:
 
     is_new = not folder.exists()
     journals = make_folder(folder / JOURNAL)
-    lock = journals / ".lock"
+    lock = FileLock(journals / ".lock")
     try:
-        with storage_errors(lock), FileLock(lock).acquire(timeout=0):
-            yield
+        with storage_errors(journals):
+            lock.acquire(timeout=0)
     except Timeout:
         raise DecabenchError(
             f"Another run is writing to {folder}: wait for it, or give this one an --output of its own."
         ) from None
+    try:
+        yield
     finally:
-        if {path.name for path in journals.iterdir()} <= {lock.name}:
-            shutil.rmtree(journals)
-            if is_new and not any(folder.iterdir()):
-                folder.rmdir()
+        _tidy(folder, is_new)
+        lock.release()
+
+
+def _tidy(folder: Path, is_new: bool) -> None:
+    """Removes what a run made that learnt nothing."""
+    journals = folder / JOURNAL
+    if {path.name for path in journals.iterdir()} <= {".lock"}:
+        shutil.rmtree(journals)
+        if is_new and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _engine(planned: Plan) -> Engine:
@@ -114,11 +133,15 @@ def _engine(planned: Plan) -> Engine:
 
 
 def _answered(run: Run, part: Part, engine: Engine, progress: Progress) -> Answered:
-    journal = Journal(run.output, part.key)
-    if run.fresh:
-        with storage_errors(journal.path):
-            journal.path.unlink(missing_ok=True)
-    with journal:
+    with Journal(run.output, part.key, FRESH if run.fresh else "") as journal:
         questions = partial(part.questions, run)
         tally = answer_task(part.name, engine, part.setting, questions, journal, progress, run.give_up_after)
     return Answered(part, tally, journal)
+
+
+def _promote(run: Run, done: Answered) -> None:
+    """The new answers are appended to the journal, where they take the place of the old ones."""
+    with Journal(run.output, done.part.key) as journal:
+        for id_, outcome in done.journal.outcomes.items():
+            journal.append(id_, outcome)
+    done.journal.path.unlink(missing_ok=True)

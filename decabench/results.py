@@ -12,6 +12,7 @@ from typing import Any
 import decabench
 from decabench import strict_json
 from decabench.errors import DataError
+from decabench.faults import printable
 from decabench.predictions import Answers
 from decabench.tasks import DECATHLON
 from decabench.tasks.home import atomic_file
@@ -218,7 +219,7 @@ def ordered(tasks: Mapping[str, TaskResult]) -> dict[str, TaskResult]:
 def partial_text(task: TaskResult) -> str:
     """What a limited run answered: `100 of 872 examples, limit 100`."""
     answered, whole, chosen = (task.partial.get(key) for key in ("answered", "of", "chosen"))
-    return f"{answered:,} of {whole:,} examples" + (f", {chosen}" if chosen else "")
+    return f"{answered:,} of {whole:,} examples" + (f", {printable(chosen)}" if chosen else "")
 
 
 def _task_result(value: Mapping[str, Any]) -> TaskResult:

@@ -10,13 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import decabench
 from decabench.answering import Tally
 from decabench.assembly import predictions
 from decabench.journal import Journal
 from decabench.layout import FOLDER, VARIANTS, file_name
 from decabench.metadata import METADATA_NAME
-from decabench.planning import ALL_VARIANTS, Part, Plan, Run
+from decabench.planning import ALL_VARIANTS, Part, Plan, Run, submission_info
 from decabench.submission import SubmissionInfo, read_metadata, write_predictions, write_submission
 from decabench.tasks.home import make_folder, storage_errors
 
@@ -54,18 +53,17 @@ def write(planned: Plan, answered: Sequence[Answered]) -> None:
     for done in answered:
         of_wording = answers.setdefault(_folder(run, done.part), {})
         of_wording[done.part.task.name, run.split] = _lines(run, done)
-    with _part(run.output) as part:
-        write_submission(part, _info(planned, answered, kept), answers.pop(0), compress=run.compress)
+    with _half_written(run.output) as half:
+        write_submission(half, _info(planned, answered, kept), answers.pop(0), compress=run.compress)
         for number, of_wording in answers.items():
-            write_predictions(part / VARIANTS / str(number), of_wording, compress=run.compress)
-        stale = {file_name(task.name, run.split) for task in run.tasks} if kept else None
-        _put_in_place(part, run.output, stale)
+            write_predictions(half / VARIANTS / str(number), of_wording, compress=run.compress)
+        redone = {file_name(task.name, run.split) for task in run.tasks} if kept else None
+        _put_in_place(half, run.output, redone)
 
 
 def is_same(old: SubmissionInfo, planned: Plan) -> bool:
     """Whether a submission is of the same predictor, and so may keep what it has of other tasks and splits."""
-    fingerprint = planned.predictor["fingerprint"]
-    return (old.name, old.predictor.get("fingerprint")) == (planned.name, fingerprint)
+    return bool(old.predictor.get("fingerprint") == planned.predictor["fingerprint"])
 
 
 def _folder(run: Run, part: Part) -> int:
@@ -82,29 +80,29 @@ def _lines(run: Run, done: Answered) -> Iterator[dict[str, Any]]:
 def _info(planned: Plan, answered: Sequence[Answered], old: SubmissionInfo | None) -> SubmissionInfo:
     run = planned.run
     begun = min(done.journal.begun for done in answered)
-    info = SubmissionInfo(
-        name=planned.name,
-        authors=run.authors,
-        description=run.description,
+    info = replace(
+        submission_info(planned),
         date=run.date or begun,
-        predictor={**planned.predictor, "decabench": decabench.__version__},
-        data={
-            f"{task.name}.{run.split}": run.store.record(task.name, run.split).fingerprint
-            for task in run.tasks
-        },
         partial=dict(_partial(run, answered)),
         incomplete=dict(_incomplete(run, answered)),
     )
     if old is None:
         return info
     redone = tuple(info.data)
+    said = {name: value for name in _ABOUT if (value := getattr(run, name))}
     return replace(
-        info,
+        old,  # a run that retries failures or adds a task does not take back what was said of the model
+        **said,
         date=run.date or min(begun, old.date or begun),
+        predictor=info.predictor,
         data={**old.data, **info.data},
         partial={**_without(old.partial, redone), **info.partial},
         incomplete={**_without(old.incomplete, redone), **info.incomplete},
     )
+
+
+_ABOUT = ("name", "authors", "description", "url", "model_size", "training_data")
+"""What a run may say of its submission."""
 
 
 def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark]:
@@ -136,34 +134,57 @@ def _incomplete(run: Run, answered: Sequence[Answered]) -> Iterator[tuple[str, M
 
 
 @contextmanager
-def _part(output: Path) -> Iterator[Path]:
+def _half_written(output: Path) -> Iterator[Path]:
     """A folder for what is not whole yet; nothing of it is left."""
-    part = output / PART
-    shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
+    half = output / PART
+    shutil.rmtree(half, ignore_errors=True)  # of a run that was killed
     try:
-        yield make_folder(part)
+        yield make_folder(half)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(half, ignore_errors=True)
 
 
-def _put_in_place(part: Path, output: Path, stale: set[str] | None) -> None:
-    """Removes the old answers, all of them for None, and moves in the new; submission.toml goes first, comes last."""
+def _put_in_place(half: Path, output: Path, redone: set[str] | None) -> None:
+    """Removes old answers and moves in the new ones; of files that decabench did not write none is touched.
+
+    `redone` are the files that are written anew; None is all of them, for those are another predictor's. Then
+    submission.toml goes first, so that a kill leaves no answers under another's name.
+    """
     with storage_errors(output):
-        (output / METADATA_NAME).unlink(missing_ok=True)
-        shutil.rmtree(output / RESULTS, ignore_errors=True)  # they were of the old answers
-        if stale is None:
-            shutil.rmtree(output / VARIANTS, ignore_errors=True)
-        for folder in (output, *(output / VARIANTS).glob("*")):
-            _remove(folder / FOLDER, stale)  # other wordings of redone tasks are answers of an older run
-        for new in sorted(path.parent for path in part.rglob(FOLDER) if path.is_dir()):
-            folder = output / new.relative_to(part)
+        if redone is None:
+            (output / METADATA_NAME).unlink(missing_ok=True)
+        _remove_results(output / RESULTS)
+        for folder in (output, *_variant_folders(output)):
+            _remove_answers(folder / FOLDER, redone)  # other wordings too: they are answers of an older run
+        for new in sorted(path.parent for path in half.rglob(FOLDER) if path.is_dir()):
+            folder = make_folder(output / new.relative_to(half) / FOLDER)
             for path in sorted((new / FOLDER).iterdir()):
-                os.replace(path, make_folder(folder / FOLDER) / path.name)
-        os.replace(part / METADATA_NAME, output / METADATA_NAME)
+                os.replace(path, folder / path.name)
+        os.replace(half / METADATA_NAME, output / METADATA_NAME)
 
 
-def _remove(folder: Path, stale: set[str] | None) -> None:
+def _variant_folders(output: Path) -> list[Path]:
+    return [path for path in sorted((output / VARIANTS).glob("*")) if path.name.isdecimal()]
+
+
+def _remove_answers(folder: Path, redone: set[str] | None) -> None:
     for path in sorted(folder.glob("*.jsonl*")):
         name = path.name.removesuffix(".gz").removesuffix(".zst")
-        if name.endswith(".jsonl") and (stale is None or name in stale):
+        if name.endswith(".jsonl") and (redone is None or name in redone):
             path.unlink()
+    _remove_if_empty(folder, folder.parent)
+
+
+def _remove_results(folder: Path) -> None:
+    """They were of the old answers."""
+    for split in sorted(path for path in folder.glob("*") if path.is_dir()):
+        for path in (split / "results.json", split / "run.json", *split.glob("statistics/*.parquet")):
+            path.unlink(missing_ok=True)
+        _remove_if_empty(split / "statistics", split)
+    _remove_if_empty(folder)
+
+
+def _remove_if_empty(*folders: Path) -> None:
+    for folder in folders:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()

@@ -5,6 +5,7 @@ import os
 import time
 import tracemalloc
 import zipfile
+from dataclasses import replace
 
 import pytest
 import zstandard
@@ -688,3 +689,34 @@ def test_every_code_is_explained_and_provoked_here():
 
 def test_the_report_is_a_value():
     assert CheckReport("s", (), (), (), {}) == CheckReport("s", (), (), (), {})
+
+
+def test_failures_of_a_limited_run_are_no_fault_of_its_other_wordings(home, tmp_path, monkeypatch):
+    """The limit's count is of answers: where one failed in the dataset's wording, a variant has one more."""
+    import sys
+    from types import ModuleType
+
+    from decabench.choosing import Choice
+    from decabench.planning import ALL_VARIANTS
+    from decabench.predicting import Run, predict
+    from decabench.tasks import TASKS
+    from decabench.tasks.store import Store
+
+    class Model:
+        def predict(self, questions):
+            if any(
+                q.id.endswith(".3") and q.question.startswith("Is this review negative") for q in questions
+            ):
+                raise ValueError("no")
+            return ["positive" for _ in questions]
+
+    module = ModuleType("failing_model")
+    module.model = Model()
+    monkeypatch.setitem(sys.modules, "failing_model", module)
+    store = Store(home)
+    run = Run(
+        "failing_model:model", [TASKS["sst"]], "validation", tmp_path / "s", store, variant=ALL_VARIANTS
+    )
+    folder = predict(replace(run, choice=Choice(10)))
+    report = check_submission(folder, {("sst", "validation"): store.ids("sst", "validation")}, TASKS)
+    assert {fault.code for fault in report.faults} == {"incomplete"}

@@ -6,6 +6,8 @@ import pytest
 
 from decabench.choosing import Choice, read_ids
 from decabench.errors import DecabenchError
+from decabench.idlists import write_id_list
+from decabench.tasks import TASKS
 from decabench.tasks.store import Store
 
 
@@ -34,7 +36,7 @@ def test_a_list_in_the_order_of_the_data(store):
     assert ids(Choice(ids=chosen), store) == [known[2], known[4], known[7]]
     assert ids(Choice(2, chosen), store) == [known[2], known[4]]
     digest = hashlib.sha256("\n".join(sorted(chosen)).encode()).hexdigest()
-    assert Choice(2, chosen).text == f"ids sha256:{digest}, limit 2"
+    assert Choice(2, chosen).text == f"3 ids, sha256:{digest}, limit 2"
 
 
 def test_the_wording_is_changed_and_nothing_else(store):
@@ -49,21 +51,32 @@ def test_ids_that_no_task_has_are_all_named(store):
     known = store.ids("sst", "validation")[0]
     choice = Choice(ids=frozenset([known, "nobody", "noone"]))
     with pytest.raises(
-        DecabenchError, match=r"schema, sst \(validation\) lack: 'nobody', 'noone'; take ids from"
+        DecabenchError, match=r"schema, sst \(validation\) lack: 'nobody', 'noone'; decabench prepare"
     ):
-        choice.check(store, ["schema", "sst"], "validation")
-    Choice(ids=frozenset([known])).check(store, ["schema", "sst"], "validation")
+        choice.tasks(store, [TASKS["schema"], TASKS["sst"]], "validation")
+
+
+def test_tasks_without_a_chosen_example_are_not_asked(store):
+    choice = Choice(ids=frozenset(store.ids("sst", "validation")[:2]))
+    assert choice.tasks(store, [TASKS["schema"], TASKS["sst"]], "validation") == [TASKS["sst"]]
+    assert Choice(3).tasks(store, [TASKS["schema"]], "validation") == [TASKS["schema"]]
 
 
 def test_many_unknown_ids_are_counted(store):
     choice = Choice(ids=frozenset(f"x{number}" for number in range(30)))
     with pytest.raises(DecabenchError, match="and 25 more"):
-        choice.check(store, ["sst"], "validation")
+        choice.tasks(store, [TASKS["sst"]], "validation")
 
 
 def test_a_file_of_ids(tmp_path):
     (tmp_path / "ids").write_text("\ufeffa\n\n  b c \r\nd", encoding="utf-8")
     assert read_ids(tmp_path / "ids") == {"a", "b c", "d"}
+
+
+@pytest.mark.parametrize("name", ["ids.json", "ids.json.gz"])
+def test_a_list_as_prepare_exports_it(tmp_path, name):
+    write_id_list(tmp_path / name, {("sst", "validation"): ["a", "b"], ("schema", "validation"): ["c"]})
+    assert read_ids(tmp_path / name) == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(

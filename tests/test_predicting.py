@@ -10,6 +10,7 @@ import sys
 import tomllib
 from dataclasses import fields
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -27,6 +28,8 @@ from decabench.predictors.python import find_predictor
 from decabench.tasks import TASKS
 from decabench.tasks.store import Store
 from decabench.writing import PART
+
+ROOT = Path(__file__).parents[1]
 
 
 class Spy:
@@ -571,7 +574,9 @@ def test_killed_and_gone_on(home, tmp_path):
 def test_a_failure_in_another_wording_is_marked_as_its_own(home, run, outside):
     class Picky(Flaky):
         def predict(self, questions):
-            if any("happy" in question.question and question.id == "sst.validation.4" for question in questions):
+            if any(
+                "happy" in question.question and question.id == "sst.validation.4" for question in questions
+            ):
                 raise ValueError("not today")
             return ["positive" for question in questions]
 
@@ -593,3 +598,161 @@ def test_a_task_that_is_redone_in_one_wording_loses_the_others(run):
     assert [path.name for path in (folder / "variants" / "1" / "predictions").iterdir()] == [
         "schema.validation.jsonl"
     ]
+
+
+# --- what a rerun must not lose --------------------------------------------------------------------------------
+
+
+def test_an_edited_wording_is_another(tmp_path, home, outside, own_task):
+    """The name of a variant stays where its text is edited."""
+    from decabench.tasks.custom import known_tasks
+    from decabench.tasks.prepare import Request, prepare_task
+
+    class Echo(Spy):
+        def predict(self, questions):
+            return [question.question for question in questions]
+
+    outside(echo=Echo())
+    path = own_task(["a", "b"])
+    plain = path.read_text()
+    for text in ("Please: {question}", "I insist: {question}"):
+        path.write_text(f'{plain}\n[[variants]]\nname = "polite"\nquestion = "{text}"\n')
+        task = known_tasks([path])["own"]
+        prepare_task(task, Request(tmp_path / "home", progress=False, force=True))
+        store = Store(tmp_path / "home")
+        folder = predict(Run("somebodys:echo", [task], "validation", tmp_path / "s", store, variant=1))
+        assert answers(folder, "own")["own.validation.0"] == text.format(question="What is 0?")
+
+
+def test_fresh_keeps_the_old_answers_until_all_new_ones_are_there(run, outside, home):
+    ids = Store(home).ids("sst", "validation")
+    flaky = Flaky()
+    outside(flaky=flaky)
+    folder = run("somebodys:flaky")
+    before, flaky.broken = answers(folder, "sst"), set(ids)
+    with pytest.raises(DecabenchError, match="failures in a row"):
+        run("somebodys:flaky", fresh=True)
+    flaky.broken, flaky.asked = set(), []
+    assert answers(run("somebodys:flaky"), "sst") == before
+    assert flaky.asked == []
+
+
+def test_fresh_of_a_few_keeps_the_others(run, outside):
+    flaky = Flaky()
+    outside(flaky=flaky)
+    run("somebodys:flaky")
+    run("somebodys:flaky", fresh=True, choice=Choice(3))
+    flaky.asked = []
+    assert len(answers(run("somebodys:flaky"), "sst")) == 32
+    assert flaky.asked == []
+
+
+def test_a_rerun_takes_nothing_back_that_was_said(run):
+    about = {
+        "authors": ("A",),
+        "description": "D.",
+        "url": "https://example.org",
+        "model_size": 5,
+        "name": "N",
+    }
+    folder = run("majority", training_data="T", **about)
+    run("majority", ("schema",))
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert content["authors"] == ["A"] and content["description"] == "D." and content["training_data"] == "T"
+    assert (content["url"], content["model_size"], content["name"]) == ("https://example.org", 5, "N")
+    run("majority", ("schema",), description="E.", name="M")
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert (content["name"], content["description"], content["authors"]) == ("M", "E.", ["A"])
+    assert sorted(content["data"]) == ["schema.validation", "sst.validation"]
+
+
+def test_files_of_somebody_else_stay(run):
+    folder = run("majority", ("sst",), variant=ALL_VARIANTS)
+    mine = ["results/paper.csv", "variants/code/main.py", "variants/1/notes.md", "predictions/README"]
+    for name in mine:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("mine")
+    (folder / "results" / "validation").mkdir(parents=True)
+    (folder / "results" / "validation" / "results.json").write_text("{}")
+    run("oracle", ("schema",))
+    assert [(folder / name).read_text() for name in mine] == ["mine"] * 4
+    assert not (folder / "results" / "validation").exists()
+    assert not (folder / "variants" / "1" / "predictions").exists()
+
+
+def test_a_run_that_is_refused_leaves_the_lock_of_the_other(run, tmp_path, outside):
+    """Else a third run could begin beside the first."""
+
+    class Nested(Spy):
+        def predict(self, questions):
+            for _ in range(2):
+                with pytest.raises(DecabenchError, match="Another run is writing to"):
+                    run("majority")
+            return super().predict(questions)
+
+    outside(nested=Nested())
+    run("somebodys:nested")
+
+
+@pytest.mark.parametrize("name", ["a\nb", "x" * 70_000])
+def test_what_could_not_be_written_is_refused_before_anything_is_asked(run, outside, name):
+    spy = Spy()
+    outside(spy=spy)
+    with pytest.raises(DecabenchError):
+        run("somebodys:spy", name=name)
+    assert spy.batches == []
+
+
+def test_a_cluster_that_is_not_asked_for(run):
+    with pytest.raises(DecabenchError, match="--workers and --address are of a cluster"):
+        run("majority", workers=2)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX systems")
+@pytest.mark.parametrize("calls", range(1, 7))
+def test_killed_while_files_are_put_in_place(home, tmp_path, calls):
+    """At whatever file the kill comes, the same command finishes, and other tasks' answers are still there."""
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from decabench.cli import main\n"
+        "import decabench.writing as writing\n"
+        "left = [int(sys.argv.pop(1))]\n"
+        "def counted(call):\n"
+        "    def at(*given, **named):\n"
+        "        left[0] -= 1\n"
+        "        if not left[0]:\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return call(*given, **named)\n"
+        "    return at\n"
+        "put = writing._put_in_place\n"
+        "def armed(*given):\n"
+        "    os.replace = counted(os.replace)\n"
+        "    Path.unlink = counted(Path.unlink)\n"
+        "    return put(*given)\n"
+        "writing._put_in_place = armed\n"
+        "main()\n"
+    )
+
+    def start(calls_left, tasks):
+        arguments = [
+            "predict",
+            "--predictor",
+            "lead-3",
+            "--tasks",
+            tasks,
+            "--home",
+            home,
+            "--output",
+            tmp_path / "s",
+        ]
+        command = [sys.executable, "-c", program, str(calls_left), *map(str, arguments)]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+    assert start(0, "schema").returncode == 0
+    killed = start(calls, "sst,schema").returncode
+    assert killed in (0, -signal.SIGKILL) and (calls > 3 or killed)
+    assert start(0, "sst,schema").returncode == 0
+    assert len(answers(tmp_path / "s", "schema")) == 82 and len(answers(tmp_path / "s", "sst")) == 32
+    content = tomllib.loads((tmp_path / "s" / "submission.toml").read_text())
+    assert sorted(content["data"]) == ["schema.validation", "sst.validation"]

@@ -61,9 +61,14 @@ _MODEL = (
 @click.option("--name", default="", help="The submission's name.  [default: the predictor's]")
 @click.option("--author", "authors", multiple=True, help="Who made it; may be repeated.")
 @click.option("--description", default="", help="A sentence on how it answers.")
+@click.option("--url", default="", help="Where a person reads more.")
+@click.option("--model-size", type=click.IntRange(min=0), metavar="N", help="Number of parameters.")
+@click.option("--training-data", default="", help="What the model has seen.")
 @click.option("--compress", type=click.Choice(["gz", "zst"]), help="Compress the files of answers.")
 @click.option(
-    "--force", is_flag=True, help="Replace a submission of another predictor that is in the folder."
+    "--force",
+    is_flag=True,
+    help="Replace a submission of another predictor that is in the folder: its answers and results are removed.",
 )
 @home_option
 @include_option
@@ -154,7 +159,11 @@ _MODEL = (
 )
 @running("--workers", type=click.IntRange(min=1), metavar="N", help="Copies of the model, with --engine ray.")
 @running("--address", metavar="ADDRESS", help="The Ray cluster.  [default: one is started here]")
-@running("--fresh", is_flag=True, help="Ask everything again instead of going on from the journal.")
+@running(
+    "--fresh",
+    is_flag=True,
+    help="Ask everything again instead of going on from the journal; old answers stay until all new ones are there.",
+)
 @running(
     "--give-up-after",
     type=click.IntRange(min=0),
@@ -232,6 +241,9 @@ def _run(given: dict[str, Any]) -> Run:
         description=given["description"],
         seed=given["seed"],
         batch_size=_batch_size(given["batch_size"]),
+        url=given["url"],
+        model_size=given["model_size"],
+        training_data=given["training_data"],
         compress=given["compress"],
         options=ModelOptions(**{name: given[name] for name in _MODEL}),
         prompts=_prompts(given),

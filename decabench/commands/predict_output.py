@@ -129,8 +129,8 @@ def _remarks(planned: Plan, report: Report) -> list[str]:
         f"Wrote {run.predictor}'s answers to {tasks} {'task' if tasks == 1 else 'tasks'} ({run.split}) to {run.output}."
     )
     sentences.append(f"Peak memory: {peak_memory():,.0f} MB{_gpu_memory()}.")
-    if not run.choice.is_all:
-        sentences.append(f"Partial: only {run.choice.text} was asked; its scores are not ranked.")
+    if limited := [task.name for task in run.tasks if _is_limited(planned, report, task.name)]:
+        sentences.append(f"Partial: {', '.join(limited)}: only {run.choice.text}; its scores are not ranked.")
     for tally in report.tallies:
         if tally.failed:
             sentences.append(
@@ -138,6 +138,11 @@ def _remarks(planned: Plan, report: Report) -> list[str]:
                 f"({tally.commonest_error}); the same command asks them again."
             )
     return sentences
+
+
+def _is_limited(planned: Plan, report: Report, task: str) -> bool:
+    rows = planned.run.store.record(task, planned.run.split).rows
+    return any(tally.total < rows for tally in report.tallies if tally.task == task)
 
 
 def _gpu_memory() -> str:
@@ -152,8 +157,13 @@ def write_record(planned: Plan, report: Report, clock: Clock, prices: Prices) ->
     """Times, tokens and memory, in `run.json` beside the submission."""
     from decabench.runlog import write_run_file
 
+    prompts = {part.name: part.prompting.describe() for part in planned.parts if part.prompting}
     tasks = [
-        {**asdict(tally), "cost": prices.cost(tally.prompt_tokens, tally.completion_tokens)}
+        {
+            **asdict(tally),
+            "prompts": prompts.get(tally.task),
+            "cost": prices.cost(tally.prompt_tokens, tally.completion_tokens),
+        }
         for tally in report.tallies
     ]
     more = {"fingerprint": planned.predictor["fingerprint"], "engine": planned.run.engine, "tasks": tasks}

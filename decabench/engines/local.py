@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
@@ -21,8 +22,12 @@ from decabench.predictor import (
     Setting,
     StreamingPredictor,
 )
+from decabench.predictors.texts import excerpt, of_error
 
 __all__ = ["LocalEngine", "outcomes_of"]
+
+_THEIRS = (Exception, GeneratorExit)
+"""What a predictor's code may raise of a question. SystemExit is about all of them, KeyboardInterrupt is the user's."""
 
 
 class LocalEngine:
@@ -52,59 +57,106 @@ def outcomes_of(
     factory: PredictorFactory, setting: Setting, questions: Iterable[Question], batch_size: int
 ) -> Iterator[tuple[str, Outcome]]:
     """Makes the predictor and asks it. Raises DecabenchError where it breaks its protocol."""
-    predictor = _outside(setting, partial(factory, setting))
+    predictor = _made(factory, setting)
     if isinstance(predictor, StreamingPredictor):
-        yield from predictor.stream(questions)
+        yield from _streamed(setting, predictor, questions)
     elif isinstance(predictor, Predictor):
         remaining = iter(questions)
-        while batch := list(islice(remaining, batch_size)):
-            yield from zip(
-                (question.id for question in batch), _asked(setting, predictor, batch), strict=True
-            )
+        while batch := tuple(islice(remaining, batch_size)):
+            yield from _asked(setting, predictor, batch)
     else:
         raise UnknownNameError(
-            f"What was made for {setting.task.name}, {predictor!r:.100}, is no predictor: it needs a method "
+            f"What was made for {setting.task.name}, {_shown(predictor)}, is no predictor: it needs a method "
             "predict(questions) that returns one text each."
         )
 
 
-def _outside(setting: Setting, call: Callable[[], Any]) -> Any:
+def _made(factory: PredictorFactory, setting: Setting) -> Any:
     """What somebody else's code makes; what it raises is said to be its own."""
+    try:
+        return factory(setting)
+    except DecabenchError:
+        raise
+    except (*_THEIRS, SystemExit) as error:
+        raise DecabenchError(
+            f"The predictor failed on {setting.task.name} before its first question "
+            f"({of_error(error)}): run again with --debug for the place."
+        ) from error
+
+
+def _streamed(
+    setting: Setting, predictor: StreamingPredictor, questions: Iterable[Question]
+) -> Iterator[tuple[str, Outcome]]:
+    """What it yields, checked. Only its own code is under guard: who takes the outcomes may close this at any time."""
+    answers = 0
+    pairs = _guarded(setting, answers, lambda: iter(predictor.stream(questions)))
+    try:
+        while (pair := _guarded(setting, answers, partial(next, pairs, _END))) is not _END:
+            yield _pair(setting, pair)
+            answers += 1
+    finally:
+        if hasattr(pairs, "close"):  # at once, not when the garbage is collected: it may hold a program
+            _guarded(setting, answers, pairs.close)
+
+
+_END = object()
+"""What stands for the end of a stream."""
+
+
+def _guarded(setting: Setting, answers: int, call: Callable[[], Any]) -> Any:
     try:
         return call()
     except DecabenchError:
         raise
-    except Exception as error:
+    except (*_THEIRS, SystemExit) as error:
         raise DecabenchError(
-            f"The predictor failed on {setting.task.name} before its first question "
-            f"({type(error).__name__}: {error}): run again with --debug for the place."
+            f"The predictor failed on {setting.task.name} ({of_error(error)}) after {answers:,} answers: mend it and "
+            "run the same command again to go on, for these are kept; --debug shows the place."
         ) from error
 
 
-def _asked(setting: Setting, predictor: Predictor, batch: Sequence[Question]) -> Iterator[Outcome]:
+def _pair(setting: Setting, pair: object) -> tuple[str, Outcome]:
+    if isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str):
+        return pair[0], _outcome(setting, pair[1])
+    raise DecabenchError(
+        f"The predictor streamed {_shown(pair)} for {setting.task.name}: it must yield pairs (id, text)."
+    )
+
+
+def _asked(
+    setting: Setting, predictor: Predictor, batch: Sequence[Question]
+) -> Iterator[tuple[str, Outcome]]:
     """One outcome a question. A batch that raises is asked again one by one, to find whose fault it is."""
     try:
-        answers = list(_texts(predictor.predict(batch)))
+        found = predictor.predict(list(batch))  # theirs to sort or to empty: ours keeps the order of the ids
+        answers = list(found) if _is_series(found) else None
     except DecabenchError:
         raise
-    except Exception as error:
+    except SystemExit as error:
+        raise DecabenchError(
+            f"The predictor ended the program on {setting.task.name} ({of_error(error)}): it must raise an error of a "
+            "question, or return; run again with --debug for the place."
+        ) from error
+    except _THEIRS as error:
         if len(batch) == 1:
-            yield Failure(f"{type(error).__name__}: {error}")
+            yield batch[0].id, Failure(of_error(error))
             return
         for question in batch:
-            yield from _asked(setting, predictor, [question])
+            yield from _asked(setting, predictor, (question,))
         return
-    if len(answers) != len(batch):
+    if answers is None or len(answers) != len(batch):
+        returned = f"a {type(found).__name__}" if answers is None else f"{len(answers):,}"
         raise DecabenchError(
-            f"The predictor was given {len(batch)} questions of {setting.task.name} and must return as many texts."
+            f"The predictor was given {len(batch)} questions of {setting.task.name} and must return as many texts, in "
+            f"their order, and returned {returned}."
         )
-    for answer in answers:
-        yield _outcome(setting, answer)
+    for question, answer in zip(batch, answers, strict=True):
+        yield question.id, _outcome(setting, answer)
 
 
-def _texts(answers: object) -> Iterable[object]:
-    """What was returned, where it is a list of any kind: a single string is no list of answers."""
-    return () if isinstance(answers, str) or not isinstance(answers, Iterable) else answers
+def _is_series(answers: object) -> bool:
+    """Whether it is a list of any kind: a single string is none, and what has no order or has keys is none."""
+    return isinstance(answers, Iterable) and not isinstance(answers, (str, bytes, Mapping, AbstractSet))
 
 
 def _outcome(setting: Setting, answer: object) -> Outcome:
@@ -113,5 +165,9 @@ def _outcome(setting: Setting, answer: object) -> Outcome:
     if isinstance(answer, (Answer, Failure)):
         return answer
     raise DecabenchError(
-        f"The predictor returned {answer!r:.100} for a question of {setting.task.name}: an answer is a text."
+        f"The predictor returned {_shown(answer)} for a question of {setting.task.name}: an answer is a text."
     )
+
+
+def _shown(value: object) -> str:
+    return excerpt(repr(value), 100)

@@ -7,11 +7,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from decabench.errors import DecabenchError
-from decabench.fingerprint import file_digest
+from decabench.fingerprint import file_digest, fingerprint
 from decabench.predictor import PredictorFactory
 from decabench.predictors.command_predictor import CommandPredictor
 from decabench.predictors.options import ModelOptions
@@ -20,6 +21,9 @@ __all__ = ["CommandBackend", "backend"]
 
 USED = ("revision", "timeout", "seed")
 """The options that make sense for a program; it has its own flags for the rest."""
+
+MOST_FILES = 1_000
+"""A folder of more is not read for the record: `.` or a disk is hardly a model's weights."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,13 @@ class CommandBackend:
     prompted = False
 
     def describe(self) -> dict[str, Any]:
-        """The command line, the sha256 of the program and of every argument that is a file, and the revision."""
-        arguments = shlex.split(self.line)
-        named = {arguments[0]: _program(arguments[0])}
-        named |= {argument: Path(argument) for argument in arguments[1:] if _is_file(argument)}
+        """The command line, the sha256 of the program and of every file or folder that it names, and the revision."""
+        first, *others = shlex.split(self.line)
+        named = {first: _program(first)}
+        for argument in others:
+            for word in (argument, argument.partition("=")[2]):  # `weights.bin` and `--weights=weights.bin`
+                if word and _is_there(word):
+                    named[word] = Path(word)
         files = {name: _digest(path) for name, path in sorted(named.items())}
         described = {"command": self.line, "seed": self.options.seed, "files": files}
         return described | ({"revision": self.options.revision} if self.options.revision else {})
@@ -93,9 +100,25 @@ def _is_file(argument: str) -> bool:
         return False
 
 
+def _is_there(argument: str) -> bool:
+    """A file, or a folder of fewer files than a person would mean by `.` or `/`."""
+    try:
+        return _is_file(argument) or (Path(argument).is_dir() and len(_files(Path(argument))) <= MOST_FILES)
+    except (OSError, ValueError):
+        return False
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files below a folder, as many as are worth counting."""
+    return sorted(islice((path for path in folder.rglob("*") if path.is_file()), MOST_FILES + 1))
+
+
 def _digest(path: Path) -> str:
     try:
-        return file_digest(path)
+        if not path.is_dir():
+            return file_digest(path)
+        files = {file.relative_to(path).as_posix(): file_digest(file) for file in _files(path)}
+        return fingerprint(files)
     except OSError as error:
         raise DecabenchError(
             f"{path} cannot be read ({error.strerror}), so no record could name it."

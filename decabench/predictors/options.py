@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, fields
 
-__all__ = ["ModelOptions"]
+__all__ = ["ModelOptions", "unused"]
 
 
 @dataclass(frozen=True)
@@ -48,3 +49,12 @@ class ModelOptions:
     """How often a request is sent again."""
     chat: bool | None = None
     """Whether to use the model's chat template; None where it has one."""
+
+
+def unused(options: ModelOptions, used: Collection[str]) -> str | None:
+    """The first option that was given and is not among those that are used, as it is typed: `--top-p`."""
+    for option in fields(options):
+        given = getattr(options, option.name)
+        if option.name not in used and given != option.default:
+            return f"--{'no-' if given is False else ''}{option.name.replace('_', '-')}"
+    return None

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import decabench
-from decabench.errors import UnknownNameError
+from decabench.errors import DecabenchError, UnknownNameError
 from decabench.fingerprint import file_digest
 from decabench.predictor import Predictor, PredictorFactory, Setting, StreamingPredictor
-from decabench.predictors.options import ModelOptions
+from decabench.predictors.options import ModelOptions, unused
+from decabench.predictors.texts import excerpt, of_error
 from decabench.tasks.plugins import load_entry_point, load_object, plugin_names
 from decabench.tasks.registry import named
 
@@ -21,6 +26,9 @@ __all__ = ["GROUP", "PythonBackend", "find_predictor"]
 
 GROUP = "decabench.predictors"
 """The entry-point group of packages that bring predictors."""
+
+USED = ("revision", "seed", "batch_size")
+"""The options that mean something to a Python object."""
 
 
 def find_predictor(name: str) -> Any:
@@ -43,20 +51,46 @@ class PythonBackend:
     reference: str
     """How it was named."""
     options: ModelOptions
-    """What was asked of it: only a revision, a seed and the size of a batch mean something here."""
+    """What was asked of it."""
 
     prompted = False
     learns = True
     """Whether it is given training answers, which then decide what it says."""
 
+    def __post_init__(self) -> None:
+        if flag := unused(self.options, USED):
+            raise DecabenchError(
+                f"{self.reference} has no use for {flag}: an object in Python sets it itself; only --revision, --seed "
+                "and --batch-size are for it."
+            )
+
     def describe(self) -> Mapping[str, Any]:
         """Its source and what it says of itself in `describe()`; weights that it loads are its own to name."""
         found = find_predictor(self.reference)
-        described = getattr(found, "describe", None)
         content: dict[str, Any] = {"revision": self.options.revision, **_origin(self.reference, found)}
-        if callable(described) and not (isinstance(found, type) and _needs_self(found)):
-            content["says"] = dict(described())
+        content["says"] = self._said(found)
         return {key: value for key, value in content.items() if value is not None}
+
+    def _said(self, found: Any) -> dict[str, Any] | None:
+        """What it says of itself, as JSON has it. Raises DecabenchError where nothing can be made of it."""
+        describe = getattr(found, "describe", None)
+        if describe is None:
+            return None
+        if isinstance(found, type) and _needs_self(found):
+            if self.options.revision is not None:
+                return None
+            raise DecabenchError(
+                f"{self.reference} is a class whose describe() needs an object, and what it says is asked before one "
+                "is made: make describe a classmethod, or name the version with --revision."
+            )
+        try:
+            said = describe()
+        except (Exception, SystemExit) as error:
+            raise DecabenchError(
+                f"{self.reference} could not describe itself ({of_error(error)}): describe() returns a dict that names "
+                "what decides the answers."
+            ) from error
+        return _as_json(self.reference, said)
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
@@ -85,6 +119,21 @@ def _needs_self(found: type) -> bool:
     return not isinstance(inspect.getattr_static(found, "describe"), (classmethod, staticmethod))
 
 
+def _as_json(reference: str, said: Any) -> dict[str, Any]:
+    try:
+        if not isinstance(said, Mapping):
+            raise TypeError("it is no dict")
+        text = json.dumps(dict(said), ensure_ascii=False, allow_nan=False)
+        text.encode()
+        found: dict[str, Any] = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DecabenchError(
+            f"describe() of {reference} returned {excerpt(repr(said), 100)}, which no record can hold "
+            f"({excerpt(str(error))}): it must be a dict of texts, numbers, lists and dicts."
+        ) from error
+    return found
+
+
 def _origin(reference: str, found: Any) -> dict[str, Any]:
     """What is known of the code: ours by version, a package's by version, a file's by its bytes."""
     from decabench.predictors import PREDICTORS
@@ -94,13 +143,21 @@ def _origin(reference: str, found: Any) -> dict[str, Any]:
     if point := plugin_names(GROUP).get(reference):
         dist = point.dist
         return {"entry_point": point.value, "package": f"{dist.name} {dist.version}" if dist else None}
-    source = inspect.getsourcefile(inspect.getmodule(found) or type(found)) if _has_source(found) else None
-    return {"source": file_digest(Path(source))} if source and Path(source).is_file() else {}
+    # An object may be made here of a class from elsewhere: both files decide what it answers.
+    named = _file(sys.modules.get(reference.partition(":")[0]))
+    code = _file(_module_of(found))
+    content = {"source": named, "class": code if code != named else None}
+    return {key: file_digest(path) for key, path in content.items() if path is not None}
 
 
-def _has_source(found: Any) -> bool:
-    """An object made in a console, or by C code, has none."""
-    try:
-        return inspect.getsourcefile(inspect.getmodule(found) or type(found)) is not None
-    except TypeError:
-        return False
+def _module_of(found: Any) -> ModuleType | None:
+    """Where the code of an object is; of a partial that of its function."""
+    while isinstance(found, partial):
+        found = found.func
+    return inspect.getmodule(found) or inspect.getmodule(type(found))
+
+
+def _file(module: ModuleType | None) -> Path | None:
+    """A module made in a console, or by C code, has none."""
+    name = getattr(module, "__file__", None)
+    return Path(name) if isinstance(name, str) and Path(name).is_file() else None

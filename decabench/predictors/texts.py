@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-__all__ = ["excerpt", "well_formed"]
+__all__ = ["excerpt", "of_error", "well_formed"]
+
+_ERROR_LENGTH = 300
+"""Characters of an exception's text: a sentence or two; a whole tensor or page belongs into no line."""
 
 
 def excerpt(text: str, limit: int = 200) -> str:
     """The beginning of a text on one line, with nothing that a terminal would act on."""
     line = " ".join("".join(char if char.isprintable() else " " for char in text[: 8 * limit]).split())
     return line if len(line) <= limit else f"{line[:limit]}…"
+
+
+def of_error(error: BaseException) -> str:
+    """`ValueError: what it says`, on one line; the name alone where it says nothing."""
+    said = excerpt(str(error), _ERROR_LENGTH)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def well_formed(text: str) -> str:

@@ -162,7 +162,7 @@ def test_a_list_of_examples(command, home, tmp_path):
     (tmp_path / "ids").write_text("\n".join(chosen))
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--ids", tmp_path / "ids"]
     done = command("predict", "--predictor", "majority", *options)
-    assert done.exit_code == 0 and "Partial: only ids sha256:" in done.stdout
+    assert done.exit_code == 0 and "Partial: sst: only 3 ids, sha256:" in done.stdout
     rows = (tmp_path / "s" / "predictions" / "sst.validation.jsonl").read_text().splitlines()
     assert [json.loads(row)["id"] for row in rows] == chosen
 

@@ -229,7 +229,11 @@ def test_a_language_model(cluster, run, tmp_path):
 
 def test_a_program(cluster, run, tmp_path):
     program = Path(__file__).parents[2] / "examples" / "echo_model.py"
-    asked = {"predictor": f"command:{sys.executable} {program} 2", "tasks": ("sst", "schema")}
+    asked = {
+        "predictor": f"command:{sys.executable} {program} 2",
+        "tasks": ("sst", "schema"),
+        "batch_size": None,
+    }
     local = predict(run(**asked, output=tmp_path / "local"))
     remote = predict(run(**asked, output=tmp_path / "remote", engine="ray"))
     assert contents(remote) == contents(local)

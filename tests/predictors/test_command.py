@@ -3,6 +3,7 @@
 import hashlib
 import json
 import pickle
+import shlex
 import sys
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def test_what_it_says_of_itself(tmp_path):
     program = tmp_path / "model"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    line = f"{program} --weights {weights} --other {tmp_path} --name nothing"
+    line = f"{program} --weights {weights} --other nowhere --name nothing"
     made = backend(line, ModelOptions(revision="v2", seed=4, timeout=10))
 
     def digest(content):
@@ -107,3 +108,25 @@ def test_a_program_that_cannot_be_started(tmp_path):
     program.chmod(0o755)
     with pytest.raises(DecabenchError, match="model cannot be started: No such file"):
         outcomes(backend(str(program), ModelOptions()), questions(1))
+
+
+@pytest.mark.parametrize("form", ["{}", "--weights={}"])
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_changed_weights_are_another_model(tmp_path, form, kind):
+    weights = tmp_path / "weights"
+    place = weights if kind == "file" else weights / "deep" / "model.bin"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    described = []
+    for content in ("old", "new", "old"):
+        place.write_text(content)
+        line = f"{shlex.quote(sys.executable)} model.py {form.format(weights)}"
+        described.append(backend(line, ModelOptions()).describe())
+    assert described[0] == described[2] != described[1]
+
+
+def test_a_folder_of_very_many_files_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("decabench.predictors.command.MOST_FILES", 3)
+    for number in range(4):
+        (tmp_path / str(number)).touch()
+    line = f"{shlex.quote(sys.executable)} {tmp_path}"
+    assert list(backend(line, ModelOptions()).describe()["files"]) == [sys.executable]
