@@ -126,7 +126,7 @@ class Journal:
         self.path.write_bytes(_line(self._header()))
 
     def _is_begun(self, line: bytes) -> bool:
-        """Whether a line is a header of ours that a kill cut short, on whatever day: nothing else may be overwritten."""
+        """Whether a line is a header of ours that a kill cut short, of whatever day; nothing else is overwritten."""
         start, _, _ = _line(self._header()).partition(b'"begun":')
         length = min(len(line), len(start))
         return line[:length] == start[:length]

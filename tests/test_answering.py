@@ -74,6 +74,38 @@ def test_failures_in_a_row_stop_it(journal):
     assert len(engine.asked) == 4 and len(journal.outcomes) == 4
 
 
+@pytest.mark.parametrize(("error", "end"), [("no", "no. Mend"), ("no.", "no. Mend"), ("cut…", "cut… Mend")])
+def test_the_last_error_is_a_sentence_of_its_own(journal, error, end):
+    with pytest.raises(DecabenchError) as told:
+        run(Engine(lambda question: Failure(error)), journal, give_up_after=4)
+    assert f"the last was: {end} it and run the same command again" in str(told.value)
+    assert "--give-up-after" in str(told.value)
+
+
+def test_what_was_never_asked_comes_before_what_failed(journal):
+    """A killed run with failures here and there gets on, however many they were."""
+    run(Engine(fail_on("q0", "q1", "q2", "q4")), journal, QUESTIONS[:6])
+    engine = Engine(fail_on("q0", "q1", "q2", "q7"))
+    tally = run(engine, journal, give_up_after=2)
+    assert engine.asked == ["q6", "q7", "q8", "q9", "q0", "q1", "q2", "q4"]
+    assert (tally.resumed, tally.answered, tally.failed) == (2, 4, 4)
+
+
+def test_what_failed_before_is_no_news_but_what_fails_anew_is(journal):
+    run(Engine(fail_on("q0", "q1", "q2")), journal, QUESTIONS[:3])
+    engine = Engine(fail_on(*(question.id for question in QUESTIONS)))
+    with pytest.raises(DecabenchError, match="after 3 failures in a row"):
+        run(engine, journal, give_up_after=3)
+    assert engine.asked == ["q3", "q4", "q5"]
+
+
+def test_what_fails_in_this_run_is_asked_once_in_it(journal):
+    run(Engine(fail_on("q0")), journal, QUESTIONS[:1])
+    engine = Engine(fail_on("q0", "q5"))
+    run(engine, journal)
+    assert engine.asked == [f"q{number}" for number in (*range(1, 10), 0)]
+
+
 def test_single_failures_do_not(journal):
     engine = Engine(fail_on("q1", "q2", "q4", "q5"))
     assert run(engine, journal, give_up_after=3).failed == 4
@@ -105,7 +137,9 @@ def test_an_answer_to_what_was_not_asked_is_refused(journal, extra):
     assert len(journal.outcomes) == 10
 
 
-@pytest.mark.parametrize(("text", "error"), [("\ud800", "bad-encoding"), ("x" * 100_001, "too-large")])
+@pytest.mark.parametrize(
+    ("text", "error"), [("\ud800", "bad-encoding"), ("\x00" * 100_000, "too-large"), (5, "the answer is 5")]
+)
 def test_what_could_not_be_written_has_failed(journal, text, error):
     tally = run(Engine(lambda question: Answer(text)), journal, QUESTIONS[:2])
     assert tally.failed == 2 and tally.commonest_error.startswith(error)

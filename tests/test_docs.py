@@ -46,7 +46,11 @@ def test_the_tour_and_the_worked_example_run_as_pasted(tmp_path: Path, environme
     folder.mkdir()
     (folder / "examples").symlink_to(ROOT / "examples")
     done = subprocess.run(
-        ["sh", "-eu", "-c", tour + models + example], cwd=folder, env=environment, capture_output=True, text=True
+        ["sh", "-eu", "-c", tour + models + example],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "squad, validation: proven" in done.stdout
@@ -69,7 +73,9 @@ def test_the_toml_of_the_readme_is_the_example(tmp_path: Path) -> None:
 def test_the_predictor_of_the_readme_runs(tmp_path: Path, environment: dict[str, str]) -> None:
     code = next(block for block in blocks("python") if "class Shouting" in block)
     (tmp_path / "my_model.py").write_text(code)
-    environment["PYTHONPATH"] += f"{os.pathsep}{tmp_path}"
+    environment["PYTHONSAFEPATH"] = (
+        "1"  # as for an installed script, Python does not look in the current folder
+    )
     script = (
         "decabench prepare schema --sample --home home && "
         "decabench predict --predictor my_model:Shouting --tasks schema --home home --output my-model"

@@ -111,7 +111,30 @@ def test_a_file_under_a_wrong_name_is_refused(tmp_path, field):
         Journal(tmp_path, KEY).__enter__()
 
 
-@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"id": "1"}', '{"raw": "x"}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"id": "1"}',
+        '{"raw": "x"}',
+        '{"id": "1", "raw": 5}',
+        '{"id": 1, "raw": "x"}',
+        '{"id": ["1"], "raw": "x"}',
+        '{"id": "1", "error": 5}',
+        '{"id": "1", "raw": "x", "finish": "eos"}',
+        '{"id": "1", "raw": "x", "context_kept": [5, 3]}',
+        '{"id": "1", "raw": "x", "context_kept": "05"}',
+        '{"id": "1", "raw": "x", "context_kept": []}',
+        '{"id": "1", "raw": "x", "tokens": [-1, 2]}',
+        '{"id": "1", "raw": "x", "tokens": [1]}',
+        '{"id": "1", "raw": "x", "tokens": 5}',
+        '{"id": "1", "raw": "x", "raw": "y"}',
+        '{"id": "1", "raw": "\\ud800"}',
+        pytest.param('{"id": "1", "raw": ' + "[" * 100_000 + "]" * 100_000 + "}", id="nested"),
+    ],
+)
 def test_a_damaged_line_within_is_named(tmp_path, line):
     with Journal(tmp_path, KEY) as journal:
         journal.append("1", Answer("mine"))
@@ -119,6 +142,39 @@ def test_a_damaged_line_within_is_named(tmp_path, line):
         file.write(line + '\n{"id": "2", "raw": "x"}\n')
     with pytest.raises(DataError, match=r"jsonl:3 is damaged .*--fresh"):
         Journal(tmp_path, KEY).__enter__()
+
+
+@pytest.mark.parametrize("begun", [5, None, "yesterday", "2026-02-30"])
+def test_the_day_is_a_day(tmp_path, begun):
+    with Journal(tmp_path, KEY) as journal:
+        journal.append("1", Answer("mine"))
+    header, *rest = lines(tmp_path)
+    changed = json.dumps({**json.loads(header), "begun": begun})
+    journal.path.write_text("\n".join([changed, *rest]) + "\n")
+    with pytest.raises(DataError, match=r"jsonl:1 is damaged .*--fresh"):
+        Journal(tmp_path, KEY).__enter__()
+
+
+@pytest.mark.parametrize("content", [b"my notes", b'{"id": "1", "raw": "x"}', bytes(10), b'{"format":"other'])
+def test_what_is_no_journal_is_not_overwritten(tmp_path, content):
+    path = tmp_path / FOLDER / KEY.file_name
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"jsonl:1 is damaged \(its first line is no beginning"):
+        Journal(tmp_path, KEY).__enter__()
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("size", [0, 1, 40, 150, -1])
+def test_a_header_of_another_day_that_was_cut_short_is_written_again(tmp_path, size):
+    path = tmp_path / FOLDER / KEY.file_name
+    with Journal(tmp_path, KEY) as journal:
+        journal.append("1", Answer("first"))
+    whole = path.read_bytes().split(b"\n")[0].replace(journal.begun.encode(), b"2001-02-03")
+    path.write_bytes(whole[:size] if size >= 0 else whole)
+    with Journal(tmp_path, KEY) as again:
+        again.append("1", Answer("again"))
+    assert json.loads(lines(tmp_path)[0])["begun"] == journal.begun
 
 
 def test_one_that_learnt_nothing_is_not_left(tmp_path):

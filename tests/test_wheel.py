@@ -98,9 +98,16 @@ def test_it_holds_the_package_and_nothing_else(built):
     tops = {name.split("/")[0] for name in names}
     assert tops == {"decabench", "decabench-0.1.0.dist-info"}
     inside = {name.split("/")[1] for name in names if name.startswith("decabench/") and name.count("/") > 1}
-    assert inside == {"commands", "leaderboard", "metrics", "predictors", "tasks"} | (
-        {"models", "training"} & inside
-    )
+    assert inside - {"models", "training"} == {
+        "commands",
+        "engines",
+        "extraction",
+        "leaderboard",
+        "metrics",
+        "predictors",
+        "prompts",
+        "tasks",
+    }
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name or "/tools/" in name]
 
 

@@ -109,9 +109,10 @@ def _guarded(setting: Setting, answers: int, call: Callable[[], Any]) -> Any:
     except DecabenchError:
         raise
     except (*_THEIRS, SystemExit) as error:
+        so_far = "1 answer" if answers == 1 else f"{answers:,} answers"
         raise DecabenchError(
-            f"The predictor failed on {setting.task.name} ({of_error(error)}) after {answers:,} answers: mend it and "
-            "run the same command again to go on, for these are kept; --debug shows the place."
+            f"The predictor failed on {setting.task.name} ({of_error(error)}) after {so_far}: mend it and run the same "
+            "command again to go on, for what was answered is kept; --debug shows the place."
         ) from error
 
 

@@ -146,7 +146,7 @@ def _origin(reference: str, found: Any) -> dict[str, Any]:
     # An object may be made here of a class from elsewhere: both files decide what it answers.
     named = _file(sys.modules.get(reference.partition(":")[0]))
     code = _file(_module_of(found))
-    content = {"source": named, "class": code if code != named else None}
+    content = {"source": named, "code": code if code != named else None}
     return {key: file_digest(path) for key, path in content.items() if path is not None}
 
 

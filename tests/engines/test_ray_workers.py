@@ -96,8 +96,8 @@ def test_what_cannot_be_loaded(worker):
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [
-        ("key", "The predictor failed on a worker (KeyError: 'gone'): run again with --debug for the place."),
-        ("exit", "The predictor failed on a worker (SystemExit: 3): run again with --debug for the place."),
+        ("key", "The predictor failed on sst (KeyError: 'gone') after 1 answer: "),
+        ("exit", "The predictor failed on sst (SystemExit: 3) after 1 answer: "),
         ("odd", "It broke at noon"),
     ],
 )
@@ -107,7 +107,7 @@ def test_what_was_answered_before_an_error_is_kept(worker, what, sentence):
     reply = one.ask(setting(), QUESTIONS, 2)
     assert reply.outcomes == [("q0", Answer("x"))]
     error = error_of(reply.error)
-    assert isinstance(error, DecabenchError) and str(error) == sentence
+    assert isinstance(error, DecabenchError) and str(error).startswith(sentence)
 
 
 def test_the_place_of_an_error_is_told(worker):

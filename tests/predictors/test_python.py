@@ -1,13 +1,14 @@
 """Predictors that are Python objects: what is known of them before they are asked."""
 
+import hashlib
 import sys
 from importlib.metadata import EntryPoint
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 
 import pytest
 
 import decabench
-from decabench.errors import UnknownNameError
+from decabench.errors import DecabenchError, UnknownNameError
 from decabench.fingerprint import file_digest
 from decabench.predictor import Backend
 from decabench.predictors import PREDICTORS, SCHEMES, make_backend, python
@@ -55,7 +56,10 @@ def test_what_it_says_of_itself(monkeypatch):
     module.model, module.Model, module.Named = Model(), Model, Named
     monkeypatch.setitem(sys.modules, "theirs", module)
     assert described("theirs:model")["says"] == {"weights": "abc"}
-    assert "says" not in described("theirs:Model")  # it takes an object, and none is made yet
+    with pytest.raises(DecabenchError, match=r"theirs:Model .*make describe a classmethod, .* --revision"):
+        described("theirs:Model")  # it takes an object, and none is made yet
+    named = described("theirs:Model", revision="v2")
+    assert named["revision"] == "v2" and "says" not in named
     assert described("theirs:Named")["says"] == {"weights": "of the class"}
 
 
@@ -91,3 +95,98 @@ def test_opening_makes_one_a_setting():
     finally:
         del sys.modules["theirs"]
     assert made == ["a setting"]
+
+
+class Says:
+    def __init__(self, said):
+        self.said = said
+
+    def describe(self):
+        if isinstance(self.said, BaseException):
+            raise self.said
+        return self.said
+
+    def predict(self, questions):
+        return []
+
+
+@pytest.fixture
+def said(monkeypatch):
+    def make(value):
+        module = ModuleType("theirs")
+        module.model = Says(value)
+        monkeypatch.setitem(sys.modules, "theirs", module)
+        return described("theirs:model")["says"]
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (OSError("no\nweights"), r"could not describe itself \(OSError: no weights\)"),
+        (SystemExit(0), r"could not describe itself \(SystemExit: 0\)"),
+        ("a text", "returned 'a text', which no record can hold .*it is no dict"),
+        (None, "returned None"),
+        ({"x": float("nan")}, "which no record can hold .*must be a dict of texts"),
+        ({"x": b"bytes"}, "which no record can hold"),
+        ({"x": {1, 2}}, "which no record can hold"),
+        ({"x": "\ud800"}, "which no record can hold"),
+        ({(1, 2): "x"}, "which no record can hold"),
+    ],
+)
+def test_what_it_may_not_say_of_itself(said, value, sentence):
+    with pytest.raises(DecabenchError, match=f"theirs:model .*{sentence}"):
+        said(value)
+
+
+def test_what_it_says_is_as_json_has_it(said):
+    assert said(MappingProxyType({"sizes": (1, 2), "by": {3: True}})) == {"sizes": [1, 2], "by": {"3": True}}
+
+
+@pytest.mark.parametrize(
+    ("code", "is_apart"),
+    [
+        ("model = Base('OLD')", True),
+        ("import functools\nmodel = functools.partial(functools.partial(make, 'OLD'))", True),
+        ("Model = model = Base", True),
+        ("class model(Base):\n    pass", False),
+    ],
+)
+def test_the_named_file_decides_and_that_of_its_class(tmp_path, monkeypatch, code, is_apart):
+    """A word in the named module decides the answers, wherever the class of the object is."""
+    base, named = tmp_path / "their_base.py", tmp_path / "their_named.py"
+    base.write_text(
+        "class Base:\n    def __init__(self, word): ...\n    def predict(self, questions): ...\n"
+        "def make(word, setting):\n    return Base(word)\n"
+    )
+    named.write_text(f"from their_base import Base, make\n{code}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for name in ("their_base", "their_named"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    expected = {"source": sha256(named)} | ({"code": sha256(base)} if is_apart else {})
+    assert described("their_named:model") == expected
+
+
+def sha256(path):
+    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+@pytest.mark.parametrize("reference", ["majority", "theirs:model"])
+@pytest.mark.parametrize(
+    ("option", "flag"),
+    [
+        ("temperature", "--temperature"),
+        ("model", "--model"),
+        ("device", "--device"),
+        ("timeout", "--timeout"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(reference, option, flag):
+    with pytest.raises(DecabenchError, match=f"{reference} has no use for {flag}: "):
+        make_backend(reference, ModelOptions(**{option: 1.5}))
+
+
+def test_options_that_mean_something():
+    make_backend("majority", ModelOptions(revision="v2", seed=3, batch_size=5))

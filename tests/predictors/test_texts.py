@@ -2,7 +2,7 @@
 
 import pytest
 
-from decabench.predictors.texts import excerpt, well_formed
+from decabench.predictors.texts import excerpt, of_error, well_formed
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,17 @@ def test_an_excerpt_of_a_flood_is_quick():
 def test_well_formed(text, whole):
     assert well_formed(text) == whole
     well_formed(text).encode()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("no"), "ValueError: no"),
+        (ValueError(), "ValueError"),
+        (SystemExit(3), "SystemExit: 3"),
+        (OSError("two\nlines \ud800"), "OSError: two lines"),
+        (ValueError("x" * 400), "ValueError: " + "x" * 300 + "…"),
+    ],
+)
+def test_of_error(error, said):
+    assert of_error(error) == said

@@ -73,3 +73,39 @@ def test_any_error_of_a_package_is_a_sentence(tmp_path: Path, monkeypatch: pytes
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(UnknownNameError, match="cannot be loaded"):
         load_entry_point(EntryPoint("x", "outside_syntax:X", "some.group"))
+
+
+@pytest.mark.parametrize("name", ["script", "empty"])
+def test_modules_of_the_current_folder_are_found(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installed script has neither the current folder nor the empty entry that stands for it."""
+    (tmp_path / f"own_{name}.py").write_text("X = 7\n")
+    monkeypatch.chdir(tmp_path)
+    entries = [entry for entry in sys.path if entry not in ("", os.getcwd())]
+    entries = ["", *entries] if name == "empty" else entries
+    monkeypatch.setattr(sys, "path", entries)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert load_object(f"own_{name}:X") == 7
+    assert sys.path[0] == ("" if name == "empty" else os.getcwd())
+    assert sys.path.count(os.getcwd()) == (0 if name == "empty" else 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def f(:", r"SyntaxError: .*own_broken\.py, line 1"),
+        ("x = y", "NameError: name 'y' is not defined"),
+        ("raise SystemExit(0)", "SystemExit: 0"),
+    ],
+)
+def test_a_module_that_fails(code: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_lines(tmp_path / "own_broken.py", [code])
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    with pytest.raises(UnknownNameError, match=rf"'own_broken:x' cannot be imported, .* \({said}"):
+        load_object("own_broken:x")
+    with pytest.raises(UnknownNameError, match="cannot be loaded"):
+        load_entry_point(EntryPoint("x", "own_broken:x", "some.group"))
+    with pytest.raises(UnknownNameError, match="cannot be run"):
+        load_file(tmp_path / "own_broken.py")
