@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from decabench.engines import Engine
@@ -15,7 +15,7 @@ from decabench.journal import Journal
 from decabench.outcomes import sound
 from decabench.predictor import Answer, Failure, Outcome, Question, Setting
 
-__all__ = ["GIVE_UP_AFTER", "Progress", "Silent", "Tally", "answer_task"]
+__all__ = ["GIVE_UP_AFTER", "Progress", "Silent", "Tally", "TaskRun", "answer_task"]
 
 GIVE_UP_AFTER = 25
 """So many failures in a row are no longer about single examples."""
@@ -40,7 +40,9 @@ class Tally:
     completion_tokens: int = 0
     """Tokens made, where they were counted."""
     cut: int = 0
-    """Examples whose context was cut to fit."""
+    """Answers to a context that was cut to fit, those of the journal included."""
+    truncated: int = 0
+    """Answers that the limit of new tokens cut off, those of the journal included."""
     seconds: float = 0.0
     """On the clock, loading included."""
     commonest_error: str = ""
@@ -78,75 +80,85 @@ class Silent:
         """Nothing."""
 
 
-def answer_task(
-    name: str,
-    engine: Engine,
-    setting: Setting,
-    questions: Callable[[], Iterator[Question]],
-    journal: Journal,
-    progress: Progress,
-    give_up_after: int = GIVE_UP_AFTER,
-) -> Tally:
+@dataclass(frozen=True)
+class TaskRun:
+    """One task to be answered in one wording."""
+
+    name: str
+    """What a person is told it is."""
+    engine: Engine
+    """What runs the model."""
+    setting: Setting
+    """What the predictor is made for."""
+    questions: Callable[[], Iterator[Question]]
+    """The questions in the order of the data, as often as they are wanted."""
+    journal: Journal
+    """Open: what it has an answer to is not asked again."""
+    progress: Progress = field(default_factory=Silent)
+    """Who is told."""
+    give_up_after: int = GIVE_UP_AFTER
+    """Failures in a row that stop it; 0 for never."""
+
+
+def answer_task(run: TaskRun) -> Tally:
     """Asks what the journal has no answer to; what failed before comes last.
 
-    Raises DecabenchError after too many failures in a row (0: never). Those that failed before do not count.
+    Raises DecabenchError after too many failures in a row. Those that failed before do not count.
     """
-    tally = Tally(name, 0)
-    for question in questions():
+    tally = Tally(run.name, 0)
+    for question in run.questions():
         tally.total += 1
-        tally.resumed += isinstance(journal.outcomes.get(question.id), Answer)
+        known = run.journal.outcomes.get(question.id)
+        if isinstance(known, Answer):
+            tally.resumed += 1
+            _note_cuts(tally, known)
     start = time.monotonic()
-    progress.begin(tally)
+    run.progress.begin(tally)
     try:
         if tally.resumed < tally.total:
-            _ask(tally, engine, setting, questions, journal, _Watch(name, give_up_after), progress, start)
+            _ask(run, tally, start)
     finally:
         tally.seconds = time.monotonic() - start
-        progress.end(tally)
+        run.progress.end(tally)
     return tally
 
 
-def _ask(
-    tally: Tally,
-    engine: Engine,
-    setting: Setting,
-    questions: Callable[[], Iterator[Question]],
-    journal: Journal,
-    watch: _Watch,
-    progress: Progress,
-    start: float,
-) -> None:
+def _ask(run: TaskRun, tally: Tally, start: float) -> None:
     pending: set[str] = set()
-    failed = {id_ for id_, outcome in journal.outcomes.items() if isinstance(outcome, Failure)}
+    failed = {id_ for id_, outcome in run.journal.outcomes.items() if isinstance(outcome, Failure)}
+    watch = _Watch(run.name, run.give_up_after)
 
-    def asked() -> Iterator[Question]:
-        # What failed before may well fail again, in a row: it must not keep the run from what was never asked.
-        for again in (False, True) if failed else (False,):
-            for question in questions():
-                is_answered = isinstance(journal.outcomes.get(question.id), Answer)
-                if not is_answered and (question.id in failed) is again:
-                    pending.add(question.id)
-                    yield question
-
-    for id_, outcome in engine.outcomes(setting, asked()):
-        if id_ not in pending:
-            raise DecabenchError(
-                f"The predictor answered {shown(id_)} of {setting.task.name}, which was not asked, or twice: "
-                "every question needs one answer under its own id."
-            )
-        pending.discard(id_)
-        outcome = sound(outcome)
-        journal.append(id_, outcome)
+    def note(id_: str, outcome: Outcome) -> None:
+        run.journal.append(id_, outcome)
         _count(tally, outcome)
         tally.seconds = time.monotonic() - start
         watch.note(outcome, id_ in failed)
-        progress.update(tally)
+
+    for id_, outcome in run.engine.outcomes(run.setting, _open_questions(run, failed, pending)):
+        if id_ not in pending:
+            raise DecabenchError(
+                f"The predictor answered {shown(id_)} of {run.setting.task.name}, which was not asked, or twice: "
+                "every question needs one answer under its own id."
+            )
+        pending.discard(id_)
+        note(id_, sound(outcome))
+        run.progress.update(tally)
     for id_ in sorted(pending):
-        lost = Failure("the predictor ended without an answer to it")
-        journal.append(id_, lost)
-        _count(tally, lost)
-        watch.note(lost, id_ in failed)
+        note(id_, Failure("the predictor ended without an answer to it"))
     tally.commonest_error = watch.commonest
+
+
+def _open_questions(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Question]:
+    """What has no answer, noted as pending when it is taken.
+
+    What failed before may well fail again, in a row: it must not keep the run from what was never asked.
+    """
+    for again in (False, True) if failed else (False,):
+        for question in run.questions():
+            is_answered = isinstance(run.journal.outcomes.get(question.id), Answer)
+            if not is_answered and (question.id in failed) is again:
+                pending.add(question.id)
+                yield question
 
 
 def _count(tally: Tally, outcome: Outcome) -> None:
@@ -156,7 +168,12 @@ def _count(tally: Tally, outcome: Outcome) -> None:
     tally.answered += 1
     tally.prompt_tokens += outcome.prompt_tokens or 0
     tally.completion_tokens += outcome.completion_tokens or 0
-    tally.cut += outcome.context_kept is not None
+    _note_cuts(tally, outcome)
+
+
+def _note_cuts(tally: Tally, answer: Answer) -> None:
+    tally.cut += answer.context_kept is not None
+    tally.truncated += answer.finish == "length"
 
 
 class _Watch:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from decabench.answering import Progress, Silent, Tally, answer_task
+from decabench.answering import Progress, Silent, Tally, TaskRun, answer_task
 from decabench.engines import BATCH, Engine, EngineOptions, make_engine
 from decabench.errors import DecabenchError
 from decabench.journal import FOLDER as JOURNAL
@@ -135,7 +135,9 @@ def _engine(planned: Plan) -> Engine:
 def _answered(run: Run, part: Part, engine: Engine, progress: Progress) -> Answered:
     with Journal(run.output, part.key, FRESH if run.fresh else "") as journal:
         questions = partial(part.questions, run)
-        tally = answer_task(part.name, engine, part.setting, questions, journal, progress, run.give_up_after)
+        tally = answer_task(
+            TaskRun(part.name, engine, part.setting, questions, journal, progress, run.give_up_after)
+        )
     return Answered(part, tally, journal)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from decabench.answering import Silent, Tally, answer_task
+from decabench.answering import Silent, Tally, TaskRun, answer_task
 from decabench.errors import DecabenchError
 from decabench.fingerprint import fingerprint
 from decabench.journal import Journal, Key
@@ -33,7 +33,7 @@ def journal(tmp_path):
 
 
 def run(engine, journal, questions=QUESTIONS, **changes):
-    return answer_task("sst", engine, SETTING, lambda: iter(questions), journal, Silent(), **changes)
+    return answer_task(TaskRun("sst", engine, SETTING, lambda: iter(questions), journal, **changes))
 
 
 def fail_on(*ids):
@@ -158,7 +158,7 @@ def test_it_is_told_as_it_goes(journal):
         def end(self, tally):
             states.append(("end", tally.done))
 
-    answer_task("sst", Engine(fail_on("q1")), SETTING, lambda: iter(QUESTIONS[:2]), journal, Told())
+    answer_task(TaskRun("sst", Engine(fail_on("q1")), SETTING, lambda: iter(QUESTIONS[:2]), journal, Told()))
     assert states == [("begin", 0), ("update", 1), ("update", 2), ("end", 2)]
 
 
@@ -171,9 +171,18 @@ def test_the_end_is_told_of_a_run_that_breaks(journal):
 
     engine = Engine(lambda question: 1 / 0 if question.id == "q2" else Answer("x"))
     with pytest.raises(ZeroDivisionError):
-        answer_task("sst", engine, SETTING, lambda: iter(QUESTIONS), journal, Told())
+        answer_task(TaskRun("sst", engine, SETTING, lambda: iter(QUESTIONS), journal, Told()))
     assert ends == [2]
 
 
 def test_done_is_what_needs_no_more():
     assert Tally("sst", 10, resumed=2, answered=3, failed=1).done == 6
+
+
+def test_cuts_are_told_of_what_was_resumed_too(journal):
+    """Truncation that only the first run told of would be silent in the last."""
+    cut = {"q1": Answer("x", "length"), "q2": Answer("x", "stop", (0, 3))}
+    engine = Engine(lambda question: cut.get(question.id, Answer("x")))
+    for _ in range(2):
+        tally = run(engine, journal)
+        assert (tally.cut, tally.truncated) == (1, 1)

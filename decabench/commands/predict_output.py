@@ -100,7 +100,7 @@ def print_report(planned: Plan, report: Report, prices: Prices) -> None:
 
 
 _ALWAYS = ("answers", "failed", "time", "examples/s")
-_SOMETIMES = ("resumed", "context cut", "tokens in", "tokens out", "cost")
+_SOMETIMES = ("resumed", "context cut", "cut off", "tokens in", "tokens out", "cost")
 """Columns that stand there where any task has something to say in them."""
 
 
@@ -114,6 +114,7 @@ def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
         "examples/s": f"{tally.answered / tally.seconds:,.1f}" if tally.answered and tally.seconds else "–",
         "resumed": count(tally.resumed),
         "context cut": count(tally.cut),
+        "cut off": count(tally.truncated),
         "tokens in": count(tally.prompt_tokens if counted else None),
         "tokens out": count(tally.completion_tokens if counted else None),
         "cost": _money(cost if counted else None),
