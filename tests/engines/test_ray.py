@@ -176,7 +176,9 @@ def run(home, tmp_path):
     def make(predictor, tasks=("sst",), **changes):
         chosen = [TASKS[name] for name in tasks]
         given = {"split": "validation", "output": tmp_path / "s", "store": Store(home), "date": "2026-01-31"}
-        return Run(predictor, chosen, **{**given, "batch_size": 5, "workers": 2, **changes})
+        if changes.get("engine") == "ray":
+            given["workers"] = 2
+        return Run(predictor, chosen, **{**given, "batch_size": 5, **changes})
 
     return make
 
