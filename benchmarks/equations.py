@@ -17,7 +17,9 @@ Weights = Mapping[str, Tensor]
 PAD, UNKNOWN, INIT, EOS = range(4)
 
 
-def lstm(x: Tensor, w: Weights, name: str, suffix: str = "", h: Tensor | None = None, c: Tensor | None = None):
+def lstm(
+    x: Tensor, w: Weights, name: str, suffix: str = "", h: Tensor | None = None, c: Tensor | None = None
+):
     """(B, T, d_in) -> (B, T, d_out) and the last h and c, one step after the other (footnote 5)."""
     w_ih, w_hh = w[f"{name}.weight_ih{suffix}"], w[f"{name}.weight_hh{suffix}"]
     b_ih, b_hh = w[f"{name}.bias_ih{suffix}"], w[f"{name}.bias_hh{suffix}"]
@@ -123,10 +125,14 @@ def encode(context: Tensor, question: Tensor, w: Weights, heads: int):
 
 
 def position(t: int, k: int, d: int) -> float:
-    return math.sin(t / 10_000 ** (k / (2 * d))) if k % 2 == 0 else math.cos(t / 10_000 ** ((k - 1) / (2 * d)))
+    return (
+        math.sin(t / 10_000 ** (k / (2 * d))) if k % 2 == 0 else math.cos(t / 10_000 ** ((k - 1) / (2 * d)))
+    )
 
 
-def decode(encoded, answer: Tensor, context_words: Tensor, question_words: Tensor, size: int, w: Weights, heads: int):
+def decode(
+    encoded, answer: Tensor, context_words: Tensor, question_words: Tensor, size: int, w: Weights, heads: int
+):
     """p(w_t) of every step, a list of (B, size), for answer vectors (B, n, demb) from <init> on; `size` is v + o."""
     c_fin, q_fin, h, cell = encoded
     if not has(w, "encoder.coattention"):
@@ -144,13 +150,17 @@ def decode(encoded, answer: Tensor, context_words: Tensor, question_words: Tenso
     state, made = torch.zeros_like(h), []
     for t in range(a.shape[1]):
         _, h, cell = lstm(torch.cat([a[:, t], state], -1)[:, None], w, "decoder.lstm", "", h, cell)  # Eq. 7
-        alpha_c = torch.softmax((c_fin @ linear(h, w, "decoder.context_query")[:, :, None]).squeeze(-1), -1)  # Eq. 8
+        alpha_c = torch.softmax(
+            (c_fin @ linear(h, w, "decoder.context_query")[:, :, None]).squeeze(-1), -1
+        )  # Eq. 8
         summed = (c_fin * alpha_c[:, :, None]).sum(1)
         state = torch.tanh(linear(torch.cat([summed, h], -1), w, "decoder.context_state"))  # Eq. 9
         p_v = torch.softmax(linear(state, w, "generate"), -1)  # Eq. 11
         p_v = torch.cat([p_v, p_v.new_zeros(len(p_v), size - v)], -1)
         p_c = torch.zeros_like(p_v).scatter_add(1, context_words, alpha_c)  # Eq. 10
-        gamma = torch.sigmoid(linear(torch.cat([state, h, a[:, t]], -1), w, "decoder.vocabulary_switch"))  # Eq. 12
+        gamma = torch.sigmoid(
+            linear(torch.cat([state, h, a[:, t]], -1), w, "decoder.vocabulary_switch")
+        )  # Eq. 12
         pointed = p_c
         if q_fin is not None:
             query = linear(h, w, "decoder.question_query")
@@ -158,7 +168,9 @@ def decode(encoded, answer: Tensor, context_words: Tensor, question_words: Tenso
             summed = (q_fin * alpha_q[:, :, None]).sum(1)
             asked = torch.tanh(linear(torch.cat([summed, h], -1), w, "decoder.question_state"))  # Eq. 9
             p_q = torch.zeros_like(p_v).scatter_add(1, question_words, alpha_q)  # Eq. 10
-            lam = torch.sigmoid(linear(torch.cat([asked, h, a[:, t]], -1), w, "decoder.context_switch"))  # Eq. 12
+            lam = torch.sigmoid(
+                linear(torch.cat([asked, h, a[:, t]], -1), w, "decoder.context_switch")
+            )  # Eq. 12
             pointed = lam * p_c + (1 - lam) * p_q
         made.append(gamma * p_v + (1 - gamma) * pointed)  # Eq. 13
     return made
@@ -186,9 +198,9 @@ def greedy(batch, w: Weights, heads: int, table: Tensor, limit: int) -> Tensor:
     table = torch.cat([table, vectors[batch.others]])
     said = torch.full((len(batch.context), 1), INIT)
     for _ in range(limit):
-        p = decode(
-            encoded, table[said], batch.context_output, batch.question_output, len(table), w, heads
-        )[-1]
+        p = decode(encoded, table[said], batch.context_output, batch.question_output, len(table), w, heads)[
+            -1
+        ]
         p[:, [PAD, UNKNOWN, INIT]] = 0
         said = torch.cat([said, p.argmax(-1)[:, None]], 1)
         if bool((said == EOS).any(1).all()):

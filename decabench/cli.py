@@ -18,6 +18,7 @@ from decabench.commands.metrics import metrics
 from decabench.commands.predict import predict
 from decabench.commands.prepare import prepare
 from decabench.commands.tasks import tasks
+from decabench.commands.train import train
 from decabench.commands.verify import verify
 from decabench.metrics.errors import DecabenchError
 
@@ -103,7 +104,7 @@ def cli() -> None:
     """
 
 
-for command in (prepare, tasks, metrics, predict, check, evaluate, verify, compare, leaderboard):
+for command in (prepare, tasks, metrics, predict, check, evaluate, verify, compare, leaderboard, train):
     cli.add_command(command)
 
 

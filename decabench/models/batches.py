@@ -119,7 +119,7 @@ class VectorTable:
             self._known += len(new)
 
 
-def _padded(texts: Sequence[Integers]) -> tuple[Integers, Integers]:
+def _padded(texts: Sequence[Ids]) -> tuple[Integers, Integers]:
     """(rows, longest) with PAD at the end of each, and the lengths."""
     lengths = np.array([len(text) for text in texts], dtype=np.int64)
     made = np.full((len(texts), int(lengths.max())), PAD, dtype=np.int64)
@@ -173,9 +173,7 @@ class Collator:
         )
 
 
-def _targets(
-    outputs: Integers, answer: Integers, sources: Sequence[Integers], vocabulary: int
-) -> Integers:
+def _targets(outputs: Integers, answer: Integers, sources: Sequence[Integers], vocabulary: int) -> Integers:
     """What to say; <unk> for words that the model can neither generate nor point at in its own example."""
     made = outputs.copy()
     rows, columns = np.nonzero(answer >= vocabulary)

@@ -137,18 +137,19 @@ def greedy(model: MQAN, batch: Batch, limit: int | None = None, trace: bool = Fa
             alive, last, done = alive[rows], last[rows], done[rows]
     outputs = outputs[:, : step + 1].cpu()
     answers = Answers(outputs, (outputs == EOS).any(1).tolist())
-    return replace(answers, **_traced(traces)) if trace else answers
+    return _with_trace(answers, traces) if trace else answers
 
 
-def _traced(traces: list[Decoded]) -> dict[str, Tensor | None]:
+def _with_trace(answers: Answers, traces: list[Decoded]) -> Answers:
     gamma = torch.cat([decoded.vocabulary_gate.sigmoid() for decoded in traces], 1)
     lam, rest = (torch.cat([decoded.pointers[at] for decoded in traces], 1) for at in (0, 1))
     questions = [q for decoded in traces if (q := decoded.question_attention) is not None]
-    return {
-        "weights": torch.stack([gamma, (1 - gamma) * lam, (1 - gamma) * rest], -1).cpu(),
-        "context_attention": torch.cat([decoded.context_attention for decoded in traces], 1).cpu(),
-        "question_attention": torch.cat(questions, 1).cpu() if questions else None,
-    }
+    return replace(
+        answers,
+        weights=torch.stack([gamma, (1 - gamma) * lam, (1 - gamma) * rest], -1).cpu(),
+        context_attention=torch.cat([decoded.context_attention for decoded in traces], 1).cpu(),
+        question_attention=torch.cat(questions, 1).cpu() if questions else None,
+    )
 
 
 @torch.inference_mode()

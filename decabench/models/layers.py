@@ -64,7 +64,9 @@ class MultiHead(nn.Module):
         """(B, T, d) -> Y W^Y and Y W^Z, (B, p, T, d) each."""
         return self._split(self.key(y)), self._split(self.value(y))
 
-    def attend(self, x: Tensor, known: KeysValues, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+    def attend(
+        self, x: Tensor, known: KeysValues, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
         """(B, S, d) over keys and values of T tokens -> (B, S, d); `mask` is True where one may look."""
         rate = self.rate if self.training else 0.0
         # softmax(X Y^T / sqrt(d)) Z, with dropout before Z (Eq. 22)
@@ -74,7 +76,7 @@ class MultiHead(nn.Module):
         return cast(Tensor, self.dropout(self.output(heads.transpose(1, 2).flatten(2))))
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
 
 class FeedForward(nn.Module):

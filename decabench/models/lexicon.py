@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,19 +41,12 @@ class Lexicon:
     def __len__(self) -> int:
         return len(self.words)
 
-    @staticmethod
-    def count(texts: Iterable[str]) -> Counter[str]:
-        """How often each token stands in lower-cased texts."""
-        counts: Counter[str] = Counter()
-        for text in texts:
-            counts.update(tokenize(text.lower()))
-        return counts
-
-    @classmethod
-    def most_frequent(cls, counts: Counter[str], limit: int) -> Lexicon:
-        """A vocabulary of the `limit` most frequent words; of equally frequent ones the first in the alphabet."""
-        ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-        return cls([word for word, _ in ordered[:limit]])
+    def learn(self, words: Iterable[str]) -> None:
+        """Numbers words after those that are known."""
+        for word in words:
+            if word not in self._numbers:
+                self._numbers[word] = len(self.words)
+                self.words.append(word)
 
     def encode(self, text: str, limit: int | None = None) -> Ids:
         """<init>, the numbers of the lower-cased text's tokens (the first `limit`), <eos>. Learns new words."""
@@ -97,5 +89,7 @@ class Lexicon:
             if content["format"] != FORMAT or not all(isinstance(word, str) for word in words):
                 raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} is no vocabulary ({error}): use a checkpoint that was not changed.") from error
+            raise DataError(
+                f"{path} is no vocabulary ({error}): use a checkpoint that was not changed."
+            ) from error
         return cls(words)

@@ -89,10 +89,15 @@ class Coattention(nn.Module):
         self.question_dummy = nn.Parameter(torch.randn(d) / d**0.5)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, c: Tensor, q: Tensor, c_mask: Tensor, q_mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def forward(
+        self, c: Tensor, q: Tensor, c_mask: Tensor, q_mask: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """C_ind (B, l, d), Q_ind (B, m, d) -> C_sum (B, m, d), Q_sum (B, l, d), C_coa (B, l, d), Q_coa (B, m, d)."""
         # A dummy at position 0, so that no token is forced to align with another.
-        c, q = _with_dummy(c, self.context_dummy), _with_dummy(q, self.question_dummy)  # (B, l+1, d), (B, m+1, d)
+        c, q = (
+            _with_dummy(c, self.context_dummy),
+            _with_dummy(q, self.question_dummy),
+        )  # (B, l+1, d), (B, m+1, d)
         similarity = c @ q.transpose(1, 2)  # (B, l+1, m+1)
         no_c, no_q = _dummy_open(~c_mask)[:, :, None], _dummy_open(~q_mask)[:, None, :]
         # Eq. 17: each column sums to 1; S_cq over the context, S_qc (kept transposed) over the question.
@@ -170,7 +175,9 @@ class Encoder(nn.Module):
 
 def _token_mask(lengths: Tensor, like: Tensor) -> Tensor:
     """(B, T), True at tokens."""
-    return torch.arange(like.shape[1], device=like.device) < lengths.to(like.device, non_blocking=True)[:, None]
+    return (
+        torch.arange(like.shape[1], device=like.device) < lengths.to(like.device, non_blocking=True)[:, None]
+    )
 
 
 class DecoderLayer(nn.Module):
@@ -221,7 +228,7 @@ class Decoder(nn.Module):
         end = start + vectors.shape[1]
         if end > len(table):
             table = positions(end, table.shape[1]).to(table.device)
-        return x + table[start:end]  # Eq. 3
+        return cast(Tensor, x + table[start:end])  # Eq. 3
 
     def self_attend(self, x: Tensor, encoded: Encoded) -> Tensor:
         """A_self of all steps at once, (B, n, d) (Eq. 4-6)."""
@@ -242,11 +249,12 @@ class Decoder(nn.Module):
         The one loop over time in the model: c~_(t-1) goes into h_t. All that does not hang on it is done before or
         after, and a step multiplies by each matrix once.
         """
-        d = a_self.shape[-1]
-        answer_part, context_part = self.lstm.weight_ih.split(d, 1)
-        given = F.linear(self.dropout(a_self), answer_part, self.lstm.bias_ih + self.lstm.bias_hh)  # (B, n, 4d)
+        answer_part, context_part = self.lstm.weight_ih.chunk(2, 1)
+        given = F.linear(
+            self.dropout(a_self), answer_part, self.lstm.bias_ih + self.lstm.bias_hh
+        )  # (B, n, 4d)
         recurrent = torch.cat([context_part, self.lstm.weight_hh], 1).t()  # (2d, 4d), for [c~; h]
-        sum_part, state_part = self.context_state.weight.split(d, 1)  # W_4 = [for C_fin^T alpha; for h]
+        sum_part, state_part = self.context_state.weight.chunk(2, 1)  # W_4 = [for C_fin^T alpha; for h]
         from_h = torch.cat([self.context_query.weight, state_part]).t()  # (d, 2d)
         bias, memory = self.context_state.bias, encoded.context
         closed = torch.zeros_like(encoded.context_mask, dtype=memory.dtype)
@@ -268,7 +276,9 @@ class Decoder(nn.Module):
         attentions = torch.cat([step[2] for step in steps], 2).transpose(1, 2)
         return hs, contexts, attentions, State(h, c, context, attention.squeeze(2))
 
-    def point(self, a_self: Tensor, h: Tensor, context: Tensor, attention: Tensor, encoded: Encoded) -> Decoded:
+    def point(
+        self, a_self: Tensor, h: Tensor, context: Tensor, attention: Tensor, encoded: Encoded
+    ) -> Decoded:
         """The question's attention and the two switches, of all steps at once (Eq. 8, 9, 12)."""
         context = self.dropout(context)
         gamma = self.vocabulary_switch(torch.cat([context, h, a_self], -1)).squeeze(-1)  # Eq. 12

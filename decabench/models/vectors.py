@@ -17,7 +17,17 @@ import numpy.typing as npt
 from decabench.errors import DataError, MissingDataError
 from decabench.models.lexicon import SPECIALS
 
-__all__ = ["PACKAGES", "Joined", "Matrix", "NoVectors", "Vectors", "Words", "file_digest", "open_vectors"]
+__all__ = [
+    "PACKAGES",
+    "Joined",
+    "Matrix",
+    "NoVectors",
+    "Vectors",
+    "Words",
+    "file_digest",
+    "open_vectors",
+    "read_text_vectors",
+]
 
 Matrix = npt.NDArray[np.float32]
 """One row a word."""
@@ -155,7 +165,7 @@ def open_vectors(name: str, folders: Sequence[Path] = ()) -> Vectors:
             from decabench.models.ngrams import read_ngrams
 
             return read_ngrams(path)
-        return _text_file(path)
+        return Words(*read_text_vectors(path), file_digest(path))
     except (ValueError, KeyError, OSError) as error:
         raise DataError(f"{path} holds no vectors that can be read ({error}).") from error
 
@@ -180,7 +190,9 @@ def _numpy_file(matrix: Path, index: Path) -> Words:
         words = words[:-1] if words[-1] == "" else words
     values = np.load(matrix, mmap_mode="r", allow_pickle=False)
     if values.ndim != 2 or len(words) != len(values):
-        raise DataError(f"{index} has {len(words)} words for the {values.shape} values of {matrix}: one a row.")
+        raise DataError(
+            f"{index} has {len(words)} words for the {values.shape} values of {matrix}: one a row."
+        )
     return Words(values, _first_of_each(words), file_digest(matrix, index))
 
 
@@ -189,26 +201,25 @@ def _first_of_each(words: Sequence[str]) -> dict[str, int]:
     return {word: row for row, word in reversed(list(enumerate(words)))}
 
 
-def _text_file(path: Path) -> Words:
-    """GloVe's text, or fastText's, which begins with a line of two counts."""
+def read_text_vectors(path: Path) -> tuple[Matrix, dict[str, int]]:
+    """Matrix and index of GloVe's text, or fastText's, which begins with a line of two counts. Raises DataError."""
     words: list[str] = []
-    parts: list[Matrix] = []
+    rows: list[Matrix] = []
+    width = 0
     with path.open(encoding="utf-8", newline="\n") as file:
         for number, line in enumerate(file):
             fields = line.rstrip("\n ").split(" ")
             if number == 0 and len(fields) == 2:
                 continue
-            if not parts:
-                width = len(fields) - 1
-            # GloVe's own files have words with spaces in them: the numbers are the last fields.
-            values = np.array(fields[-width:], dtype=np.float32) if len(fields) > width else None
-            if values is None or width < 2:
+            width = width or len(fields) - 1
+            if width < 1 or len(fields) <= width:
                 raise DataError(f"{path}, line {number + 1}, has {len(fields) - 1} numbers, not {width}.")
+            # GloVe's own files have words with spaces in them: the numbers are the last fields.
             words.append(" ".join(fields[:-width]))
-            parts.append(values)
-    if not parts:
+            rows.append(np.array(fields[-width:], dtype=np.float32))
+    if not rows:
         raise DataError(f"{path} has no vectors in it.")
-    return Words(np.stack(parts), _first_of_each(words), file_digest(path))
+    return np.stack(rows), _first_of_each(words)
 
 
 _WINK_ROW = re.compile(r'("(?:[^"\\]|\\.)*"):\[([^\]]*)\]')

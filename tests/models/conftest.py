@@ -18,7 +18,11 @@ from decabench.models.vectors import Joined, NoVectors  # noqa: E402
 TEXTS = [
     ("is it good or bad?", "a good film, oddly framed", "good"),
     ("who paid the bill, ann or bob?", "ann said that bob had paid for zebras", "bob"),
-    ("what is the summary?", "it rained in ulm . it rained in bonn . nobody went out in quito", "it rained in quito"),
+    (
+        "what is the summary?",
+        "it rained in ulm . it rained in bonn . nobody went out in quito",
+        "it rained in quito",
+    ),
     ("translate", "one", "unheard words"),
 ]
 """(question, context, answer): of the words, some can be pointed at only, some nowhere (`unheard`)."""
@@ -50,7 +54,9 @@ class Kit:
 
     def encoded(self, texts: Any = TEXTS) -> list[Encoded]:
         encode = self.lexicon.encode
-        return [Encoded(encode(context), encode(question), encode(answer)) for question, context, answer in texts]
+        return [
+            Encoded(encode(context), encode(question), encode(answer)) for question, context, answer in texts
+        ]
 
     def batch(self, texts: Any = TEXTS) -> Batch:
         return self.collate(self.encoded(texts))

@@ -42,7 +42,10 @@ def test_the_gradient_is_that_of_the_equations(kit, name):
     made.model(made.batch()).sum().backward()
     found = {key: value.grad.clone() for key, value in made.model.named_parameters()}
     made.model.zero_grad()
-    sum(-equations.negative_log_likelihood(made.apart(text), weights(made.model), HEADS).sum() for text in TEXTS).backward()
+    sum(
+        -equations.negative_log_likelihood(made.apart(text), weights(made.model), HEADS).sum()
+        for text in TEXTS
+    ).backward()
     for key, value in made.model.named_parameters():
         scale = value.grad.abs().max().item() + 1e-3
         torch.testing.assert_close(found[key] / scale, value.grad / scale, atol=1e-4, rtol=1e-3, msg=key)
@@ -52,7 +55,9 @@ def test_the_gradient_is_that_of_the_equations(kit, name):
 def test_every_parameter_is_used(kit, name):
     made = kit(name)
     made.model(made.batch()).sum().backward()
-    unused = [key for key, value in made.model.named_parameters() if value.grad is None or not value.grad.any()]
+    unused = [
+        key for key, value in made.model.named_parameters() if value.grad is None or not value.grad.any()
+    ]
     assert unused == []
 
 
@@ -62,7 +67,9 @@ def test_gradients_by_finite_differences(kit):
     for key, buffer in made.model.named_buffers():
         assert buffer.dtype == torch.float64, key
     batch = made.batch(TEXTS[:2])
-    batch = type(batch)(**{**{f: getattr(batch, f) for f in batch.__dataclass_fields__}, "vectors": batch.vectors.double()})
+    batch = type(batch)(
+        **{**{f: getattr(batch, f) for f in batch.__dataclass_fields__}, "vectors": batch.vectors.double()}
+    )
     made.model(batch).sum().backward()
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
