@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 import decabench
+from decabench.commands.analyze import analyze
 from decabench.commands.check import check
 from decabench.commands.compare import compare
 from decabench.commands.evaluate import evaluate
@@ -104,7 +105,19 @@ def cli() -> None:
     """
 
 
-for command in (prepare, tasks, metrics, predict, check, evaluate, verify, compare, leaderboard, train):
+for command in (
+    prepare,
+    tasks,
+    metrics,
+    predict,
+    check,
+    evaluate,
+    verify,
+    compare,
+    leaderboard,
+    train,
+    analyze,
+):
     cli.add_command(command)
 
 

@@ -117,6 +117,7 @@ class _Training:
             lr=0.0,
             betas=(run.config.beta1, run.config.beta2),
             eps=run.config.epsilon,
+            fused=group.device.type in ("cpu", "cuda"),
         )
         self.step, self.best, self.stale, self.scores = 0, -math.inf, 0, dict[str, float]()
         positions: Mapping[str, Any] = {}

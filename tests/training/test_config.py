@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.errors import DecabenchError, UnknownNameError  # noqa: E402
-from decabench.training.config import (  # noqa: E402
+from decabench.errors import DecabenchError, UnknownNameError
+from decabench.training.config import (
     TrainConfig,
     from_mapping,
     read_config,
@@ -13,7 +13,7 @@ from decabench.training.config import (  # noqa: E402
     to_toml,
     with_settings,
 )
-from tests.training.conftest import TINY  # noqa: E402
+from tests.training.conftest import TINY
 
 
 @pytest.mark.parametrize("config", [TrainConfig(), TINY, TrainConfig(weights={"iwslt.en.de": 2.0})])
@@ -40,7 +40,14 @@ def test_the_defaults_are_the_papers():
 def test_settings():
     config = with_settings(
         TrainConfig(),
-        ["model.dimension=64", "steps=5", "learning_rate=1", "weights.woz.en=0.5", "vectors=none:8", "init=a b"],
+        [
+            "model.dimension=64",
+            "steps=5",
+            "learning_rate=1",
+            "weights.woz.en=0.5",
+            "vectors=none:8",
+            "init=a b",
+        ],
     )
     assert (config.model.dimension, config.steps, config.learning_rate) == (64, 5, 1.0)
     assert (config.weights, config.vectors, config.init) == ({"woz.en": 0.5}, ("none:8",), "a b")

@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.models.lexicon import EOS, INIT, SPECIALS  # noqa: E402
-from decabench.models.tokenizer import tokenize  # noqa: E402
-from decabench.tasks.store import Store  # noqa: E402
-from decabench.training.data import BatchStream, batches_of, encode_tasks  # noqa: E402
-from tests.training.conftest import TINY  # noqa: E402
+from decabench.models.lexicon import EOS, INIT, SPECIALS
+from decabench.models.tokenizer import tokenize
+from decabench.tasks.store import Store
+from decabench.training.data import BatchStream, batches_of, encode_tasks
+from tests.training.conftest import TINY
 
 
 @pytest.fixture
@@ -38,7 +38,9 @@ def test_numbers_say_what_the_texts_said(encoded, home):
 def test_the_vocabulary_is_the_most_frequent_words(home):
     from collections import Counter
 
-    config = replace(TINY, tasks=("sst", "schema"), train_examples=0, model=replace(TINY.model, vocabulary=20))
+    config = replace(
+        TINY, tasks=("sst", "schema"), train_examples=0, model=replace(TINY.model, vocabulary=20)
+    )
     lexicon, _ = encode_tasks(Store(home), config)
     counts = Counter()
     for task in config.tasks:

@@ -4,10 +4,10 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.errors import DecabenchError  # noqa: E402
-from decabench.tasks import DECATHLON  # noqa: E402
-from decabench.training.config import TrainConfig  # noqa: E402
-from decabench.training.schedule import Phase, phases, task_at  # noqa: E402
+from decabench.errors import DecabenchError
+from decabench.tasks import DECATHLON
+from decabench.training.config import TrainConfig
+from decabench.training.schedule import Phase, phases, task_at
 
 
 def order(**settings):
@@ -21,10 +21,19 @@ def order(**settings):
         ({"tasks": ("a", "b", "c"), "steps": 7}, "abcabca"),
         ({"tasks": ("a", "b"), "steps": 7, "iterations": {"a": 2}}, "aabaaba"),
         ({"tasks": ("a", "b", "c"), "steps": 7, "schedule": "sequential"}, "aabbccc"),
-        ({"tasks": ("sst", "wikisql", "x"), "steps": 6, "schedule": "curriculum", "first_steps": 3}, "swsswx"),
+        (
+            {"tasks": ("sst", "wikisql", "x"), "steps": 6, "schedule": "curriculum", "first_steps": 3},
+            "swsswx",
+        ),
         ({"tasks": ("x", "squad"), "steps": 6, "schedule": "anti-curriculum", "first_steps": 3}, "sssxsx"),
         (
-            {"tasks": ("a", "b"), "steps": 5, "schedule": "anti-curriculum", "first_steps": 9, "first_tasks": ("b",)},
+            {
+                "tasks": ("a", "b"),
+                "steps": 5,
+                "schedule": "anti-curriculum",
+                "first_steps": 9,
+                "first_tasks": ("b",),
+            },
             "bbbbb",
         ),
     ],

@@ -38,7 +38,9 @@ def test_what_a_run_leaves(make_run):
     assert finished.step == 6
     assert read_config(run.output / "config.toml") == run.config
     rows = read_rows(run.output / "train.csv")
-    assert [(row["step"], row["task"]) for row in rows] == [(str(n + 1), ("sst", "schema")[n % 2]) for n in range(6)]
+    assert [(row["step"], row["task"]) for row in rows] == [
+        (str(n + 1), ("sst", "schema")[n % 2]) for n in range(6)
+    ]
     assert [row["step"] for row in read_rows(run.output / "validation.csv")] == ["3"] * 3 + ["6"] * 3
     record = Saved.open(run.output).record
     assert record["data"].keys() == {"sst.train", "schema.train"}
@@ -46,7 +48,9 @@ def test_what_a_run_leaves(make_run):
     assert record["versions"].keys() == {"decabench", "torch", "numpy", "python"}
     assert record["vectors"] == "none:12"
     kept = {path.name for path in (run.output / "checkpoints").iterdir()}
-    pointers = [json.loads((run.output / name).read_text())["checkpoint"] for name in ("best.json", "latest.json")]
+    pointers = [
+        json.loads((run.output / name).read_text())["checkpoint"] for name in ("best.json", "latest.json")
+    ]
     assert {f"checkpoints/{name}" for name in kept} == set(pointers)
 
 
@@ -178,8 +182,15 @@ def test_it_learns_by_heart(make_run):
     """32 examples each of sst and woz.en, answered as they were taught: the whole path from text to text."""
     model = replace(TINY.model, dimension=64, hidden=64, dropout=0.0, max_answer_tokens=40)
     run = make_run(
-        **{"model": model, "tasks": ("sst", "woz.en"), "steps": 240, "train_examples": 32, "batch_tokens": 2_000},
-        **{"warmup": 40, "validate_every": 240, "checkpoint_every": 240, "vectors": ("none:64",)},
+        model=model,
+        tasks=("sst", "woz.en"),
+        steps=240,
+        train_examples=32,
+        batch_tokens=2_000,
+        warmup=40,
+        validate_every=240,
+        checkpoint_every=240,
+        vectors=("none:64",),
     )
     train(run)
     answerer = Saved.open(run.output).load("cpu")
@@ -206,7 +217,9 @@ def test_two_processes_are_one_with_twice_the_batch(make_run, home, tmp_path):
         *("--config", tmp_path / "config.toml", "--device", "cpu"),
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     first, second = (
         [(row["task"], float(row["loss"]), int(row["tokens"])) for row in read_rows(run.output / "train.csv")]
