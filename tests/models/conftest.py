@@ -9,11 +9,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
-from decabench.models.batches import Batch, Collator, Encoded, VectorTable  # noqa: E402
-from decabench.models.config import MODELS, ModelConfig  # noqa: E402
-from decabench.models.lexicon import Lexicon  # noqa: E402
-from decabench.models.mqan import MQAN  # noqa: E402
-from decabench.models.vectors import Joined, NoVectors  # noqa: E402
+from decabench.models.batches import Batch, Collator, Encoded, VectorTable
+from decabench.models.config import MODELS, ModelConfig
+from decabench.models.lexicon import Lexicon
+from decabench.models.mqan import MQAN
+from decabench.models.vectors import Joined, NoVectors
 
 TEXTS = [
     ("is it good or bad?", "a good film, oddly framed", "good"),

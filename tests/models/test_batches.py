@@ -40,8 +40,8 @@ def test_targets(kit):
     bob = made.lexicon.size + batch.other_words.tolist().index(number(made, " bob "))
     assert batch.target[0].tolist()[:3] == [number(made, " good "), EOS, PAD]
     assert batch.target[1].tolist()[:2] == [bob, EOS]
-    # Neither generated nor pointed at: nothing else can be taught.
-    assert batch.target[3].tolist()[:3] == [UNKNOWN, UNKNOWN, EOS]
+    # `unheard` can be neither generated nor pointed at.
+    assert batch.target[3].tolist()[:3] == [UNKNOWN, number(made, " words "), EOS]
     quito = batch.target[2].tolist()[3]
     assert quito >= made.lexicon.size and quito in batch.context_output[2].tolist()
     assert batch.target_tokens == 2 + 2 + 5 + 3
@@ -50,7 +50,9 @@ def test_targets(kit):
 def test_a_word_of_another_example_cannot_be_pointed_at(kit):
     made = kit("mqan")
     texts = [("who?", "bob", "ann"), ("who?", "ann", "ann")]
-    assert made.batch(texts).target[:, 0].tolist() == [UNKNOWN, made.lexicon.size]
+    batch = made.batch(texts)
+    ann = made.lexicon.size + batch.other_words.tolist().index(number(made, " ann "))
+    assert batch.target[:, 0].tolist() == [UNKNOWN, ann]
 
 
 @pytest.mark.parametrize(("name", "can"), [("mqan", True), ("catt", False), ("satt", True), ("s2s", True)])

@@ -6,11 +6,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks import equations  # noqa: E402
-from decabench.models.config import MODELS  # noqa: E402
-from decabench.models.decoding import beam_search, greedy, word_numbers  # noqa: E402
-from decabench.models.lexicon import EOS, INIT, PAD, UNKNOWN  # noqa: E402
-from tests.models.conftest import TEXTS  # noqa: E402
+from benchmarks import equations
+from decabench.models.config import MODELS
+from decabench.models.decoding import beam_search, greedy, word_numbers
+from decabench.models.lexicon import EOS, INIT, PAD, UNKNOWN
+from tests.models.conftest import TEXTS
 
 ALL = sorted(MODELS)
 

@@ -4,10 +4,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks import equations  # noqa: E402
-from decabench.models.config import MODELS  # noqa: E402
-from decabench.models.layers import positions  # noqa: E402
-from tests.models.conftest import TEXTS  # noqa: E402
+from benchmarks import equations
+from decabench.models.config import MODELS
+from decabench.models.layers import positions
+from tests.models.conftest import TEXTS
 
 HEADS = 3
 ALL = sorted(MODELS)

@@ -14,7 +14,7 @@ from decabench.tasks.store import Store
     [
         ("", []),
         ("the cat", [" the ", " cat "]),
-        ("the cat, sat.", [" the ", " cat ", ", ", " sat ", "."]),
+        ("the cat, sat.", [" the ", " cat ", ", ", " sat ", ". "]),
         ("don't", [" don ", "'", " t "]),
         ('say "yes" now', [" say ", ' "', " yes ", '" ', " now "]),
         ("a  b", [" a ", "  ", " b "]),

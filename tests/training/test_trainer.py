@@ -12,15 +12,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from safetensors.torch import load_file  # noqa: E402
+from safetensors.torch import load_file
 
-from decabench.errors import DecabenchError  # noqa: E402
-from decabench.models.saved import Saved  # noqa: E402
-from decabench.training.config import TrainConfig, read_config, to_toml  # noqa: E402
-from decabench.training.logs import read_rows  # noqa: E402
-from decabench.training.trainer import learning_rate, train  # noqa: E402
-from tests.sources import ROOT  # noqa: E402
-from tests.training.conftest import TINY  # noqa: E402
+from decabench.errors import DecabenchError
+from decabench.models.saved import Saved
+from decabench.training.config import TrainConfig, read_config, to_toml
+from decabench.training.logs import read_rows
+from decabench.training.trainer import learning_rate, train
+from tests.sources import ROOT
+from tests.training.conftest import TINY
 
 
 def weights(output):
