@@ -25,7 +25,9 @@ from decabench.models.mqan import MQAN
 from decabench.models.vectors import Joined, Vectors, file_digest, open_vectors
 
 __all__ = [
+    "BEST",
     "FORMAT",
+    "LATEST",
     "MODEL",
     "RECORD",
     "VOCABULARY",
