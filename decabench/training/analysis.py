@@ -121,7 +121,7 @@ def find_example(examples: Sequence[Example], id: str) -> Example:
 
 def write_pointing(output: Path, found: Mapping[str, Pointing]) -> list[Path]:
     """Writes `pointers.json` and `pointers.png`."""
-    figure, axes = _figure(1 + len(found), 3.6)
+    figure, axes = _figure(4 + 0.8 * len(found), 3.6)
     bottom = [0.0] * len(found)
     for source, colour in zip(SOURCES, ("#4c72b0", "#55a868", "#c44e52"), strict=True):
         heights = [pointed.chosen[source] for pointed in found.values()]

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
 from decabench.errors import MissingDataError
 from decabench.models.batches import Encoded
 from decabench.models.lexicon import SPECIALS, Ids, Lexicon
+from decabench.tasks.home import atomic_file
 from decabench.tasks.store import Store
 from decabench.training.config import TrainConfig
 
@@ -99,12 +104,71 @@ def _read(store: Store, task: str, config: TrainConfig, lexicon: Lexicon) -> Tas
     return TaskData(task, Texts.of(contexts), Texts.of(questions), Texts.of(answers))
 
 
-def encode_tasks(store: Store, config: TrainConfig) -> tuple[Lexicon, dict[str, TaskData]]:
-    """The tasks as numbers, and the words: the most frequent of the combined training sets come first (Appendix D)."""
+def encode_tasks(
+    store: Store, config: TrainConfig, cache: Path | None = None
+) -> tuple[Lexicon, dict[str, TaskData]]:
+    """The tasks as numbers, and the words: the most frequent of the combined training sets come first (Appendix D).
+
+    Tokenizing takes minutes for all ten tasks, so what was made is kept in the folder `cache` and read from there as
+    long as data and settings are the same.
+    """
+    key = _cache_key(store, config)
+    if cache is not None and (known := _read_cache(cache, key, config)):
+        return known
     lexicon = Lexicon()
     found = {task: _read(store, task, config, lexicon) for task in config.tasks}
     ordered, numbers = _by_frequency(lexicon, found.values(), config.model.vocabulary)
-    return ordered, {task: _renumbered(data, numbers) for task, data in found.items()}
+    made = {task: _renumbered(data, numbers) for task, data in found.items()}
+    if cache is not None:
+        _write_cache(cache, key, ordered, made)
+    return ordered, made
+
+
+def _cache_key(store: Store, config: TrainConfig) -> str:
+    """Changes with everything that the numbers hang on; the first part is the version of tokenizer and form."""
+    settings = [
+        config.train_examples,
+        config.model.vocabulary,
+        dict(config.skip_context),
+        dict(config.cut_context),
+    ]
+    return json.dumps(["1", dict(fingerprints(store, config.tasks, "train")), *settings])
+
+
+def _write_cache(cache: Path, key: str, lexicon: Lexicon, found: Mapping[str, TaskData]) -> None:
+    arrays = {
+        f"{task}/{part}/{name}": np.ascontiguousarray(getattr(getattr(data, part), name))
+        for task, data in found.items()
+        for part in ("context", "question", "answer")
+        for name in ("words", "ends")
+    }
+    words = {"size": lexicon.size, "words": lexicon.words[len(SPECIALS) :]}
+    with atomic_file(cache / "numbers.safetensors") as file:
+        file.write(save(arrays, {"key": key}))
+    with atomic_file(cache / "words.json") as file:  # last: without it there is no cache
+        file.write(json.dumps({"key": key, **words}).encode() + b"\n")
+
+
+def _read_cache(cache: Path, key: str, config: TrainConfig) -> tuple[Lexicon, dict[str, TaskData]] | None:
+    try:
+        content = json.loads((cache / "words.json").read_text(encoding="utf-8"))
+        with safe_open(cache / "numbers.safetensors", "numpy") as file:
+            if (file.metadata() or {}).get("key") != key or content["key"] != key:
+                return None
+            arrays = {name: file.get_tensor(name) for name in file.keys()}
+        size = content["size"] - len(SPECIALS)
+        lexicon = Lexicon(content["words"][:size])
+        lexicon.learn(content["words"][size:])
+        parts = ("context", "question", "answer")
+        return lexicon, {
+            task: TaskData(
+                task,
+                *(Texts(arrays[f"{task}/{part}/words"], arrays[f"{task}/{part}/ends"]) for part in parts),
+            )
+            for task in config.tasks
+        }
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+        return None  # it can be made again
 
 
 def _by_frequency(lexicon: Lexicon, found: Iterable[TaskData], limit: int) -> tuple[Lexicon, Ids]:

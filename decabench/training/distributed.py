@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
@@ -14,6 +16,8 @@ from torch import Tensor
 from decabench.models.answering import pick_device
 
 __all__ = ["Processes", "processes"]
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,17 @@ class Processes:
             dist.all_reduce(values)
         return values
 
+    def first_alone(self, call: Callable[[], Value]) -> Value:
+        """The value of a call that leaves something on the disk: the first process makes it, then the others read."""
+        if self.size == 1:
+            return call()
+        if self.is_first:
+            value = call()
+            dist.barrier()
+            return value
+        dist.barrier()
+        return call()
+
     def agree(self, value: float) -> float:
         """The first process's value, in every process."""
         if self.size == 1:
@@ -58,7 +73,8 @@ def processes(device: str) -> Iterator[Processes]:
     if place.type == "cuda":
         place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(place)
-    dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    # The others wait while the first validates, or reads the data: that may take longer than the ten minutes' default.
+    dist.init_process_group("nccl" if place.type == "cuda" else "gloo", timeout=timedelta(hours=12))
     try:
         yield Processes(rank, size, place)
     finally:

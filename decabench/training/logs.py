@@ -32,16 +32,17 @@ class Log:
 
     def __init__(self, output: Path, step: int) -> None:
         for name, columns in _COLUMNS.items():
-            kept = [
-                row for row in read_rows(output / name) if row["step"].isdigit() and int(row["step"]) <= step
-            ]
+            kept = [row for row in read_rows(output / name) if _is_whole(row) and int(row["step"]) <= step]
             text = io.StringIO()
             writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
             writer.writeheader()
             writer.writerows(kept)
             with atomic_file(output / name) as file:
                 file.write(text.getvalue().encode())
-        self._files = {name: (output / name).open("a", encoding="utf-8", newline="") for name in _COLUMNS}
+        # A line at a time, so that a run can be watched.
+        self._files = {
+            name: (output / name).open("a", encoding="utf-8", newline="", buffering=1) for name in _COLUMNS
+        }
         self._board = _board(output / "tensorboard", step)
 
     def step(self, row: Mapping[str, Any]) -> None:
@@ -58,15 +59,9 @@ class Log:
             self._write(VALIDATION, {"step": step, "task": task, "score": f"{score:.4f}"})
             if self._board is not None:
                 self._board.add_scalar(f"score/{task}", score, step)
-        self.flush()
 
     def _write(self, name: str, row: Mapping[str, Any]) -> None:
         csv.DictWriter(self._files[name], _COLUMNS[name], lineterminator="\n").writerow(row)
-
-    def flush(self) -> None:
-        """To the disk."""
-        for file in self._files.values():
-            file.flush()
 
     def close(self) -> None:
         """Ends the logs."""
@@ -74,6 +69,11 @@ class Log:
             file.close()
         if self._board is not None:
             self._board.close()
+
+
+def _is_whole(row: Mapping[str, str | None]) -> bool:
+    """Whether a line is not the last of a run that was killed while it wrote."""
+    return None not in row.values() and (row["step"] or "").isdigit()
 
 
 def _board(folder: Path, step: int) -> Any:
@@ -96,7 +96,9 @@ def plot_curves(output: Path) -> Path | None:
         steps, losses = [int(row["step"]) for row in rows], [float(row["loss"]) for row in rows]
         loss.plot(steps, _running_mean(losses, max(1, len(losses) // 50)), label=task, linewidth=1)
     loss.set(xlabel="step", ylabel="loss per answer token", yscale="log")
-    for task, rows in _by_task(read_rows(output / VALIDATION)).items():
+    validated = _by_task(read_rows(output / VALIDATION))
+    validated.pop("total", None)  # of another scale
+    for task, rows in validated.items():
         steps, scores = [int(row["step"]) for row in rows], [float(row["score"]) for row in rows]
         score.plot(steps, scores, label=task, marker=".", linewidth=1)
     score.set(xlabel="step", ylabel="validation score", ylim=(0, 100))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -95,30 +95,20 @@ class _Training:
         self.schedule = phases(run.config)
         make_folder(run.output)
         saved = latest(run.output) if run.resume else None
-        if saved is not None and (differs := _differences(saved, run.config)):
-            raise DecabenchError(
-                f"{run.output} was trained with other settings ({differs}): go on with the same, or name a new folder."
-            )
         origin = Saved.open(run.config.init) if run.config.init else None
         begun = time.perf_counter()
-        self.lexicon, self.data = encode_tasks(run.store, run.config)
+        cache = run.output / "data"
+        self.lexicon, self.data = group.first_alone(lambda: encode_tasks(run.store, run.config, cache))
         table = VectorTable(self.lexicon, join_vectors(run.config.vectors))
-        _same_vectors(saved or origin, table)
+        if found := saved or origin:
+            _check_vectors(found, table)
+        self.record = _record(run, table, group)
+        if saved is not None:
+            _check_same(saved, run.config, self.record, self.lexicon)
         parts = run.config.model.parts
         self.collate = Collator(table, parts.coattention, parts.question_pointer)
-        torch.manual_seed(run.config.seed)
-        self.model = MQAN(run.config.model, table.vocabulary())
-        if origin is not None:
-            _begin_with(self.model, self.lexicon, origin)
-        self.model.to(group.device)
-        _freeze(self.model, run.config.freeze)
-        self.optimizer = torch.optim.Adam(
-            [parameter for parameter in self.model.parameters() if parameter.requires_grad],
-            lr=0.0,
-            betas=(run.config.beta1, run.config.beta2),
-            eps=run.config.epsilon,
-            fused=group.device.type in ("cpu", "cuda"),
-        )
+        self.model = _new_model(run.config, table, origin).to(group.device)
+        self.optimizer = _adam(run.config, self.model)
         self.step, self.best, self.stale, self.scores = 0, -math.inf, 0, dict[str, float]()
         positions: Mapping[str, Any] = {}
         if saved is not None:
@@ -132,29 +122,9 @@ class _Training:
             task: BatchStream(data, budget, run.config.seed, positions.get(task, (0, 0)))
             for task, data in self.data.items()
         }
-        self.record = {
-            "config": to_mapping(run.config),
-            "data": fingerprints(run.store, run.config.tasks, "train"),
-            "vectors": table.vectors.digest,
-            "processes": group.size,
-            "versions": _versions(),
-        }
-        vocabulary = self.lexicon.words[: self.lexicon.size]
-        if saved and (saved.record["data"] != self.record["data"] or saved.lexicon().words != vocabulary):
-            raise DecabenchError(
-                f"The prepared data is not what {saved.folder} was trained on: begin a new run."
-            )
-        self.network: nn.Module = self.model
-        if run.config.compile:
-            self.network = torch.compile(self.network)  # type: ignore[assignment]
-        if group.size > 1:
-            ids = [group.device.index] if group.device.type == "cuda" else None
-            self.network = DistributedDataParallel(self.network, device_ids=ids)
-        self.validator = (
-            Validator(run.store, run.tasks.values(), run.config.validation_examples, run.config.cut_context)
-            if group.is_first
-            else None
-        )
+        self.network = _wrapped(self.model, run.config, group)
+        limit, cut = run.config.validation_examples, run.config.cut_context
+        self.validator = Validator(run.store, run.tasks.values(), limit, cut) if group.is_first else None
         self._say(
             f"{sum(map(len, self.data.values())):,} examples of {len(self.data)} tasks, {self.lexicon.size:,} words to "
             f"generate, {sum(p.numel() for p in self.model.parameters()):,} weights, read in "
@@ -269,7 +239,6 @@ class _Training:
     def _checkpoint(self, log: Log | None, is_best: bool) -> None:
         if log is None:
             return
-        log.flush()
         state = {
             "positions": {task: list(stream.position) for task, stream in self.streams.items()},
             "best": None if math.isinf(self.best) else self.best,
@@ -286,23 +255,76 @@ def _bar(done: int, steps: int, shown: bool) -> Any:
     return tqdm(total=steps, initial=done, disable=None if shown else True, unit="step")
 
 
-def _differences(saved: Saved, config: TrainConfig) -> str:
-    """Settings that a run must keep; how long it goes on, and how often it says so, may change."""
-    free = {
-        "steps",
-        "validate_every",
-        "checkpoint_every",
-        "patience",
-        "validation_examples",
-        "best_by",
-        "init",
+def _record(run: Run, table: VectorTable, group: Processes) -> dict[str, Any]:
+    """What a checkpoint says of where it came from."""
+    tasks = run.config.tasks
+    return {
+        "config": to_mapping(run.config),
+        "data": {**fingerprints(run.store, tasks, "train"), **fingerprints(run.store, tasks, "validation")},
+        "vectors": table.vectors.digest,
+        "processes": group.size,
+        "versions": {
+            "decabench": decabench.__version__,
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
     }
+
+
+def _new_model(config: TrainConfig, table: VectorTable, origin: Saved | None) -> MQAN:
+    """A model as its seed makes it, or as a checkpoint has it, with what is frozen frozen."""
+    torch.manual_seed(config.seed)
+    model = MQAN(config.model, table.vocabulary())
+    if origin is not None:
+        _begin_with(model, table.lexicon, origin)
+    _freeze(model, config.freeze)
+    return model
+
+
+def _adam(config: TrainConfig, model: nn.Module) -> torch.optim.Adam:
+    """Adam over what is not frozen; each step sets its own learning rate."""
+    free = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    fused = free[0].device.type in ("cpu", "cuda")
+    return torch.optim.Adam(free, 0.0, (config.beta1, config.beta2), config.epsilon, fused=fused)
+
+
+def _wrapped(model: nn.Module, config: TrainConfig, group: Processes) -> nn.Module:
+    """The model as it is called in training: compiled where asked for, in parallel where there are processes."""
+    network = cast(nn.Module, torch.compile(model)) if config.compile else model
+    if group.size == 1:
+        return network
+    return DistributedDataParallel(network, [group.device.index] if group.device.type == "cuda" else None)
+
+
+_MAY_CHANGE = {
+    "steps",
+    "validate_every",
+    "checkpoint_every",
+    "patience",
+    "validation_examples",
+    "best_by",
+    "init",
+}
+"""Settings that a run may go on with otherwise: they decide how long it is and what it says, not what it does."""
+
+
+def _check_same(saved: Saved, config: TrainConfig, record: Mapping[str, Any], lexicon: Lexicon) -> None:
+    """Refuses to go on with anything that would make another run of it."""
     before, now = to_mapping(from_mapping(saved.record["config"])), to_mapping(config)
-    return ", ".join(key for key in now if key not in free and before.get(key) != now[key])
+    differs = [key for key in now if key not in _MAY_CHANGE and before[key] != now[key]]
+    if differs:
+        raise DecabenchError(
+            f"{saved.folder} was trained with other settings ({', '.join(differs)}): go on with the same, or "
+            "name a new folder."
+        )
+    vocabulary = lexicon.words[: lexicon.size]
+    if saved.record["data"] != record["data"] or saved.lexicon().words != vocabulary:
+        raise DecabenchError(f"The prepared data is not what {saved.folder} was trained on: begin a new run.")
 
 
-def _same_vectors(saved: Saved | None, table: VectorTable) -> None:
-    if saved is not None and saved.record["vectors"] != table.vectors.digest:
+def _check_vectors(saved: Saved, table: VectorTable) -> None:
+    if saved.record["vectors"] != table.vectors.digest:
         raise DecabenchError(
             f"{saved.folder} was trained with the vectors {', '.join(saved.vectors)}, and these are others: name the "
             "same with --set vectors=..."
@@ -345,12 +367,3 @@ def _freeze(model: nn.Module, parts: tuple[str, ...]) -> None:
             parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise DecabenchError("Everything is frozen: leave a part to train.")
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "decabench": decabench.__version__,
-        "torch": str(torch.__version__),
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-    }

@@ -106,3 +106,24 @@ def test_a_stream_goes_on_from_its_position(encoded):
     for at in (0, 1, len(seen) // 2, len(seen) - 1):
         again = BatchStream(data, 300, 0, positions[at])
         assert [next(again).tolist() for _ in seen[at:]] == seen[at:]
+
+
+def test_what_was_read_is_kept(home, tmp_path):
+    config = replace(TINY, tasks=("sst", "woz.en"))
+    lexicon, found = encode_tasks(Store(home), config, tmp_path)
+
+    def same(config):
+        again, read = encode_tasks(Store(home), config, tmp_path)
+        return (again.words, again.size) == (lexicon.words, lexicon.size) and all(
+            np.array_equal(getattr(getattr(one, part), name), getattr(getattr(read[task], part), name))
+            for task, one in found.items()
+            for part in ("context", "question", "answer")
+            for name in ("words", "ends")
+        )
+
+    kept = (tmp_path / "words.json").stat().st_mtime_ns
+    assert same(config)
+    assert (tmp_path / "words.json").stat().st_mtime_ns == kept
+    assert not same(replace(config, train_examples=3))
+    (tmp_path / "numbers.safetensors").write_bytes(b"x")
+    assert same(config)

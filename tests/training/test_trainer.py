@@ -43,7 +43,9 @@ def test_what_a_run_leaves(make_run):
     ]
     assert [row["step"] for row in read_rows(run.output / "validation.csv")] == ["3"] * 3 + ["6"] * 3
     record = Saved.open(run.output).record
-    assert record["data"].keys() == {"sst.train", "schema.train"}
+    assert record["data"].keys() == {
+        f"{task}.{split}" for task in run.config.tasks for split in ("train", "validation")
+    }
     assert all(value.startswith("sha256:") for value in record["data"].values())
     assert record["versions"].keys() == {"decabench", "torch", "numpy", "python"}
     assert record["vectors"] == "none:12"
@@ -113,7 +115,7 @@ def read_latest(output):
     ("changes", "words"),
     [
         ({"seed": 3}, "other settings .seed."),
-        ({"vectors": ("none:8",)}, "other settings .vectors."),
+        ({"vectors": ("none:8",)}, "and these are others"),
         ({"tasks": ("sst",)}, "other settings .tasks."),
     ],
 )
