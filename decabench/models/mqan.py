@@ -54,7 +54,7 @@ class State(NamedTuple):
     context: Tensor
     """the recurrent context state, c~_t, (B, d)"""
     attention: Tensor
-    """alpha^C_t, (B, l)"""
+    """alpha^C_t, (B, l, 1)"""
 
 
 @dataclass(frozen=True)
@@ -198,6 +198,33 @@ class DecoderLayer(nn.Module):
         return cast(Tensor, self.feed_forward(ac + mha + x))  # Eq. 6
 
 
+def advance(
+    now: Tensor,
+    h: Tensor,
+    c: Tensor,
+    context: Tensor,
+    memory: Tensor,
+    closed: Tensor,
+    recurrent: Tensor,
+    from_h: Tensor,
+    sum_part: Tensor,
+    bias: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """One time step of Eq. 7-9, as `Decoder.recur` prepares it: h (B, d), c (B, d), c~ (B, d), alpha^C (B, l, 1).
+
+    A function of tensors alone, so that it can be compiled by itself.
+    """
+    gates = torch.addmm(now, torch.cat([context, h], 1), recurrent)  # (B, 4d)
+    i, f, g, o = gates.chunk(4, 1)
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+    h = o.sigmoid() * c.tanh()  # Eq. 7
+    query, h_part = (h @ from_h).chunk(2, 1)
+    attention = torch.baddbmm(closed, memory, query[:, :, None]).softmax(1)  # Eq. 8: (B, l, 1)
+    summed = (attention.transpose(1, 2) @ memory).squeeze(1)  # C_fin^T alpha, (B, d)
+    context = (F.linear(summed, sum_part, bias) + h_part).tanh()  # Eq. 9
+    return h, c, context, attention
+
+
 class Decoder(nn.Module):
     """Section 3: answer representations, the recurrent context state, and the pointers with their switches."""
 
@@ -216,6 +243,7 @@ class Decoder(nn.Module):
             self.question_query = nn.Linear(d, d, bias=False)  # W_3
             self.question_state = nn.Linear(2 * d, d)  # W_5
             self.context_switch = nn.Linear(3 * d, 1)  # W_cq
+        self.advance = advance  # `compile_step` puts a compiled one in its place
         table = positions(512, d)
         self.register_buffer("positions", table, persistent=False)
 
@@ -241,7 +269,7 @@ class Decoder(nn.Module):
 
     def start(self, encoded: Encoded) -> State:
         """The state before the first step."""
-        return State(encoded.h, encoded.c, torch.zeros_like(encoded.h), encoded.context[:, :, 0])
+        return State(encoded.h, encoded.c, torch.zeros_like(encoded.h), encoded.context[:, :, :1])
 
     def recur(self, a_self: Tensor, encoded: Encoded, state: State) -> tuple[Tensor, Tensor, Tensor, State]:
         """h (B, n, d), c~ (B, n, d), alpha^C (B, n, l) of n steps, and the state after them (Eq. 7-9).
@@ -259,22 +287,17 @@ class Decoder(nn.Module):
         bias, memory = self.context_state.bias, encoded.context
         closed = torch.zeros_like(encoded.context_mask, dtype=memory.dtype)
         closed = closed.masked_fill(~encoded.context_mask, -torch.inf)[:, :, None]  # (B, l, 1)
-        h, c, context, _ = state
+        h, c, context, attention = state
         steps: list[tuple[Tensor, Tensor, Tensor]] = []
-        attention = state.attention
         for now in given.unbind(1):
-            gates = torch.addmm(now, torch.cat([self.dropout(context), h], 1), recurrent)
-            i, f, g, o = gates.chunk(4, 1)
-            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-            h = o.sigmoid() * c.tanh()  # Eq. 7
-            query, h_part = (h @ from_h).chunk(2, 1)
-            attention = torch.baddbmm(closed, memory, query[:, :, None]).softmax(1)  # Eq. 8: (B, l, 1)
-            summed = (attention.transpose(1, 2) @ memory).squeeze(1)  # C_fin^T alpha, (B, d)
-            context = (F.linear(summed, sum_part, bias) + h_part).tanh()  # Eq. 9
+            context = self.dropout(context)
+            h, c, context, attention = self.advance(
+                now, h, c, context, memory, closed, recurrent, from_h, sum_part, bias
+            )
             steps.append((h, context, attention))
         hs, contexts = (torch.stack([step[at] for step in steps], 1) for at in (0, 1))
         attentions = torch.cat([step[2] for step in steps], 2).transpose(1, 2)
-        return hs, contexts, attentions, State(h, c, context, attention.squeeze(2))
+        return hs, contexts, attentions, State(h, c, context, attention)
 
     def point(
         self, a_self: Tensor, h: Tensor, context: Tensor, attention: Tensor, encoded: Encoded
@@ -304,6 +327,13 @@ class MQAN(nn.Module):
         # Fixed (Appendix D), and made from the vectors' own files: no checkpoint holds it.
         self.register_buffer("vocabulary", vocabulary, persistent=False)
         self.reset_parameters()
+
+    def compile_step(self) -> None:
+        """Has torch.compile make one kernel of the small operations of a time step: worth it on GPUs.
+
+        Only of the step: the whole model would be compiled anew for each length of answer.
+        """
+        self.decoder.advance = torch.compile(advance, dynamic=True)
 
     def reset_parameters(self) -> None:
         """Glorot's uniform for every matrix, zero for biases, one for an LSTM's forget gate."""

@@ -89,7 +89,7 @@ class TrainConfig:
     precision: str = "auto"
     """`float32`, `bfloat16`, or `auto`: bfloat16 where a GPU has it."""
     compile: bool = False
-    """Whether torch.compile is asked to make the model faster."""
+    """Whether torch.compile makes one kernel of the decoder's time step: worth its minute on GPUs."""
 
     def __post_init__(self) -> None:
         named(self.schedule, SCHEDULES, "schedule")

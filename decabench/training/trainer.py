@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -289,12 +289,13 @@ def _adam(config: TrainConfig, model: nn.Module) -> torch.optim.Adam:
     return torch.optim.Adam(free, 0.0, (config.beta1, config.beta2), config.epsilon, fused=fused)
 
 
-def _wrapped(model: nn.Module, config: TrainConfig, group: Processes) -> nn.Module:
-    """The model as it is called in training: compiled where asked for, in parallel where there are processes."""
-    network = cast(nn.Module, torch.compile(model)) if config.compile else model
+def _wrapped(model: MQAN, config: TrainConfig, group: Processes) -> nn.Module:
+    """The model as it is called in training: in parallel where there are processes."""
+    if config.compile:
+        model.compile_step()
     if group.size == 1:
-        return network
-    return DistributedDataParallel(network, [group.device.index] if group.device.type == "cuda" else None)
+        return model
+    return DistributedDataParallel(model, [group.device.index] if group.device.type == "cuda" else None)
 
 
 _MAY_CHANGE = {

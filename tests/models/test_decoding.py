@@ -1,7 +1,5 @@
 """Decoding against teacher-forced argmax, the transcription, and exhaustive search."""
 
-import itertools
-
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -138,14 +136,14 @@ def test_a_wide_beam_finds_the_best_answer(kit):
     made = kit("mqan")
     batch = made.batch([TEXTS[0]])
     size = made.lexicon.size + len(batch.others)
-    limit, best, found = 2, (-torch.inf, ()), {}
-    for said in itertools.product(range(size), repeat=limit):
-        said = said[: said.index(EOS) + 1] if EOS in said else said
-        if said in found or set(said) & {PAD, UNKNOWN, INIT}:
-            continue
-        p = distributions(made.model, batch, torch.tensor([said]))[0]
-        found[said] = sum(p[at, word].log().item() for at, word in enumerate(said)) / len(said)
-        best = max(best, (found[said], said))
+    limit, found = 2, {}
+    for first in set(range(size)) - {PAD, UNKNOWN, INIT}:
+        p = distributions(made.model, batch, torch.tensor([[first, EOS]]))[0].log()
+        if first == EOS:
+            found[(EOS,)] = p[0, EOS].item()
+        else:
+            found |= {(first, second): (p[0, first] + p[1, second]).item() / 2 for second in range(size)}
+    best = max(found.values())
     outputs = beam_search(made.model, batch, size, limit).outputs[0].tolist()
     outputs = tuple(outputs[: outputs.index(EOS) + 1] if EOS in outputs else outputs)
-    assert found[outputs] == pytest.approx(best[0], abs=1e-5)
+    assert found[outputs] == pytest.approx(best, abs=1e-5)

@@ -123,3 +123,25 @@ def test_dropout_is_for_training_alone(kit):
     assert not torch.equal(made.model(batch), made.model(batch))
     made.model.eval()
     assert torch.equal(made.model(batch), made.model(batch))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, of what compiling imports
+def test_a_compiled_step_says_the_same(kit):
+    made = kit("mqan")
+    batch = made.batch()
+    plain = made.model(batch)
+    plain.sum().backward()
+    gradients = [parameter.grad.clone() for parameter in made.model.parameters()]
+    made.model.zero_grad()
+    try:
+        made.model.compile_step()
+        compiled = made.model(batch)
+    except Exception as error:
+        if "compiler" not in str(error).lower():
+            raise
+        pytest.skip(f"torch.compile has no compiler here: {type(error).__name__}")
+    compiled.sum().backward()
+    torch.testing.assert_close(compiled, plain, atol=1e-5, rtol=1e-5)
+    for parameter, gradient in zip(made.model.parameters(), gradients, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, atol=1e-4, rtol=1e-3)

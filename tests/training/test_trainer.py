@@ -43,9 +43,8 @@ def test_what_a_run_leaves(make_run):
     ]
     assert [row["step"] for row in read_rows(run.output / "validation.csv")] == ["3"] * 3 + ["6"] * 3
     record = Saved.open(run.output).record
-    assert record["data"].keys() == {
-        f"{task}.{split}" for task in run.config.tasks for split in ("train", "validation")
-    }
+    splits = ("train", "validation")
+    assert record["data"].keys() == {f"{task}.{split}" for task in run.config.tasks for split in splits}
     assert all(value.startswith("sha256:") for value in record["data"].values())
     assert record["versions"].keys() == {"decabench", "torch", "numpy", "python"}
     assert record["vectors"] == "none:12"
