@@ -126,7 +126,7 @@ def test_dropout_is_for_training_alone(kit):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, of what compiling imports
+@pytest.mark.filterwarnings("ignore")  # of torch itself while it compiles
 def test_a_compiled_step_says_the_same(kit):
     made = kit("mqan")
     batch = made.batch()

@@ -80,27 +80,27 @@ def test_a_run_in_two_parts_is_the_run_in_one(make_run, stop):
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_weights(make_run, home, tmp_path):
-    run = make_run("killed", steps=400, checkpoint_every=5, validate_every=1000)
-    train(make_run("whole", steps=400, checkpoint_every=400, validate_every=1000))
+    run = make_run("killed", steps=120, checkpoint_every=5, validate_every=1000)
+    train(make_run("whole", steps=120, checkpoint_every=120, validate_every=1000))
     (tmp_path / "config.toml").write_text(to_toml(run.config))
     command = [
         *(sys.executable, "-m", "decabench.cli", "train", "--output", run.output, "--home", home),
         *("--config", tmp_path / "config.toml", "--device", "cpu", "--resume"),
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    for kills in range(3):
+    for kills in range(2):
         before = read_latest(run.output)
         child = subprocess.Popen(list(map(str, command)), env=environment, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 120
-        while read_latest(run.output) < min(before + 20 + 7 * kills, 380) and time.monotonic() < deadline:
+        while read_latest(run.output) < min(before + 20 + 7 * kills, 100) and time.monotonic() < deadline:
             time.sleep(0.003)
         child.send_signal(signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
-    assert 0 < read_latest(run.output) < 400
+    assert 0 < read_latest(run.output) < 120
     done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert same(weights(run.output), weights(make_run("whole").output))
-    assert [int(row["step"]) for row in read_rows(run.output / "train.csv")] == list(range(1, 401))
+    assert [int(row["step"]) for row in read_rows(run.output / "train.csv")] == list(range(1, 121))
 
 
 def read_latest(output):
