@@ -11,7 +11,7 @@ from torch import Tensor
 from decabench.models.batches import Batch
 from decabench.models.layers import KeysValues
 from decabench.models.lexicon import EOS, INIT, PAD, UNKNOWN
-from decabench.models.mqan import MQAN, Decoded, DecoderLayer, Encoded, State
+from decabench.models.mqan import MQAN, Decoded, DecoderLayer, Encoding, State
 
 __all__ = ["Answers", "beam_search", "greedy", "word_numbers"]
 
@@ -40,7 +40,7 @@ class _Past:
     """Everything of the answers so far that the next step needs; rows are examples, or hypotheses of them."""
 
     batch: Batch
-    encoded: Encoded
+    encoded: Encoding
     context: list[KeysValues]
     """Keys and values of the context, for each layer, (B, p, l, d)"""
     said: list[KeysValues]
@@ -61,7 +61,7 @@ class _Past:
             return
         self.context = [(pick(k), pick(v)) for k, v in self.context]
         old, batch = self.encoded, self.batch
-        self.encoded = Encoded(
+        self.encoded = Encoding(
             pick(old.context),
             pick(old.context_mask),
             None if old.question is None else pick(old.question),

@@ -21,13 +21,13 @@ from decabench.models.batches import Batch
 from decabench.models.config import ModelConfig
 from decabench.models.layers import BiLSTM, FeedForward, KeysValues, MultiHead, SelfAttention, positions
 
-__all__ = ["MQAN", "Coattention", "Decoded", "Decoder", "DecoderLayer", "Encoded", "Encoder", "State"]
+__all__ = ["MQAN", "Coattention", "Decoded", "Decoder", "DecoderLayer", "Encoder", "Encoding", "State"]
 
 _LITTLE = 1e-30  # stands for a pointer's zero under a logarithm
 
 
 @dataclass(frozen=True)
-class Encoded:
+class Encoding:
     """What the encoder hands to the decoder."""
 
     context: Tensor
@@ -142,7 +142,7 @@ class Encoder(nn.Module):
             self.attend = nn.ModuleDict({side: stack() for side in sides})
             self.final = nn.ModuleDict({side: BiLSTM(d, d, rate) for side in sides})
 
-    def forward(self, batch: Batch) -> Encoded:
+    def forward(self, batch: Batch) -> Encoding:
         """C_fin and Q_fin, (B, l, d) and (B, m, d)."""
         lengths = {"context": batch.context_lengths, "question": batch.question_lengths}
         masks = {
@@ -170,7 +170,7 @@ class Encoder(nn.Module):
             final = {side: net(inputs[side], lengths[side]) for side, net in self.final.items()}  # Eq. 27
             x, h, c = final["context"]
             inputs = {side: made[0] for side, made in final.items()}
-        return Encoded(x, masks["context"], inputs.get("question"), masks["question"], h, c)
+        return Encoding(x, masks["context"], inputs.get("question"), masks["question"], h, c)
 
 
 def _token_mask(lengths: Tensor, like: Tensor) -> Tensor:
@@ -258,7 +258,7 @@ class Decoder(nn.Module):
             table = positions(end, table.shape[1]).to(table.device)
         return cast(Tensor, x + table[start:end])  # Eq. 3
 
-    def self_attend(self, x: Tensor, encoded: Encoded) -> Tensor:
+    def self_attend(self, x: Tensor, encoded: Encoding) -> Tensor:
         """A_self of all steps at once, (B, n, d) (Eq. 4-6)."""
         mask = encoded.context_mask[:, None, None, :]
         for layer in self.layers:
@@ -267,11 +267,11 @@ class Decoder(nn.Module):
             x = layer(x, layer.over_answer.keys_values(x), context, mask, None)
         return x
 
-    def start(self, encoded: Encoded) -> State:
+    def start(self, encoded: Encoding) -> State:
         """The state before the first step."""
         return State(encoded.h, encoded.c, torch.zeros_like(encoded.h), encoded.context[:, :, :1])
 
-    def recur(self, a_self: Tensor, encoded: Encoded, state: State) -> tuple[Tensor, Tensor, Tensor, State]:
+    def recur(self, a_self: Tensor, encoded: Encoding, state: State) -> tuple[Tensor, Tensor, Tensor, State]:
         """h (B, n, d), c~ (B, n, d), alpha^C (B, n, l) of n steps, and the state after them (Eq. 7-9).
 
         The one loop over time in the model: c~_(t-1) goes into h_t. All that does not hang on it is done before or
@@ -300,7 +300,7 @@ class Decoder(nn.Module):
         return hs, contexts, attentions, State(h, c, context, attention)
 
     def point(
-        self, a_self: Tensor, h: Tensor, context: Tensor, attention: Tensor, encoded: Encoded
+        self, a_self: Tensor, h: Tensor, context: Tensor, attention: Tensor, encoded: Encoding
     ) -> Decoded:
         """The question's attention and the two switches, of all steps at once (Eq. 8, 9, 12)."""
         context = self.dropout(context)

@@ -21,7 +21,7 @@ from decabench.errors import DataError
 from decabench.models.lexicon import SPECIALS, Ids
 from decabench.models.vectors import Matrix, file_digest
 
-__all__ = ["Ngrams", "ngrams", "read_ngrams", "train_ngrams", "write_ngrams"]
+__all__ = ["NgramTraining", "Ngrams", "ngrams", "read_ngrams", "train_ngrams", "write_ngrams"]
 
 
 def ngrams(word: str) -> Iterator[str]:

@@ -58,3 +58,11 @@ def test_half_precision_is_near(kit):
 def test_devices():
     assert pick_device("cpu").type == "cpu"
     assert pick_device("auto").type in ("cpu", "cuda", "mps")
+
+
+@pytest.mark.parametrize("name", ["mqan", "s2s"])
+def test_half_precision_answers(kit, name):
+    made = kit(name)
+    half = Answerer(made.model, made.collate, torch.device("cpu"), "bfloat16")
+    assert all(1 <= reply.said <= 4 for reply in half.answer(PAIRS, limit=4))
+    assert len(half.answer(PAIRS, limit=4, beam=2)) == len(PAIRS)
