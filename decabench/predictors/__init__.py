@@ -31,6 +31,7 @@ SCHEMES: dict[str, str] = {
     "hf": "decabench.predictors.hf",
     "openai": "decabench.predictors.openai",
     "command": "decabench.predictors.command",
+    "mqan": "decabench.predictors.mqan",
 }
 """`SCHEME:TARGET` to the module that runs it, imported on use: each has `backend(target, options)`."""
 

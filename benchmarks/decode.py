@@ -1,0 +1,45 @@
+"""MQAN's greedy decoding against the paper's equations, which compute everything anew for each answer token.
+
+    python benchmarks/decode.py --batches 8,32 --lengths 50,200 --answer 30
+
+Both encode once, and their answers are compared before either is timed. No answer ends early.
+"""
+
+from __future__ import annotations
+
+from models import Shape, made, main
+
+
+def calls(shape: Shape, side: str, device: str):
+    """One batch of answers."""
+    import torch
+
+    from benchmarks import equations
+    from decabench.models.decoding import greedy
+    from decabench.models.lexicon import EOS
+
+    model, batch = made(shape, device)
+    model.generate.bias.data[EOS] = -1e3  # no answer ends early: each run says as much
+    weights = dict(model.named_parameters())
+    heads = model.config.heads
+
+    @torch.inference_mode()
+    def slow(limit: int = shape.answer):
+        return equations.greedy(batch, weights, heads, model.vocabulary, limit)
+
+    def fast(limit: int = shape.answer):
+        return greedy(model, batch, limit).outputs
+
+    if side == "yardstick":
+        # Rounding may decide between two words of like probability, so nearly all answers must agree, not all.
+        agreed = (slow(4) == fast(4)).all(1).float().mean().item()
+        assert agreed > 0.8, f"the two say the same to {agreed:.0%} of the questions only"
+    return slow if side == "yardstick" else fast
+
+
+def tokens(shape: Shape) -> int:
+    return shape.batch * shape.answer
+
+
+if __name__ == "__main__":
+    main(__doc__, __file__, calls, tokens)

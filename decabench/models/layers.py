@@ -1,0 +1,111 @@
+"""Layers that the models share. B examples, T tokens, d the model's width, p heads, f the inner width.
+
+Linear maps have biases as in the authors' code of 2018, which the paper's equations leave out; those inside an
+attention (Eq. 8, 17, 23) have none, as there.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+__all__ = ["BiLSTM", "FeedForward", "MultiHead", "SelfAttention", "positions"]
+
+KeysValues = tuple[Tensor, Tensor]
+"""Keys and values of all heads, (B, p, T, d) each."""
+
+
+def positions(length: int, dimension: int, start: int = 0) -> Tensor:
+    """(length, d): PE[t, k] = sin(t / 10000^(k/2d)) for even k, cos(t / 10000^((k-1)/2d)) for odd k (before Eq. 3)."""
+    k = torch.arange(dimension)
+    even = (k - k % 2).to(torch.float64)
+    t = torch.arange(start, start + length, dtype=torch.float64)[:, None]
+    angle = t / 10_000 ** (even / (2 * dimension))
+    return torch.where(k % 2 == 0, angle.sin(), angle.cos()).float()
+
+
+class BiLSTM(nn.Module):
+    """A bidirectional LSTM whose outputs are of width d, half from each direction (footnote 5)."""
+
+    def __init__(self, d_in: int, d: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.lstm = nn.LSTM(d_in, d // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, T, d_in) -> (B, T, d), zero at padding, and the last h and c of both directions, (B, d) each.
+
+        Packed, so that the backward direction begins at an example's own last token; `lengths` on the CPU.
+        """
+        packed = pack_padded_sequence(self.dropout(x), lengths, batch_first=True, enforce_sorted=False)
+        out, (h, c) = self.lstm(packed)
+        padded, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
+        return padded, h.transpose(0, 1).flatten(1), c.transpose(0, 1).flatten(1)
+
+
+class MultiHead(nn.Module):
+    """Multi-head scaled dot-product attention (Eq. 22-23); every head is of the whole width d."""
+
+    def __init__(self, d: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.rate = dropout
+        self.query = nn.Linear(d, heads * d, bias=False)  # W^X of all heads
+        self.key = nn.Linear(d, heads * d, bias=False)  # W^Y
+        self.value = nn.Linear(d, heads * d, bias=False)  # W^Z
+        self.output = nn.Linear(heads * d, d, bias=False)  # W^o
+        self.dropout = nn.Dropout(dropout)
+
+    def keys_values(self, y: Tensor) -> KeysValues:
+        """(B, T, d) -> Y W^Y and Y W^Z, (B, p, T, d) each."""
+        return self._split(self.key(y)), self._split(self.value(y))
+
+    def attend(
+        self, x: Tensor, known: KeysValues, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """(B, S, d) over keys and values of T tokens -> (B, S, d); `mask` is True where one may look."""
+        rate = self.rate if self.training else 0.0
+        # softmax(X Y^T / sqrt(d)) Z, with dropout before Z (Eq. 22)
+        heads = F.scaled_dot_product_attention(
+            self._split(self.query(x)), *known, attn_mask=mask, dropout_p=rate, is_causal=causal
+        )
+        return cast(Tensor, self.dropout(self.output(heads.transpose(1, 2).flatten(2))))
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+
+class FeedForward(nn.Module):
+    """FFN(X) = max(0, X U) V + X, with layer normalization of what goes in and what comes out (Eq. 25)."""
+
+    def __init__(self, d: int, f: int, dropout: float) -> None:
+        super().__init__()
+        self.norm_in = nn.LayerNorm(d)
+        self.inner = nn.Linear(d, f)  # U
+        self.outer = nn.Linear(f, d)  # V
+        self.norm_out = nn.LayerNorm(d)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., d) -> (..., d)"""
+        x = self.norm_in(x)
+        inner = self.dropout(self.inner(x).relu())
+        return cast(Tensor, self.norm_out(self.dropout(self.outer(inner)) + x))
+
+
+class SelfAttention(nn.Module):
+    """One self-attentive encoder layer: FFN(X + MultiHead(X, X, X)) (Eq. 24 and 26)."""
+
+    def __init__(self, d: int, f: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.attention = MultiHead(d, heads, dropout)
+        self.feed_forward = FeedForward(d, f, dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """(B, T, d), and (B, 1, 1, T) that is True at tokens -> (B, T, d)"""
+        attended = self.attention.attend(x, self.attention.keys_values(x), mask)
+        return cast(Tensor, self.feed_forward(x + attended))

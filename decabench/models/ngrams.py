@@ -1,0 +1,153 @@
+"""Character n-gram vectors (Hashimoto et al. 2016): a word's is the mean of its 2-, 3- and 4-grams' vectors.
+
+Read from the authors' text file (`3gram-abc 0.1 ...`), or trained here by skip-gram with negative sampling.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from decabench.errors import DataError
+from decabench.models.lexicon import SPECIALS, Ids
+from decabench.models.vectors import Matrix, file_digest
+
+__all__ = ["NgramTraining", "Ngrams", "ngrams", "read_ngrams", "train_ngrams", "write_ngrams"]
+
+
+def ngrams(word: str) -> Iterator[str]:
+    """`2gram-#BEGIN#c`, `2gram-ca`, ... in the spelling of the authors' file."""
+    characters = ["#BEGIN#", *word, "#END#"]
+    for n in (2, 3, 4):
+        for start in range(len(characters) - n + 1):
+            yield f"{n}gram-{''.join(characters[start : start + n])}"
+
+
+@dataclass(frozen=True)
+class Ngrams:
+    """Vectors of n-grams."""
+
+    matrix: Matrix
+    """(n-grams, dimension)"""
+    index: Mapping[str, int]
+    """n-gram to row."""
+    digest: str
+    """`sha256:` over the file."""
+
+    @property
+    def dimension(self) -> int:
+        return int(self.matrix.shape[1])
+
+    def rows(self, words: Sequence[str]) -> Matrix:
+        """(words, dimension): the mean over a word's known n-grams, zeros where none is known."""
+        made = np.zeros((len(words), self.dimension), dtype=np.float32)
+        for at, word in enumerate(words):
+            known = [row for gram in ngrams(word.strip()) if (row := self.index.get(gram, -1)) >= 0]
+            if known:
+                made[at] = self.matrix[known].mean(0)
+        return made
+
+
+def read_ngrams(path: Path) -> Ngrams:
+    """The authors' text file, or what `write_ngrams` wrote. Raises DataError."""
+    if path.suffix != ".safetensors":
+        from decabench.models.vectors import read_text_vectors
+
+        return Ngrams(*read_text_vectors(path), file_digest(path))
+    with safe_open(path, framework="numpy") as file:
+        grams = json.loads((file.metadata() or {}).get("ngrams", "[]"))
+        matrix = file.get_tensor("vectors")
+    if len(grams) != len(matrix) or not len(grams):
+        raise DataError(f"{path} names {len(grams)} n-grams for {len(matrix)} vectors: train them again.")
+    return Ngrams(matrix, {gram: row for row, gram in enumerate(grams)}, file_digest(path))
+
+
+def write_ngrams(path: Path, found: Ngrams) -> None:
+    """Writes vectors and n-grams to one safetensors file."""
+    metadata = {"ngrams": json.dumps(list(found.index))}
+    save_file({"vectors": torch.from_numpy(found.matrix)}, path, metadata)
+
+
+@dataclass(frozen=True)
+class NgramTraining:
+    """How n-gram vectors are trained."""
+
+    dimension: int = 100
+    """Of the vectors."""
+    steps: int = 2_000
+    """Batches."""
+    batch: int = 512
+    """Pairs of neighbours in a batch."""
+    window: int = 5
+    """How far apart neighbours may be."""
+    negatives: int = 5
+    """Random words for each pair."""
+    minimum: int = 2
+    """n-grams that are in fewer distinct words get no vector."""
+    learning_rate: float = 0.01
+    """Adam's."""
+    seed: int = 0
+    """Of everything that is drawn."""
+
+
+def train_ngrams(words: Sequence[str], text: Ids, how: NgramTraining | None = None) -> Ngrams:
+    """Skip-gram over a text of word numbers: the mean of a word's n-grams predicts the words around it."""
+    how = how or NgramTraining()
+    random = np.random.default_rng(how.seed)
+    torch.manual_seed(how.seed)
+    text = text[text >= len(SPECIALS)]
+    index, members, starts = _members(words, how.minimum)
+    inner = nn.Embedding(len(index) + 1, how.dimension, padding_idx=len(index), sparse=True)
+    outer = nn.Embedding(len(words), how.dimension, sparse=True)
+    nn.init.uniform_(inner.weight, -0.5 / how.dimension, 0.5 / how.dimension)
+    nn.init.zeros_(outer.weight)
+    optimizer = torch.optim.SparseAdam([inner.weight, outer.weight], lr=how.learning_rate)
+    frequency = np.bincount(text, minlength=len(words)) ** 0.75
+    cumulative = np.cumsum(frequency / frequency.sum())
+    for _ in range(how.steps):
+        at = random.integers(how.window, len(text) - how.window, how.batch)
+        apart = random.integers(1, how.window + 1, how.batch) * random.choice([-1, 1], how.batch)
+        noise = np.searchsorted(cumulative, random.random((how.batch, how.negatives)))
+        outside = torch.from_numpy(np.concatenate([text[at + apart][:, None], noise], 1))
+        scores = (outer(outside) @ _means(text[at], inner, members, starts)[:, :, None]).squeeze(2)
+        signs = torch.ones(1 + how.negatives)
+        signs[1:] = -1
+        optimizer.zero_grad()
+        (-F.logsigmoid(scores * signs).sum(1).mean()).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()  # type: ignore[no-untyped-call]
+    return Ngrams(inner.weight.detach()[:-1].numpy().copy(), index, "trained")
+
+
+def _members(words: Sequence[str], minimum: int) -> tuple[dict[str, int], Tensor, Tensor]:
+    """The n-grams by row, every word's rows one after the other, and where each word's begin."""
+    grams = [list(ngrams(word.strip())) if word not in SPECIALS else [] for word in words]
+    counts: dict[str, int] = {}
+    for own in grams:
+        for gram in set(own):
+            counts[gram] = counts.get(gram, 0) + 1
+    index = {gram: row for row, gram in enumerate(sorted(gram for gram, n in counts.items() if n >= minimum))}
+    rows = [[index[gram] for gram in own if gram in index] or [len(index)] for own in grams]
+    starts = torch.tensor([0, *map(len, rows)]).cumsum(0)
+    return index, torch.tensor([row for own in rows for row in own]), starts
+
+
+def _means(words: Ids, inner: nn.Embedding, members: Tensor, starts: Tensor) -> Tensor:
+    """(words, dimension)"""
+    numbers = torch.from_numpy(words.astype(np.int64))
+    counts = starts[numbers + 1] - starts[numbers]
+    offsets = counts.cumsum(0) - counts
+    at = torch.arange(int(counts.sum())) - offsets.repeat_interleave(counts)
+    rows = members[starts[numbers].repeat_interleave(counts) + at]
+    return (
+        F.embedding_bag(rows, inner.weight, offsets, mode="sum", sparse=True, padding_idx=inner.padding_idx)
+        / counts[:, None]
+    )

@@ -1,0 +1,128 @@
+"""`mqan:CHECKPOINT`: a model that `decabench train` made, asked as any other model is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from decabench.errors import DecabenchError
+from decabench.predictor import Answer, Failure, Outcome, PredictorFactory, Question, Setting
+from decabench.predictors.options import ModelOptions
+
+if TYPE_CHECKING:
+    from decabench.models.answering import Answerer
+
+__all__ = ["MqanBackend", "backend"]
+
+_WINDOW = 2048  # questions that are sorted by length together
+_BATCH_TOKENS = 20_000
+_HONOURED = {"dtype", "device", "batch_size", "max_new_tokens", "seed"}
+_PRECISIONS = {None: "auto", "auto": "auto", "float32": "float32", "bfloat16": "bfloat16"}
+
+
+def backend(target: str, options: ModelOptions) -> MqanBackend:
+    """The backend of a checkpoint's folder, or of a run's. Raises DecabenchError for options it cannot honour."""
+    defaults = ModelOptions()
+    given = {
+        field.name
+        for field in fields(options)
+        if getattr(options, field.name) != getattr(defaults, field.name)
+    }
+    if refused := sorted(given - _HONOURED):
+        raise DecabenchError(
+            f"A trained MQAN cannot honour {', '.join(refused)}: leave out what is not one of "
+            f"{', '.join(sorted(_HONOURED))}."
+        )
+    if options.dtype not in _PRECISIONS:
+        raise DecabenchError(
+            f"A trained MQAN computes in float32 or bfloat16, not {options.dtype}: name one of them."
+        )
+    return MqanBackend(target, options)
+
+
+@dataclass(frozen=True)
+class MqanBackend:
+    """A checkpoint, before it is loaded."""
+
+    target: str
+    """The checkpoint's folder, or a run's, of which the best is taken."""
+    options: ModelOptions
+    """Of which it honours device, dtype, batch_size and max_new_tokens; it draws nothing, so any seed will do."""
+
+    @property
+    def prompted(self) -> bool:
+        """It reads question and context as they are."""
+        return False
+
+    @property
+    def label(self) -> str:
+        """What the submission calls it, without the folders above."""
+        return f"mqan:{Path(self.target).resolve().name}"
+
+    def describe(self) -> Mapping[str, Any]:
+        """The weights' digest, the configuration they were trained with, and how it decodes."""
+        from decabench.models.saved import Saved
+
+        saved = Saved.open(self.target)
+        return {
+            "model": saved.model.name,
+            "weights": saved.digest(),
+            "vectors": saved.record["vectors"],
+            "config": saved.record["config"],
+            "step": saved.record["step"],
+            "training_data": saved.record["data"],
+            "decoding": "greedy",
+            "max_new_tokens": self.options.max_new_tokens or saved.model.max_answer_tokens,
+            "precision": _PRECISIONS[self.options.dtype],
+        }
+
+    @contextmanager
+    def open(self) -> Iterator[PredictorFactory]:
+        """Loads the weights once for all tasks."""
+        from decabench.models.saved import Saved
+
+        saved = Saved.open(self.target)
+        answerer = saved.load(self.options.device or "auto", _PRECISIONS[self.options.dtype])
+        cuts = saved.cut_context
+
+        def make(setting: Setting) -> _Predictor:
+            limit = self.options.max_new_tokens
+            return _Predictor(answerer, cuts.get(setting.task.name), limit, self.options.batch_size)
+
+        yield make
+
+
+@dataclass(frozen=True)
+class _Predictor:
+    """Answers a task's questions in windows, each sorted by length."""
+
+    answerer: Answerer
+    context_limit: int | None
+    limit: int | None
+    batch_size: int | None
+
+    def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
+        waiting = iter(questions)
+        while window := list(islice(waiting, self.batch_size or _WINDOW)):
+            yield from zip((question.id for question in window), self._outcomes(window), strict=True)
+
+    def _outcomes(self, window: list[Question]) -> Iterator[Outcome]:
+        from decabench.models.answering import kept_characters
+
+        pairs = [(question.context, question.question) for question in window]
+        tokens = 1 << 62 if self.batch_size else _BATCH_TOKENS  # a given batch is not cut further
+        try:
+            replies = self.answerer.answer(pairs, self.context_limit, self.limit, tokens)
+        except MemoryError as error:
+            yield from (Failure(f"The model ran out of memory ({error}).") for _ in window)
+            return
+        for question, reply in zip(window, replies, strict=True):
+            kept = None
+            if self.context_limit is not None:
+                end = kept_characters(question.context, self.context_limit)
+                kept = None if end is None else (0, end)
+            yield Answer(reply.text, "stop" if reply.finished else "length", kept, reply.read, reply.said)

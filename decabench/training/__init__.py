@@ -1,0 +1,3 @@
+"""Training of the reference models, jointly on any tasks. Needs the extra `train`."""
+
+__all__: list[str] = []

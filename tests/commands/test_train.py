@@ -1,0 +1,92 @@
+"""`decabench train`, from the command line to a checkpoint."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from decabench.training.config import read_config
+
+SMALL = [
+    *("model.dimension=8", "model.hidden=6", "model.layers=1", "model.max_answer_tokens=5", "vectors=none:8"),
+    *("steps=3", "train_examples=6", "validation_examples=3", "batch_tokens=200", "warmup=2"),
+]
+
+
+@pytest.fixture
+def run(command, home, tmp_path):
+    def call(*arguments):
+        settings = [part for setting in SMALL for part in ("--set", setting)]
+        return command(
+            "train", "--home", home, "--device", "cpu", "--output", tmp_path / "run", *settings, *arguments
+        )
+
+    return call
+
+
+@pytest.mark.parametrize("model", ["mqan", "catt", "satt", "s2s"])
+def test_every_model_trains(run, tmp_path, model):
+    done = run("--model", model, "--tasks", "sst,schema")
+    assert done.exit_code == 0, done.output
+    assert "Trained to step 3" in done.output
+    config = read_config(tmp_path / "run" / "config.toml")
+    assert (config.model.name, config.tasks, config.steps) == (model, ("sst", "schema"), 3)
+    assert (tmp_path / "run" / "best.json").exists()
+
+
+@pytest.mark.slow
+def test_all_ten_tasks(run, tmp_path):
+    done = run(
+        "--tasks", "all", "--schedule", "anti-curriculum", "--set", "steps=13", "--set", "first_steps=3"
+    )
+    assert done.exit_code == 0, done.output
+    lines = (tmp_path / "run" / "train.csv").read_text().splitlines()[1:]
+    tasks = [line.split(",")[1] for line in lines]
+    assert tasks[:3] == ["squad"] * 3
+    assert len(set(tasks[3:])) == 10
+    assert "total" in done.output
+
+
+def test_a_folder_is_not_overwritten(run):
+    assert run("--tasks", "schema").exit_code == 0
+    again = run("--tasks", "schema")
+    assert again.exit_code == 2
+    assert "is not empty" in again.output
+    on = run("--tasks", "schema", "--resume", "--set", "steps=4")
+    assert on.exit_code == 0, on.output
+    assert "from step 3" in on.output
+
+
+def test_a_new_task_from_a_checkpoint(run, command, home, tmp_path):
+    assert run("--tasks", "schema").exit_code == 0
+    done = command(
+        *("train", "--home", home, "--device", "cpu", "--output", tmp_path / "new", "--tasks", "sst"),
+        *(
+            "--init",
+            tmp_path / "run",
+            "--freeze",
+            "encoder",
+            "--set",
+            "steps=2",
+            "--set",
+            "validation_examples=2",
+        ),
+    )
+    assert done.exit_code == 0, done.output
+    config = read_config(tmp_path / "new" / "config.toml")
+    assert (config.model.dimension, config.vectors, config.freeze) == (8, ("none:8",), ("encoder",))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--set", "stepps=3"), "Did you mean steps"),
+        (("--tasks", "squid"), "Did you mean squad"),
+        (("--init", "nowhere"), "no checkpoint"),
+        (("--tasks", "sst", "--schedule", "anti-curriculum"), "trains some tasks first"),
+    ],
+)
+def test_what_is_refused_is_a_sentence(run, arguments, words):
+    done = run(*arguments)
+    assert done.exit_code in (2, 3)
+    assert words in done.output
+    assert "Traceback" not in done.output

@@ -1,0 +1,75 @@
+"""Batches: what is padded, what can be pointed at, what stands for other words."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from decabench.models.lexicon import EOS, INIT, PAD, UNKNOWN
+from tests.models.conftest import TEXTS
+
+
+def number(kit, word):
+    return kit.lexicon.words.index(word)
+
+
+@pytest.mark.parametrize("name", ["mqan", "catt", "satt"])
+def test_words_come_back_from_a_batch(kit, name):
+    made = kit(name)
+    batch = made.batch()
+    size = made.lexicon.size
+    numbers = torch.cat([torch.arange(size), batch.other_words])
+    for row, (question, context, _) in enumerate(TEXTS):
+        length = int(batch.context_lengths[row])
+        tokens = numbers[batch.context_output[row, :length]].tolist()
+        assert batch.context_output[row, length:].eq(PAD).all()
+        if name == "satt":
+            middle = tokens.index(EOS)
+            assert tokens[middle + 1] == INIT
+            assert made.lexicon.decode(tokens[middle + 2 :]) == question
+            tokens = tokens[:middle]
+        assert made.lexicon.decode(tokens[1:]) == context
+        expected = made.table[numbers[batch.context_output[row]].numpy()]
+        assert np.array_equal(batch.vectors[batch.context[row]].numpy(), expected)
+    assert not batch.vectors[0].any()
+
+
+def test_targets(kit):
+    made = kit("mqan")
+    batch = made.batch()
+    bob = made.lexicon.size + batch.other_words.tolist().index(number(made, " bob "))
+    assert batch.target[0].tolist()[:3] == [number(made, " good "), EOS, PAD]
+    assert batch.target[1].tolist()[:2] == [bob, EOS]
+    # `unheard` can be neither generated nor pointed at.
+    assert batch.target[3].tolist()[:3] == [UNKNOWN, number(made, " words "), EOS]
+    quito = batch.target[2].tolist()[3]
+    assert quito >= made.lexicon.size and quito in batch.context_output[2].tolist()
+    assert batch.target_tokens == 2 + 2 + 5 + 3
+
+
+def test_a_word_of_another_example_cannot_be_pointed_at(kit):
+    made = kit("mqan")
+    texts = [("who?", "bob", "ann"), ("who?", "ann", "ann")]
+    batch = made.batch(texts)
+    ann = made.lexicon.size + batch.other_words.tolist().index(number(made, " ann "))
+    assert batch.target[:, 0].tolist() == [UNKNOWN, ann]
+
+
+@pytest.mark.parametrize(("name", "can"), [("mqan", True), ("catt", False), ("satt", True), ("s2s", True)])
+def test_whether_words_of_the_question_can_be_pointed_at(kit, name, can):
+    made = kit(name)
+    target = made.batch([("ann or bob?", "she left", "bob")]).target[0, 0].item()
+    assert (target != UNKNOWN) is can
+
+
+def test_sizes(kit):
+    example = kit("mqan").encoded([("a b", "c d e", "f")])[0]
+    assert example.size == 5 + 4 + 5 * 3
+
+
+def test_new_words_get_their_vectors_later(kit):
+    made = kit("mqan")
+    for n in range(5):
+        batch = made.batch([("what?", f"new{n} word{n}", "x")])
+        expected = made.table.vectors.rows([made.lexicon.words[at] for at in batch.other_words.tolist()])
+        assert np.array_equal(batch.vectors[batch.others].numpy(), expected)

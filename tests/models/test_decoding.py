@@ -1,0 +1,149 @@
+"""Decoding against teacher-forced argmax, the transcription, and exhaustive search."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from benchmarks import equations
+from decabench.models.config import MODELS
+from decabench.models.decoding import beam_search, greedy, word_numbers
+from decabench.models.lexicon import EOS, INIT, PAD, UNKNOWN
+from tests.models.conftest import TEXTS
+
+ALL = sorted(MODELS)
+
+
+def distributions(model, batch, outputs):
+    """p(w) of every step, teacher-forced: all steps at once, as in training. (B, n, v + o)"""
+    fed = torch.cat([torch.full((len(batch), 1), INIT), outputs[:, :-1]], 1)
+    encoded = model.encoder(batch)
+    a_self = model.decoder.self_attend(model.decoder.represent(model.words(fed, batch)), encoded)
+    h, context, attention, _ = model.decoder.recur(a_self, encoded, model.decoder.start(encoded))
+    p = model.distribution(model.decoder.point(a_self, h, context, attention, encoded), batch)
+    p[..., [PAD, UNKNOWN, INIT]] = 0
+    return p
+
+
+MANY = [(question, context, "") for question, _, _ in TEXTS for _, context, _ in TEXTS]
+
+
+def lively(model, batch):
+    """Draws weights until some answer has three words and answers end at three different steps.
+
+    Most random weights put out one word for ever, which would prove little.
+    """
+    for seed in range(200):
+        torch.manual_seed(seed)
+        for key, value in model.named_parameters():
+            torch.nn.init.normal_(value.data, std=1.0 if "decoder" in key else 0.4)
+            if "norm" in key and "weight" in key:
+                value.data.fill_(1)
+        model.generate.bias.data.zero_()
+        model.generate.weight.data *= 5
+        outputs = greedy(model, batch, limit=12).outputs
+        lengths = (outputs == EOS).long().cumsum(1).eq(0).sum(1)
+        if len(lengths.unique()) >= 3 and max(len(set(row)) for row in outputs.tolist()) >= 4:
+            return
+    raise AssertionError("no weights gave answers of different lengths")
+
+
+def ended(outputs):
+    """True from the token after the first <eos> on."""
+    return (outputs == EOS).cumsum(1) - (outputs == EOS).long() > 0
+
+
+@pytest.mark.parametrize("name", ALL)
+@torch.no_grad()
+def test_greedy_is_the_argmax_of_teacher_forcing(kit, name):
+    made = kit(name)
+    batch = made.batch(MANY)
+    lively(made.model, batch)
+    answers = greedy(made.model, batch, limit=12)
+    best = distributions(made.model, batch, answers.outputs).argmax(-1)
+    assert torch.equal(best.masked_fill(ended(answers.outputs), EOS), answers.outputs)
+
+
+@pytest.mark.parametrize("name", ALL)
+@torch.no_grad()
+def test_greedy_is_what_the_transcription_says(kit, name):
+    made = kit(name)
+    together = greedy(made.model, made.batch(), limit=8)
+    numbers = word_numbers(made.model, together, made.batch())
+    for row, text in enumerate(TEXTS):
+        batch = made.apart(text)
+        found = equations.greedy(
+            batch, dict(made.model.named_parameters()), 3, made.table.vocabulary(), limit=8
+        )[0]
+        table = torch.cat([torch.arange(made.lexicon.size), batch.other_words])
+        assert made.lexicon.decode(table[found].tolist()) == made.lexicon.decode(numbers[row])
+
+
+@torch.no_grad()
+def test_rows_that_end_early_leave_and_change_nothing(kit):
+    made = kit("mqan")
+    batch = made.batch(MANY)
+    lively(made.model, batch)
+    answers = greedy(made.model, batch, limit=12)
+    traced = greedy(made.model, batch, limit=12, trace=True)  # keeps every row to the end
+    assert torch.equal(answers.outputs, traced.outputs)
+    best = distributions(made.model, batch, answers.outputs).argmax(-1)
+    assert torch.equal(best.masked_fill(ended(answers.outputs), EOS), answers.outputs)
+    for row, text in enumerate(MANY):
+        alone = made.batch([text])
+        one = word_numbers(made.model, greedy(made.model, alone, limit=12), alone)[0]
+        both = word_numbers(made.model, answers, batch)[row]
+        assert made.lexicon.decode(one) == made.lexicon.decode(both)
+
+
+@torch.no_grad()
+def test_it_stops_when_all_are_done(kit):
+    made = kit("mqan")
+    made.model.generate.weight.zero_()
+    made.model.generate.bias.zero_()
+    made.model.generate.bias[EOS] = 50
+    made.model.decoder.vocabulary_switch.weight.zero_()
+    made.model.decoder.vocabulary_switch.bias.fill_(50)
+    answers = greedy(made.model, made.batch())
+    assert answers.outputs.shape == (4, 1)
+    assert answers.finished == [True] * 4
+    made.model.generate.bias[EOS] = -50
+    assert greedy(made.model, made.batch(), limit=3).finished == [False] * 4
+
+
+@torch.no_grad()
+def test_a_trace_is_a_distribution(kit):
+    made = kit("mqan")
+    answers = greedy(made.model, made.batch(), limit=5, trace=True)
+    torch.testing.assert_close(answers.weights.sum(-1), torch.ones(answers.weights.shape[:2]))
+    torch.testing.assert_close(answers.context_attention.sum(-1), torch.ones(answers.weights.shape[:2]))
+    torch.testing.assert_close(answers.question_attention.sum(-1), torch.ones(answers.weights.shape[:2]))
+    assert (answers.weights > 0).all()
+    assert greedy(kit("catt").model, kit("catt").batch(), limit=5, trace=True).question_attention is None
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_beam_of_one_is_greedy(kit, name):
+    made = kit(name)
+    batch = made.batch(MANY)
+    lively(made.model, batch)
+    one, other = beam_search(made.model, batch, 1, limit=10), greedy(made.model, batch, limit=10)
+    assert torch.equal(one.outputs, other.outputs)
+    assert one.finished == other.finished
+
+
+@torch.no_grad()
+def test_a_wide_beam_finds_the_best_answer(kit):
+    made = kit("mqan")
+    batch = made.batch([TEXTS[0]])
+    size = made.lexicon.size + len(batch.others)
+    limit, found = 2, {}
+    for first in set(range(size)) - {PAD, UNKNOWN, INIT}:
+        p = distributions(made.model, batch, torch.tensor([[first, EOS]]))[0].log()
+        if first == EOS:
+            found[(EOS,)] = p[0, EOS].item()
+        else:
+            found |= {(first, second): (p[0, first] + p[1, second]).item() / 2 for second in range(size)}
+    best = max(found.values())
+    outputs = beam_search(made.model, batch, size, limit).outputs[0].tolist()
+    outputs = tuple(outputs[: outputs.index(EOS) + 1] if EOS in outputs else outputs)
+    assert found[outputs] == pytest.approx(best, abs=1e-5)

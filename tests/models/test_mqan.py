@@ -1,0 +1,147 @@
+"""The models against a transcription of the paper's equations, finite differences and their own ablations."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from benchmarks import equations
+from decabench.models.config import MODELS
+from decabench.models.layers import positions
+from tests.models.conftest import TEXTS
+
+HEADS = 3
+ALL = sorted(MODELS)
+
+
+def weights(model):
+    return dict(model.named_parameters())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_is_what_the_equations_say(kit, name):
+    made = kit(name)
+    log_p = made.model(made.batch())
+    for row, text in enumerate(TEXTS):
+        expected = -equations.negative_log_likelihood(made.apart(text), weights(made.model), HEADS)[0]
+        torch.testing.assert_close(log_p[row, : len(expected)], expected, atol=1e-5, rtol=1e-5)
+        assert log_p[row, len(expected) :].eq(0).all()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_batch_gives_what_its_examples_give_alone(kit, name):
+    made = kit(name)
+    together = made.model(made.batch())
+    for row, text in enumerate(TEXTS):
+        alone = made.model(made.batch([text]))[0]
+        torch.testing.assert_close(together[row, : len(alone)], alone, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_gradient_is_that_of_the_equations(kit, name):
+    made = kit(name)
+    made.model(made.batch()).sum().backward()
+    found = {key: value.grad.clone() for key, value in made.model.named_parameters()}
+    made.model.zero_grad()
+    sum(
+        -equations.negative_log_likelihood(made.apart(text), weights(made.model), HEADS).sum()
+        for text in TEXTS
+    ).backward()
+    for key, value in made.model.named_parameters():
+        scale = value.grad.abs().max().item() + 1e-3
+        torch.testing.assert_close(found[key] / scale, value.grad / scale, atol=1e-4, rtol=1e-3, msg=key)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_parameter_is_used(kit, name):
+    made = kit(name)
+    made.model(made.batch()).sum().backward()
+    unused = [
+        key for key, value in made.model.named_parameters() if value.grad is None or not value.grad.any()
+    ]
+    assert unused == []
+
+
+def test_gradients_by_finite_differences(kit):
+    made = kit("mqan", dimension=4, hidden=3, layers=1)
+    made.model.double()
+    for key, buffer in made.model.named_buffers():
+        assert buffer.dtype == torch.float64, key
+    batch = made.batch(TEXTS[:2])
+    batch = type(batch)(
+        **{**{f: getattr(batch, f) for f in batch.__dataclass_fields__}, "vectors": batch.vectors.double()}
+    )
+    made.model(batch).sum().backward()
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for key, value in made.model.named_parameters():
+            direction = torch.randn(value.shape, generator=generator, dtype=value.dtype)
+            step = 1e-5
+            value += step * direction
+            above = made.model(batch).sum()
+            value -= 2 * step * direction
+            below = made.model(batch).sum()
+            value += step * direction
+            numeric, exact = ((above - below) / (2 * step)).item(), (value.grad * direction).sum().item()
+            assert numeric == pytest.approx(exact, rel=1e-3, abs=1e-3), key
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_distribution_sums_to_one_and_holds_what_training_sees(kit, name):
+    made = kit(name)
+    batch = made.batch()
+    model = made.model
+    encoded = model.encoder(batch)
+    a_self = model.decoder.self_attend(model.decoder.represent(batch.vectors[batch.answer]), encoded)
+    h, context, attention, _ = model.decoder.recur(a_self, encoded, model.decoder.start(encoded))
+    decoded = model.decoder.point(a_self, h, context, attention, encoded)
+    p = model.distribution(decoded, batch)
+    assert p.shape[-1] == made.lexicon.size + len(batch.others)
+    torch.testing.assert_close(p.sum(-1), torch.ones(p.shape[:2]))
+    chosen = p.gather(2, batch.target[..., None]).squeeze(-1).log()
+    valid = batch.target > 0
+    torch.testing.assert_close(chosen[valid], model(batch)[valid], atol=1e-5, rtol=1e-5)
+
+
+def test_each_ablation_lacks_what_the_paper_says(kit):
+    names = {name: {key.split(".")[1] for key in weights(kit(name).model)} for name in ALL}
+    assert names["mqan"] - names["catt"] == {"question_query", "question_state", "context_switch"}
+    assert names["catt"] - names["satt"] == {"coattention", "compress"}
+    assert names["satt"] - names["s2s"] == {"attend", "final", "layers"}
+
+
+def test_positions():
+    table = positions(3, 4)
+    assert table[0].tolist() == [0.0, 1.0, 0.0, 1.0]
+    expected = [0.8414709848, 0.5403023059, 0.0998334166, 0.9950041653]  # sin 1, cos 1, sin .1, cos .1
+    assert table[1].tolist() == pytest.approx(expected)
+    assert torch.equal(positions(1, 4, start=2), table[2:])
+
+
+def test_dropout_is_for_training_alone(kit):
+    made = kit("mqan", dropout=0.5)
+    batch = made.batch()
+    assert not torch.equal(made.model(batch), made.model(batch))
+    made.model.eval()
+    assert torch.equal(made.model(batch), made.model(batch))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of torch itself while it compiles
+def test_a_compiled_step_says_the_same(kit):
+    made = kit("mqan")
+    batch = made.batch()
+    plain = made.model(batch)
+    plain.sum().backward()
+    gradients = [parameter.grad.clone() for parameter in made.model.parameters()]
+    made.model.zero_grad()
+    try:
+        made.model.compile_step()
+        compiled = made.model(batch)
+    except Exception as error:
+        if "compiler" not in str(error).lower():
+            raise
+        pytest.skip(f"torch.compile has no compiler here: {type(error).__name__}")
+    compiled.sum().backward()
+    torch.testing.assert_close(compiled, plain, atol=1e-5, rtol=1e-5)
+    for parameter, gradient in zip(made.model.parameters(), gradients, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, atol=1e-4, rtol=1e-3)

@@ -1,0 +1,60 @@
+"""Character n-gram vectors: the authors' spelling and file, and training."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from decabench.models.lexicon import Lexicon
+from decabench.models.ngrams import NgramTraining, ngrams, train_ngrams, write_ngrams
+from decabench.models.vectors import open_vectors
+
+
+def test_the_ngrams_of_a_word():
+    assert list(ngrams("cat")) == [
+        *("2gram-#BEGIN#c", "2gram-ca", "2gram-at", "2gram-t#END#"),
+        *("3gram-#BEGIN#ca", "3gram-cat", "3gram-at#END#"),
+        *("4gram-#BEGIN#cat", "4gram-cat#END#"),
+    ]
+
+
+def test_a_word_is_the_mean_of_its_known_ngrams(tmp_path):
+    path = tmp_path / "charNgram.txt"
+    path.write_text("2gram-ca 1 2\n3gram-cat 3 6\n2gram-xx 9 9\n")
+    vectors = open_vectors(str(path))
+    assert vectors.rows([" cat ", " dog ", " car "]).tolist() == [[2, 4], [0, 0], [1, 2]]
+
+
+@pytest.fixture(scope="module")
+def trained():
+    # Two kinds of words that never meet, told apart by their endings alone.
+    random = np.random.default_rng(0)
+    stems = ["wal", "tal", "kic", "jum", "pus", "hel", "loo", "cal"]
+    kinds = [[stem + ending for stem in stems] for ending in ("king", "ness")]
+    text = " ".join(" ".join(random.choice(kinds[n % 2], 12)) for n in range(200))
+    lexicon = Lexicon()
+    ids = lexicon.encode(text)
+    how = NgramTraining(dimension=12, steps=150, batch=128, window=2)
+    return lexicon, ids, how, train_ngrams(lexicon.words, ids, how)
+
+
+def test_training_brings_like_words_together(trained):
+    vectors = trained[-1]
+    one, two, other = vectors.rows([" pusking ", " helking ", " pusness "])
+
+    def cosine(a, b):
+        return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+
+    assert cosine(one, two) > cosine(one, other) + 0.2
+    unseen = vectors.rows([" zulking "])[0]
+    assert cosine(unseen, one) > cosine(unseen, other)
+
+
+def test_training_is_repeatable_and_kept(trained, tmp_path):
+    lexicon, ids, how, vectors = trained
+    again = train_ngrams(lexicon.words, ids, how)
+    assert np.array_equal(again.matrix, vectors.matrix)
+    write_ngrams(tmp_path / "n.safetensors", vectors)
+    read = open_vectors(str(tmp_path / "n.safetensors"))
+    words = [" pusking ", " zulness "]
+    assert np.array_equal(read.rows(words), vectors.rows(words))

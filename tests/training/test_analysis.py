@@ -1,0 +1,80 @@
+"""What analyses say of a model, and the files that they leave."""
+
+import json
+
+import pytest
+
+pytest.importorskip("torch")
+
+from decabench.errors import DataError
+from decabench.models.saved import Saved
+from decabench.models.tokenizer import detokenize
+from decabench.training.analysis import attention_map, find_example, pointing
+from decabench.training.trainer import train
+
+
+@pytest.fixture
+def trained(make_run):
+    run = make_run(steps=2)
+    train(run)
+    return run, Saved.open(run.output).load("cpu")
+
+
+def force(answerer, gamma, lam):
+    """Fixes both switches by their biases."""
+    decoder = answerer.model.decoder
+    for switch, value in ((decoder.vocabulary_switch, gamma), (decoder.context_switch, lam)):
+        switch.weight.data.zero_()
+        switch.bias.data.fill_(value)
+
+
+@pytest.mark.parametrize(
+    ("gamma", "lam", "source"), [(9, 0, "vocabulary"), (-9, 9, "context"), (-9, -9, "question")]
+)
+def test_pointing_follows_the_switches(trained, gamma, lam, source):
+    run, answerer = trained
+    force(answerer, gamma, lam)
+    found = pointing(answerer, list(run.store.examples("schema", "validation"))[:6])
+    assert found.words > 0
+    assert found.chosen[source] == 1
+    assert found.weight[source] > 0.99
+    assert sum(found.weight.values()) == pytest.approx(1)
+
+
+def test_pointing_counts_words_without_the_end(trained):
+    run, answerer = trained
+    examples = list(run.store.examples("schema", "validation"))[:6]
+    replies = answerer.answer([(example.context, example.question) for example in examples])
+    assert pointing(answerer, examples).words == sum(reply.said - reply.finished for reply in replies)
+
+
+def test_a_map_is_of_the_examples_own_tokens(trained):
+    run, answerer = trained
+    example = next(run.store.examples("schema", "validation"))
+    found = attention_map(answerer, example)
+    assert detokenize(found.context[1:-1]) == example.context.lower()
+    assert [len(row) for row in found.context_attention] == [len(found.context)] * len(found.answer)
+    assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in found.question_attention)
+
+
+def test_find_example(trained):
+    run, _ = trained
+    examples = list(run.store.examples("schema", "validation"))
+    assert find_example(examples, examples[3].id) is examples[3]
+    with pytest.raises(DataError, match="no example 'x'"):
+        find_example(examples, "x")
+
+
+def test_the_commands(trained, command, home, tmp_path):
+    run, _ = trained
+    shared = (run.output, "--home", home, "--device", "cpu", "--output", tmp_path / "out")
+    done = command("analyze", "pointers", *shared, "--examples", 4)
+    assert done.exit_code == 0, done.output
+    content = json.loads((tmp_path / "out" / "pointers.json").read_text())
+    assert content["tasks"].keys() == {"sst", "schema"}
+    done = command("analyze", "attention", *shared, "--task", "sst")
+    assert done.exit_code == 0, done.output
+    content = json.loads((tmp_path / "out" / "attention.json").read_text())
+    assert len(content["answer"]) == len(content["weights"]) == len(content["context_attention"])
+    for name in ("pointers.png", "attention.png"):
+        assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")

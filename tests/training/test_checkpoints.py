@@ -1,0 +1,79 @@
+"""Checkpoints: whole or not there, exact, and never a pickle."""
+
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.models.saved import Saved, find_checkpoint
+from decabench.training.checkpoints import latest, restore
+from decabench.training.trainer import train
+
+
+@pytest.fixture
+def run(make_run):
+    made = make_run()
+    train(made)
+    return made
+
+
+def test_what_a_killed_run_left_is_swept_away(run, make_run):
+    part = run.output / "checkpoints" / ".partial"
+    part.mkdir()
+    (part / "model.safetensors").write_bytes(b"half")
+    (run.output / "checkpoints" / "step-00000009").mkdir()  # renamed, but not yet pointed at
+    again = make_run(resume=True, steps=8)
+    train(again)
+    names = {path.name for path in (run.output / "checkpoints").iterdir()}
+    pointers = {
+        json.loads((run.output / name).read_text())["checkpoint"] for name in ("best.json", "latest.json")
+    }
+    assert {f"checkpoints/{name}" for name in names} == pointers
+
+
+def test_moments_come_back_exactly(run):
+    saved = latest(run.output)
+    model = saved.load("cpu").model
+    first = torch.optim.Adam(model.parameters(), fused=True)
+    restore(saved, model, first)
+    assert all(state["step"] == 6 for state in first.state.values())
+    assert all(state["exp_avg"].any() for state in first.state.values())
+
+
+def test_a_pickle_is_no_checkpoint(run):
+    saved = latest(run.output)
+    torch.save({"a": torch.zeros(1)}, saved.folder / "model.safetensors")
+    with pytest.raises(DataError, match="cannot be read"):
+        saved.load("cpu")
+
+
+def test_other_weights_are_refused(run):
+    saved = latest(run.output)
+    record = json.loads((saved.folder / "checkpoint.json").read_text())
+    record["config"]["model"]["dimension"] = 12
+    (saved.folder / "checkpoint.json").write_text(json.dumps(record))
+    with pytest.raises(DataError, match="do not fit"):
+        Saved.open(saved.folder).load("cpu")
+
+
+def test_other_vectors_are_refused(run):
+    saved = latest(run.output)
+    record = json.loads((saved.folder / "checkpoint.json").read_text())
+    record["vectors"] = "sha256:0"
+    (saved.folder / "checkpoint.json").write_text(json.dumps(record))
+    with pytest.raises(DecabenchError, match="was trained with sha256:0"):
+        Saved.open(saved.folder).load("cpu")
+
+
+def test_where_a_checkpoint_is(run, tmp_path):
+    best = find_checkpoint(run.output)
+    assert best.parent == run.output / "checkpoints"
+    assert find_checkpoint(best) == best
+    with pytest.raises(MissingDataError, match="no checkpoint"):
+        find_checkpoint(tmp_path / "x")
+    assert latest(tmp_path / "x") is None
+    (run.output / "best.json").write_text("[]")
+    with pytest.raises(DataError, match="names no checkpoint"):
+        find_checkpoint(run.output)

@@ -1,0 +1,82 @@
+"""Configurations: TOML there and back, settings from the command line, refusals."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from decabench.errors import DecabenchError, UnknownNameError
+from decabench.training.config import (
+    TrainConfig,
+    from_mapping,
+    read_config,
+    to_mapping,
+    to_toml,
+    with_settings,
+)
+from tests.training.conftest import TINY
+
+
+@pytest.mark.parametrize("config", [TrainConfig(), TINY, TrainConfig(weights={"iwslt.en.de": 2.0})])
+def test_toml_there_and_back(config, tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text(to_toml(config))
+    assert read_config(path) == config
+    assert from_mapping(to_mapping(config)) == config
+
+
+def test_the_defaults_are_the_papers():
+    config = TrainConfig()
+    model = config.model
+    assert (model.dimension, model.hidden, model.heads, model.layers, model.dropout) == (200, 150, 3, 2, 0.2)
+    assert (config.beta1, config.beta2, config.epsilon) == (0.9, 0.98, 1e-9)
+    assert (config.learning_rate, config.warmup, config.batch_tokens) == (2.5e-3, 800, 10_000)
+    assert (model.vocabulary, config.skip_context, config.cut_context) == (
+        50_000,
+        {"squad": 400},
+        {"cnn_dailymail": 400},
+    )
+
+
+def test_settings():
+    config = with_settings(
+        TrainConfig(),
+        [
+            "model.dimension=64",
+            "steps=5",
+            "learning_rate=1",
+            "weights.woz.en=0.5",
+            "vectors=none:8",
+            "init=a b",
+        ],
+    )
+    assert (config.model.dimension, config.steps, config.learning_rate) == (64, 5, 1.0)
+    assert (config.weights, config.vectors, config.init) == ({"woz.en": 0.5}, ("none:8",), "a b")
+    assert config.model.hidden == 150
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("model.dimensoin=4", "Did you mean dimension"),
+        ("stepps=4", "Did you mean steps"),
+        ("steps=many", "'many': give a value of type int"),
+        ("steps=true", "True: give a value of type int"),
+        ("steps=0", "give 1 or more"),
+        ("model.dimension=7", "even number"),
+        ("model.dropout=1.0", "less than 1"),
+        ("model=4", "a table of settings"),
+        ("weights=4", "a table of tasks"),
+        ("schedule=joined", "Did you mean joint"),
+        ("steps", "KEY=VALUE"),
+        ("vectors=[]", "no vectors"),
+    ],
+)
+def test_what_is_refused(setting, words):
+    with pytest.raises((DecabenchError, UnknownNameError), match=words):
+        with_settings(TrainConfig(), [setting])
+
+
+def test_a_file_that_is_no_toml(tmp_path):
+    (tmp_path / "x.toml").write_text("= 4")
+    with pytest.raises(DecabenchError, match="no TOML"):
+        read_config(tmp_path / "x.toml")
