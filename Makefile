@@ -22,8 +22,8 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-unit: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+unit: $(VENV)/dev.stamp # two processes at once: threads of their own would only get in each other's way
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-cluster: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -m cluster
