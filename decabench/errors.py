@@ -8,12 +8,17 @@ from decabench.tasks.errors import DataError, MissingDataError, StorageError, Un
 __all__ = [
     "DataError",
     "DecabenchError",
+    "LostDeviceError",
     "MetricError",
     "MissingDataError",
     "StorageError",
     "SubmissionError",
     "UnknownNameError",
 ]
+
+
+class LostDeviceError(DecabenchError):
+    """The accelerator answers this process no more; another process may go on."""
 
 
 class SubmissionError(DecabenchError):

@@ -141,6 +141,10 @@ def plan(run: Run) -> Plan:
     run = replace(run, tasks=run.choice.tasks(run.store, run.tasks, run.split))
     if run.engine == "local" and (run.workers or run.address):
         raise DecabenchError("--workers and --address are of a cluster: give --engine ray with them.")
+    if run.engine == "ray" and (run.options.device or "").startswith("cuda:"):
+        raise DecabenchError(
+            f"--device {run.options.device} names a GPU, and Ray gives each worker its own: give --device cuda."
+        )
     backend = make_backend(run.predictor, replace(run.options, seed=run.seed, batch_size=run.batch_size))
     if run.prompts is not None and not backend.prompted:
         raise DecabenchError(

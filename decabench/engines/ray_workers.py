@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from decabench.engines.local import outcomes_of
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, LostDeviceError
+from decabench.outcomes import sound
 from decabench.predictor import Backend, Failure, Outcome, Predictor, Question, Setting, StreamingPredictor
 
 __all__ = ["TRIES", "Desk", "Place", "Reply", "Worker", "error_of"]
@@ -92,7 +93,11 @@ class Worker:
         outcomes: list[tuple[str, Outcome]] = []
         try:
             found = outcomes_of(self._predictor_of, self._unpacked(setting), questions, batch_size)
-            outcomes.extend(found)
+            outcomes.extend((id_, sound(outcome)) for id_, outcome in found)
+        except LostDeviceError:
+            os._exit(
+                1
+            )  # Ray starts the worker again, on a device that answers; here every question would fail
         except (Exception, SystemExit) as error:
             return Reply(outcomes, _pickled(error))
         return Reply(outcomes)

@@ -18,6 +18,7 @@ from decabench.predictors.hf_generation import Decoding, Generator
 from decabench.predictors.hf_loading import SANE, Loaded, load_config, load_model, load_tokenizer, positions
 from decabench.predictors.hf_memory import free
 from decabench.predictors.hf_options import check_options, chosen_device, require_device, require_packages
+from decabench.predictors.hf_padding import pads_safely
 from decabench.predictors.hf_predictor import HfPredictor
 from decabench.predictors.hf_prompts import Prompter, room
 from decabench.predictors.hf_quiet import quiet
@@ -105,7 +106,8 @@ class HfBackend:
             self._require_same(folder)
             options, facts = self.options, self.facts
             held = [load_model(self.source, folder, facts.dtype, facts.device, options.device_map)]
-            size = BatchSize(options.batch_size, LARGEST[facts.device.partition(":")[0]])
+            rows = options.batch_size if pads_safely(held[0]) else 1
+            size = BatchSize(rows, LARGEST[facts.device.partition(":")[0]])
             try:
                 yield lambda setting: self._predictor(setting, held[0], size)
             finally:
@@ -137,8 +139,9 @@ class HfBackend:
 
     @property
     def _watchful(self) -> bool:
-        """Whether the answers are held independent of the batch."""
-        return self.facts.device == "cpu" and self.facts.dtype == "float32"
+        """Whether the answers are held independent of the batch. What falls out of a nucleus cannot be watched."""
+        is_exact = self.facts.device == "cpu" and self.facts.dtype == "float32"
+        return is_exact and self.options.top_p in (None, 1.0)
 
     def _require_same(self, folder: Path) -> None:
         if self.facts.digest is not None and folder_digest(folder, self.source.gguf) != self.facts.digest:

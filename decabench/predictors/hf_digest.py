@@ -10,7 +10,7 @@ from decabench.fingerprint import file_digest
 
 __all__ = ["folder_digest"]
 
-DECIDING = {".safetensors", ".json", ".jinja", ".model", ".txt", ".tiktoken", ".vocab"}
+DECIDING = {".safetensors", ".json", ".jinja", ".model", ".spm", ".txt", ".tiktoken", ".vocab"}
 """Weights, configuration and tokenizer. What else lies in a folder (a README, a log) decides nothing."""
 
 _known: dict[tuple[str, int, int, int, int], str] = {}

@@ -33,6 +33,8 @@ class Loaded:
     """The tokens that end an answer."""
     pad: int
     """The token that fills what the attention mask hides."""
+    tokens: int
+    """How many tokens the model knows: an id beyond would end a process that computes on a GPU."""
 
 
 def load_config(source: Source, folder: Path) -> Any:
@@ -48,7 +50,13 @@ def load_tokenizer(source: Source, folder: Path) -> Any:
     with _errors(source.name, "tokenizer"):
         from transformers import AutoTokenizer
 
-        return AutoTokenizer.from_pretrained(folder, **_common(source))
+        tokenizer = AutoTokenizer.from_pretrained(folder, **_common(source))
+    if type(tokenizer).__name__.startswith("MistralCommon"):
+        raise DecabenchError(
+            f"hf: the tokenizer of {source.name} is one of mistral_common, whose chat template cannot be seen: "
+            "uninstall that package, or serve the model and use openai:URL."
+        )
+    return tokenizer
 
 
 def load_model(source: Source, folder: Path, dtype: str, device: str, device_map: str | None) -> Loaded:
@@ -73,8 +81,8 @@ def load_model(source: Source, folder: Path, dtype: str, device: str, device_map
             **_common(source),
             **given,
         )
-        if not device_map:
-            model.to(device)
+        if not device_map and getattr(model, "hf_quantizer", None) is None:
+            model.to(device)  # packed weights are where their library put them
     _require_whole(source.name, report)
     return _ready(model.eval(), tokenizer)
 
@@ -123,9 +131,9 @@ def _ready(model: Any, tokenizer: Any) -> Loaded:
     settings: Any = transformers.GenerationConfig  # which has no types
     saved = model.generation_config
     ends = _ids(saved.eos_token_id) | _ids(tokenizer.eos_token_id)
-    pad = next(
-        (id_ for id_ in (tokenizer.pad_token_id, saved.pad_token_id, *sorted(ends)) if id_ is not None), 0
-    )
+    tokens = model.get_input_embeddings().weight.shape[0]
+    candidates = (tokenizer.pad_token_id, saved.pad_token_id, *sorted(ends))
+    pad = next((id_ for id_ in candidates if id_ is not None and id_ < tokens), 0)
     kept = ("bos_token_id", "decoder_start_token_id", "forced_bos_token_id")
     model.generation_config = settings(
         **{name: getattr(saved, name, None) for name in kept},
@@ -133,7 +141,7 @@ def _ready(model: Any, tokenizer: Any) -> Loaded:
         pad_token_id=pad,
         use_cache=True,
     )
-    return Loaded(model, tokenizer, bool(model.config.is_encoder_decoder), ends, pad)
+    return Loaded(model, tokenizer, bool(model.config.is_encoder_decoder), ends, pad, tokens)
 
 
 def _ids(value: int | list[int] | None) -> frozenset[int]:

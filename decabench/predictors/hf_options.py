@@ -30,8 +30,8 @@ def check_options(options: ModelOptions) -> None:
         raise DecabenchError(f"--dtype is one of {', '.join(DTYPES)}, and {options.dtype} was given.")
     if not _DEVICE.fullmatch(options.device or "auto"):
         raise DecabenchError(f"--device is auto, cpu, mps, cuda or cuda:N, and {options.device} was given.")
-    if options.device_map and options.device not in (None, "auto"):
-        raise DecabenchError("--device-map chooses the devices: leave out --device.")
+    if options.device_map and options.device not in (None, "auto", "cuda"):
+        raise DecabenchError("--device-map chooses the devices: leave out --device, or give --device cuda.")
     for name in ("batch_size", "max_new_tokens", "max_prompt_tokens"):
         value = getattr(options, name)
         if value is not None and value < 1:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from decabench.errors import LostDeviceError
 from decabench.predictor import Answer, Failure, Outcome, Question
 from decabench.predictors.hf_batching import BatchSize
 from decabench.predictors.hf_generation import Generator
-from decabench.predictors.hf_memory import free, is_no_memory
+from decabench.predictors.hf_memory import free, is_lost_device, is_no_memory
 from decabench.predictors.hf_prompts import Prompt, Prompter
 from decabench.predictors.texts import excerpt
 
@@ -37,6 +38,8 @@ class HfPredictor:
             for question, prompt in zip(window, self.prompter.prompts(window), strict=True):
                 if isinstance(prompt, Failure):
                     yield question.id, prompt
+                elif max(prompt.ids, default=0) >= self.generator.loaded.tokens:
+                    yield question.id, Failure("the tokenizer has tokens that the model does not know")
                 else:
                     prompts.append(prompt)
             yield from self._batches(sorted(prompts, key=lambda prompt: -len(prompt.ids)))
@@ -74,6 +77,10 @@ class HfPredictor:
         try:
             return self.generator.answers(batch)
         except Exception as error:
+            if is_lost_device(error):
+                raise LostDeviceError(
+                    f"hf: the device is lost ({excerpt(str(error))}): run the same command again to go on."
+                ) from error
             return error.with_traceback(None)
 
 

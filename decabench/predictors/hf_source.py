@@ -16,7 +16,7 @@ from decabench.predictors.texts import excerpt
 
 __all__ = ["Source", "find_source", "local_folder", "read_config"]
 
-SMALL = ("*.json", "*.jinja", "*.model", "*.txt", "*.tiktoken", "*.vocab")
+SMALL = ("*.json", "*.jinja", "*.model", "*.spm", "*.txt", "*.tiktoken", "*.vocab")
 """Configuration and tokenizer, which are looked at before a run."""
 
 WEIGHTS = "*.safetensors"
@@ -25,7 +25,7 @@ WEIGHTS = "*.safetensors"
 NOT_FETCHED = ("*/*", "consolidated*")
 """Other formats of the same weights, which repositories keep beside those for transformers."""
 
-TOKENIZERS = ("tokenizer.json", "tekken.json", "*.model", "*.tiktoken", "vocab.*", "*.vocab")
+TOKENIZERS = ("tokenizer.json", "tekken.json", "*.model", "*.spm", "*.tiktoken", "vocab.*", "*.vocab")
 """What a tokenizer is read from: one of them is enough."""
 
 _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -144,7 +144,9 @@ def _kernels(config: Any) -> Iterator[str]:
             yield from _kernels(value)
     elif isinstance(config, dict):
         for key, value in config.items():
-            if key.endswith("_implementation"):
+            if key == "quant_method" and value == "mxfp4":
+                yield "kernels-community/triton_kernels"  # what reads that form, fetched whatever is asked
+            elif key.endswith("_implementation"):
                 yield from map(str, value.values() if isinstance(value, dict) else (value,))
             else:
                 yield from _kernels(value)

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("transformers", reason="needs the extra hf: pip install 'decabench[hf]'")
 
+from decabench.errors import LostDeviceError
 from decabench.predictor import Answer, Failure, Question
 from decabench.predictors import hf_generation
 from decabench.predictors.hf import backend
@@ -187,7 +188,7 @@ class Breaks:
 
     def __init__(self, generator, error):
         self.generator, self.error, self.seen = generator, error, []
-        self.decoding = generator.decoding
+        self.decoding, self.loaded = generator.decoding, generator.loaded
 
     def answers(self, prompts):
         self.seen.append(len(prompts))
@@ -232,6 +233,30 @@ def test_what_breaks_a_batch_breaks_one_answer(causal):
     said = dict(made.stream(asked(6)))
     assert said["q2"] == Failure("ValueError: bad") and len(said) == 6
     assert sum(isinstance(outcome, Answer) for outcome in said.values()) == 5
+
+
+def test_a_device_that_is_lost_ends_the_run(causal):
+    """Every later call would fail too: these are no failures of single questions."""
+    made = causal(4)
+    made.generator = breaks = Breaks(
+        made.generator, lambda prompts: RuntimeError("CUDA error: device-side assert")
+    )
+    with pytest.raises(LostDeviceError, match="run the same command again"):
+        list(made.stream(asked(4)))
+    assert breaks.seen == [4]
+
+
+def test_a_token_that_the_model_does_not_know_fails_alone(causal):
+    """On a GPU the look-up would end the process."""
+    made = causal(4)
+    loaded = made.generator.loaded
+    made.generator = replace(made.generator, loaded=replace(loaded, tokens=loaded.tokens - 1))
+    odd = Question(
+        "odd", "Is this review negative or positive?", "na\u00adive"
+    )  # its last byte is the last token
+    outcomes = dict(made.stream([*asked(2), odd]))
+    assert isinstance(outcomes["odd"], Failure) and "the model does not know" in outcomes["odd"].error
+    assert all(isinstance(outcomes[question.id], Answer) for question in asked(2))
 
 
 def test_it_answers_before_it_has_read_everything(causal):
