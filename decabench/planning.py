@@ -136,20 +136,10 @@ class Plan:
 
 def plan(run: Run) -> Plan:
     """What a run would do. Raises DecabenchError for what cannot be done; loads no model and writes nothing."""
-    for task in run.tasks:
-        run.store.record(task.name, run.split)  # raises where it is not prepared
+    options = replace(run.options, seed=run.seed, batch_size=run.batch_size)
+    backend = make_backend(run.predictor, options)
+    _check(run, backend)
     run = replace(run, tasks=run.choice.tasks(run.store, run.tasks, run.split))
-    if run.engine == "local" and (run.workers or run.address):
-        raise DecabenchError("--workers and --address are of a cluster: give --engine ray with them.")
-    if run.engine == "ray" and (run.options.device or "").startswith("cuda:"):
-        raise DecabenchError(
-            f"--device {run.options.device} names a GPU, and Ray gives each worker its own: give --device cuda."
-        )
-    backend = make_backend(run.predictor, replace(run.options, seed=run.seed, batch_size=run.batch_size))
-    if run.prompts is not None and not backend.prompted:
-        raise DecabenchError(
-            f"{run.predictor} takes no prompts: --template, --system and --shots are for language models (hf, openai)."
-        )
     description = dict(backend.describe())  # once: it may read all of the weights
     predictor = _predictor(run, backend, description)
     parts = [
@@ -160,6 +150,21 @@ def plan(run: Run) -> Plan:
     planned = Plan(run, backend, predictor, parts)
     render_metadata(submission_info(planned))  # raises now, not after hours, for what cannot be written
     return planned
+
+
+def _check(run: Run, backend: Backend) -> None:
+    for task in run.tasks:
+        run.store.record(task.name, run.split)  # raises where it is not prepared
+    if run.engine == "local" and (run.workers or run.address):
+        raise DecabenchError("--workers and --address are of a cluster: give --engine ray with them.")
+    if run.engine == "ray" and (run.options.device or "").startswith("cuda:"):
+        raise DecabenchError(
+            f"--device {run.options.device} names a GPU, and Ray gives each worker its own: give --device cuda."
+        )
+    if run.prompts is not None and not backend.prompted:
+        raise DecabenchError(
+            f"{run.predictor} takes no prompts: --template, --system and --shots are for language models (hf, openai)."
+        )
 
 
 def submission_info(planned: Plan) -> SubmissionInfo:

@@ -42,6 +42,8 @@ def make_backend(predictor: str, options: ModelOptions) -> Backend:
     if colon and scheme in SCHEMES:
         found: Backend = import_module(SCHEMES[scheme]).backend(target, options)
         return found
-    from decabench.predictors.python import PythonBackend
+    from decabench.predictors.python import PythonBackend, find_predictor
 
-    return PythonBackend(predictor, options)
+    made = PythonBackend(predictor, options)
+    find_predictor(predictor)  # raises for what there is not, before anything else is looked at
+    return made
