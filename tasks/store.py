@@ -19,7 +19,7 @@ from decabench.tasks.example import Example
 from decabench.tasks.home import atomic_file
 from decabench.tasks.task import Task
 
-__all__ = ["FORMAT", "SplitRecord", "Store", "fingerprint_line"]
+__all__ = ["FORMAT", "SplitRecord", "Store", "canonical_json", "fingerprint_line"]
 
 FORMAT = "decabench.task/1"
 _BATCH = 1_000

@@ -6,26 +6,35 @@ import re
 from importlib.util import find_spec
 
 from decabench.errors import DecabenchError
-from decabench.predictors.options import ModelOptions
+from decabench.predictors.options import ModelOptions, unused
 
 __all__ = ["check_options", "chosen_device", "require_device", "require_packages"]
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 """What `--dtype` takes."""
 
-UNUSED = ("model", "api", "concurrency", "requests_per_minute", "timeout", "retries")
-"""Options of servers and programs."""
+USED = (
+    "revision",
+    "dtype",
+    "device",
+    "device_map",
+    "batch_size",
+    "max_new_tokens",
+    "max_prompt_tokens",
+    "temperature",
+    "top_p",
+    "seed",
+    "chat",
+)
+"""The other options are of servers and programs."""
 
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
 
 def check_options(options: ModelOptions) -> None:
     """Raises DecabenchError for an option that does not fit."""
-    for name in UNUSED:
-        if getattr(options, name) is not None:
-            raise DecabenchError(
-                f"hf: has no use for --{name.replace('_', '-')}: it is for servers and programs."
-            )
+    if flag := unused(options, USED):
+        raise DecabenchError(f"hf: has no use for {flag}: it is for servers and programs.")
     if (options.dtype or "auto") not in DTYPES:
         raise DecabenchError(f"--dtype is one of {', '.join(DTYPES)}, and {options.dtype} was given.")
     if not _DEVICE.fullmatch(options.device or "auto"):

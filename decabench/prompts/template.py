@@ -12,6 +12,7 @@ from typing import Any
 from decabench.errors import UnknownNameError
 from decabench.extraction import AnswerForm, Kind
 from decabench.tasks import Task
+from decabench.tasks.store import canonical_json
 
 __all__ = ["KIND_OF_METRIC", "PLACEHOLDERS", "TaskTemplate", "TemplateSet", "sha256_of"]
 
@@ -74,8 +75,7 @@ def _without_context(layout: str) -> str:
 
 def sha256_of(value: Any) -> str:
     """The sha256 of a JSON value in its one spelling."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True)
