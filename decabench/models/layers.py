@@ -15,6 +15,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 __all__ = ["BiLSTM", "FeedForward", "MultiHead", "SelfAttention", "positions"]
 
+_SHUT = 1e4  # a gate's logit whose sigmoid is 0 or 1 to the last bit
+
 KeysValues = tuple[Tensor, Tensor]
 """Keys and values of all heads, (B, p, T, d) each."""
 
@@ -39,12 +41,34 @@ class BiLSTM(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, T, d_in) -> (B, T, d), zero at padding, and the last h and c of both directions, (B, d) each.
 
-        Packed, so that the backward direction begins at an example's own last token; `lengths` on the CPU.
+        `lengths` on the CPU. Padding moves no state, so that the backward direction begins at an example's own last
+        token. Packed sequences do the same, at a third of the speed on a CPU; on GPUs they are the fast way.
         """
-        packed = pack_padded_sequence(self.dropout(x), lengths, batch_first=True, enforce_sorted=False)
+        x = self.dropout(x)
+        out, h, c = (self._padded if x.device.type == "cpu" else self._packed)(x, lengths)
+        return out, h.transpose(0, 1).flatten(1), c.transpose(0, 1).flatten(1)
+
+    def _packed(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
         out, (h, c) = self.lstm(packed)
         padded, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
-        return padded, h.transpose(0, 1).flatten(1), c.transpose(0, 1).flatten(1)
+        return padded, h, c
+
+    def _padded(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One more input says where padding is: there it shuts the input gate and opens the forget gate."""
+        size, rows = self.lstm.hidden_size, len(x)
+        is_token = torch.arange(x.shape[1]) < lengths[:, None]
+        x = torch.cat([x, (~is_token).to(x.dtype)[..., None]], -1)
+        gates = x.new_zeros(4 * size, 1)
+        gates[:size], gates[size : 2 * size] = -_SHUT, _SHUT
+        weights: list[Tensor] = []
+        for inner, recurrent, *biases in self.lstm.all_weights:
+            weights += [torch.cat([inner, gates], 1), recurrent, *biases]
+        zero = x.new_zeros(2, rows, size)
+        out, h, c = torch.lstm(x, (zero, zero), weights, True, 1, 0.0, self.training, True, True)
+        out = out * is_token[..., None]
+        last = out[torch.arange(rows), lengths - 1, :size]  # c stands still over padding, and h does not
+        return out, torch.stack([last, h[1]]), c
 
 
 class MultiHead(nn.Module):

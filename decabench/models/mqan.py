@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from decabench.models.batches import Batch
 from decabench.models.config import ModelConfig
 from decabench.models.layers import BiLSTM, FeedForward, KeysValues, MultiHead, SelfAttention, positions
+from decabench.models.recurrence import Moved, Recurrence, Steps, Weights
 
 __all__ = ["MQAN", "Coattention", "Decoded", "Decoder", "DecoderLayer", "Encoder", "Encoding", "State"]
 
@@ -198,33 +199,6 @@ class DecoderLayer(nn.Module):
         return cast(Tensor, self.feed_forward(ac + mha + x))  # Eq. 6
 
 
-def advance(
-    now: Tensor,
-    h: Tensor,
-    c: Tensor,
-    context: Tensor,
-    memory: Tensor,
-    closed: Tensor,
-    recurrent: Tensor,
-    from_h: Tensor,
-    sum_part: Tensor,
-    bias: Tensor,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """One time step of Eq. 7-9, as `Decoder.recur` prepares it: h (B, d), c (B, d), c~ (B, d), alpha^C (B, l, 1).
-
-    A function of tensors alone, so that it can be compiled by itself.
-    """
-    gates = torch.addmm(now, torch.cat([context, h], 1), recurrent)  # (B, 4d)
-    i, f, g, o = gates.chunk(4, 1)
-    c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-    h = o.sigmoid() * c.tanh()  # Eq. 7
-    query, h_part = (h @ from_h).chunk(2, 1)
-    attention = torch.baddbmm(closed, memory, query[:, :, None]).softmax(1)  # Eq. 8: (B, l, 1)
-    summed = (attention.transpose(1, 2) @ memory).squeeze(1)  # C_fin^T alpha, (B, d)
-    context = (F.linear(summed, sum_part, bias) + h_part).tanh()  # Eq. 9
-    return h, c, context, attention
-
-
 class Decoder(nn.Module):
     """Section 3: answer representations, the recurrent context state, and the pointers with their switches."""
 
@@ -243,7 +217,7 @@ class Decoder(nn.Module):
             self.question_query = nn.Linear(d, d, bias=False)  # W_3
             self.question_state = nn.Linear(2 * d, d)  # W_5
             self.context_switch = nn.Linear(3 * d, 1)  # W_cq
-        self.advance = advance  # `compile_step` puts a compiled one in its place
+        self.steps = Steps()  # `compile_step` puts compiled ones in their place
         table = positions(512, d)
         self.register_buffer("positions", table, persistent=False)
 
@@ -272,32 +246,41 @@ class Decoder(nn.Module):
         return State(encoded.h, encoded.c, torch.zeros_like(encoded.h), encoded.context[:, :, :1])
 
     def recur(self, a_self: Tensor, encoded: Encoding, state: State) -> tuple[Tensor, Tensor, Tensor, State]:
-        """h (B, n, d), c~ (B, n, d), alpha^C (B, n, l) of n steps, and the state after them (Eq. 7-9).
-
-        The one loop over time in the model: c~_(t-1) goes into h_t. All that does not hang on it is done before or
-        after, and a step multiplies by each matrix once.
-        """
-        answer_part, context_part = self.lstm.weight_ih.chunk(2, 1)
-        given = F.linear(
-            self.dropout(a_self), answer_part, self.lstm.bias_ih + self.lstm.bias_hh
-        )  # (B, n, 4d)
-        recurrent = torch.cat([context_part, self.lstm.weight_hh], 1).t()  # (2d, 4d), for [c~; h]
-        sum_part, state_part = self.context_state.weight.chunk(2, 1)  # W_4 = [for C_fin^T alpha; for h]
-        from_h = torch.cat([self.context_query.weight, state_part]).t()  # (d, 2d)
-        bias, memory = self.context_state.bias, encoded.context
-        closed = torch.zeros_like(encoded.context_mask, dtype=memory.dtype)
-        closed = closed.masked_fill(~encoded.context_mask, -torch.inf)[:, :, None]  # (B, l, 1)
-        h, c, context, attention = state
-        steps: list[tuple[Tensor, Tensor, Tensor]] = []
+        """h (B, n, d), c~ (B, n, d), alpha^C (B, n, l) of n steps, and the state after them (Eq. 7-9)."""
+        given, closed, weights = self._prepared(a_self, encoded)
+        h, c, context, _ = state
+        steps: list[Moved] = []
         for now in given.unbind(1):
-            context = self.dropout(context)
-            h, c, context, attention = self.advance(
-                now, h, c, context, memory, closed, recurrent, from_h, sum_part, bias
-            )
-            steps.append((h, context, attention))
-        hs, contexts = (torch.stack([step[at] for step in steps], 1) for at in (0, 1))
-        attentions = torch.cat([step[2] for step in steps], 2).transpose(1, 2)
-        return hs, contexts, attentions, State(h, c, context, attention)
+            state_before = torch.cat([self.dropout(context), h], 1)
+            steps.append(self.steps.advance(now, state_before, c, encoded.context, closed, weights))
+            h, c, context = steps[-1][:3]
+        hs, contexts = (torch.stack([step[at] for step in steps], 1) for at in (0, 2))
+        attentions = torch.cat([step.attention for step in steps], 2).transpose(1, 2)
+        return hs, contexts, attentions, State(h, c, context, steps[-1].attention)
+
+    def recur_from_start(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Tensor]:
+        """What `recur` makes from the first step on, with a gradient that takes less time."""
+        given, closed, weights = self._prepared(a_self, encoded)
+        kept = self.dropout(torch.ones_like(a_self.transpose(0, 1)))  # (n, B, d)
+        tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
+        # Its operations are too small to gain by half precision, and it hands a sum from step to step.
+        with torch.autocast(given.device.type, enabled=False):
+            made = Recurrence.apply(self.steps, *map(_full, tensors))  # type: ignore[no-untyped-call]
+        return cast("tuple[Tensor, Tensor, Tensor]", made)
+
+    def _prepared(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Weights]:
+        """What does not hang on the loop: the answer's part of the gates (B, n, 4d), closed (B, l, 1), the weights."""
+        answer_part, context_part = self.lstm.weight_ih.chunk(2, 1)
+        given = F.linear(self.dropout(a_self), answer_part, self.lstm.bias_ih + self.lstm.bias_hh)
+        sum_part, state_part = self.context_state.weight.chunk(2, 1)  # W_4 = [for C_fin^T alpha; for h]
+        weights = Weights(
+            torch.cat([context_part, self.lstm.weight_hh], 1).t(),
+            torch.cat([self.context_query.weight, state_part]).t(),
+            sum_part,
+            self.context_state.bias,
+        )
+        closed = torch.zeros_like(encoded.context_mask, dtype=encoded.context.dtype)
+        return given, closed.masked_fill(~encoded.context_mask, -torch.inf)[:, :, None], weights
 
     def point(
         self, a_self: Tensor, h: Tensor, context: Tensor, attention: Tensor, encoded: Encoding
@@ -333,7 +316,7 @@ class MQAN(nn.Module):
 
         Only of the step: the whole model would be compiled anew for each length of answer.
         """
-        self.decoder.advance = torch.compile(advance, dynamic=True)
+        self.decoder.steps = self.decoder.steps.compiled()
 
     def reset_parameters(self) -> None:
         """Glorot's uniform for every matrix, zero for biases, one for an LSTM's forget gate."""
@@ -351,7 +334,7 @@ class MQAN(nn.Module):
         a_self = self.decoder.self_attend(
             self.decoder.represent(F.embedding(batch.answer, batch.vectors)), encoded
         )
-        h, context, attention, _ = self.decoder.recur(a_self, encoded, self.decoder.start(encoded))
+        h, context, attention = self.decoder.recur_from_start(a_self, encoded)
         decoded = self.decoder.point(a_self, h, context, attention, encoded)
         return self.log_probability(decoded, batch)
 

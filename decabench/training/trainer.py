@@ -77,8 +77,13 @@ class Finished:
 
 
 def learning_rate(config: TrainConfig, step: int) -> float:
-    """Of the step-th step, from 1: linear up to the highest, then as 1 / sqrt(step) (Appendix D)."""
-    return config.learning_rate * min(step / config.warmup, math.sqrt(config.warmup / step))
+    """Of the step-th step, from 1: linear up to the highest, then as 1 / sqrt(step) (Appendix D).
+
+    With a cooldown, which the paper has not, a last stretch falls along a line and would be 0 after the last step.
+    """
+    rate = config.learning_rate * min(step / config.warmup, math.sqrt(config.warmup / step))
+    left = config.steps - step + 1
+    return rate * min(1.0, left / (config.cooldown + 1))
 
 
 def train(run: Run) -> Finished:
@@ -234,6 +239,8 @@ class _Training:
         score = self.group.agree(Scores(self.scores).by(self.config.best_by) if self.scores else 0.0)
         is_best = score > self.best
         self.best, self.stale = max(score, self.best), 0 if is_best else self.stale + 1
+        if self.config.best_by == "last":
+            self.best, is_best = score, True
         return is_best
 
     def _checkpoint(self, log: Log | None, is_best: bool) -> None:
@@ -318,6 +325,11 @@ def _check_same(saved: Saved, config: TrainConfig, record: Mapping[str, Any], le
         raise DecabenchError(
             f"{saved.folder} was trained with other settings ({', '.join(differs)}): go on with the same, or "
             "name a new folder."
+        )
+    if config.steps != before["steps"] and saved.record["step"] > before["steps"] - before["cooldown"]:
+        raise DecabenchError(
+            f"{saved.folder} is in its cooldown, which ends at step {before['steps']}, not {config.steps}: keep steps, or "
+            "go on from an earlier checkpoint."
         )
     vocabulary = lexicon.words[: lexicon.size]
     if saved.record["data"] != record["data"] or saved.lexicon().words != vocabulary:

@@ -29,8 +29,8 @@ class Scores:
         return sum(self.tasks.values())
 
     def by(self, choice: str) -> float:
-        """The total for `decascore`, else one task's."""
-        return self.total if choice == "decascore" else self.tasks[choice]
+        """One task's score by its name, else the total."""
+        return self.tasks[choice] if choice in self.tasks else self.total
 
 
 def capped(store: Store, task: str, limit: int, whole_groups: bool) -> list[Example]:

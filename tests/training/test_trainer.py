@@ -132,6 +132,26 @@ def test_the_learning_rate():
     assert learning_rate(config, 3200) == pytest.approx(1.25e-3)
 
 
+def test_the_learning_rate_cools_down():
+    config = TrainConfig(steps=1000, warmup=100, learning_rate=1.0, cooldown=200)
+    assert learning_rate(config, 100) == 1.0
+    assert learning_rate(config, 800) == pytest.approx((100 / 800) ** 0.5)
+    assert learning_rate(config, 900) == pytest.approx((100 / 900) ** 0.5 * 101 / 201)
+    assert learning_rate(config, 1000) == pytest.approx((100 / 1000) ** 0.5 / 201)
+
+
+def test_a_run_that_cools_down_keeps_its_end(make_run):
+    train(make_run(steps=4, cooldown=2))
+    with pytest.raises(DecabenchError, match="in its cooldown, which ends at step 4, not 6"):
+        train(make_run(steps=6, cooldown=2, resume=True))
+
+
+def test_the_last_checkpoint_where_none_is_chosen(make_run):
+    run = make_run(steps=6, learning_rate=0.0, validate_every=2, best_by="last")
+    assert train(run).step == 6
+    assert Saved.open(run.output).record["step"] == 6
+
+
 def test_it_stops_when_nothing_gets_better(make_run):
     run = make_run(steps=60, learning_rate=0.0, validate_every=2, patience=3)
     finished = train(run)

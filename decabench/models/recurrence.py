@@ -1,0 +1,200 @@
+"""The decoder's loop over time (Eq. 7-9), with its gradient written out: the one place where steps wait for each other.
+
+Autograd would add to the gradients of the weights and of the whole context once a step. Written out, the loop backward
+carries the state's gradient alone, and weights and context get theirs afterwards, in one product each for all steps.
+B examples, l context tokens, n steps, d the width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+__all__ = ["Moved", "Recurrence", "Steps", "Weights", "advance"]
+
+
+class Weights(NamedTuple):
+    """The loop's matrices, put together so that a step multiplies by each once."""
+
+    recurrent: Tensor
+    """(2d, 4d), of [c~; h] into the LSTM's gates (Eq. 7)"""
+    from_h: Tensor
+    """(d, 2d), of h into the query of Eq. 8 (W_2) and into Eq. 9 (W_4's part for h)"""
+    sum_part: Tensor
+    """(d, d), W_4's part for C_fin^T alpha"""
+    bias: Tensor
+    """(d,), of W_4"""
+
+
+class Moved(NamedTuple):
+    """What a step makes."""
+
+    h: Tensor
+    """(B, d)"""
+    c: Tensor
+    """(B, d), the LSTM's cell"""
+    context: Tensor
+    """c~, (B, d)"""
+    attention: Tensor
+    """alpha^C, (B, l, 1)"""
+    gates: Tensor
+    """(B, 4d): input, forget and output gate open by so much, and the candidate in the third place"""
+    query: Tensor
+    """W_2 h, (B, d)"""
+    summed: Tensor
+    """C_fin^T alpha, (B, d)"""
+
+
+def advance(now: Tensor, state: Tensor, c: Tensor, memory: Tensor, closed: Tensor, weights: Weights) -> Moved:
+    """One step of Eq. 7-9.
+
+    `now` (B, 4d): what the answer so far puts into the gates; `state` (B, 2d): [c~; h] of the step before; `memory`
+    C_fin (B, l, d); `closed` (B, l, 1): 0 at tokens, -inf at padding. A function of tensors alone, so that it can be
+    compiled by itself.
+    """
+    i, f, g, o = torch.addmm(now, state, weights.recurrent).chunk(4, 1)
+    i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+    c = f * c + i * g
+    h = o * c.tanh()  # Eq. 7
+    query, h_part = (h @ weights.from_h).chunk(2, 1)
+    attention = torch.baddbmm(closed, memory, query[:, :, None]).softmax(1)  # Eq. 8: (B, l, 1)
+    summed = torch.bmm(attention.transpose(1, 2), memory).squeeze(1)
+    context = (torch.addmm(weights.bias, summed, weights.sum_part.t()) + h_part).tanh()  # Eq. 9
+    return Moved(h, c, context, attention, torch.cat([i, f, g, o], 1), query, summed)
+
+
+def retreat(
+    d_h: Tensor,
+    d_c: Tensor,
+    d_context: Tensor,
+    d_attention: Tensor,
+    made: Moved,
+    c_before: Tensor,
+    memory: Tensor,
+    weights: Weights,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradient of one step: of what it made -> of its gates (B, 4d), c before it, and of its inner values.
+
+    Those are query (B, d), scores (B, l, 1), C_fin^T alpha (B, d), and Eq. 9 before its tanh (B, d).
+    """
+    d_inner = d_context * (1 - made.context**2)
+    d_summed = d_inner @ weights.sum_part
+    d_alpha = d_attention + torch.bmm(memory, d_summed[:, :, None])
+    weighed = made.attention * d_alpha
+    d_scores = weighed - made.attention * weighed.sum(1, keepdim=True)
+    d_query = torch.bmm(d_scores.transpose(1, 2), memory).squeeze(1)
+    d_h = torch.addmm(d_h, torch.cat([d_query, d_inner], 1), weights.from_h.t())
+    i, f, g, o = made.gates.chunk(4, 1)
+    tanh = made.c.tanh()
+    d_c = d_c + d_h * o * (1 - tanh**2)
+    d_gates = [
+        d_c * g * i * (1 - i),
+        d_c * c_before * f * (1 - f),
+        d_c * i * (1 - g**2),
+        d_h * tanh * o * (1 - o),
+    ]
+    return torch.cat(d_gates, 1), d_c * f, d_query, d_scores, d_summed, d_inner
+
+
+class Steps(NamedTuple):
+    """A step forward and a step backward, as they are or compiled."""
+
+    advance: Callable[..., Moved] = advance
+    """`advance`"""
+    retreat: Callable[..., tuple[Tensor, ...]] = retreat
+    """`retreat`"""
+
+    def compiled(self) -> Steps:
+        """Each as one kernel, where torch.compile can."""
+        return Steps(*(torch.compile(step, dynamic=True) for step in self))
+
+
+class Recurrence(torch.autograd.Function):
+    """All steps of training: h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l).
+
+    Arguments: the Steps; given (B, n, 4d), what the answer puts into the gates; h and c (B, d) to begin with, c~ being 0; memory
+    C_fin (B, l, d); closed (B, l, 1); kept (n, B, d), which scales c~ before each step reads it (its dropout); the four
+    Weights. All of one precision, and not under autocast.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        how: Steps,
+        given: Tensor,
+        h: Tensor,
+        c: Tensor,
+        memory: Tensor,
+        closed: Tensor,
+        kept: Tensor,
+        *matrices: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        weights = Weights(*matrices)
+        context = torch.zeros_like(h)
+        cells, states, steps = [c], [], list[Moved]()
+        for now, keep in zip(given.unbind(1), kept, strict=True):
+            state = torch.cat([context * keep, h], 1)
+            moved = how.advance(now, state, c, memory, closed, weights)
+            h, c, context = moved.h, moved.c, moved.context
+            states.append(state)
+            cells.append(c)
+            steps.append(moved)
+        made = Moved(*(torch.stack(parts) for parts in zip(*steps, strict=True)))  # (n, ...) each
+        ctx.how = how
+        ctx.save_for_backward(torch.stack(cells), torch.stack(states), memory, kept, *matrices, *made)
+        attention = made.attention.squeeze(3).transpose(0, 1)
+        return made.h.transpose(0, 1), made.context.transpose(0, 1), attention
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor | None, ...]:
+        cells, states, memory, kept, *rest = ctx.saved_tensors
+        weights, made = Weights(*rest[:4]), Moved(*rest[4:])
+        n, _, d = made.h.shape
+        d_h, d_context = given[0].transpose(0, 1), given[1].transpose(0, 1)
+        d_attention = given[2].transpose(0, 1)[..., None]
+        d_c = torch.zeros_like(cells[0])
+        d_state = torch.zeros_like(states[0])  # of [c~; h], as the step after it read them
+        inner: list[tuple[Tensor, ...]] = []
+        turned = weights.recurrent.t()
+        for t in reversed(range(n)):
+            from_next = d_state[:, :d] * kept[t + 1] if t + 1 < n else 0.0
+            gates, d_c, *others = ctx.how.retreat(
+                d_h[t] + d_state[:, d:],
+                d_c,
+                d_context[t] + from_next,
+                d_attention[t],
+                Moved(*(part[t] for part in made)),
+                cells[t],
+                memory,
+                weights,
+            )
+            d_state = gates @ turned
+            inner.append((gates, *others))
+        d_gates, d_query, d_scores, d_summed, d_inner = (
+            torch.stack(parts[::-1]) for parts in zip(*inner, strict=True)
+        )
+        # C_fin stands in Eq. 8 and in Eq. 9: its gradient is one product over the steps of both.
+        d_memory = torch.cat([made.attention, d_scores], 0).squeeze(3).permute(1, 2, 0) @ (
+            torch.cat([d_summed, made.query], 0).transpose(0, 1)
+        )
+        return (
+            None,
+            d_gates.transpose(0, 1),
+            d_state[:, d:],
+            d_c,
+            d_memory,
+            None,
+            None,
+            _products(states, d_gates),
+            _products(made.h, torch.cat([d_query, d_inner], 2)),
+            _products(d_inner, made.summed),
+            d_inner.sum((0, 1)),
+        )
+
+
+def _products(x: Tensor, y: Tensor) -> Tensor:
+    """(n, B, p), (n, B, q) -> (p, q), summed over steps and examples."""
+    return cast(Tensor, x.flatten(0, 1).t() @ y.flatten(0, 1))
