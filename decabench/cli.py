@@ -14,12 +14,14 @@ from decabench.commands.analyze import analyze
 from decabench.commands.check import check
 from decabench.commands.compare import compare
 from decabench.commands.evaluate import evaluate
+from decabench.commands.export import export
 from decabench.commands.leaderboard import leaderboard
 from decabench.commands.metrics import metrics
 from decabench.commands.predict import predict
 from decabench.commands.prepare import prepare
 from decabench.commands.tasks import tasks
 from decabench.commands.train import train
+from decabench.commands.vectors import vectors
 from decabench.commands.verify import verify
 from decabench.metrics.errors import DecabenchError
 
@@ -115,7 +117,9 @@ for command in (
     verify,
     compare,
     leaderboard,
+    vectors,
     train,
+    export,
     analyze,
 ):
     cli.add_command(command)

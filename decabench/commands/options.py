@@ -15,6 +15,7 @@ __all__ = [
     "include_option",
     "jobs_option",
     "processes",
+    "require_torch",
     "split_option",
     "submission_option",
     "tasks_option",
@@ -80,3 +81,11 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path]) -> list[str] | N
         return None
     known = known_tasks(include)
     return [named(name, known, "task") for name in dict.fromkeys(names)]
+
+
+def require_torch() -> None:
+    """Raises ClickException where the extra that trains is not installed."""
+    from importlib.util import find_spec
+
+    if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
+        raise click.ClickException(f"{' and '.join(missing)} not installed: pip install 'decabench[train]'.")

@@ -33,6 +33,7 @@ _MODEL = (
     "max_prompt_tokens",
     "temperature",
     "top_p",
+    "beam",
     "concurrency",
     "requests_per_minute",
     "timeout",
@@ -47,8 +48,8 @@ _MODEL = (
     "--predictor",
     required=True,
     metavar="NAME",
-    help="hf:NAME_OR_PATH, openai:BASE_URL, command:'PROGRAM ARGUMENTS', package.module:object, or a baseline: "
-    "majority, first-choice, copy-context, lead-3, random, oracle.",
+    help="hf:NAME_OR_PATH, openai:BASE_URL, command:'PROGRAM ARGUMENTS', mqan:CHECKPOINT, "
+    "package.module:object, or a baseline: majority, first-choice, copy-context, lead-3, random, oracle.",
 )
 @tasks_option
 @split_option("validation", "Which split to answer.")
@@ -142,6 +143,12 @@ _MODEL = (
 @model("--temperature", type=click.FloatRange(min=0), default=0.0, show_default=True, help="0 is greedy.")
 @model(
     "--top-p", type=click.FloatRange(min=0, max=1), metavar="P", help="Nucleus sampling, above temperature 0."
+)
+@model(
+    "--beam",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of a beam search (mqan:); 1 is greedy.  [default: 1]",
 )
 @model("--seed", default=0, show_default=True, help="For sampling, for the choice of shots, and for random.")
 @server("--api", type=click.Choice(["chat", "completions"]), help="Of the server (openai:).  [default: chat]")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands.options import home_option, include_option, tasks_option
+from decabench.commands.options import home_option, include_option, require_torch, tasks_option
 
 if TYPE_CHECKING:
     from decabench.training.config import TrainConfig
@@ -83,7 +83,7 @@ def train(
     import os
     import sys
 
-    _require_torch()
+    require_torch()
     from decabench.commands.options import chosen_tasks
     from decabench.tasks import DECATHLON, known_tasks
     from decabench.tasks.home import home_folder
@@ -134,10 +134,3 @@ def _initial(init: str | None, default: TrainConfig) -> TrainConfig:
 
     saved = Saved.open(init)
     return replace(default, init=str(init), model=saved.model, vectors=saved.vectors)
-
-
-def _require_torch() -> None:
-    from importlib.util import find_spec
-
-    if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
-        raise click.ClickException(f"{' and '.join(missing)} not installed: pip install 'decabench[train]'.")

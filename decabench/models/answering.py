@@ -70,14 +70,17 @@ class Answerer:
         batch_tokens: int = 20_000,
         beam: int = 1,
     ) -> list[Reply]:
-        """Replies to (context, question) pairs, in their order, whatever order they were worked on in."""
+        """Replies to (context, question) pairs, in their order, whatever order they were worked on in.
+
+        Greedily, or with a `beam` above 1, of which every hypothesis counts as a row of the batch.
+        """
         lexicon = self.collate.table.lexicon
         examples = [
             Encoded(lexicon.encode(context, context_limit), lexicon.encode(question), NO_ANSWER)
             for context, question in pairs
         ]
         replies: dict[int, Reply] = {}
-        for rows in by_length(examples, batch_tokens):
+        for rows in by_length(examples, batch_tokens // beam):
             replies |= zip(rows, self._replies([examples[row] for row in rows], limit, beam), strict=True)
         return [replies[row] for row in range(len(pairs))]
 

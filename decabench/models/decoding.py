@@ -152,11 +152,65 @@ def _with_trace(answers: Answers, traces: list[Decoded]) -> Answers:
     )
 
 
+@dataclass
+class _Beam:
+    """The answers so far that are still in the running, for each example the likeliest first."""
+
+    score: Tensor
+    """(B, width): the sum of log-probabilities"""
+    lengths: Tensor
+    """(B, width): tokens, <eos> included"""
+    done: Tensor
+    """(B, width)"""
+    outputs: Tensor
+    """(B, width, steps)"""
+    greedy: Tensor
+    """(B,): which of them greedy decoding would have"""
+
+    @classmethod
+    def begin(cls, count: int, width: int, steps: int, device: torch.device) -> _Beam:
+        score = torch.full((count, width), -torch.inf, device=device)
+        score[:, 0] = 0  # all hypotheses are the same at first
+        outputs = torch.full((count, width, steps), EOS, device=device)
+        greedy = torch.zeros(count, dtype=torch.long, device=device)
+        return cls(score, torch.zeros_like(score), torch.zeros_like(score, dtype=torch.bool), outputs, greedy)
+
+    def extend(self, p: Tensor, step: int) -> Tensor:
+        """Takes the best that p, (B, width, v + o), leads to; returns what each goes on from, (B, width)."""
+        size = p.shape[-1]
+        # What has ended goes on with <eos> alone, at no cost.
+        only_eos = torch.full((size,), -torch.inf, device=p.device)
+        only_eos[EOS] = 0
+        total = self.score[..., None] + torch.where(self.done[..., None], only_eos, p.log())
+        longer = (self.lengths + ~self.done)[..., None].expand_as(total)
+        mean = torch.where(total.isinf(), -torch.inf, total / longer)
+        word = p.argmax(-1).masked_fill(self.done, EOS).gather(1, self.greedy[:, None]).squeeze(1)
+        best = mean.flatten(1).topk(self.score.shape[1]).indices
+        chosen, self.greedy = _with_greedy(best, self.greedy * size + word)
+        parent, words = chosen // size, chosen % size
+        self.score = total.flatten(1).gather(1, chosen)
+        self.lengths = longer.flatten(1).gather(1, chosen)
+        self.outputs = self.outputs.gather(1, parent[..., None].expand_as(self.outputs))
+        self.outputs[:, :, step] = words
+        self.done = self.done.gather(1, parent) | (words == EOS)
+        return parent
+
+
+def _with_greedy(chosen: Tensor, greedy: Tensor) -> tuple[Tensor, Tensor]:
+    """`chosen`, (B, width), where `greedy`, (B,), has the last place if it had none; and its place, (B,)."""
+    found = chosen == greedy[:, None]
+    missing = ~found.any(1)
+    chosen[missing, -1] = greedy[missing]
+    found[missing, -1] = True
+    return chosen, found.long().argmax(1)
+
+
 @torch.inference_mode()
 def beam_search(model: MQAN, batch: Batch, width: int, limit: int | None = None) -> Answers:
     """The likeliest answer of those that a beam of `width` finds, by the mean log-probability of its tokens.
 
-    The paper decodes greedily; a width of 1 does the same.
+    Greedy decoding's answer never leaves the beam, so what is found is at least as likely. The paper decodes
+    greedily; a width of 1 does the same.
     """
     model.eval()
     steps = limit or model.config.max_answer_tokens
@@ -164,34 +218,16 @@ def beam_search(model: MQAN, batch: Batch, width: int, limit: int | None = None)
     count, device = len(batch), past.encoded.context.device
     past.select(torch.arange(count, device=device).repeat_interleave(width))
     first = torch.arange(count, device=device)[:, None] * width  # (B, 1): each example's first row
-    score = torch.full((count, width), -torch.inf, device=device)
-    score[:, 0] = 0  # all hypotheses are the same at first
-    lengths = torch.zeros_like(score)
-    done = torch.zeros_like(score, dtype=torch.bool)
-    outputs = torch.full((count, width, steps), EOS, device=device)
+    beam = _Beam.begin(count, width, steps, device)
     last = torch.full((count * width,), INIT, device=device)
     for step in range(steps):
-        log_p = _scores(model, past, _step(model, past, last)).log().view(count, width, -1)
-        size = log_p.shape[-1]
-        # What has ended goes on with <eos> alone, at no cost.
-        only_eos = torch.full((size,), -torch.inf, device=device)
-        only_eos[EOS] = 0
-        log_p = torch.where(done[..., None], only_eos, log_p)
-        total = score[..., None] + log_p
-        longer = (lengths + ~done)[..., None].expand_as(total)
-        mean = torch.where(total.isinf(), -torch.inf, total / longer)
-        chosen = mean.flatten(1).topk(width).indices  # (B, width)
-        parent, word = chosen // size, chosen % size
-        score = total.flatten(1).gather(1, chosen)
-        lengths = longer.flatten(1).gather(1, chosen)
-        outputs = outputs.gather(1, parent[..., None].expand_as(outputs))
-        outputs[:, :, step] = word
-        done = done.gather(1, parent) | (word == EOS)
+        p = _scores(model, past, _step(model, past, last)).view(count, width, -1)
+        parent = beam.extend(p, step)
         past.select((first + parent).flatten(), same_examples=True)
-        last = word.flatten()
-        if bool(done.all()):
+        last = beam.outputs[:, :, step].flatten()
+        if bool(beam.done.all()):
             break
-    best = outputs[:, 0, : step + 1].cpu()
+    best = beam.outputs[:, 0, : step + 1].cpu()
     return Answers(best, (best == EOS).any(1).tolist())
 
 

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional as F
+from tqdm import tqdm
 
 from decabench.errors import DataError
 from decabench.models.lexicon import SPECIALS, Ids
 from decabench.models.vectors import Matrix, file_digest
+from decabench.tasks.home import atomic_file
 
 __all__ = ["NgramTraining", "Ngrams", "ngrams", "read_ngrams", "train_ngrams", "write_ngrams"]
 
@@ -74,7 +77,8 @@ def read_ngrams(path: Path) -> Ngrams:
 def write_ngrams(path: Path, found: Ngrams) -> None:
     """Writes vectors and n-grams to one safetensors file."""
     metadata = {"ngrams": json.dumps(list(found.index))}
-    save_file({"vectors": torch.from_numpy(found.matrix)}, path, metadata)
+    with atomic_file(path) as file:
+        file.write(save({"vectors": torch.from_numpy(found.matrix)}, metadata))
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,15 @@ class NgramTraining:
     """Of the vectors."""
     steps: int = 2_000
     """Batches."""
-    batch: int = 512
+    batch: int = 2_048
     """Pairs of neighbours in a batch."""
     window: int = 5
     """How far apart neighbours may be."""
     negatives: int = 5
     """Random words for each pair."""
+    frequent: float = 1e-4
+    """Words that are a larger share of the text are passed over the more often the more frequent they are, so that
+    signs and articles are not most of what is learnt; 0 for never. A text of few words needs 0."""
     minimum: int = 2
     """n-grams that are in fewer distinct words get no vector."""
     learning_rate: float = 0.01
@@ -99,32 +106,61 @@ class NgramTraining:
     """Of everything that is drawn."""
 
 
-def train_ngrams(words: Sequence[str], text: Ids, how: NgramTraining | None = None) -> Ngrams:
-    """Skip-gram over a text of word numbers: the mean of a word's n-grams predicts the words around it."""
+def train_ngrams(
+    words: Sequence[str], text: Ids, how: NgramTraining | None = None, shown: bool = False
+) -> Ngrams:
+    """Skip-gram over a text of word numbers: the mean of a word's n-grams predicts the words around it.
+
+    `shown` is whether a bar counts the steps on standard error. Raises DataError for a text that is too short.
+    """
     how = how or NgramTraining()
     random = np.random.default_rng(how.seed)
     torch.manual_seed(how.seed)
     text = text[text >= len(SPECIALS)]
+    frequency = np.bincount(text, minlength=len(words))
+    text = _thinned(text, frequency, how.frequent, random)
     index, members, starts = _members(words, how.minimum)
+    if len(text) <= 2 * how.window or not index:
+        raise DataError(
+            f"A text of which {len(text)} tokens and {len(index)} n-grams are left trains nothing: give a longer one, "
+            "a smaller window or minimum, or pass no frequent words over."
+        )
     inner = nn.Embedding(len(index) + 1, how.dimension, padding_idx=len(index), sparse=True)
     outer = nn.Embedding(len(words), how.dimension, sparse=True)
     nn.init.uniform_(inner.weight, -0.5 / how.dimension, 0.5 / how.dimension)
     nn.init.zeros_(outer.weight)
     optimizer = torch.optim.SparseAdam([inner.weight, outer.weight], lr=how.learning_rate)
-    frequency = np.bincount(text, minlength=len(words)) ** 0.75
-    cumulative = np.cumsum(frequency / frequency.sum())
-    for _ in range(how.steps):
-        at = random.integers(how.window, len(text) - how.window, how.batch)
-        apart = random.integers(1, how.window + 1, how.batch) * random.choice([-1, 1], how.batch)
-        noise = np.searchsorted(cumulative, random.random((how.batch, how.negatives)))
-        outside = torch.from_numpy(np.concatenate([text[at + apart][:, None], noise], 1))
-        scores = (outer(outside) @ _means(text[at], inner, members, starts)[:, :, None]).squeeze(2)
-        signs = torch.ones(1 + how.negatives)
-        signs[1:] = -1
+    cumulative = np.cumsum(frequency**0.75)
+    cumulative /= cumulative[-1]
+    signs = torch.ones(1 + how.negatives)
+    signs[1:] = -1
+    for _ in tqdm(range(how.steps), disable=None if shown else True, unit="step"):
+        inside, outside = _drawn(text, cumulative, how, random)
+        scores = (outer(outside) @ _means(inside, inner, members, starts)[:, :, None]).squeeze(2)
         optimizer.zero_grad()
         (-F.logsigmoid(scores * signs).sum(1).mean()).backward()  # type: ignore[no-untyped-call]
         optimizer.step()  # type: ignore[no-untyped-call]
     return Ngrams(inner.weight.detach()[:-1].numpy().copy(), index, "trained")
+
+
+def _thinned(
+    text: Ids, frequency: npt.NDArray[np.int64], frequent: float, random: np.random.Generator
+) -> Ids:
+    """A text without some of its frequent words: each stays with probability sqrt(frequent / its share)."""
+    if not frequent:
+        return text
+    stays = np.sqrt(frequent * len(text) / np.maximum(frequency, 1)).astype(np.float32)
+    return text[random.random(len(text), dtype=np.float32) < stays[text]]
+
+
+def _drawn(
+    text: Ids, cumulative: npt.NDArray[np.float64], how: NgramTraining, random: np.random.Generator
+) -> tuple[Ids, Tensor]:
+    """Words, (batch,), and for each a neighbour and then random words, (batch, 1 + negatives)."""
+    at = random.integers(how.window, len(text) - how.window, how.batch)
+    apart = random.integers(1, how.window + 1, how.batch) * random.choice([-1, 1], how.batch)
+    noise = np.searchsorted(cumulative, random.random((how.batch, how.negatives)))
+    return text[at], torch.from_numpy(np.concatenate([text[at + apart][:, None], noise], 1))
 
 
 def _members(words: Sequence[str], minimum: int) -> tuple[dict[str, int], Tensor, Tensor]:

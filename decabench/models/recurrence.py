@@ -8,7 +8,7 @@ B examples, l context tokens, n steps, d the width.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -109,15 +109,15 @@ class Steps(NamedTuple):
 
     def compiled(self) -> Steps:
         """Each as one kernel, where torch.compile can."""
-        return Steps(*(torch.compile(step, dynamic=True) for step in self))
+        return Steps(torch.compile(self.advance, dynamic=True), torch.compile(self.retreat, dynamic=True))
 
 
 class Recurrence(torch.autograd.Function):
     """All steps of training: h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l).
 
-    Arguments: the Steps; given (B, n, 4d), what the answer puts into the gates; h and c (B, d) to begin with, c~ being 0; memory
-    C_fin (B, l, d); closed (B, l, 1); kept (n, B, d), which scales c~ before each step reads it (its dropout); the four
-    Weights. All of one precision, and not under autocast.
+    Arguments: the Steps; given (B, n, 4d), what the answer puts into the gates; h and c (B, d) to begin with, while c~
+    is 0; memory C_fin (B, l, d); closed (B, l, 1); kept (n, B, d), which scales c~ before a step reads it (dropout);
+    the four Weights. All of one precision, and not under autocast.
     """
 
     @staticmethod
@@ -197,4 +197,4 @@ class Recurrence(torch.autograd.Function):
 
 def _products(x: Tensor, y: Tensor) -> Tensor:
     """(n, B, p), (n, B, q) -> (p, q), summed over steps and examples."""
-    return cast(Tensor, x.flatten(0, 1).t() @ y.flatten(0, 1))
+    return x.flatten(0, 1).t() @ y.flatten(0, 1)

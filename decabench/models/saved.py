@@ -70,9 +70,12 @@ def join_vectors(names: tuple[str, ...]) -> Vectors:
 
 
 def load_weights(path: Path) -> dict[str, torch.Tensor]:
-    """The tensors of a safetensors file. Raises DataError."""
+    """The tensors of a safetensors file, in whole precision. Raises DataError."""
     try:
-        return load_file(path)
+        return {
+            name: value.float() if value.is_floating_point() else value
+            for name, value in load_file(path).items()
+        }
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path} cannot be read ({error}): use a checkpoint that was not changed.") from error
 
@@ -106,8 +109,10 @@ class Saved:
 
     @property
     def vectors(self) -> tuple[str, ...]:
-        """The names of its vectors."""
-        return tuple(self.record["config"]["vectors"])
+        """The names of its vectors; paths of those that it holds itself."""
+        names = self.record["config"]["vectors"]
+        own = {name: self.folder / name for name in names if name == Path(name).name}
+        return tuple(str(own[name]) if name in own and own[name].is_file() else name for name in names)
 
     @property
     def cut_context(self) -> Mapping[str, int]:

@@ -26,7 +26,7 @@ USED = (
     "seed",
     "chat",
 )
-"""The other options are of servers and programs."""
+"""The other options are of servers, programs and trained MQANs."""
 
 _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
@@ -34,7 +34,7 @@ _DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 def check_options(options: ModelOptions) -> None:
     """Raises DecabenchError for an option that does not fit."""
     if flag := unused(options, USED):
-        raise DecabenchError(f"hf: has no use for {flag}: it is for servers and programs.")
+        raise DecabenchError(f"hf: has no use for {flag}: it is for other predictors.")
     if (options.dtype or "auto") not in DTYPES:
         raise DecabenchError(f"--dtype is one of {', '.join(DTYPES)}, and {options.dtype} was given.")
     if not _DEVICE.fullmatch(options.device or "auto"):

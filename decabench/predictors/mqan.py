@@ -20,7 +20,7 @@ __all__ = ["MqanBackend", "backend"]
 
 _WINDOW = 2048  # questions that are sorted by length together
 _BATCH_TOKENS = 20_000
-_HONOURED = {"dtype", "device", "batch_size", "max_new_tokens", "seed"}
+_HONOURED = {"dtype", "device", "batch_size", "max_new_tokens", "beam", "seed"}
 _PRECISIONS = {None: "auto", "auto": "auto", "float32": "float32", "bfloat16": "bfloat16"}
 
 
@@ -41,6 +41,8 @@ def backend(target: str, options: ModelOptions) -> MqanBackend:
         raise DecabenchError(
             f"A trained MQAN computes in float32 or bfloat16, not {options.dtype}: name one of them."
         )
+    if options.beam is not None and options.beam < 1:
+        raise DecabenchError(f"--beam must be 1 or more, and {options.beam} was given.")
     return MqanBackend(target, options)
 
 
@@ -51,7 +53,8 @@ class MqanBackend:
     target: str
     """The checkpoint's folder, or a run's, of which the best is taken."""
     options: ModelOptions
-    """Of which it honours device, dtype, batch_size and max_new_tokens; it draws nothing, so any seed will do."""
+    """Of which it honours device, dtype, batch_size, max_new_tokens and beam; it draws nothing, so any seed will
+    do."""
 
     @property
     def prompted(self) -> bool:
@@ -72,13 +75,17 @@ class MqanBackend:
             "model": saved.model.name,
             "weights": saved.digest(),
             "vectors": saved.record["vectors"],
-            "config": saved.record["config"],
+            "config": _without_folders(saved.record["config"]),
             "step": saved.record["step"],
             "training_data": saved.record["data"],
-            "decoding": "greedy",
+            "decoding": "greedy" if self._beam == 1 else {"beam": self._beam},
             "max_new_tokens": self.options.max_new_tokens or saved.model.max_answer_tokens,
             "precision": _PRECISIONS[self.options.dtype],
         }
+
+    @property
+    def _beam(self) -> int:
+        return self.options.beam or 1
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
@@ -90,10 +97,15 @@ class MqanBackend:
         cuts = saved.cut_context
 
         def make(setting: Setting) -> _Predictor:
-            limit = self.options.max_new_tokens
-            return _Predictor(answerer, cuts.get(setting.task.name), limit, self.options.batch_size)
+            return _Predictor(answerer, cuts.get(setting.task.name), self.options)
 
         yield make
+
+
+def _without_folders(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A configuration as a submission may show it: files by their names; their digests stand beside it."""
+    names = {"vectors": [Path(name).name for name in config["vectors"]], "init": Path(config["init"]).name}
+    return {**config, **names}
 
 
 @dataclass(frozen=True)
@@ -102,21 +114,23 @@ class _Predictor:
 
     answerer: Answerer
     context_limit: int | None
-    limit: int | None
-    batch_size: int | None
+    options: ModelOptions
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         waiting = iter(questions)
-        while window := list(islice(waiting, self.batch_size or _WINDOW)):
+        while window := list(islice(waiting, self.options.batch_size or _WINDOW)):
             yield from zip((question.id for question in window), self._outcomes(window), strict=True)
 
     def _outcomes(self, window: list[Question]) -> Iterator[Outcome]:
         from decabench.models.answering import kept_characters
 
         pairs = [(question.context, question.question) for question in window]
-        tokens = 1 << 62 if self.batch_size else _BATCH_TOKENS  # a given batch is not cut further
+        options = self.options
+        tokens = 1 << 62 if options.batch_size else _BATCH_TOKENS  # a given batch is not cut further
         try:
-            replies = self.answerer.answer(pairs, self.context_limit, self.limit, tokens)
+            replies = self.answerer.answer(
+                pairs, self.context_limit, options.max_new_tokens, tokens, options.beam or 1
+            )
         except MemoryError as error:
             yield from (Failure(f"The model ran out of memory ({error}).") for _ in window)
             return

@@ -21,7 +21,7 @@ __all__ = ["OpenAIBackend", "backend"]
 APIS = ("chat", "completions")
 """What a server is asked by: with messages, or with one text."""
 
-UNUSED = ("dtype", "device", "device_map", "batch_size", "chat")
+UNUSED = ("dtype", "device", "device_map", "batch_size", "beam", "chat")
 """Options that are the server's business, or another backend's."""
 
 IN_FLIGHT, TIMEOUT, RETRIES = 8, 120.0, 5

@@ -37,6 +37,8 @@ class ModelOptions:
     """0 is greedy."""
     top_p: float | None = None
     """Nucleus sampling, with a temperature above 0."""
+    beam: int | None = None
+    """How many answers a beam search goes on with; 1 is greedy."""
     seed: int = 0
     """For sampling."""
     concurrency: int | None = None

@@ -328,8 +328,8 @@ def _check_same(saved: Saved, config: TrainConfig, record: Mapping[str, Any], le
         )
     if config.steps != before["steps"] and saved.record["step"] > before["steps"] - before["cooldown"]:
         raise DecabenchError(
-            f"{saved.folder} is in its cooldown, which ends at step {before['steps']}, not {config.steps}: keep steps, or "
-            "go on from an earlier checkpoint."
+            f"{saved.folder} is in its cooldown, which ends at step {before['steps']}, not {config.steps}: keep steps, "
+            "or go on from an earlier checkpoint."
         )
     vocabulary = lexicon.words[: lexicon.size]
     if saved.record["data"] != record["data"] or saved.lexicon().words != vocabulary:

@@ -23,8 +23,23 @@ def test_batches_and_order_do_not_matter(kit, name):
     assert made.answer(PAIRS, limit=6, batch_tokens=1) == whole
     assert made.answer(PAIRS[::-1], limit=6)[::-1] == whole
     assert [reply.said for reply in whole if not reply.finished] == [6] * sum(not r.finished for r in whole)
-    assert made.answer(PAIRS, limit=6, beam=2) != []
+    wide = made.answer(PAIRS, limit=6, beam=2)
+    assert len(wide) == len(PAIRS)
+    assert made.answer(PAIRS, limit=6, beam=2, batch_tokens=1) == wide
+    assert made.answer(PAIRS, limit=6, beam=1) == whole
     assert made.answer([]) == []
+
+
+@pytest.mark.parametrize(("beam", "sizes"), [(1, [4]), (2, [2, 2]), (4, [1, 1, 1, 1])])
+def test_hypotheses_count_as_rows(kit, monkeypatch, beam, sizes):
+    made, seen = answerer(kit("mqan")), []
+    kind = type(made.collate)
+    whole = kind.__call__
+    monkeypatch.setattr(
+        kind, "__call__", lambda self, examples: seen.append(len(examples)) or whole(self, examples)
+    )
+    made.answer([("one two three", "x")] * 4, limit=2, batch_tokens=32, beam=beam)  # of five and three tokens
+    assert seen == sizes
 
 
 def test_batches_by_length():

@@ -27,19 +27,24 @@ def distributions(model, batch, outputs):
 MANY = [(question, context, "") for question, _, _ in TEXTS for _, context, _ in TEXTS]
 
 
+def redraw(model, seed):
+    """Weights that make far from flat distributions."""
+    torch.manual_seed(seed)
+    for key, value in model.named_parameters():
+        torch.nn.init.normal_(value.data, std=1.0 if "decoder" in key else 0.4)
+        if "norm" in key and "weight" in key:
+            value.data.fill_(1)
+    model.generate.bias.data.zero_()
+    model.generate.weight.data *= 5
+
+
 def lively(model, batch):
     """Draws weights until some answer has three words and answers end at three different steps.
 
     Most random weights put out one word for ever, which would prove little.
     """
     for seed in range(200):
-        torch.manual_seed(seed)
-        for key, value in model.named_parameters():
-            torch.nn.init.normal_(value.data, std=1.0 if "decoder" in key else 0.4)
-            if "norm" in key and "weight" in key:
-                value.data.fill_(1)
-        model.generate.bias.data.zero_()
-        model.generate.weight.data *= 5
+        redraw(model, seed)
         outputs = greedy(model, batch, limit=12).outputs
         lengths = (outputs == EOS).long().cumsum(1).eq(0).sum(1)
         if len(lengths.unique()) >= 3 and max(len(set(row)) for row in outputs.tolist()) >= 4:
@@ -129,6 +134,28 @@ def test_a_beam_of_one_is_greedy(kit, name):
     one, other = beam_search(made.model, batch, 1, limit=10), greedy(made.model, batch, limit=10)
     assert torch.equal(one.outputs, other.outputs)
     assert one.finished == other.finished
+
+
+def mean_log_p(model, batch, outputs):
+    """Of each answer's tokens, <eos> included, by the teacher-forced model."""
+    chosen = distributions(model, batch, outputs).gather(2, outputs[..., None]).squeeze(-1).log()
+    return chosen.masked_fill(ended(outputs), 0).sum(1) / (~ended(outputs)).sum(1)
+
+
+@pytest.mark.parametrize("name", ALL)
+@torch.no_grad()
+def test_a_beam_never_finds_less_than_greedy(kit, name):
+    # Among these are answers that a beam of 2 would lose greedy's to, did it not keep that one.
+    made = kit(name)
+    batch, better = made.batch(MANY), 0
+    for seed in range(12):
+        redraw(made.model, seed)
+        least = mean_log_p(made.model, batch, greedy(made.model, batch, limit=8).outputs)
+        for width in (2, 4):
+            found = mean_log_p(made.model, batch, beam_search(made.model, batch, width, limit=8).outputs)
+            assert (found > least - 1e-5).all()
+            better += int((found > least + 1e-3).sum())
+    assert better > 50
 
 
 @torch.no_grad()

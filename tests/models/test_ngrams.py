@@ -1,12 +1,15 @@
 """Character n-gram vectors: the authors' spelling and file, and training."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
+from decabench.errors import DataError
 from decabench.models.lexicon import Lexicon
-from decabench.models.ngrams import NgramTraining, ngrams, train_ngrams, write_ngrams
+from decabench.models.ngrams import NgramTraining, _thinned, ngrams, train_ngrams, write_ngrams
 from decabench.models.vectors import open_vectors
 
 
@@ -34,7 +37,7 @@ def trained():
     text = " ".join(" ".join(random.choice(kinds[n % 2], 12)) for n in range(200))
     lexicon = Lexicon()
     ids = lexicon.encode(text)
-    how = NgramTraining(dimension=12, steps=150, batch=128, window=2)
+    how = NgramTraining(dimension=12, steps=150, batch=128, window=2, frequent=0)
     return lexicon, ids, how, train_ngrams(lexicon.words, ids, how)
 
 
@@ -58,3 +61,21 @@ def test_training_is_repeatable_and_kept(trained, tmp_path):
     read = open_vectors(str(tmp_path / "n.safetensors"))
     words = [" pusking ", " zulness "]
     assert np.array_equal(read.rows(words), vectors.rows(words))
+
+
+def test_frequent_words_are_passed_over(trained):
+    text = np.array([4] * 900 + [5] * 90 + [6] * 10, dtype=np.int32)
+    frequency = np.bincount(text)
+    random = np.random.default_rng(0)
+    kept = np.bincount(_thinned(np.tile(text, 20), 20 * frequency, 0.01, random), minlength=7) / (
+        20 * frequency.clip(1)
+    )
+    assert kept[4:] == pytest.approx([(0.01 / 0.9) ** 0.5, (0.01 / 0.09) ** 0.5, 1], abs=0.02)
+    assert _thinned(text, frequency, 0, random) is text
+
+
+@pytest.mark.parametrize("changes", [{"window": 2_000}, {"minimum": 100}, {"frequent": 1e-9}])
+def test_what_trains_nothing(trained, changes):
+    lexicon, ids, how, _ = trained
+    with pytest.raises(DataError, match="trains nothing: give a longer one"):
+        train_ngrams(lexicon.words, ids, replace(how, **changes))

@@ -1,5 +1,7 @@
 """Tokenization: exactly reversible, with RevTok's half-spaces."""
 
+from itertools import islice
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from decabench.models.tokenizer import detokenize, tokenize
 from decabench.tasks import DECATHLON
 from decabench.tasks.store import Store
+from tests.tasks.conftest import prepared, shared  # noqa: F401
 
 
 @pytest.mark.parametrize(
@@ -48,6 +51,20 @@ def test_the_ten_tasks_come_back(task, home):
             for text in (example.question, example.context, *example.answers):
                 assert detokenize(tokenize(text)) == text
                 assert detokenize(tokenize(text.lower())) == text.lower()
+
+
+@pytest.mark.mirror
+@pytest.mark.slow
+@pytest.mark.parametrize("task", DECATHLON)
+def test_the_real_data_comes_back(task, prepared):  # noqa: F811
+    # Every fourth row of every split: all of them take minutes.
+    columns, seen = ("question", "context", "answers"), set()
+    for split in prepared.store.records(task):
+        for row in islice(prepared.store.read(task, split, columns), 0, None, 4):
+            seen |= {row["question"], row["context"], *row["answers"]}
+    assert len(seen) > 100
+    for text in seen:
+        assert detokenize(tokenize(text)) == text
 
 
 def test_a_word_is_one_token_wherever_it_stands():

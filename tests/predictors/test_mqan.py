@@ -1,16 +1,21 @@
 """A trained model as a predictor."""
 
 import pickle
+import tomllib
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.planning import Run, plan
 from decabench.predictor import Answer, Backend, Question, Setting, StreamingPredictor
+from decabench.predictors import make_backend
 from decabench.predictors.mqan import backend
 from decabench.predictors.options import ModelOptions
 from decabench.tasks import TASKS
+from decabench.tasks.store import Store
 from decabench.training.trainer import train
 from tests.training.conftest import make_run, one_thread  # noqa: F401
 
@@ -54,6 +59,75 @@ def test_it_answers_every_question_once(trained):
     assert all(isinstance(answer, Answer) and answer.prompt_tokens for answer in found.values())
 
 
+def test_a_beam_is_another_model(trained, home):
+    def asked(**options):
+        options = ModelOptions(device="cpu", **options)
+        planned = plan(
+            Run(
+                f"mqan:{trained.output}",
+                [TASKS["schema"]],
+                "validation",
+                Path(),
+                Store(home),
+                options=options,
+            )
+        )
+        return planned.parts[0].key.fingerprint, planned.backend.describe()["decoding"]
+
+    (none, greedy), one, two, four = (asked(), asked(beam=1), asked(beam=2), asked(beam=4))
+    assert (none, greedy) == one == (none, "greedy")
+    assert (two[1], four[1]) == ({"beam": 2}, {"beam": 4})
+    assert len({none, two[0], four[0]}) == 3
+
+
+def test_a_beam_reaches_the_model(trained, monkeypatch):
+    import decabench.models.answering as answering
+
+    asked, widths, search = questions(trained, "schema")[:4], [], answering.beam_search
+
+    def noted(model, batch, width, limit):
+        widths.append(width)
+        return search(model, batch, width, limit)
+
+    monkeypatch.setattr(answering, "beam_search", noted)
+    found = {}
+    for beam in (None, 1, 3):
+        with backend(str(trained.output), ModelOptions(device="cpu", beam=beam)).open() as make:
+            found[beam] = dict(make(setting("schema")).stream(asked))
+    assert found[None] == found[1]
+    assert set(widths) == {3}
+    assert list(found[3]) == [question.id for question in asked]
+
+
+def test_a_run_with_a_beam_reuses_no_greedy_answers(trained, command, home, tmp_path):
+    def predict(*options):
+        return command(
+            *("predict", "--predictor", f"mqan:{trained.output}", "--tasks", "schema", "--home", home),
+            *("--device", "cpu", "--limit", 5, "--output", tmp_path / "answers", *options),
+        )
+
+    first = predict()
+    assert first.exit_code == 0, first.output
+    other = predict("--beam", 4)
+    assert (other.exit_code, "--force" in other.stderr) == (2, True)
+    done = predict("--beam", 4, "--force")
+    assert done.exit_code == 0, done.output
+    record = tomllib.loads((tmp_path / "answers" / "submission.toml").read_text())
+    assert record["predictor"]["backend"]["decoding"] == {"beam": 4}
+    journals = [path.read_text() for path in (tmp_path / "answers" / "journal").glob("*")]
+    assert any('"beam": 4' in text or '"beam":4' in text for text in journals)
+    assert (
+        len((tmp_path / "answers" / "predictions" / "schema.validation.jsonl").read_text().splitlines()) == 5
+    )
+    assert "0 is not in the range" in predict("--beam", 0).stderr
+
+
+def test_others_refuse_a_beam():
+    for predictor in ("hf:x", "openai:http://localhost:1/v1", "command:true", "majority"):
+        with pytest.raises(DecabenchError, match="has no use for --beam"):
+            make_backend(predictor, ModelOptions(beam=2, model="x" if "openai" in predictor else None))
+
+
 def test_it_says_what_it_was_shown(trained):
     asked = questions(trained, "sst")
     with backend(str(trained.output), ModelOptions(device="cpu", max_new_tokens=2)).open() as make:
@@ -66,7 +140,12 @@ def test_it_says_what_it_was_shown(trained):
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"temperature": 0.5}, "temperature"), ({"chat": True}, "chat"), ({"dtype": "float16"}, "not float16")],
+    [
+        ({"temperature": 0.5}, "temperature"),
+        ({"chat": True}, "chat"),
+        ({"dtype": "float16"}, "not float16"),
+        ({"beam": 0}, "1 or more"),
+    ],
 )
 def test_options_it_cannot_honour(options, words):
     with pytest.raises(DecabenchError, match=words):

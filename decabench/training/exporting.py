@@ -1,0 +1,82 @@
+"""A checkpoint that travels: weights, vocabulary and its own copy of the word vectors in one small folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.torch import save
+
+from decabench.errors import DecabenchError
+from decabench.models.lexicon import SPECIALS
+from decabench.models.saved import MODEL, RECORD, VOCABULARY, Saved, load_weights
+from decabench.models.vectors import Joined, Vectors, Words, file_digest
+from decabench.tasks.home import atomic_file, make_folder
+from decabench.training.checkpoints import write_json
+
+__all__ = ["VECTORS", "Exported", "export"]
+
+VECTORS = "vectors.npy"
+"""The words of its rows stand beside it in `vectors.txt`."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written."""
+
+    words: int
+    """How many words have a vector in it."""
+    size: int
+    """Bytes in all."""
+
+
+def export(saved: Saved, output: Path, words: int = 20_000, half: bool = True) -> Exported:
+    """Writes a checkpoint of its own to the empty folder `output`. Raises DecabenchError.
+
+    It knows the vectors of the words that the model can generate and of the first `words` of each of its vectors'
+    files, which begin with the most frequent; the others are zeros to it, as unknown words are. `half` halves its size:
+    weights and vectors in half precision, which are made whole again when it is loaded.
+    """
+    make_folder(output)
+    vectors = saved.open_vectors()
+    lexicon = saved.lexicon()
+    known = _known(vectors, [word.strip() for word in lexicon.words[len(SPECIALS) :]], words)
+    values = vectors.rows(known)
+    with atomic_file(output / VECTORS) as file:
+        np.save(file, values.astype(np.float16 if half else np.float32), allow_pickle=False)
+    index = (output / VECTORS).with_suffix(".txt")
+    with atomic_file(index) as file:
+        file.write("".join(f"{word}\n" for word in known).encode())
+    weights = load_weights(saved.folder / MODEL)
+    with atomic_file(output / MODEL) as file:
+        file.write(save({name: value.half() if half else value for name, value in weights.items()}))
+    lexicon.write(output / VOCABULARY)
+    write_json(output / RECORD, _record(saved, file_digest(output / VECTORS, index)))
+    return Exported(len(known), sum(path.stat().st_size for path in output.iterdir()))
+
+
+def _known(vectors: Vectors, vocabulary: list[str], limit: int) -> list[str]:
+    """Words that have a vector, in order, each once."""
+    parts = vectors.parts if isinstance(vectors, Joined) else (vectors,)
+    firsts: list[str] = []
+    for part in parts:
+        if not isinstance(part, Words):
+            raise DecabenchError(
+                f"Vectors of {type(part).__name__} are made from a word's letters, and an export holds those of whole "
+                "words alone: export a model that was trained with vectors of words."
+            )
+        firsts += list(part.index)[:limit]
+    wanted = [word for word in dict.fromkeys([*vocabulary, *firsts]) if word and "\n" not in word]
+    has_vector: list[bool] = (vectors.rows(wanted) != 0).any(axis=1).tolist()
+    return [word for word, has in zip(wanted, has_vector, strict=True) if has]
+
+
+def _record(saved: Saved, digest: str) -> dict[str, Any]:
+    """What the checkpoint says of itself: all but what only its own run's folder needs."""
+    config = {**saved.record["config"], "vectors": [VECTORS]}
+    config["init"] = Path(config["init"]).name if config["init"] else ""
+    kept = {key: value for key, value in saved.record.items() if key != "state"}
+    trained = {"vectors": saved.record["vectors"], "weights": saved.digest()}
+    return {**kept, "config": config, "vectors": digest, "exported_from": trained}
