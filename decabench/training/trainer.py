@@ -7,33 +7,30 @@ so a run that goes on from a checkpoint does what the uninterrupted run would ha
 from __future__ import annotations
 
 import math
-import platform
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import nn
 
-import decabench
 from decabench.errors import DecabenchError
 from decabench.models.answering import Answerer, autocast
 from decabench.models.batches import Batch, Collator, VectorTable
-from decabench.models.lexicon import Lexicon
-from decabench.models.mqan import MQAN
-from decabench.models.saved import MODEL, Saved, join_vectors, load_weights
+from decabench.models.saved import Saved, join_vectors
 from decabench.tasks import Task
 from decabench.tasks.home import atomic_file, make_folder
 from decabench.tasks.store import Store
+from decabench.training.beginning import adam, new_model, wrapped
 from decabench.training.checkpoints import latest, restore, write_checkpoint
-from decabench.training.config import TrainConfig, from_mapping, to_mapping, to_toml
-from decabench.training.data import BatchStream, encode_tasks, fingerprints
+from decabench.training.config import TrainConfig, to_toml
+from decabench.training.data import BatchStream, encode_tasks
 from decabench.training.distributed import Processes, processes
 from decabench.training.logs import Log, plot_curves
+from decabench.training.resuming import check_same, check_vectors, origin_record
 from decabench.training.schedule import phases, task_at
 from decabench.training.validation import Scores, Validator
 
@@ -106,14 +103,14 @@ class _Training:
         self.lexicon, self.data = group.first_alone(lambda: encode_tasks(run.store, run.config, cache))
         table = VectorTable(self.lexicon, join_vectors(run.config.vectors))
         if found := saved or origin:
-            _check_vectors(found, table)
-        self.record = _record(run, table, group)
+            check_vectors(found, table)
+        self.record = origin_record(run.config, run.store, table, group.size)
         if saved is not None:
-            _check_same(saved, run.config, self.record, self.lexicon)
+            check_same(saved, run.config, self.record, self.lexicon)
         parts = run.config.model.parts
         self.collate = Collator(table, parts.coattention, parts.question_pointer)
-        self.model = _new_model(run.config, table, origin).to(group.device)
-        self.optimizer = _adam(run.config, self.model)
+        self.model = new_model(run.config, table, origin).to(group.device)
+        self.optimizer = adam(run.config, self.model)
         self.step, self.best, self.stale, self.scores = 0, -math.inf, 0, dict[str, float]()
         positions: Mapping[str, Any] = {}
         if saved is not None:
@@ -127,7 +124,7 @@ class _Training:
             task: BatchStream(data, budget, run.config.seed, positions.get(task, (0, 0)))
             for task, data in self.data.items()
         }
-        self.network = _wrapped(self.model, run.config, group)
+        self.network = wrapped(self.model, run.config, group)
         limit, cut = run.config.validation_examples, run.config.cut_context
         self.validator = Validator(run.store, run.tasks.values(), limit, cut) if group.is_first else None
         self._say(
@@ -260,123 +257,3 @@ def _bar(done: int, steps: int, shown: bool) -> Any:
     from tqdm import tqdm
 
     return tqdm(total=steps, initial=done, disable=None if shown else True, unit="step")
-
-
-def _record(run: Run, table: VectorTable, group: Processes) -> dict[str, Any]:
-    """What a checkpoint says of where it came from."""
-    tasks = run.config.tasks
-    return {
-        "config": to_mapping(run.config),
-        "data": {**fingerprints(run.store, tasks, "train"), **fingerprints(run.store, tasks, "validation")},
-        "vectors": table.vectors.digest,
-        "processes": group.size,
-        "versions": {
-            "decabench": decabench.__version__,
-            "torch": str(torch.__version__),
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-    }
-
-
-def _new_model(config: TrainConfig, table: VectorTable, origin: Saved | None) -> MQAN:
-    """A model as its seed makes it, or as a checkpoint has it, with what is frozen frozen."""
-    torch.manual_seed(config.seed)
-    model = MQAN(config.model, table.vocabulary())
-    if origin is not None:
-        _begin_with(model, table.lexicon, origin)
-    _freeze(model, config.freeze)
-    return model
-
-
-def _adam(config: TrainConfig, model: nn.Module) -> torch.optim.Adam:
-    """Adam over what is not frozen; each step sets its own learning rate."""
-    free = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    fused = free[0].device.type in ("cpu", "cuda")
-    return torch.optim.Adam(free, 0.0, (config.beta1, config.beta2), config.epsilon, fused=fused)
-
-
-def _wrapped(model: MQAN, config: TrainConfig, group: Processes) -> nn.Module:
-    """The model as it is called in training: in parallel where there are processes."""
-    if config.compile:
-        model.compile_step()
-    if group.size == 1:
-        return model
-    return DistributedDataParallel(model, [group.device.index] if group.device.type == "cuda" else None)
-
-
-_MAY_CHANGE = {
-    "steps",
-    "validate_every",
-    "checkpoint_every",
-    "patience",
-    "validation_examples",
-    "best_by",
-    "init",
-}
-"""Settings that a run may go on with otherwise: they decide how long it is and what it says, not what it does."""
-
-
-def _check_same(saved: Saved, config: TrainConfig, record: Mapping[str, Any], lexicon: Lexicon) -> None:
-    """Refuses to go on with anything that would make another run of it."""
-    before, now = to_mapping(from_mapping(saved.record["config"])), to_mapping(config)
-    differs = [key for key in now if key not in _MAY_CHANGE and before[key] != now[key]]
-    if differs:
-        raise DecabenchError(
-            f"{saved.folder} was trained with other settings ({', '.join(differs)}): go on with the same, or "
-            "name a new folder."
-        )
-    if config.steps != before["steps"] and saved.record["step"] > before["steps"] - before["cooldown"]:
-        raise DecabenchError(
-            f"{saved.folder} is in its cooldown, which ends at step {before['steps']}, not {config.steps}: keep steps, "
-            "or go on from an earlier checkpoint."
-        )
-    vocabulary = lexicon.words[: lexicon.size]
-    if saved.record["data"] != record["data"] or saved.lexicon().words != vocabulary:
-        raise DecabenchError(f"The prepared data is not what {saved.folder} was trained on: begin a new run.")
-
-
-def _check_vectors(saved: Saved, table: VectorTable) -> None:
-    if saved.record["vectors"] != table.vectors.digest:
-        raise DecabenchError(
-            f"{saved.folder} was trained with the vectors {', '.join(saved.vectors)}, and these are others: name the "
-            "same with --set vectors=..."
-        )
-
-
-def _begin_with(model: MQAN, lexicon: Lexicon, origin: Saved) -> None:
-    """The weights of a checkpoint; of the softmax's rows those of the words that both vocabularies have (4.3)."""
-    weights = load_weights(origin.folder / MODEL)
-    sizes = replace(origin.model, vocabulary=1, dropout=0.0, max_answer_tokens=1)
-    if sizes != replace(model.config, vocabulary=1, dropout=0.0, max_answer_tokens=1):
-        raise DecabenchError(
-            f"{origin.folder} holds {origin.model}, and {model.config} was asked for: give the same sizes."
-        )
-    old = {word: row for row, word in enumerate(origin.lexicon().words)}
-    shared = [(row, old[word]) for row, word in enumerate(lexicon.words[: lexicon.size]) if word in old]
-    rows, old_rows = (torch.tensor(numbers) for numbers in zip(*shared, strict=True))
-    made: dict[str, Tensor] = dict(model.state_dict())
-    for name, value in weights.items():
-        if name.startswith("generate."):
-            made[name] = made[name].clone()
-            made[name][rows] = value[old_rows]
-        else:
-            made[name] = value
-    model.load_state_dict(made)
-
-
-def _freeze(model: nn.Module, parts: tuple[str, ...]) -> None:
-    names = [name for name, _ in model.named_parameters()]
-    for part in parts:
-        if not any(name == part or name.startswith(f"{part}.") for name in names):
-            tops = sorted(
-                {".".join(name.split(".")[:2]) for name in names} | {name.split(".")[0] for name in names}
-            )
-            raise DecabenchError(
-                f"There is no part {part!r} to freeze; parts are {', '.join(tops)}, and theirs."
-            )
-    for name, parameter in model.named_parameters():
-        if any(name == part or name.startswith(f"{part}.") for part in parts):
-            parameter.requires_grad_(False)
-    if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise DecabenchError("Everything is frozen: leave a part to train.")

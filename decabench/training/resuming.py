@@ -1,0 +1,77 @@
+"""What a checkpoint says of where it came from, and whether a run may go on from it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+import decabench
+from decabench.errors import DecabenchError
+from decabench.models.batches import VectorTable
+from decabench.models.lexicon import Lexicon
+from decabench.models.saved import Saved
+from decabench.tasks.store import Store
+from decabench.training.config import TrainConfig, from_mapping, to_mapping
+from decabench.training.data import fingerprints
+
+__all__ = ["check_same", "check_vectors", "origin_record"]
+
+
+def origin_record(config: TrainConfig, store: Store, table: VectorTable, count: int) -> dict[str, Any]:
+    """What a checkpoint of a run in `count` processes says of where it came from."""
+    tasks = config.tasks
+    return {
+        "config": to_mapping(config),
+        "data": {**fingerprints(store, tasks, "train"), **fingerprints(store, tasks, "validation")},
+        "vectors": table.vectors.digest,
+        "processes": count,
+        "versions": {
+            "decabench": decabench.__version__,
+            "torch": str(torch.__version__),
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+
+
+_MAY_CHANGE = {
+    "steps",
+    "validate_every",
+    "checkpoint_every",
+    "patience",
+    "validation_examples",
+    "best_by",
+    "init",
+}
+"""Settings that a run may go on with otherwise: they decide how long it is and what it says, not what it does."""
+
+
+def check_same(saved: Saved, config: TrainConfig, record: Mapping[str, Any], lexicon: Lexicon) -> None:
+    """Refuses to go on with anything that would make another run of it."""
+    before, now = to_mapping(from_mapping(saved.record["config"])), to_mapping(config)
+    differs = [key for key in now if key not in _MAY_CHANGE and before[key] != now[key]]
+    if differs:
+        raise DecabenchError(
+            f"{saved.folder} was trained with other settings ({', '.join(differs)}): go on with the same, or "
+            "name a new folder."
+        )
+    if config.steps != before["steps"] and saved.record["step"] > before["steps"] - before["cooldown"]:
+        raise DecabenchError(
+            f"{saved.folder} is in its cooldown, which ends at step {before['steps']}, not {config.steps}: keep steps, "
+            "or go on from an earlier checkpoint."
+        )
+    vocabulary = lexicon.words[: lexicon.size]
+    if saved.record["data"] != record["data"] or saved.lexicon().words != vocabulary:
+        raise DecabenchError(f"The prepared data is not what {saved.folder} was trained on: begin a new run.")
+
+
+def check_vectors(saved: Saved, table: VectorTable) -> None:
+    if saved.record["vectors"] != table.vectors.digest:
+        raise DecabenchError(
+            f"{saved.folder} was trained with the vectors {', '.join(saved.vectors)}, and these are others: name the "
+            "same with --set vectors=..."
+        )
