@@ -5,9 +5,12 @@ python tools/make_docs.py [--check]
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -16,7 +19,9 @@ from click.testing import CliRunner
 from decabench.cli import cli
 from decabench.faults import CODES, WARNINGS
 from decabench.metrics import METRICS
+from decabench.models.config import ModelConfig
 from decabench.tasks import TASKS, Source, Task
+from decabench.training.config import TrainConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -87,7 +92,29 @@ def pins(sha256: str | None, md5: str | None, blob: str | None) -> Iterator[tupl
             yield kind, value
 
 
-PARTS = {"codes": codes, "metrics": metrics, "notes": notes, "sources": sources}
+def settings() -> str:
+    """Every setting of `decabench train`: its name, its default, and what its field's docstring says."""
+    rows = [
+        f"| `{prefix}{name}` | `{default}` | {text} |"
+        for owner, prefix in ((TrainConfig, ""), (ModelConfig, "model."))
+        for name, default, text in fields_of(owner)
+        if default != "field(default_factory=ModelConfig)"
+    ]
+    return "\n".join(["| setting | default | what it is |", "|---|---|---|", *rows])
+
+
+def fields_of(owner: type) -> Iterator[tuple[str, str, str]]:
+    """Name, default and docstring of a dataclass's fields: docstrings of fields are in the source alone."""
+    body = ast.parse(inspect.getsource(owner)).body[0].body  # type: ignore[attr-defined]
+    for field, after in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr):
+            default = ast.unparse(field.value) if field.value else ""
+            made = re.fullmatch(r"field\(default_factory=lambda: (.*)\)", default)
+            default = made.group(1) if made else default.replace("field(default_factory=dict)", "{}")
+            yield ast.unparse(field.target), default, " ".join(ast.literal_eval(after.value).split())
+
+
+PARTS = {"codes": codes, "metrics": metrics, "notes": notes, "settings": settings, "sources": sources}
 
 
 def filled(text: str) -> str:

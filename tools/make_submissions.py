@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from decabench.evaluator import Scoring, score_submission
@@ -83,30 +84,34 @@ def make(predictor: str, home: Path, output: Path, withhold: bool = True) -> Non
         (output / "predictions" / f"{file_name(task, SPLIT)}.zst").unlink()
 
 
-def table() -> str:
-    """The rows of the README's table, from the results files."""
-    rows = []
-    for predictor in DESCRIPTIONS:
-        results = read_results_file(SUBMISSIONS / predictor / "results" / SPLIT / "results.json")
-        scores = [f"{results.tasks[name].score:.2f}" for name in DECATHLON]
-        rows.append(f"| [{predictor}]({predictor}) | {' | '.join(scores)} | {results.total.text} |")
-    return "\n".join(rows)
+HEADER = "| submission | squad | iwslt | cnn_dm | mnli | sst | srl | zre | woz | wikisql | schema | sum |\n"
+RULE = "|---" * 12 + "|\n"
 
 
-def write_table() -> None:
-    """Puts the table into submissions/README.md."""
+def table(names: Iterable[str]) -> str:
+    """A table of submissions, from their results files."""
+    return HEADER + RULE + "\n".join(map(row, names))
+
+
+def row(name: str) -> str:
+    """A submission's scores; a dash where it has not answered a task."""
+    results = read_results_file(SUBMISSIONS / name / "results" / SPLIT / "results.json")
+    scores = [f"{results.tasks[task].score:.2f}" if task in results.tasks else "–" for task in DECATHLON]
+    return f"| [{name}]({name}) | {' | '.join(scores)} | {results.total.text} |"
+
+
+def write_table(kind: str, names: Iterable[str]) -> None:
+    """Puts a table into submissions/README.md, between its marks."""
     readme = SUBMISSIONS / "README.md"
-    head, mark, rest = readme.read_text(encoding="utf-8").partition(
-        "|---|---|---|---|---|---|---|---|---|---|---|---|\n"
-    )
-    _, _, tail = rest.partition("\n\n")
-    readme.write_text(f"{head}{mark}{table()}\n\n{tail}", encoding="utf-8")
+    head, mark, rest = readme.read_text(encoding="utf-8").partition(f"<!-- {kind} -->\n")
+    _, end, tail = rest.partition("<!-- end -->")
+    readme.write_text(f"{head}{mark}{table(names)}\n{end}{tail}", encoding="utf-8")
 
 
 def main(home: Path) -> None:
     for predictor in DESCRIPTIONS:
         make(predictor, home, SUBMISSIONS / predictor)
-    write_table()
+    write_table("baselines", DESCRIPTIONS)
 
 
 if __name__ == "__main__":

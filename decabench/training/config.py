@@ -63,8 +63,7 @@ class TrainConfig:
     warmup: int = 800
     """Steps in which the learning rate rises from 0."""
     cooldown: int = 0
-    """The last so many steps, in which the learning rate falls to 0 along a line; the paper has none. Short runs end
-    better with a fifth of their steps."""
+    """The last so many steps, in which the learning rate falls to 0 along a line; the paper has none."""
     beta1: float = 0.9
     """Adam's decay of the mean."""
     beta2: float = 0.98

@@ -1,0 +1,123 @@
+"""Trains the reference models and makes submissions of their answers, one configuration after another.
+
+    python tools/train_reference.py HOME OUTPUT [--configs examples/training/cpu] [--only sst,squad] [--device cuda]
+                                    [--publish]
+
+HOME is a folder of prepared data. For each FILE.toml of the folder of configurations: OUTPUT/runs/FILE is the run,
+OUTPUT/models/FILE the exported checkpoint, OUTPUT/submissions/mqan-FILE its answers and results. What is done is not
+done again, and a run that was broken off goes on: start the same command as often as it takes. --publish copies answers
+and results to submissions/, without what may not be passed on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from make_submissions import NO_DERIVATIVES, SPLIT, SUBMISSIONS, write_table
+
+from decabench.layout import file_name
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def decabench(*arguments: str | Path) -> None:
+    """Runs a command of decabench and shows it; ends this script where it fails."""
+    print("$ decabench", *arguments, flush=True)
+    done = subprocess.run([sys.executable, "-m", "decabench.cli", *map(str, arguments)])
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def reference(config: Path, home: Path, output: Path, device: str, words: int) -> None:
+    """One model, from its configuration to its results."""
+    name = config.stem
+    run, model = output / "runs" / name, output / "models" / f"mqan-{name}"
+    submission = output / "submissions" / f"mqan-{name}"
+    if not (model / "checkpoint.json").exists():
+        decabench(
+            "train", "--config", config, "--home", home, "--output", run, "--device", device, "--resume"
+        )
+        decabench("export", run, "--output", model, "--words", str(words))
+    if not (submission / "results").exists():
+        where = ("--home", home, "--split", "validation")
+        tasks = ("--tasks", trained_tasks(config))
+        decabench(
+            "predict",
+            "--predictor",
+            f"mqan:{model}",
+            *tasks,
+            *where,
+            "--output",
+            submission,
+            "--device",
+            device,
+        )
+        decabench("evaluate", "--submission", submission, *tasks, *where)
+
+
+def read(config: Path) -> dict[str, Any]:
+    """A configuration as it is written."""
+    return tomllib.loads(config.read_text(encoding="utf-8"))
+
+
+def trained_tasks(config: Path) -> str:
+    """The tasks of a configuration, as the command line takes them."""
+    return ",".join(read(config)["tasks"])
+
+
+def description(config: Path) -> str:
+    """What a submission says of itself."""
+    given = read(config)
+    tasks = given["tasks"][0] if len(given["tasks"]) == 1 else f"{len(given['tasks'])} tasks"
+    sizes = given.get("model", {})
+    text = (
+        f"MQAN trained on {tasks} for {given['steps']:,} steps of {given['batch_tokens']:,} tokens, "
+        f"d {sizes.get('dimension', 200)}, {sizes.get('layers', 2)} layer(s), {sizes.get('heads', 3)} heads, vectors "
+        f"{' and '.join(given['vectors'])}; examples/training has its configuration."
+    )
+    withheld = [task for task in NO_DERIVATIVES if task in given["tasks"]]
+    return text + f" Answers to {', '.join(withheld)} may not be passed on and are left out." * bool(withheld)
+
+
+def publish(source: Path, tasks: Iterable[str]) -> None:
+    """Copies a submission to submissions/, without its journal and the answers that may not be passed on."""
+    target = SUBMISSIONS / source.name
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("journal", "run.json"))
+    for task in set(NO_DERIVATIVES) & set(tasks):
+        (target / "predictions" / f"{file_name(task, SPLIT)}.zst").unlink()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("home", type=Path)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--configs", type=Path, default=ROOT / "examples" / "training" / "cpu")
+    parser.add_argument("--only", default="", help="names of configurations, with commas")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--words", type=int, default=400_000, help="vectors that go with each model")
+    parser.add_argument("--publish", action="store_true", help="copy to submissions/ what may be passed on")
+    given = parser.parse_args()
+    found = {path.stem: path for path in sorted(given.configs.glob("*.toml"))}
+    names = given.only.split(",") if given.only else list(found)
+    if unknown := [name for name in names if name not in found]:
+        parser.error(f"{given.configs} has no {', '.join(unknown)}: it has {', '.join(found) or 'no .toml'}.")
+    for name in names:
+        reference(found[name], given.home, given.output, given.device, given.words)
+        if given.publish:
+            publish(given.output / "submissions" / f"mqan-{name}", read(found[name])["tasks"])
+    if given.publish:
+        write_table("models", sorted(path.name for path in SUBMISSIONS.glob("mqan-*")))
+
+
+if __name__ == "__main__":
+    main()
