@@ -41,7 +41,7 @@ def test_generated_pages_are_fresh(environment: dict[str, str]) -> None:
 
 @pytest.mark.slow
 def test_the_tour_and_the_worked_example_run_as_pasted(tmp_path: Path, environment: dict[str, str]) -> None:
-    tour, models, example = blocks("sh")
+    tour, models, _, example = blocks("sh")
     folder = tmp_path / "checkout"
     folder.mkdir()
     (folder / "examples").symlink_to(ROOT / "examples")
@@ -59,6 +59,20 @@ def test_the_tour_and_the_worked_example_run_as_pasted(tmp_path: Path, environme
     assert "Is this review negative or positive?" in done.stdout  # what --show-prompt shows
     assert (folder / "tour" / "echo" / "results" / "validation" / "results.json").exists()
     assert (folder / "tour" / "capitals" / "results" / "validation" / "results.json").exists()
+
+
+@pytest.mark.slow
+def test_the_training_of_the_readme_runs_as_pasted(tmp_path: Path, environment: dict[str, str]) -> None:
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
+    training = next(block for block in blocks("sh") if "decabench train" in block)
+    script = "decabench prepare --sample --home ./tour/data\n" + training
+    done = subprocess.run(
+        ["sh", "-eu", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Trained to step 20" in done.stdout
+    assert (tmp_path / "tour" / "mqan" / "results" / "validation" / "results.json").exists()
+    assert list((tmp_path / "tour" / "figures").glob("*.png"))
 
 
 def test_the_toml_of_the_readme_is_the_example(tmp_path: Path) -> None:

@@ -26,6 +26,9 @@ from decabench.layout import file_name
 
 ROOT = Path(__file__).resolve().parent.parent
 
+BEGINS_WITH = {"anti-curriculum": "squad"}
+"""Configuration to the one whose run it begins with, which must be trained before it."""
+
 
 def decabench(*arguments: str | Path) -> None:
     """Runs a command of decabench and shows it; ends this script where it fails."""
@@ -41,25 +44,17 @@ def reference(config: Path, home: Path, output: Path, device: str, words: int) -
     run, model = output / "runs" / name, output / "models" / f"mqan-{name}"
     submission = output / "submissions" / f"mqan-{name}"
     if not (model / "checkpoint.json").exists():
-        decabench(
-            "train", "--config", config, "--home", home, "--output", run, "--device", device, "--resume"
-        )
+        begin = ["--init", output / "runs" / BEGINS_WITH[name]] if name in BEGINS_WITH else []
+        place = ["--home", home, "--output", run, "--device", device, "--resume"]
+        decabench("train", "--config", config, *begin, *place)
         decabench("export", run, "--output", model, "--words", str(words))
     if not (submission / "results").exists():
-        where = ("--home", home, "--split", "validation")
-        tasks = ("--tasks", trained_tasks(config))
-        decabench(
-            "predict",
-            "--predictor",
-            f"mqan:{model}",
-            *tasks,
-            *where,
-            "--output",
-            submission,
-            "--device",
-            device,
-        )
-        decabench("evaluate", "--submission", submission, *tasks, *where)
+        data = ["--tasks", ",".join(read(config)["tasks"]), "--home", home, "--split", SPLIT]
+        about = ["--name", submission.name, "--author", "decabench", "--compress", "zst"]
+        about += ["--description", description(config)]
+        place = ["--predictor", f"mqan:{model}", "--output", submission, "--device", device]
+        decabench("predict", *place, *data, *about)
+        decabench("evaluate", "--submission", submission, *data)
 
 
 def read(config: Path) -> dict[str, Any]:
@@ -67,18 +62,16 @@ def read(config: Path) -> dict[str, Any]:
     return tomllib.loads(config.read_text(encoding="utf-8"))
 
 
-def trained_tasks(config: Path) -> str:
-    """The tasks of a configuration, as the command line takes them."""
-    return ",".join(read(config)["tasks"])
-
-
 def description(config: Path) -> str:
     """What a submission says of itself."""
     given = read(config)
     tasks = given["tasks"][0] if len(given["tasks"]) == 1 else f"{len(given['tasks'])} tasks"
     sizes = given.get("model", {})
+    first = (
+        f", beginning with the weights of {BEGINS_WITH[config.stem]}" if config.stem in BEGINS_WITH else ""
+    )
     text = (
-        f"MQAN trained on {tasks} for {given['steps']:,} steps of {given['batch_tokens']:,} tokens, "
+        f"MQAN trained on {tasks}{first} for {given['steps']:,} steps of {given['batch_tokens']:,} tokens, "
         f"d {sizes.get('dimension', 200)}, {sizes.get('layers', 2)} layer(s), {sizes.get('heads', 3)} heads, vectors "
         f"{' and '.join(given['vectors'])}; examples/training has its configuration."
     )
@@ -107,7 +100,8 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=400_000, help="vectors that go with each model")
     parser.add_argument("--publish", action="store_true", help="copy to submissions/ what may be passed on")
     given = parser.parse_args()
-    found = {path.stem: path for path in sorted(given.configs.glob("*.toml"))}
+    files = sorted(given.configs.glob("*.toml"), key=lambda path: (path.stem in BEGINS_WITH, path.stem))
+    found = {path.stem: path for path in files}
     names = given.only.split(",") if given.only else list(found)
     if unknown := [name for name in names if name not in found]:
         parser.error(f"{given.configs} has no {', '.join(unknown)}: it has {', '.join(found) or 'no .toml'}.")

@@ -37,9 +37,10 @@ def export(checkpoint: Path, output: Path, words: int, full: bool) -> None:
     """
     require_torch()
     from decabench.models.saved import Saved
+    from decabench.training.exporting import UNFINISHED
     from decabench.training.exporting import export as write
 
-    if output.exists() and any(output.iterdir()):
+    if output.exists() and {path.name for path in output.iterdir()} - UNFINISHED:
         raise click.UsageError(f"{output} is not empty: name another folder.")
     made = write(Saved.open(checkpoint), output, words, not full)
     click.echo(f"{output}: {made.size / 1e6:.1f} MB, with vectors of {made.words:,} words.")

@@ -95,7 +95,7 @@ def train(
 
     if output.exists() and any(output.iterdir()) and not resume:
         raise click.UsageError(f"{output} is not empty: name another folder, or go on with --resume.")
-    made = _initial(init, TrainConfig())
+    made = _initial(init, output if resume else None, TrainConfig())
     made = read_config(config, made) if config else made
     chosen = chosen_tasks(tasks, include) if tasks else list(made.tasks)
     made = replace(
@@ -126,11 +126,12 @@ def train(
         )
 
 
-def _initial(init: str | None, default: TrainConfig) -> TrainConfig:
-    """The defaults, or with --init the sizes and vectors of that checkpoint."""
+def _initial(init: str | None, begun: Path | None, default: TrainConfig) -> TrainConfig:
+    """The defaults, or with --init the sizes and vectors of that checkpoint: of the run itself where that goes on."""
     if not init:
         return default
     from decabench.models.saved import Saved
+    from decabench.training.checkpoints import latest
 
-    saved = Saved.open(init)
+    saved = (latest(begun) if begun else None) or Saved.open(init)
     return replace(default, init=str(init), model=saved.model, vectors=saved.vectors)

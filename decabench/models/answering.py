@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from decabench.devices import check_name, require_device
 from decabench.models.batches import NO_ANSWER, Collator, Encoded
 from decabench.models.decoding import Answers, beam_search, greedy, word_numbers
 from decabench.models.lexicon import EOS
@@ -33,8 +34,10 @@ class Reply:
 
 
 def pick_device(name: str) -> torch.device:
-    """`auto` is the first accelerator that there is, else the CPU."""
+    """`auto` is the first accelerator that there is, else the CPU. Raises DecabenchError for one that is not here."""
+    check_name(name)
     if name != "auto":
+        require_device(name)
         return torch.device(name)
     if torch.cuda.is_available():
         return torch.device("cuda")

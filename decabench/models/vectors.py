@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from safetensors import SafetensorError
 
 from decabench.errors import DataError, MissingDataError
 from decabench.models.lexicon import SPECIALS
@@ -166,7 +167,7 @@ def open_vectors(name: str, folders: Sequence[Path] = ()) -> Vectors:
 
             return read_ngrams(path)
         return Words(*read_text_vectors(path), file_digest(path))
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, OSError, EOFError, SafetensorError) as error:
         raise DataError(f"{path} holds no vectors that can be read ({error}).") from error
 
 
@@ -186,9 +187,11 @@ def _numpy_file(matrix: Path, index: Path) -> Words:
 
         words = pq.read_table(index).column(0).to_pylist()
     else:
-        words = index.read_text(encoding="utf-8").split("\n")
+        words = index.read_bytes().decode("utf-8").split("\n")
         words = words[:-1] if words[-1] == "" else words
     values = np.load(matrix, mmap_mode="r", allow_pickle=False)
+    if values.dtype.kind != "f":
+        raise DataError(f"{matrix} holds {values.dtype}: vectors are floating-point numbers.")
     if values.ndim != 2 or len(words) != len(values):
         raise DataError(
             f"{index} has {len(words)} words for the {values.shape} values of {matrix}: one a row."
@@ -197,8 +200,11 @@ def _numpy_file(matrix: Path, index: Path) -> Words:
 
 
 def _first_of_each(words: Sequence[str]) -> dict[str, int]:
-    """Word to row; of a word that stands twice, the first."""
-    return {word: row for row, word in reversed(list(enumerate(words)))}
+    """Word to row, in the order of the rows; of a word that stands twice, the first."""
+    index: dict[str, int] = {}
+    for row, word in enumerate(words):
+        index.setdefault(word, row)
+    return index
 
 
 def read_text_vectors(path: Path) -> tuple[Matrix, dict[str, int]]:

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from decabench.devices import require_device
 from decabench.errors import DecabenchError
 from decabench.predictor import PredictorFactory, Question, Setting
 from decabench.predictors.hf_batching import BatchSize
@@ -17,7 +18,7 @@ from decabench.predictors.hf_digest import folder_digest
 from decabench.predictors.hf_generation import Decoding, Generator
 from decabench.predictors.hf_loading import SANE, Loaded, load_config, load_model, load_tokenizer, positions
 from decabench.predictors.hf_memory import free
-from decabench.predictors.hf_options import check_options, chosen_device, require_device, require_packages
+from decabench.predictors.hf_options import check_options, chosen_device, require_packages
 from decabench.predictors.hf_padding import pads_safely
 from decabench.predictors.hf_predictor import HfPredictor
 from decabench.predictors.hf_prompts import Prompter, room

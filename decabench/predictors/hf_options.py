@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from importlib.util import find_spec
 
+from decabench.devices import check_name
 from decabench.errors import DecabenchError
 from decabench.predictors.options import ModelOptions, unused
 
-__all__ = ["check_options", "chosen_device", "require_device", "require_packages"]
+__all__ = ["check_options", "chosen_device", "require_packages"]
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 """What `--dtype` takes."""
@@ -28,8 +28,6 @@ USED = (
 )
 """The other options are of servers, programs and trained MQANs."""
 
-_DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
-
 
 def check_options(options: ModelOptions) -> None:
     """Raises DecabenchError for an option that does not fit."""
@@ -37,8 +35,7 @@ def check_options(options: ModelOptions) -> None:
         raise DecabenchError(f"hf: has no use for {flag}: it is for other predictors.")
     if (options.dtype or "auto") not in DTYPES:
         raise DecabenchError(f"--dtype is one of {', '.join(DTYPES)}, and {options.dtype} was given.")
-    if not _DEVICE.fullmatch(options.device or "auto"):
-        raise DecabenchError(f"--device is auto, cpu, mps, cuda or cuda:N, and {options.device} was given.")
+    check_name(options.device or "auto")
     if options.device_map and options.device not in (None, "auto", "cuda"):
         raise DecabenchError("--device-map chooses the devices: leave out --device, or give --device cuda.")
     for name in ("batch_size", "max_new_tokens", "max_prompt_tokens"):
@@ -68,18 +65,6 @@ def chosen_device(options: ModelOptions) -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def require_device(device: str) -> None:
-    """Raises DecabenchError where this machine has it not."""
-    import torch
-
-    kind, _, number = device.partition(":")
-    count = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}.get(kind, 1)
-    if int(number or 0) >= count:
-        raise DecabenchError(
-            f"hf: torch finds no {device} on this machine: --device cpu is slower and needs none."
-        )
 
 
 def require_packages(*more: str) -> None:

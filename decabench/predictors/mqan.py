@@ -123,6 +123,7 @@ class _Predictor:
 
     def _outcomes(self, window: list[Question]) -> Iterator[Outcome]:
         from decabench.models.answering import kept_characters
+        from decabench.predictors.hf_memory import free, is_no_memory
 
         pairs = [(question.context, question.question) for question in window]
         options = self.options
@@ -131,7 +132,10 @@ class _Predictor:
             replies = self.answerer.answer(
                 pairs, self.context_limit, options.max_new_tokens, tokens, options.beam or 1
             )
-        except MemoryError as error:
+        except Exception as error:
+            if not is_no_memory(error):
+                raise
+            free()
             yield from (Failure(f"The model ran out of memory ({error}).") for _ in window)
             return
         for question, reply in zip(window, replies, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 import types
 import typing
@@ -100,12 +101,31 @@ class TrainConfig:
         for key in ("steps", "batch_tokens", "warmup", "validate_every", "checkpoint_every"):
             if getattr(self, key) < 1:
                 raise DecabenchError(f"{key} is {getattr(self, key)}: give 1 or more.")
+        for key in ("first_steps", "train_examples", "validation_examples", "patience", "seed", "clip"):
+            if not 0 <= getattr(self, key) < math.inf:
+                raise DecabenchError(f"{key} is {getattr(self, key)}: give 0 or more.")
+        for key in ("beta1", "beta2"):
+            if not 0 <= getattr(self, key) < 1:
+                raise DecabenchError(f"{key} is {getattr(self, key)}: give at least 0 and less than 1.")
+        for key in ("learning_rate", "epsilon"):
+            if not 0 <= getattr(self, key) < math.inf:
+                raise DecabenchError(f"{key} is {getattr(self, key)}: give a number of 0 or more.")
+        self._check_tables()
         if not 0 <= self.cooldown <= self.steps:
             raise DecabenchError(f"cooldown is {self.cooldown}: give 0 to {self.steps}, the number of steps.")
         if not self.vectors:
             raise DecabenchError("There are no vectors: give a package, a file, or none:DIMENSION.")
         if self.best_by not in ("decascore", "last") and self.tasks:
             named(self.best_by, ("decascore", "last", *self.tasks), "score to choose by")
+
+    def _check_tables(self) -> None:
+        for key in ("skip_context", "cut_context"):
+            for task, tokens in getattr(self, key).items():
+                if tokens < 1:
+                    raise DecabenchError(f"{key} of {task} is {tokens}: give 1 or more tokens.")
+        for key in ("iterations", "weights") if self.tasks else ():
+            for task in getattr(self, key):
+                named(task, self.tasks, f"task in {key}")
 
 
 def to_mapping(config: TrainConfig) -> dict[str, Any]:
@@ -160,7 +180,12 @@ def with_settings(config: TrainConfig, settings: Sequence[str]) -> TrainConfig:
         if not rest:
             content[head] = value
         else:  # names of tasks have dots of their own
-            content.setdefault(head, {})[rest] = value
+            table = content.setdefault(head, {})
+            if not isinstance(table, dict):
+                raise DecabenchError(
+                    f"{head} is given as {table!r} and as a table with {rest}: give one of them."
+                )
+            table[rest] = value
     return from_mapping(content, config)
 
 

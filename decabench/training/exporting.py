@@ -10,16 +10,19 @@ import numpy as np
 from safetensors.torch import save
 
 from decabench.errors import DecabenchError
+from decabench.models.converting import index_path, is_line, write_matrix
 from decabench.models.lexicon import SPECIALS
 from decabench.models.saved import MODEL, RECORD, VOCABULARY, Saved, load_weights
 from decabench.models.vectors import Joined, Vectors, Words, file_digest
 from decabench.tasks.home import atomic_file, make_folder
 from decabench.training.checkpoints import write_json
 
-__all__ = ["VECTORS", "Exported", "export"]
+__all__ = ["UNFINISHED", "VECTORS", "Exported", "export"]
 
 VECTORS = "vectors.npy"
 """The words of its rows stand beside it in `vectors.txt`."""
+UNFINISHED = frozenset({VECTORS, index_path(Path(VECTORS)).name, MODEL, VOCABULARY})
+"""What an export that was broken off leaves: its record comes last."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +47,12 @@ def export(saved: Saved, output: Path, words: int = 20_000, half: bool = True) -
     lexicon = saved.lexicon()
     known = _known(vectors, [word.strip() for word in lexicon.words[len(SPECIALS) :]], words)
     values = vectors.rows(known)
-    with atomic_file(output / VECTORS) as file:
-        np.save(file, values.astype(np.float16 if half else np.float32), allow_pickle=False)
-    index = (output / VECTORS).with_suffix(".txt")
-    with atomic_file(index) as file:
-        file.write("".join(f"{word}\n" for word in known).encode())
+    write_matrix(output / VECTORS, known, values.astype(np.float16 if half else np.float32))
     weights = load_weights(saved.folder / MODEL)
     with atomic_file(output / MODEL) as file:
         file.write(save({name: value.half() if half else value for name, value in weights.items()}))
     lexicon.write(output / VOCABULARY)
-    write_json(output / RECORD, _record(saved, file_digest(output / VECTORS, index)))
+    write_json(output / RECORD, _record(saved, file_digest(output / VECTORS, index_path(output / VECTORS))))
     return Exported(len(known), sum(path.stat().st_size for path in output.iterdir()))
 
 
@@ -68,7 +67,7 @@ def _known(vectors: Vectors, vocabulary: list[str], limit: int) -> list[str]:
                 "words alone: export a model that was trained with vectors of words."
             )
         firsts += list(part.index)[:limit]
-    wanted = [word for word in dict.fromkeys([*vocabulary, *firsts]) if word and "\n" not in word]
+    wanted = [word for word in dict.fromkeys([*vocabulary, *firsts]) if word and is_line(word)]
     has_vector: list[bool] = (vectors.rows(wanted) != 0).any(axis=1).tolist()
     return [word for word, has in zip(wanted, has_vector, strict=True) if has]
 
@@ -78,5 +77,12 @@ def _record(saved: Saved, digest: str) -> dict[str, Any]:
     config = {**saved.record["config"], "vectors": [VECTORS]}
     config["init"] = Path(config["init"]).name if config["init"] else ""
     kept = {key: value for key, value in saved.record.items() if key != "state"}
-    trained = {"vectors": saved.record["vectors"], "weights": saved.digest()}
+    trained = {
+        "vectors": dict(zip(map(_name, saved.vectors), saved.record["vectors"].split("+"), strict=False)),
+        "weights": saved.digest(),
+    }
     return {**kept, "config": config, "vectors": digest, "exported_from": trained}
+
+
+def _name(path: str) -> str:
+    return Path(path).name

@@ -18,7 +18,7 @@ from decabench.tasks.store import Store
 from decabench.training.config import TrainConfig, from_mapping, to_mapping
 from decabench.training.data import fingerprints
 
-__all__ = ["check_same", "check_vectors", "origin_record"]
+__all__ = ["check_same", "check_vectors", "origin_record", "same_scale"]
 
 
 def origin_record(config: TrainConfig, store: Store, table: VectorTable, count: int) -> dict[str, Any]:
@@ -45,9 +45,12 @@ _MAY_CHANGE = {
     "patience",
     "validation_examples",
     "best_by",
-    "init",
+    "vectors",
 }
-"""Settings that a run may go on with otherwise: they decide how long it is and what it says, not what it does."""
+"""Settings that a run may go on with otherwise: they decide how long it is and what it says, not what it does.
+
+Vectors may lie elsewhere: `check_vectors` compares what they are.
+"""
 
 
 def check_same(saved: Saved, config: TrainConfig, record: Mapping[str, Any], lexicon: Lexicon) -> None:
@@ -59,14 +62,29 @@ def check_same(saved: Saved, config: TrainConfig, record: Mapping[str, Any], lex
             f"{saved.folder} was trained with other settings ({', '.join(differs)}): go on with the same, or "
             "name a new folder."
         )
-    if config.steps != before["steps"] and saved.record["step"] > before["steps"] - before["cooldown"]:
+    if config.steps != before["steps"]:
+        _check_other_end(saved, before["steps"], config)
+    if saved.record["processes"] != record["processes"]:
         raise DecabenchError(
-            f"{saved.folder} is in its cooldown, which ends at step {before['steps']}, not {config.steps}: keep steps, "
-            "or go on from an earlier checkpoint."
+            f"{saved.folder} was trained in {saved.record['processes']} processes, and {record['processes']} go on: "
+            "start as many, for its place in the data counts batches of so many."
         )
     vocabulary = lexicon.words[: lexicon.size]
     if saved.record["data"] != record["data"] or saved.lexicon().words != vocabulary:
         raise DecabenchError(f"The prepared data is not what {saved.folder} was trained on: begin a new run.")
+
+
+def _check_other_end(saved: Saved, steps: int, config: TrainConfig) -> None:
+    """Refuses another number of steps where what was trained hangs on it."""
+    if config.schedule == "sequential" and len(config.tasks) > 1:
+        raise DecabenchError(
+            f"{saved.folder} trains one task after the other in {steps} steps, not {config.steps}: keep steps."
+        )
+    if config.cooldown and saved.record["step"] > min(steps, config.steps) - config.cooldown:
+        raise DecabenchError(
+            f"{saved.folder} is at step {saved.record['step']}, within the cooldown to step {steps} or "
+            f"{config.steps}: keep steps at {steps}."
+        )
 
 
 def check_vectors(saved: Saved, table: VectorTable) -> None:
@@ -75,3 +93,9 @@ def check_vectors(saved: Saved, table: VectorTable) -> None:
             f"{saved.folder} was trained with the vectors {', '.join(saved.vectors)}, and these are others: name the "
             "same with --set vectors=..."
         )
+
+
+def same_scale(saved: Saved, config: TrainConfig) -> bool:
+    """Whether the best score so far can be compared with those to come."""
+    before = from_mapping(saved.record["config"])
+    return (before.best_by, before.validation_examples) == (config.best_by, config.validation_examples)

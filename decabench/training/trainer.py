@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from decabench.training.config import TrainConfig, to_toml
 from decabench.training.data import BatchStream, encode_tasks
 from decabench.training.distributed import Processes, processes
 from decabench.training.logs import Log, plot_curves
-from decabench.training.resuming import check_same, check_vectors, origin_record
+from decabench.training.resuming import check_same, check_vectors, origin_record, same_scale
 from decabench.training.schedule import phases, task_at
 from decabench.training.validation import Scores, Validator
 
@@ -68,7 +68,7 @@ class Finished:
     step: int
     """Where it ended."""
     best: float
-    """The best score, by the configuration's choice; -inf where nothing was validated."""
+    """The best score, by the configuration's choice, or the last; -inf where nothing was validated."""
     scores: Mapping[str, float]
     """The last validation's, by task."""
 
@@ -93,11 +93,13 @@ class _Training:
     """A run that is going on."""
 
     def __init__(self, run: Run, group: Processes) -> None:
-        self.run, self.group, self.config = run, group, run.config
-        self.schedule = phases(run.config)
         make_folder(run.output)
         saved = latest(run.output) if run.resume else None
-        origin = Saved.open(run.config.init) if run.config.init else None
+        if saved is not None:  # what it began with is not needed again, and may be gone
+            run = replace(run, config=replace(run.config, init=saved.record["config"]["init"]))
+        origin = Saved.open(run.config.init) if run.config.init and saved is None else None
+        self.run, self.group, self.config = run, group, run.config
+        self.schedule = phases(run.config)
         begun = time.perf_counter()
         cache = run.output / "data"
         self.lexicon, self.data = group.first_alone(lambda: encode_tasks(run.store, run.config, cache))
@@ -118,6 +120,8 @@ class _Training:
             state = saved.record["state"]
             self.step, self.stale, self.scores = saved.record["step"], state["stale"], state["scores"]
             self.best = -math.inf if state["best"] is None else state["best"]
+            if not same_scale(saved, run.config):
+                self.best, self.stale = -math.inf, 0
             positions = state["positions"]
         budget = run.config.batch_tokens * group.size
         self.streams = {
@@ -152,7 +156,9 @@ class _Training:
         if self.group.is_first:
             plot_curves(self.run.output)
         found = Saved.open(self.run.output)
-        return Finished(found.folder, self.step, self.best, self.scores)
+        takes_last = self.config.best_by == "last" and self.scores
+        best = Scores(self.scores).total if takes_last else self.best
+        return Finished(found.folder, self.step, best, self.scores)
 
     def _loop(self, log: Log | None) -> None:
         config = self.config
@@ -201,8 +207,8 @@ class _Training:
         value = float(self.group.total(loss.detach()))
         if not math.isfinite(value) or not math.isfinite(float(norm)):
             raise DecabenchError(
-                f"The loss of step {self.step} ({task}) is {value} and its gradient's norm {float(norm)}: lower "
-                "learning_rate or clip, and go on from the last checkpoint."
+                f"The loss of step {self.step} ({task}) is {value} and its gradient's norm {float(norm)}: begin again "
+                "with a lower learning_rate or clip; --init takes the weights of the last checkpoint."
             )
         self.optimizer.step()
         return {
@@ -236,9 +242,7 @@ class _Training:
         score = self.group.agree(Scores(self.scores).by(self.config.best_by) if self.scores else 0.0)
         is_best = score > self.best
         self.best, self.stale = max(score, self.best), 0 if is_best else self.stale + 1
-        if self.config.best_by == "last":
-            self.best, is_best = score, True
-        return is_best
+        return is_best or self.config.best_by == "last"
 
     def _checkpoint(self, log: Log | None, is_best: bool) -> None:
         if log is None:

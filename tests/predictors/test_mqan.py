@@ -162,3 +162,45 @@ def test_damaged_checkpoints(trained, tmp_path):
     (folder / "checkpoint.json").write_text("{}")
     with pytest.raises(DataError, match="cannot be read"):
         backend(str(folder), OPTIONS).describe()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("none left"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate"),
+    ],
+)
+def test_out_of_memory_fails_the_examples_alone(trained, monkeypatch, error):
+    from decabench.models.answering import Answerer
+
+    def answer(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Answerer, "answer", answer)
+    with backend(str(trained.output), OPTIONS).open() as make:
+        outcomes = list(make(setting("sst")).stream([Question("a", "good?", "fine")]))
+    assert [(id, "ran out of memory" in outcome.error) for id, outcome in outcomes] == [("a", True)]
+
+
+def test_other_errors_are_not_taken_for_it(trained, monkeypatch):
+    from decabench.models.answering import Answerer
+
+    def answer(*_: object) -> None:
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(Answerer, "answer", answer)
+    with (
+        backend(str(trained.output), OPTIONS).open() as make,
+        pytest.raises(RuntimeError, match="shapes do not match"),
+    ):
+        list(make(setting("sst")).stream([Question("a", "good?", "fine")]))
+
+
+@pytest.mark.parametrize(("device", "words"), [("foo", "cuda or cuda:N, and foo"), ("cuda:99", "no cuda:99")])
+def test_devices_that_are_not_here(trained, device, words):
+    with (
+        pytest.raises(DecabenchError, match=words),
+        backend(str(trained.output), ModelOptions(device=device)).open(),
+    ):
+        pass

@@ -80,3 +80,29 @@ def test_a_file_that_is_no_toml(tmp_path):
     (tmp_path / "x.toml").write_text("= 4")
     with pytest.raises(DecabenchError, match="no TOML"):
         read_config(tmp_path / "x.toml")
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("train_examples=-1", "train_examples is -1: give 0 or more"),
+        ("seed=-3", "seed is -3: give 0 or more"),
+        ("validation_examples=-1", "validation_examples is -1: give 0 or more"),
+        ("clip=-0.1", "clip is -0.1: give 0 or more"),
+        ("beta1=2.0", "beta1 is 2.0: give at least 0 and less than 1"),
+        ("learning_rate=-0.1", "learning_rate is -0.1: give a number of 0 or more"),
+        ("learning_rate=nan", "learning_rate is nan: give a number of 0 or more"),
+        ("cooldown=200000", "cooldown is 200000: give 0 to 100000, the number of steps"),
+        ("cut_context.sst=-3", "cut_context of sst is -3: give 1 or more tokens"),
+        ("weights.ssst=2", "ssst"),
+        ("iterations.ssst=3", "ssst"),
+    ],
+)
+def test_values_that_cannot_be(setting, words):
+    with pytest.raises(DecabenchError, match=words):
+        with_settings(TrainConfig(tasks=("sst", "schema")), [setting])
+
+
+def test_a_value_and_a_table_of_one_name():
+    with pytest.raises(DecabenchError, match="model is given as 3 and as a table with layers"):
+        with_settings(TrainConfig(), ["model=3", "model.layers=1"])

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from decabench.cli import cli
 from decabench.errors import DecabenchError
-from decabench.models.saved import Saved
+from decabench.models.saved import Saved, join_vectors
 from decabench.models.tokenizer import tokenize
 from decabench.training.exporting import export
 from decabench.training.trainer import train
@@ -60,10 +60,25 @@ def test_half_precision_is_half_the_size_and_near(saved, tmp_path):
         torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-6)
 
 
-def test_words_beyond_the_vocabulary_come_from_the_beginning_of_the_file(saved, tmp_path):
-    assert export(saved, tmp_path / "few", words=0).words < export(saved, tmp_path / "all").words
-    names = [(tmp_path / name / "vectors.txt").read_text().split("\n") for name in ("few", "all")]
-    assert "elsewhere" not in names[0] and "elsewhere" in names[1]
+def test_words_beyond_the_vocabulary_come_from_the_beginning_of_the_file(saved, glove, tmp_path):
+    first = "wordthatcomesfirst"
+    glove.write_text(f"{first} {' '.join('1' * 6)}\n" + glove.read_text(encoding="utf-8"), encoding="utf-8")
+    record = saved.folder / "checkpoint.json"
+    digest = join_vectors((str(glove),)).digest
+    record.write_text(json.dumps({**json.loads(record.read_text()), "vectors": digest}))
+    names = []
+    for count in (0, 1, 100_000):
+        export(Saved.open(saved.folder), tmp_path / str(count), words=count)
+        names.append((tmp_path / str(count) / "vectors.txt").read_text(encoding="utf-8").split("\n"))
+    assert [first in words for words in names] == [False, True, True]
+    assert ["elsewhere" in words for words in names] == [False, False, True]
+
+
+def test_an_export_that_was_broken_off_is_made_again(saved, tmp_path):
+    export(saved, tmp_path / "out")
+    (tmp_path / "out" / "checkpoint.json").unlink()
+    arguments = ["export", str(saved.folder), "--output", str(tmp_path / "out")]
+    assert CliRunner().invoke(cli, arguments).exit_code == 0
 
 
 def test_it_can_be_trained_further(saved, make_run, tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -142,8 +143,64 @@ def test_the_learning_rate_cools_down():
 
 def test_a_run_that_cools_down_keeps_its_end(make_run):
     train(make_run(steps=4, cooldown=2))
-    with pytest.raises(DecabenchError, match="in its cooldown, which ends at step 4, not 6"):
-        train(make_run(steps=6, cooldown=2, resume=True))
+    for steps in (6, 3):
+        with pytest.raises(
+            DecabenchError, match=f"within the cooldown to step 4 or {steps}: keep steps at 4"
+        ):
+            train(make_run(steps=steps, cooldown=2, resume=True))
+
+
+def test_a_run_is_not_cut_down_into_its_cooldown(make_run):
+    train(make_run(steps=3, cooldown=0))
+    assert train(make_run(steps=9, cooldown=0, resume=True)).step == 9
+    train(make_run("two", steps=12, cooldown=2, patience=2, learning_rate=0.0))  # stops early, at step 9
+    with pytest.raises(DecabenchError, match="is at step 9, within the cooldown to step 12 or 10"):
+        train(make_run("two", steps=10, cooldown=2, learning_rate=0.0, resume=True))
+
+
+def test_tasks_one_after_the_other_keep_their_steps(make_run):
+    train(make_run(steps=2, schedule="sequential"))
+    with pytest.raises(DecabenchError, match="one task after the other in 2 steps, not 6: keep steps"):
+        train(make_run(steps=6, schedule="sequential", resume=True))
+
+
+def test_another_number_of_processes_does_not_go_on(make_run):
+    """Where a run stands in its data is counted in batches, and how large those are hangs on the processes."""
+    run = make_run(steps=2)
+    train(run)
+    path = Saved.open(run.output).folder / "checkpoint.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "processes": 2}))
+    (run.output / "latest.json").write_text(json.dumps({"checkpoint": f"checkpoints/{path.parent.name}"}))
+    with pytest.raises(DecabenchError, match="in 2 processes, and 1 go on"):
+        train(make_run(steps=4, resume=True))
+
+
+def test_scores_of_another_choice_are_not_compared(make_run):
+    train(make_run(steps=3, learning_rate=0.0))
+    run = make_run(steps=6, learning_rate=0.0, best_by="sst", resume=True)
+    train(run)
+    assert Saved.open(run.output).record["step"] == 6  # though no score is above the sum of both tasks
+
+
+def test_vectors_may_have_moved(make_run, tmp_path):
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("film 1 2\ngood 3 4\n")
+    train(make_run(steps=2, vectors=(str(tmp_path / "one.txt"),)))
+    moved = make_run(steps=4, vectors=(str(tmp_path / "two.txt"),), resume=True)
+    assert train(moved).step == 4
+    (tmp_path / "two.txt").write_text("film 1 2\ngood 3 5\n")
+    with pytest.raises(DecabenchError, match="and these are others"):
+        train(make_run(steps=6, vectors=(str(tmp_path / "two.txt"),), resume=True))
+
+
+def test_what_a_run_began_with_is_not_needed_again(make_run):
+    first = make_run("first", steps=2)
+    train(first)
+    train(make_run("second", steps=2, init=str(first.output)))
+    shutil.rmtree(first.output)
+    run = make_run("second", steps=4, init=str(first.output), resume=True)
+    assert train(run).step == 4
+    assert Saved.open(run.output).record["config"]["init"] == str(first.output)
 
 
 def test_the_last_checkpoint_where_none_is_chosen(make_run):
@@ -157,6 +214,13 @@ def test_it_stops_when_nothing_gets_better(make_run):
     finished = train(run)
     assert finished.step == 8  # the first validation is the best, and three more are not
     assert Saved.open(run.output).record["step"] == 2
+
+
+def test_patience_compares_with_the_best_where_the_last_is_taken(make_run):
+    run = make_run(steps=60, learning_rate=0.0, validate_every=2, patience=3, best_by="last")
+    finished = train(run)
+    assert finished.step == 8
+    assert Saved.open(run.output).record["step"] == 8
 
 
 def test_a_weight_scales_a_tasks_gradient(make_run):
