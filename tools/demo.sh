@@ -8,20 +8,19 @@ mkdir -p "$out"
 
 say() { printf '\n$ %s\n' "$*"; "$@"; }
 
-predictors="majority copy-context"
-if ! [ -d "$model" ]; then
-  :
-elif python -c 'import torch, safetensors' 2>/dev/null; then
-  predictors="$predictors mqan:$model"
-else
-  echo "To see a trained model beside the baselines: .venv/bin/pip install '.[train]', and make demo again."
-fi
+measure() { # NAME PREDICTOR [TASKS]
+  submission="$out/submissions/$1"
+  say decabench predict --predictor "$2" --output "$submission" --home "$out/home" ${3:+--tasks "$3"}
+  say decabench check --submission "$submission" --home "$out/home" ${3:+--tasks "$3"}
+  say decabench evaluate --submission "$submission" --home "$out/home" ${3:+--tasks "$3"}
+}
 
 say decabench prepare --sample --home "$out/home"
-for predictor in $predictors; do
-  submission="$out/submissions/$(basename "$predictor")"
-  say decabench predict --predictor "$predictor" --output "$submission" --home "$out/home"
-  say decabench check --submission "$submission" --home "$out/home"
-  say decabench evaluate --submission "$submission" --home "$out/home"
-done
+measure majority majority
+measure copy-context copy-context
+if python -c 'import torch, safetensors' 2>/dev/null; then
+  measure demo-model "mqan:$model" sst
+else
+  printf "\nTo see a trained model beside them: .venv/bin/pip install -c constraints.txt -e '.[train]' and make demo again.\n"
+fi
 say decabench leaderboard --submissions "$out/submissions" --output "$out/site"
