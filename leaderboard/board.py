@@ -319,9 +319,11 @@ def _why(entry: Entry, names: Sequence[str]) -> tuple[str, ...]:
         lines.append(f"{len(names)} of {len(names)} {public}")
     if len(scores) == len(names) and _total(entry, names) is None and not entry.is_raw:
         lines.append("its results file claims no decaScore")
-    missing = [name for name in names if name not in entry.tasks]
-    if missing:
-        lines.append(f"missing: {', '.join(missing)}")
+    there = [name for name in names if name in entry.tasks]
+    if 0 < len(there) < len(names) / 2:  # a row says in few words what it is of
+        lines.append(f"only {', '.join(there)}")
+    elif len(there) < len(names):
+        lines.append(f"missing: {', '.join(name for name in names if name not in there)}")
     if limited := _limited(entry, names):
         lines.append(f"of a limited run, in no sum: {', '.join(limited)}")
     if entry.wording:

@@ -103,6 +103,12 @@ def test_floors_and_ceilings_are_predictors_that_ship() -> None:
     assert BASELINES | CEILINGS == set(PREDICTORS)
 
 
+def test_a_row_of_few_tasks_says_which() -> None:
+    names = [name for name in without() if name not in ("sst", "srl")]
+    (table,) = tables(results("two", without(*names)))
+    assert table.rows[0].why == ("100.0 of 200 (2 of 10 tasks)", "only sst, srl")
+
+
 def test_every_unranked_row_says_why() -> None:
     failures = {"zre": "12 ids missing", "schema": "no file", "sst": "no file"}
     scores = without("zre", "schema", "sst", "srl")
