@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from decabench.devices import check_name, require_device
 from decabench.models.batches import NO_ANSWER, Collator, Encoded
 from decabench.models.decoding import Answers, beam_search, greedy, word_numbers
+from decabench.models.devices import check_name, require_device
 from decabench.models.lexicon import EOS
 from decabench.models.mqan import MQAN
 from decabench.models.tokenizer import detokenize, tokenize

@@ -10,8 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.devices import require_device
 from decabench.errors import DecabenchError
+from decabench.models.devices import require_device
 from decabench.predictor import PredictorFactory, Question, Setting
 from decabench.predictors.hf_batching import BatchSize
 from decabench.predictors.hf_digest import folder_digest

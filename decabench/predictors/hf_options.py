@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from decabench.devices import check_name
 from decabench.errors import DecabenchError
+from decabench.models.devices import check_name
 from decabench.predictors.options import ModelOptions, unused
 
 __all__ = ["check_options", "chosen_device", "require_packages"]
