@@ -120,8 +120,9 @@ def train(
         )
     )
     if os.environ.get("RANK", "0") == "0":
+        which = "last" if made.best_by == "last" else "best"
         click.echo(
-            f"Trained to step {finished.step}; the best checkpoint ({finished.best:.1f}) is {finished.checkpoint}. "
+            f"Trained to step {finished.step}; the {which} checkpoint ({finished.best:.1f}) is {finished.checkpoint}. "
             f"Answer with it: decabench predict --predictor mqan:{output}"
         )
 
