@@ -11,7 +11,7 @@ import torch
 
 from decabench.models.batches import NO_ANSWER, Collator, Encoded
 from decabench.models.decoding import Answers, beam_search, greedy, word_numbers
-from decabench.models.devices import check_name, require_device
+from decabench.models.devices import check_name, first_device, require_device
 from decabench.models.lexicon import EOS
 from decabench.models.mqan import MQAN
 from decabench.models.tokenizer import detokenize, tokenize
@@ -36,12 +36,10 @@ class Reply:
 def pick_device(name: str) -> torch.device:
     """`auto` is the first accelerator that there is, else the CPU. Raises DecabenchError for one that is not here."""
     check_name(name)
-    if name != "auto":
-        require_device(name)
-        return torch.device(name)
-    if torch.cuda.is_available():
-        return torch.device("cuda")
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    if name == "auto":
+        return torch.device(first_device())
+    require_device(name)
+    return torch.device(name)
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:

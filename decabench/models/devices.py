@@ -6,7 +6,7 @@ import re
 
 from decabench.errors import DecabenchError
 
-__all__ = ["check_name", "require_device"]
+__all__ = ["check_name", "first_device", "require_device"]
 
 _NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
@@ -15,6 +15,15 @@ def check_name(device: str) -> None:
     """Raises DecabenchError for what names no device. Needs no torch."""
     if not _NAME.fullmatch(device):
         raise DecabenchError(f"--device is auto, cpu, mps, cuda or cuda:N, and {device} was given.")
+
+
+def first_device() -> str:
+    """The first of cuda, mps and cpu that is here."""
+    import torch
+
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
 def require_device(device: str) -> None:

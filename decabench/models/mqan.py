@@ -54,8 +54,6 @@ class State(NamedTuple):
     """the LSTM's cell, (B, d)"""
     context: Tensor
     """the recurrent context state, c~_t, (B, d)"""
-    attention: Tensor
-    """alpha^C_t, (B, l, 1)"""
 
 
 @dataclass(frozen=True)
@@ -243,12 +241,12 @@ class Decoder(nn.Module):
 
     def start(self, encoded: Encoding) -> State:
         """The state before the first step."""
-        return State(encoded.h, encoded.c, torch.zeros_like(encoded.h), encoded.context[:, :, :1])
+        return State(encoded.h, encoded.c, torch.zeros_like(encoded.h))
 
     def recur(self, a_self: Tensor, encoded: Encoding, state: State) -> tuple[Tensor, Tensor, Tensor, State]:
         """h (B, n, d), c~ (B, n, d), alpha^C (B, n, l) of n steps, and the state after them (Eq. 7-9)."""
         given, closed, weights = self._prepared(a_self, encoded)
-        h, c, context, _ = state
+        h, c, context = state
         steps: list[Moved] = []
         for now in given.unbind(1):
             state_before = torch.cat([self.dropout(context), h], 1)
@@ -256,7 +254,7 @@ class Decoder(nn.Module):
             h, c, context = steps[-1][:3]
         hs, contexts = (torch.stack([step[at] for step in steps], 1) for at in (0, 2))
         attentions = torch.cat([step.attention for step in steps], 2).transpose(1, 2)
-        return hs, contexts, attentions, State(h, c, context, steps[-1].attention)
+        return hs, contexts, attentions, State(h, c, context)
 
     def recur_from_start(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Tensor]:
         """What `recur` makes from the first step on, with a gradient that takes less time."""

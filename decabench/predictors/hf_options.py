@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from decabench.errors import DecabenchError
-from decabench.models.devices import check_name
+from decabench.models.devices import check_name, first_device
 from decabench.predictors.options import ModelOptions, unused
 
 __all__ = ["check_options", "chosen_device", "require_packages"]
@@ -60,11 +60,7 @@ def chosen_device(options: ModelOptions) -> str:
     """The device that was asked for; else the first of cuda, mps and cpu that is here."""
     if options.device not in (None, "auto"):
         return str(options.device)
-    import torch
-
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
+    return first_device()
 
 
 def require_packages(*more: str) -> None:

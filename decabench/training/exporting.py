@@ -77,12 +77,9 @@ def _record(saved: Saved, digest: str) -> dict[str, Any]:
     config = {**saved.record["config"], "vectors": [VECTORS]}
     config["init"] = Path(config["init"]).name if config["init"] else ""
     kept = {key: value for key, value in saved.record.items() if key != "state"}
+    names = [Path(name).name for name in saved.vectors]
     trained = {
-        "vectors": dict(zip(map(_name, saved.vectors), saved.record["vectors"].split("+"), strict=False)),
+        "vectors": dict(zip(names, saved.record["vectors"].split("+"), strict=False)),
         "weights": saved.digest(),
     }
     return {**kept, "config": config, "vectors": digest, "exported_from": trained}
-
-
-def _name(path: str) -> str:
-    return Path(path).name
