@@ -297,7 +297,8 @@ def test_it_ends_with_its_children(program, monkeypatch, how, deaf):
         fails = threading.Event()
         stream = make(setting()).stream(source(how, fails))
         pids = next(stream)[1].text.split()
-        assert all(map(is_running, pids))
+        # Where nothing more is asked, it may be over before anyone looks.
+        assert how == "done" or all(map(is_running, pids))
         if how == "done":
             list(stream)
         elif how == "failed":
