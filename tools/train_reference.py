@@ -5,8 +5,9 @@
 
 HOME is a folder of prepared data. For each FILE.toml of the folder of configurations: OUTPUT/runs/FILE is the run,
 OUTPUT/models/FILE the exported checkpoint, OUTPUT/submissions/mqan-FILE its answers and results. What is done is not
-done again, and a run that was broken off goes on: start the same command as often as it takes. --publish copies answers
-and results to submissions/, without what may not be passed on.
+done again, and a run that was broken off goes on: start the same command as often as it takes. A configuration that
+begins with another's weights has that one trained first. --publish copies answers and results to submissions/, without
+what may not be passed on.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from decabench.layout import file_name
 
 ROOT = Path(__file__).resolve().parent.parent
 
-BEGINS_WITH = {"anti-curriculum": "squad"}
-"""Configuration to the one whose run it begins with, which must be trained before it."""
+BEGINS_WITH = {"squad": "first/squad", "wikisql": "first/wikisql", "anti-curriculum": "squad"}
+"""Configuration to the one whose run it begins with. Those under first/ are trained for that alone."""
 
 
 def decabench(*arguments: str | Path) -> None:
@@ -38,20 +39,28 @@ def decabench(*arguments: str | Path) -> None:
         sys.exit(done.returncode)
 
 
-def reference(config: Path, home: Path, output: Path, device: str, words: int) -> None:
+def trained(name: str, configs: Path, home: Path, output: Path, device: str) -> Path:
+    """The run of a configuration, after the one that it begins with."""
+    begin: list[str | Path] = []
+    if name in BEGINS_WITH:
+        begin = ["--init", trained(BEGINS_WITH[name], configs, home, output, device)]
+    run = output / "runs" / name
+    place = ["--home", home, "--output", run, "--device", device, "--resume"]
+    decabench("train", "--config", configs / f"{name}.toml", *begin, *place)
+    return run
+
+
+def reference(name: str, configs: Path, home: Path, output: Path, device: str, words: int) -> None:
     """One model, from its configuration to its results."""
-    name = config.stem
-    run, model = output / "runs" / name, output / "models" / f"mqan-{name}"
-    submission = output / "submissions" / f"mqan-{name}"
+    model, submission = (output / part / f"mqan-{name}" for part in ("models", "submissions"))
     if not (model / "checkpoint.json").exists():
-        begin = ["--init", output / "runs" / BEGINS_WITH[name]] if name in BEGINS_WITH else []
-        place = ["--home", home, "--output", run, "--device", device, "--resume"]
-        decabench("train", "--config", config, *begin, *place)
+        run = trained(name, configs, home, output, device)
         decabench("export", run, "--output", model, "--words", str(words))
     if not (submission / "results").exists():
+        config = configs / f"{name}.toml"
         data = ["--tasks", ",".join(read(config)["tasks"]), "--home", home, "--split", SPLIT]
         about = ["--name", submission.name, "--author", "decabench", "--compress", "zst"]
-        about += ["--description", description(config)]
+        about += ["--description", description(name, configs)]
         place = ["--predictor", f"mqan:{model}", "--output", submission, "--device", device]
         decabench("predict", *place, *data, *about)
         decabench("evaluate", "--submission", submission, *data)
@@ -62,21 +71,31 @@ def read(config: Path) -> dict[str, Any]:
     return tomllib.loads(config.read_text(encoding="utf-8"))
 
 
-def description(config: Path) -> str:
+def description(name: str, configs: Path) -> str:
     """What a submission says of itself."""
-    given = read(config)
+    given = read(configs / f"{name}.toml")
     tasks = given["tasks"][0] if len(given["tasks"]) == 1 else f"{len(given['tasks'])} tasks"
     sizes = given.get("model", {})
-    first = (
-        f", beginning with the weights of {BEGINS_WITH[config.stem]}" if config.stem in BEGINS_WITH else ""
-    )
     text = (
-        f"MQAN trained on {tasks}{first} for {given['steps']:,} steps of {given['batch_tokens']:,} tokens, "
+        f"MQAN trained on {tasks} for {_length(given)}{_beginning(name, configs)}, "
         f"d {sizes.get('dimension', 200)}, {sizes.get('layers', 2)} layer(s), {sizes.get('heads', 3)} heads, vectors "
         f"{' and '.join(given['vectors'])}; examples/training has its configuration."
     )
     withheld = [task for task in NO_DERIVATIVES if task in given["tasks"]]
     return text + f" Answers to {', '.join(withheld)} may not be passed on and are left out." * bool(withheld)
+
+
+def _beginning(name: str, configs: Path) -> str:
+    """The runs before this one, the latest first."""
+    if name not in BEGINS_WITH:
+        return ""
+    first = BEGINS_WITH[name]
+    given = read(configs / f"{first}.toml")
+    return f", after {_length(given)} of {given['tasks'][0]}{_beginning(first, configs)}"
+
+
+def _length(given: dict[str, Any]) -> str:
+    return f"{given['steps']:,} steps of {given['batch_tokens']:,} tokens"
 
 
 def publish(source: Path, tasks: Iterable[str]) -> None:
@@ -100,15 +119,16 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=400_000, help="vectors that go with each model")
     parser.add_argument("--publish", action="store_true", help="copy to submissions/ what may be passed on")
     given = parser.parse_args()
-    files = sorted(given.configs.glob("*.toml"), key=lambda path: (path.stem in BEGINS_WITH, path.stem))
-    found = {path.stem: path for path in files}
-    names = given.only.split(",") if given.only else list(found)
+    found = sorted(path.stem for path in given.configs.glob("*.toml"))
+    names = given.only.split(",") if given.only else found
     if unknown := [name for name in names if name not in found]:
         parser.error(f"{given.configs} has no {', '.join(unknown)}: it has {', '.join(found) or 'no .toml'}.")
     for name in names:
-        reference(found[name], given.home, given.output, given.device, given.words)
+        reference(name, given.configs, given.home, given.output, given.device, given.words)
         if given.publish:
-            publish(given.output / "submissions" / f"mqan-{name}", read(found[name])["tasks"])
+            publish(
+                given.output / "submissions" / f"mqan-{name}", read(given.configs / f"{name}.toml")["tasks"]
+            )
     if given.publish:
         write_table("models", sorted(path.name for path in SUBMISSIONS.glob("mqan-*")))
 
