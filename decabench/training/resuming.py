@@ -40,6 +40,7 @@ def origin_record(config: TrainConfig, store: Store, table: VectorTable, count: 
 
 _MAY_CHANGE = {
     "steps",
+    "cooldown",
     "validate_every",
     "checkpoint_every",
     "patience",
@@ -49,7 +50,7 @@ _MAY_CHANGE = {
 }
 """Settings that a run may go on with otherwise: they decide how long it is and what it says, not what it does.
 
-Vectors may lie elsewhere: `check_vectors` compares what they are.
+Vectors may lie elsewhere: `check_vectors` compares what they are; `_check_other_end` says when the end may move.
 """
 
 
@@ -62,8 +63,8 @@ def check_same(saved: Saved, config: TrainConfig, record: Mapping[str, Any], lex
             f"{saved.folder} was trained with other settings ({', '.join(differs)}): go on with the same, or "
             "name a new folder."
         )
-    if config.steps != before["steps"]:
-        _check_other_end(saved, before["steps"], config)
+    if (config.steps, config.cooldown) != (before["steps"], before["cooldown"]):
+        _check_other_end(saved, before["steps"], before["cooldown"], config)
     if saved.record["processes"] != record["processes"]:
         raise DecabenchError(
             f"{saved.folder} was trained in {saved.record['processes']} processes, and {record['processes']} go on: "
@@ -74,16 +75,17 @@ def check_same(saved: Saved, config: TrainConfig, record: Mapping[str, Any], lex
         raise DecabenchError(f"The prepared data is not what {saved.folder} was trained on: begin a new run.")
 
 
-def _check_other_end(saved: Saved, steps: int, config: TrainConfig) -> None:
-    """Refuses another number of steps where what was trained hangs on it."""
-    if config.schedule == "sequential" and len(config.tasks) > 1:
+def _check_other_end(saved: Saved, steps: int, cooldown: int, config: TrainConfig) -> None:
+    """Refuses another number of steps, or another cooldown, where what was trained hangs on it."""
+    if steps != config.steps and config.schedule == "sequential" and len(config.tasks) > 1:
         raise DecabenchError(
             f"{saved.folder} trains one task after the other in {steps} steps, not {config.steps}: keep steps."
         )
-    if config.cooldown and saved.record["step"] > min(steps, config.steps) - config.cooldown:
+    begins = [end - cool for end, cool in ((steps, cooldown), (config.steps, config.cooldown)) if cool]
+    if begins and saved.record["step"] > min(begins):
         raise DecabenchError(
-            f"{saved.folder} is at step {saved.record['step']}, within the cooldown to step {steps} or "
-            f"{config.steps}: keep steps at {steps}."
+            f"{saved.folder} is at step {saved.record['step']}, and the learning rate cools down after step "
+            f"{min(begins)}: keep steps at {steps} and cooldown at {cooldown}."
         )
 
 
