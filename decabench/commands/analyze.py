@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from decabench.commands.options import home_option, include_option, split_option, tasks_option
+from decabench.commands.options import home_option, include_option, output_option, split_option, tasks_option
 
 __all__ = ["analyze"]
 
@@ -26,13 +26,7 @@ def _shared(command: Command) -> Command:
         include_option,
         home_option,
         click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps."),
-        click.option(
-            "--output",
-            required=True,
-            type=click.Path(path_type=Path, file_okay=False),
-            metavar="DIR",
-            help="Where the figures and their numbers go.",
-        ),
+        output_option("Where the figures and their numbers go."),
         split_option("validation", "Which split to answer."),
         click.argument("checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False)),
     ):

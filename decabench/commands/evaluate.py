@@ -11,6 +11,7 @@ from decabench.commands.options import (
     home_option,
     include_option,
     jobs_option,
+    output_option,
     processes,
     submission_option,
     tasks_option,
@@ -37,12 +38,10 @@ __all__ = ["evaluate"]
     show_default=True,
     help="Which split to score.",
 )
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Where results.json goes.  [default: results/<split> in the submission, beside an archive; "
+@output_option(
+    "Where results.json goes.  [default: results/<split> in the submission, beside an archive; "
     "results/<split>-raw with --answers raw]",
+    required=False,
 )
 @click.option(
     "--answers",

@@ -6,20 +6,14 @@ from pathlib import Path
 
 import click
 
-from decabench.commands.options import require_torch
+from decabench.commands.options import output_option, require_torch
 
 __all__ = ["export"]
 
 
 @click.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option(
-    "--output",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="A new folder for it.",
-)
+@output_option("A new folder for it.")
 @click.option(
     "--words",
     default=20_000,

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from decabench.commands.options import output_option
+
 if TYPE_CHECKING:
     from decabench.leaderboard import Policy
 
@@ -21,13 +23,7 @@ __all__ = ["leaderboard"]
     metavar="DIR",
     help="A folder with submissions and their results.json files.",
 )
-@click.option(
-    "--output",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="SITE",
-    help="The folder of the site.",
-)
+@output_option("The folder of the site.", metavar="SITE")
 @click.option(
     "--home",
     type=click.Path(path_type=Path, file_okay=False),

@@ -14,6 +14,7 @@ __all__ = [
     "home_option",
     "include_option",
     "jobs_option",
+    "output_option",
     "processes",
     "require_torch",
     "split_option",
@@ -57,6 +58,12 @@ submission_option = click.option(
     metavar="PATH",
     help="A folder, a .zip or a .tar.gz.",
 )
+
+
+def output_option(text: str, required: bool = True, metavar: str = "DIR") -> Callable[[Command], Command]:
+    """`--output` with a help text: the folder that a command fills."""
+    path = click.Path(path_type=Path, file_okay=False)
+    return click.option("--output", required=required, type=path, metavar=metavar, help=text)
 
 
 def split_option(default: str | None, text: str) -> Callable[[Command], Command]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from decabench.commands.options import home_option, include_option, split_option, tasks_option
+from decabench.commands.options import home_option, include_option, output_option, split_option, tasks_option
 from decabench.commands.sections import SectionedCommand, section
 
 if TYPE_CHECKING:
@@ -53,12 +53,7 @@ _MODEL = (
 )
 @tasks_option
 @split_option("validation", "Which split to answer.")
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="The submission's folder: new, empty, or one where the same run goes on.",
-)
+@output_option("The submission's folder: new, empty, or one where the same run goes on.", required=False)
 @click.option("--name", default="", help="The submission's name.  [default: the predictor's]")
 @click.option("--author", "authors", multiple=True, help="Who made it; may be repeated.")
 @click.option("--description", default="", help="A sentence on how it answers.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands.options import home_option, include_option, require_torch, tasks_option
+from decabench.commands.options import home_option, include_option, output_option, require_torch, tasks_option
 
 if TYPE_CHECKING:
     from decabench.training.config import TrainConfig
@@ -29,13 +29,7 @@ __all__ = ["train"]
     type=click.Choice(["joint", "curriculum", "anti-curriculum", "sequential"]),
     help="Which tasks train when; anti-curriculum begins with SQuAD alone.  [default: joint]",
 )
-@click.option(
-    "--output",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="The run's folder: checkpoints, logs and a plot.",
-)
+@output_option("The run's folder: checkpoints, logs and a plot.")
 @click.option(
     "--config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
