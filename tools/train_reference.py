@@ -5,9 +5,9 @@
 
 HOME is a folder of prepared data. For each FILE.toml of the folder of configurations: OUTPUT/runs/FILE is the run,
 OUTPUT/models/FILE the exported checkpoint, OUTPUT/submissions/mqan-FILE its answers and results. What is done is not
-done again, and a run that was broken off goes on: start the same command as often as it takes. A configuration that
-begins with another's weights has that one trained first. --publish copies answers and results to submissions/, without
-what may not be passed on.
+done again, and a run that was broken off goes on: start the same command as often as it takes. A configuration whose
+`init` is runs/OTHER has OTHER.toml trained first. --publish copies answers and results to submissions/, without what may
+not be passed on.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ from make_submissions import NO_DERIVATIVES, SPLIT, SUBMISSIONS, write_table
 from decabench.layout import file_name
 
 ROOT = Path(__file__).resolve().parent.parent
-
-BEGINS_WITH = {"squad": "first/squad", "wikisql": "first/wikisql", "anti-curriculum": "squad"}
-"""Configuration to the one whose run it begins with. Those under first/ are trained for that alone."""
+RUNS = "runs"
 
 
 def decabench(*arguments: str | Path) -> None:
@@ -41,12 +39,12 @@ def decabench(*arguments: str | Path) -> None:
 
 def trained(name: str, configs: Path, home: Path, output: Path, device: str) -> Path:
     """The run of a configuration, after the one that it begins with."""
-    begin: list[str | Path] = []
-    if name in BEGINS_WITH:
-        begin = ["--init", trained(BEGINS_WITH[name], configs, home, output, device)]
-    run = output / "runs" / name
+    config = configs / f"{name}.toml"
+    first = before(read(config))
+    begin = ["--init", trained(first, configs, home, output, device)] if first else []
+    run = output / RUNS / name
     place = ["--home", home, "--output", run, "--device", device, "--resume"]
-    decabench("train", "--config", configs / f"{name}.toml", *begin, *place)
+    decabench("train", "--config", config, *begin, *place)
     return run
 
 
@@ -71,13 +69,18 @@ def read(config: Path) -> dict[str, Any]:
     return tomllib.loads(config.read_text(encoding="utf-8"))
 
 
+def before(given: dict[str, Any]) -> str:
+    """The configuration whose run this one begins with, if any."""
+    return Path(given["init"]).relative_to(RUNS).as_posix() if "init" in given else ""
+
+
 def description(name: str, configs: Path) -> str:
     """What a submission says of itself."""
     given = read(configs / f"{name}.toml")
     tasks = given["tasks"][0] if len(given["tasks"]) == 1 else f"{len(given['tasks'])} tasks"
     sizes = given.get("model", {})
     text = (
-        f"MQAN trained on {tasks} for {_length(given)}{_beginning(name, configs)}, "
+        f"MQAN trained on {tasks} for {_length(given)}{_beginning(given, configs)}, "
         f"d {sizes.get('dimension', 200)}, {sizes.get('layers', 2)} layer(s), {sizes.get('heads', 3)} heads, vectors "
         f"{' and '.join(given['vectors'])}; examples/training has its configuration."
     )
@@ -85,13 +88,12 @@ def description(name: str, configs: Path) -> str:
     return text + f" Answers to {', '.join(withheld)} may not be passed on and are left out." * bool(withheld)
 
 
-def _beginning(name: str, configs: Path) -> str:
+def _beginning(given: dict[str, Any], configs: Path) -> str:
     """The runs before this one, the latest first."""
-    if name not in BEGINS_WITH:
+    if not (first := before(given)):
         return ""
-    first = BEGINS_WITH[name]
-    given = read(configs / f"{first}.toml")
-    return f", after {_length(given)} of {given['tasks'][0]}{_beginning(first, configs)}"
+    earlier = read(configs / f"{first}.toml")
+    return f", after {_length(earlier)} of {earlier['tasks'][0]}{_beginning(earlier, configs)}"
 
 
 def _length(given: dict[str, Any]) -> str:

@@ -98,6 +98,7 @@ def train(
         tasks=tuple(chosen or DECATHLON),
         schedule=schedule or made.schedule,
         freeze=freeze or made.freeze,
+        init=init or made.init,
     )
     made = with_settings(made, settings)
     known = known_tasks(include)

@@ -76,6 +76,16 @@ def test_a_new_task_from_a_checkpoint(run, command, home, tmp_path):
     assert (config.model.dimension, config.vectors, config.freeze) == (8, ("none:8",), ("encoder",))
 
 
+def test_the_command_line_s_checkpoint_goes_before_the_file_s(run, command, home, tmp_path):
+    assert run("--tasks", "schema").exit_code == 0
+    file = tmp_path / "more.toml"
+    file.write_text('init = "nowhere"\nsteps = 2\nvalidation_examples = 2\n')
+    place = ("train", "--home", home, "--device", "cpu", "--output", tmp_path / "more", "--tasks", "schema")
+    done = command(*place, "--config", file, "--init", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    assert read_config(tmp_path / "more" / "config.toml").init == str(tmp_path / "run")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
