@@ -6,8 +6,8 @@
 HOME is a folder of prepared data. For each FILE.toml of the folder of configurations: OUTPUT/runs/FILE is the run,
 OUTPUT/models/FILE the exported checkpoint, OUTPUT/submissions/mqan-FILE its answers and results. What is done is not
 done again, and a run that was broken off goes on: start the same command as often as it takes. A configuration whose
-`init` is runs/OTHER has OTHER.toml trained first. --publish copies answers and results to submissions/, without what may
-not be passed on.
+`init` is runs/OTHER has OTHER.toml trained first. --publish copies answers and results to submissions/, without what
+may not be passed on.
 """
 
 from __future__ import annotations
