@@ -77,10 +77,9 @@ def before(given: dict[str, Any]) -> str:
 def description(name: str, configs: Path) -> str:
     """What a submission says of itself."""
     given = read(configs / f"{name}.toml")
-    tasks = given["tasks"][0] if len(given["tasks"]) == 1 else f"{len(given['tasks'])} tasks"
     sizes = given.get("model", {})
     text = (
-        f"MQAN trained on {tasks} for {_length(given)}{_beginning(given, configs)}, "
+        f"MQAN trained on {_tasks(given)} for {_length(given)}{_beginning(given, configs)}, "
         f"d {sizes.get('dimension', 200)}, {sizes.get('layers', 2)} layer(s), {sizes.get('heads', 3)} heads, vectors "
         f"{' and '.join(given['vectors'])}; examples/training has its configuration."
     )
@@ -93,7 +92,11 @@ def _beginning(given: dict[str, Any], configs: Path) -> str:
     if not (first := before(given)):
         return ""
     earlier = read(configs / f"{first}.toml")
-    return f", after {_length(earlier)} of {earlier['tasks'][0]}{_beginning(earlier, configs)}"
+    return f", after {_length(earlier)} on {_tasks(earlier)}{_beginning(earlier, configs)}"
+
+
+def _tasks(given: dict[str, Any]) -> str:
+    return str(given["tasks"][0]) if len(given["tasks"]) == 1 else f"{len(given['tasks'])} tasks"
 
 
 def _length(given: dict[str, Any]) -> str:
