@@ -8,18 +8,18 @@ mkdir -p "$out"
 
 say() { printf '\n$ %s\n' "$*"; "$@"; }
 
-measure() { # NAME PREDICTOR [TASKS]
+measure() { # NAME PREDICTOR
   submission="$out/submissions/$1"
-  say decabench predict --predictor "$2" --output "$submission" --home "$out/home" ${3:+--tasks "$3"}
-  say decabench check --submission "$submission" --home "$out/home" ${3:+--tasks "$3"}
-  say decabench evaluate --submission "$submission" --home "$out/home" ${3:+--tasks "$3"}
+  say decabench predict --predictor "$2" --output "$submission" --home "$out/home"
+  say decabench check --submission "$submission" --home "$out/home"
+  say decabench evaluate --submission "$submission" --home "$out/home"
 }
 
 say decabench prepare --sample --home "$out/home"
 measure majority majority
 measure copy-context copy-context
 if python -c 'import torch, safetensors' 2>/dev/null; then
-  measure demo-model "mqan:$model" sst
+  measure demo-model "mqan:$model"
 else
   printf "\nTo see a trained model beside them: .venv/bin/pip install -c constraints.txt -e '.[train]' and make demo again.\n"
 fi
