@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,12 @@ from decabench.predicting import Run, predict
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.prepare import Request, prepare_task
 from decabench.tasks.store import Store
+
+
+def pytest_configure() -> None:
+    """Ctrl-C works in the tests, and in what they start, though a shell began them in the background without it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

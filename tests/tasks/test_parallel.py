@@ -154,13 +154,18 @@ def test_one_ctrl_c_to_the_parent_alone_ends_every_worker(tmp_path: Path) -> Non
     )
     command = [sys.executable, "-m", "decabench.cli", "prepare", "one", "two", "three", "--jobs", "2"]
     command += ["--include", str(tmp_path / "slow.py"), "--home", str(tmp_path / "home")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
-        deadline = time.monotonic() + 30
-        while len(list((tmp_path / "home").glob("tasks/*/.train.parquet.*"))) < 2:
-            assert time.monotonic() < deadline and running.poll() is None
-            time.sleep(0.05)
-        os.kill(running.pid, signal.SIGINT)
-        _, said = running.communicate(timeout=30)
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes, start_new_session=True) as running:
+        try:
+            deadline = time.monotonic() + 120
+            while len(list((tmp_path / "home").glob("tasks/*/.train.parquet.*"))) < 2:
+                assert time.monotonic() < deadline and running.poll() is None
+                time.sleep(0.05)
+            os.kill(running.pid, signal.SIGINT)
+            _, said = running.communicate(timeout=120)
+        except BaseException:  # its tasks last for hours, and leaving this block waits for them
+            os.killpg(running.pid, signal.SIGKILL)
+            raise
     assert running.returncode == 130
     assert said.splitlines()[-1].startswith("Error: Interrupted: ")
     assert not list((tmp_path / "home").rglob("*.tmp"))
