@@ -16,7 +16,7 @@ def calls(shape: Shape, side: str, device: str):
 
     from benchmarks import equations
     from decabench.models.decoding import greedy
-    from decabench.models.lexicon import EOS
+    from decabench.models.words import EOS
 
     model, batch = made(shape, device)
     model.generate.bias.data[EOS] = -1e3  # no answer ends early: each run says as much

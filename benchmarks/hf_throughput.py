@@ -20,16 +20,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from decabench.choosing import Choice
-from decabench.planning import plan
-from decabench.predicting import Run, run_predictor
-from decabench.predictor import Question, Setting
-from decabench.predictors.hf import backend
-from decabench.predictors.hf_quiet import quiet
+from decabench.predictors.hf.backend import backend, quiet
 from decabench.predictors.options import ModelOptions
-from decabench.prompts import Prompting, load_template, make_prompting
-from decabench.tasks import TASKS
-from decabench.tasks.prepare import Request, prepare_task
+from decabench.predictors.protocol import Setting
+from decabench.prompts.messages import Prompting, make_prompting
+from decabench.prompts.templates import load_template
+from decabench.runs.plan import Choice, plan
+from decabench.runs.write import Run, run_predictor
+from decabench.tasks.example import Question
+from decabench.tasks.preparation import Request, prepare_task
+from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 
 TASK = TASKS["sst"]

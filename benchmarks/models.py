@@ -41,10 +41,9 @@ def made(shape: Shape, device: str):
 
     from decabench.models.answering import pick_device
     from decabench.models.batches import Collator, Encoded, VectorTable
-    from decabench.models.config import ModelConfig
-    from decabench.models.lexicon import EOS, INIT, Lexicon
-    from decabench.models.mqan import MQAN
+    from decabench.models.mqan import MQAN, ModelConfig
     from decabench.models.vectors import Joined, NoVectors
+    from decabench.models.words import EOS, INIT, Lexicon
 
     torch.manual_seed(0)
     random = np.random.default_rng(0)

@@ -26,14 +26,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from decabench.planning import Run, plan
-from decabench.predicting import run_predictor
-from decabench.predictor import StreamingPredictor
 from decabench.predictors.options import ModelOptions
-from decabench.tasks import Task
-from decabench.tasks.prepare import Request, prepare_task
+from decabench.predictors.protocol import StreamingPredictor
+from decabench.runs.plan import Run, plan
+from decabench.runs.write import run_predictor
+from decabench.tasks.preparation import Request, prepare_task
 from decabench.tasks.store import Store
-from decabench.tasks.toml import read_toml_task
+from decabench.tasks.task import Task
+from decabench.tasks.taskfile import read_toml_task
 
 SERVER = """
 import asyncio, json, sys

@@ -18,11 +18,10 @@ from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
-from decabench.choosing import Choice
-from decabench.planning import Run
-from decabench.predicting import predict
-from decabench.predictor import Question
-from decabench.tasks import get_task
+from decabench.runs.plan import Choice, Run
+from decabench.runs.write import predict
+from decabench.tasks.example import Question
+from decabench.tasks.registry import get_task
 from decabench.tasks.store import Store
 
 BATCH = 64

@@ -9,17 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from decabench.evaluator import evaluate as evaluate
-    from decabench.frames import load as load
-    from decabench.frames import read_results as read_results
+    from decabench.scoring import evaluate as evaluate
+    from decabench.scoring import load as load
+    from decabench.scoring import read_results as read_results
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "evaluate", "load", "read_results"]
 
 _HOMES = {
-    "evaluate": "decabench.evaluator",
-    "load": "decabench.frames",
-    "read_results": "decabench.frames",
+    "evaluate": "decabench.scoring",
+    "load": "decabench.scoring",
+    "read_results": "decabench.scoring",
 }
 
 

@@ -23,7 +23,7 @@ from decabench.commands.tasks import tasks
 from decabench.commands.train import train
 from decabench.commands.vectors import vectors
 from decabench.commands.verify import verify
-from decabench.metrics.errors import DecabenchError
+from decabench.metrics import DecabenchError
 
 __all__ = ["cli", "main"]
 

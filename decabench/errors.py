@@ -1,9 +1,12 @@
-"""Every error that decabench raises on purpose, under one roof."""
+"""One did-you-mean."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
 from typing import ClassVar
 
-from decabench.metrics.errors import DecabenchError, MetricError
-from decabench.tasks.errors import DataError, MissingDataError, StorageError, UnknownNameError
+from decabench.metrics import DecabenchError, MetricError
 
 __all__ = [
     "DataError",
@@ -14,7 +17,10 @@ __all__ = [
     "StorageError",
     "SubmissionError",
     "UnknownNameError",
+    "named",
 ]
+
+# ---- errors
 
 
 class LostDeviceError(DecabenchError):
@@ -25,3 +31,37 @@ class SubmissionError(DecabenchError):
     """A submission is not in the form that it must have."""
 
     exit_code: ClassVar[int] = 1
+
+
+# ---- errors
+
+
+class DataError(DecabenchError):
+    """Data is damaged: not in the form, or without the checksum, that it must have."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class MissingDataError(DataError):
+    """Data is not there: not prepared, not in the mirror, not to be downloaded."""
+
+
+class StorageError(DataError):
+    """The home folder cannot be written: no space, no permission."""
+
+
+class UnknownNameError(DecabenchError, ValueError):
+    """A name that no registry has; the message gives the near matches and the list."""
+
+
+# ---- names
+
+
+def named(name: str, known: Iterable[str], kind: str) -> str:
+    """`name` if it is known. Raises UnknownNameError with the near matches and the list."""
+    names = list(known)
+    if name in names:
+        return name
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise UnknownNameError(f"There is no {kind} {name!r}.{hint} Known: {', '.join(names)}.")

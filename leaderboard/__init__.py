@@ -1,8 +1,18 @@
 """The leaderboard: results files in, a static site out."""
 
-from decabench.leaderboard.board import TaskColumn, board
-from decabench.leaderboard.build import build
 from decabench.leaderboard.examples import Policy
+from decabench.leaderboard.pages import write_comparison_page
+from decabench.leaderboard.ranking import TaskColumn, board
 from decabench.leaderboard.read import LeaderboardError, read
+from decabench.leaderboard.site import build, serving
 
-__all__ = ["LeaderboardError", "Policy", "TaskColumn", "board", "build", "read"]
+__all__ = [
+    "LeaderboardError",
+    "Policy",
+    "TaskColumn",
+    "board",
+    "build",
+    "read",
+    "serving",
+    "write_comparison_page",
+]

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.leaderboard.result import Entry
+from decabench.leaderboard.read import Entry
 from decabench.metrics import METRICS
-from decabench.significance import Sample
+from decabench.scoring import Sample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from decabench.leaderboard.result import Entry, TaskEntry
+from decabench.leaderboard.read import Entry, TaskEntry
 
 __all__ = ["DataLine", "Group", "groups"]
 

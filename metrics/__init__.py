@@ -8,19 +8,37 @@ Standard library only on import; sacrebleu and rouge-score are loaded when their
 """
 
 from .accuracy import ACCURACY, TAG_ACCURACY, accuracy, tag_accuracy
-from .base import Item, Metric, Reference, Row, Score, Scores, Totals, evaluate, items, score_rows
+from .base import (
+    DecabenchError,
+    Item,
+    Metric,
+    MetricError,
+    Reference,
+    Row,
+    Score,
+    Scores,
+    Totals,
+    evaluate,
+    items,
+    score_rows,
+)
 from .bleu import BLEU, bleu
 from .corpus_f1 import CORPUS_F1, corpus_f1
-from .errors import DecabenchError, MetricError
 from .joint_goal_em import JOINT_GOAL_EM, joint_goal_em
 from .lfem import LFEM, lfem
 from .nf1 import EM, NEM, NF1, em, nem, nf1
 from .regression import MSE, PEARSON, SPEARMAN, mse, pearson, spearman
-from .rouge import ROUGE, ROUGE_LINES, rouge
-from .rouge_package import ROUGE_SCORE, rouge_score
-from .rouge_perl import ROUGE_PERL, ROUGE_PERL_LINES, rouge_perl
-from .sequence_f1 import SEQUENCE_F1, sequence_f1
-from .uas_las import PARSING, uas_las
+from .rouge import (
+    ROUGE,
+    ROUGE_LINES,
+    ROUGE_PERL,
+    ROUGE_PERL_LINES,
+    ROUGE_SCORE,
+    rouge,
+    rouge_perl,
+    rouge_score,
+)
+from .tagging import PARSING, SEQUENCE_F1, sequence_f1, uas_las
 
 __all__ = [
     "METRICS",

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
-
-from .errors import MetricError
+from typing import Any, ClassVar, Literal, Protocol
 
 __all__ = [
+    "DecabenchError",
     "Item",
     "Metric",
+    "MetricError",
     "Reference",
     "Row",
     "Score",
@@ -26,6 +26,25 @@ __all__ = [
     "items",
     "score_rows",
 ]
+
+# ---- errors
+
+
+class DecabenchError(Exception):
+    """One sentence: what was wrong, what was given, what to do.
+
+    The command line prints it without a traceback and ends with `exit_code`:
+    1 the thing checked has faults, 2 wrong usage, 3 data missing or damaged.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+
+class MetricError(DecabenchError, ValueError):
+    """A metric was called with something it cannot score."""
+
+
+# ---- base
 
 Row = tuple[float, ...]
 """One number for each of `Metric.columns`."""

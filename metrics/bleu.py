@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ._numeric import exponential, logarithm, ratio, where
-from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items
-from .errors import MetricError
+from .base import Metric, MetricError, Reference, Row, Score, Scores, Totals, evaluate, items
 
 __all__ = ["BLEU", "bleu"]
 

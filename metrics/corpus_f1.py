@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ._numeric import f1, percent
-from ._text import normalize
 from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items
+from .nf1 import normalize
 
 __all__ = ["CORPUS_F1", "corpus_f1"]
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._numeric import percent
-from .base import Item, Metric, Reference, Row, Score, Scores, Totals, evaluate, items
-from .errors import MetricError
+from .base import Item, Metric, MetricError, Reference, Row, Score, Scores, Totals, evaluate, items
 
 __all__ = ["JOINT_GOAL_EM", "joint_goal_em"]
 

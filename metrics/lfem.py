@@ -2,16 +2,191 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
-from ._execution import Table
-from ._logical_form import LogicalForm, from_sql, parse
 from ._numeric import any_nonzero, percent
-from .base import Item, Metric, Reference, Row, Score, Scores, Totals, evaluate, items
-from .errors import MetricError
+from .base import Item, Metric, MetricError, Reference, Row, Score, Scores, Totals, evaluate, items
 
-__all__ = ["LFEM", "lfem"]
+if TYPE_CHECKING:
+    import sqlite3
+
+__all__ = ["AGGREGATORS", "LFEM", "OPERATORS", "LogicalForm", "Table", "from_sql", "lfem", "parse"]
+
+# ---- _logical_form
+
+AGGREGATORS = ("", "max", "min", "count", "sum", "avg")
+OPERATORS = ("=", ">", "<", "op")
+_COLUMN_AND_OPERATOR = re.compile(r"(Col\d+ Cond\d+)")
+
+Condition = tuple[Any, ...]
+"""(column, operator, value); shorter or longer only where a text was read wrongly."""
+
+
+@dataclass(frozen=True)
+class LogicalForm:
+    """A WikiSQL query."""
+
+    select: int | None
+    """Index of the selected column; None where the text names none."""
+    aggregator: int
+    """Index into max, min, count, sum, avg after the empty one."""
+    conditions: tuple[Condition, ...]
+    """In the order of the text."""
+
+    def equals_unordered(self, other: LogicalForm) -> bool:
+        """Equality with the conditions in any order."""
+        same = (self.select, self.aggregator) == (other.select, other.aggregator)
+        return same and Counter(self.conditions) == Counter(other.conditions)
+
+
+def from_sql(sql: Mapping[str, Any]) -> LogicalForm:
+    """The form of WikiSQL's `{sel, agg, conds: [[column, operator, value]]}`, values in lower case."""
+    try:
+        conditions = tuple((column, operator, str(value).lower()) for column, operator, value in sql["conds"])
+        return LogicalForm(sql["sel"], sql["agg"], conditions)
+    except (KeyError, TypeError, ValueError):
+        raise MetricError(
+            f"A WikiSQL form is {{sel, agg, conds: [[column, operator, value]]}}; given {sql!r}."
+        ) from None
+
+
+def parse(text: str, header: Sequence[str]) -> LogicalForm | None:
+    """The form that lower-cased query text stands for over a table's columns, None where it cannot be read.
+
+    The text is read as 2018 read it, with its faults: `where` is found inside words, and a column's name is
+    taken for the column inside a value too.
+    """
+    names = [name.lower() for name in header]
+    selection, where, conditions = text.lower().partition("where")
+    try:
+        select, aggregator = _read_selection(selection.split()[1:-2], names)
+        return LogicalForm(select, aggregator, _read_conditions(conditions, names) if where else ())
+    except (KeyError, IndexError, ValueError):
+        return None
+
+
+def _longest_first(names: Sequence[str]) -> list[tuple[int, str]]:
+    return sorted(enumerate(names), key=lambda column: len(column[1]), reverse=True)
+
+
+def _read_selection(words: Sequence[str], names: Sequence[str]) -> tuple[int | None, int]:
+    """(column, aggregator) of the words between `select` and `from table`. KeyError if there is neither."""
+    whole = _find(" ".join(words), names)
+    if whole is not None:
+        return whole, 0
+    if words[0] not in AGGREGATORS:
+        raise KeyError(words[0])
+    return _find(" ".join(words[1:]), names), AGGREGATORS.index(words[0])
+
+
+def _find(name: str, names: Sequence[str]) -> int | None:
+    """The column of that name; the last of several."""
+    return max((index for index, other in enumerate(names) if other == name), default=None)
+
+
+def _read_conditions(text: str, names: Sequence[str]) -> tuple[Condition, ...]:
+    marked = f" {text} "
+    for index, name in _longest_first(names):
+        marked = marked.replace(f" {name} ", f" Col{index} ")
+    for index, operator in enumerate(OPERATORS):
+        marked = " ".join(f"Cond{index}" if word == operator else word for word in marked.split())
+    pieces = [piece for piece in _COLUMN_AND_OPERATOR.split(marked) if piece.strip()]
+    read = []
+    for heads, values in zip_longest(pieces[::2], pieces[1::2]):
+        column, operator = heads.split()[:2]
+        condition: Condition = (int(column.replace("Col", "")), int(operator.replace("Cond", "")))
+        read.append(condition if values is None else (*condition, _read_value(values, names)))
+    return tuple(read)
+
+
+def _read_value(text: str, names: Sequence[str]) -> str:
+    """The words of a value, without the `and` that ends it, marks turned back to what they replaced."""
+    words = text.split()
+    if words[-1] == "and":
+        words.pop()
+    value = " ".join(_unmark(word, "Col", names) for word in words)
+    if "Cond" not in value:
+        return value
+    return " ".join(_unmark(word, "Cond", OPERATORS) for word in value.split())
+
+
+def _unmark(word: str, mark: str, texts: Sequence[str]) -> str:
+    return texts[int(word.replace(mark, ""))] if mark in word else word
+
+
+# ---- _execution
+
+_NUMBER = re.compile(r"[-+]?\d*\.\d+|\d+")
+
+
+class Table:
+    """One table with its rows: text lower-cased, numbers in `real` columns."""
+
+    def __init__(self, rows: Sequence[Sequence[Any]], types: Sequence[str] | None = None) -> None:
+        """Without `types` a column is `real` where every cell is a number, else `text`."""
+        import sqlite3
+
+        self.types = list(types) if types else [_type(column) for column in zip(*rows, strict=True)]
+        self.database: sqlite3.Connection = sqlite3.connect(":memory:")
+        columns = ", ".join(
+            f"col{i} {'REAL' if kind == 'real' else 'TEXT'}" for i, kind in enumerate(self.types)
+        )
+        self.database.execute(f"CREATE TABLE cells ({columns})")
+        places = ", ".join("?" for _ in self.types)
+        cells = [[self._cell(i, cell) for i, cell in enumerate(row)] for row in rows]
+        self.database.executemany(f"INSERT INTO cells VALUES ({places})", cells)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def run(self, form: LogicalForm) -> list[Any] | None:
+        """The values that the query finds, None where it cannot be run."""
+        import sqlite3
+
+        try:
+            query, values = self._query(form)
+            return [found for (found,) in self.database.execute(query, values)]
+        except (sqlite3.Error, IndexError, ValueError, OverflowError):
+            return None
+
+    def _query(self, form: LogicalForm) -> tuple[str, dict[str, Any]]:
+        """The statement and its values. As in DBEngine, a column's last value overrules its earlier ones."""
+        if form.select is None:
+            raise ValueError("no column")
+        values = {f"col{column}": self._value(column, value) for column, _, value in form.conditions}
+        tests = [f"col{column} {OPERATORS[operator]} :col{column}" for column, operator, _ in form.conditions]
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
+        return f"SELECT {AGGREGATORS[form.aggregator]}(col{form.select}) FROM cells{where}", values
+
+    def _value(self, column: int, text: str) -> str | float:
+        """A condition's value: in a `real` column the number, or the text's first (IndexError if none)."""
+        if self.types[column] != "real":
+            return text
+        number = _number(text)
+        return float(_NUMBER.findall(text)[0]) if number is None else number
+
+    def _cell(self, column: int, cell: Any) -> Any:
+        number = _number(cell) if self.types[column] == "real" else None
+        return str(cell).lower() if number is None else number
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(str(value).replace(",", ""))
+    except ValueError:
+        return None
+
+
+def _type(cells: Sequence[Any]) -> str:
+    return "real" if all(isinstance(cell, int | float) for cell in cells) else "text"
+
+
+# ---- lfem
 
 SHARES = ("lfem", "lfem_unordered", "lfem_corrected")
 COLUMNS = ("n", *SHARES, "n_executed", "executed_right")

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import re
+import string
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from ._numeric import percent
-from ._text import normalize
 from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items
 
-__all__ = ["EM", "NEM", "NF1", "em", "nem", "nf1"]
+__all__ = ["EM", "NEM", "NF1", "em", "nem", "nf1", "normalize"]
+
+# ---- _text
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalize(text: str) -> str:
+    """Lower-cased, without ASCII punctuation and the words a, an, the, whitespace squeezed.
+
+    As the official SQuAD evaluate-v1.1 and decaNLP 2018 do it: in this order, so that `t.h.e` goes too.
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+# ---- nf1
 
 COLUMNS = ("n", "nf1", "nf1_empty_match", "em", "nem")
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ._numeric import percent, ratio, where
-from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items
-from .errors import MetricError
+from .base import Metric, MetricError, Reference, Row, Score, Scores, Totals, evaluate, items
 
 __all__ = ["MSE", "PEARSON", "SPEARMAN", "mse", "pearson", "spearman"]
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import METRICS
-from .base import Item, evaluate
-from .errors import MetricError
+from .base import Item, MetricError, evaluate
 
 __all__ = ["CaseResult", "run_selftest"]
 

@@ -1,10 +1,10 @@
-"""Tasks: every dataset as (question, context, answer) triples. Importing this loads no data library."""
+"""Every dataset as (question, context, answer) triples. Importing this loads no data library."""
 
-from decabench.tasks.custom import known_tasks
-from decabench.tasks.example import SPLITS, Example
-from decabench.tasks.registry import DECATHLON, TASKS, get_task
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
-from decabench.tasks.variants import Variant
+from decabench.tasks.example import SPLITS, Example, Question
+from decabench.tasks.preparation import Outcome, Request, available_splits, prepare_all, requested_splits
+from decabench.tasks.registry import DECATHLON, TASKS, get_task, known_tasks
+from decabench.tasks.store import SplitRecord, Store, canonical_json, fingerprint_line
+from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, Variant
 
 __all__ = [
     "DECATHLON",
@@ -13,10 +13,20 @@ __all__ = [
     "Example",
     "Files",
     "Hub",
+    "Outcome",
+    "Question",
     "RemoteFile",
+    "Request",
     "Source",
+    "SplitRecord",
+    "Store",
     "Task",
     "Variant",
+    "available_splits",
+    "canonical_json",
+    "fingerprint_line",
     "get_task",
     "known_tasks",
+    "prepare_all",
+    "requested_splits",
 ]

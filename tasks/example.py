@@ -1,4 +1,4 @@
-"""The one shape that every dataset is turned into."""
+"""A question."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["SPLITS", "Example"]
+__all__ = ["SPLITS", "Example", "Question"]
+
+# ---- example
 
 SPLITS = ("train", "validation", "test")
 """The only split names, in the order in which they are prepared and shown."""
@@ -28,3 +30,18 @@ class Example:
     """What was sampled (the SQuAD paragraph, the WOZ dialogue, ...): resampling keeps groups whole."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """What a structured metric needs (the table and the logical form); JSON values only."""
+
+
+# ---- question
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """An example without its answers."""
+
+    id: str
+    """The example's id."""
+    question: str
+    """What is asked."""
+    context: str
+    """What it is asked of."""

@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from decabench.tasks.errors import DataError, MissingDataError
+from decabench.errors import DataError, MissingDataError
+from decabench.files import atomic_file
 from decabench.tasks.example import Example
-from decabench.tasks.home import atomic_file
 from decabench.tasks.task import Task
 
 __all__ = ["FORMAT", "SplitRecord", "Store", "canonical_json", "fingerprint_line"]

@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from decabench.cli import cli
-from decabench.predicting import Run, predict
-from decabench.tasks import DECATHLON, TASKS
-from decabench.tasks.prepare import Request, prepare_task
+from decabench.runs.write import Run, predict
+from decabench.tasks.preparation import Request, prepare_task
+from decabench.tasks.registry import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 

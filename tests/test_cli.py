@@ -13,8 +13,9 @@ from pathlib import Path
 import click
 import pytest
 
-import decabench.evaluator
+import decabench
 from decabench.cli import cli
+from decabench.errors import MissingDataError, SubmissionError
 
 ROOT = Path(__file__).parents[1]
 
@@ -136,12 +137,12 @@ def raising(error):
             70,
             "Error: Unforeseen ZeroDivisionError: by nought. Run again with --debug",
         ),
-        (decabench.evaluator.MissingDataError("Nothing there."), 3, "Error: Nothing there.\n"),
-        (decabench.evaluator.SubmissionError("It is odd."), 1, "Error: It is odd.\n"),
+        (MissingDataError("Nothing there."), 3, "Error: Nothing there.\n"),
+        (SubmissionError("It is odd."), 1, "Error: It is odd.\n"),
     ],
 )
 def test_errors_are_sentences(command, monkeypatch, tmp_path, error, code, sentence):
-    monkeypatch.setattr("decabench.evaluator.score_submission", raising(error))
+    monkeypatch.setattr("decabench.scoring.score_submission", raising(error))
     done = command("evaluate", "--submission", tmp_path)
     assert done.exit_code == code
     assert done.stderr.startswith(sentence) and done.stderr.count("\n") == 1
@@ -150,7 +151,7 @@ def test_errors_are_sentences(command, monkeypatch, tmp_path, error, code, sente
 
 @pytest.mark.parametrize("place", [["--debug", "evaluate"], ["evaluate", "--debug"]])
 def test_debug_shows_the_place(command, monkeypatch, tmp_path, place):
-    monkeypatch.setattr("decabench.evaluator.score_submission", raising(ZeroDivisionError("by nought")))
+    monkeypatch.setattr("decabench.scoring.score_submission", raising(ZeroDivisionError("by nought")))
     done = command(*place, "--submission", tmp_path)
     assert done.exit_code == 70
     assert "Traceback (most recent call last)" in done.stderr
@@ -160,7 +161,7 @@ def test_debug_shows_the_place(command, monkeypatch, tmp_path, place):
 
 def test_debug_is_of_one_call(monkeypatch, capsys, tmp_path):
     monkeypatch.setenv("DECABENCH_DEBUG", "1")
-    monkeypatch.setattr("decabench.evaluator.score_submission", raising(ZeroDivisionError("by nought")))
+    monkeypatch.setattr("decabench.scoring.score_submission", raising(ZeroDivisionError("by nought")))
     monkeypatch.setattr(sys, "argv", ["decabench", "evaluate", "--submission", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         decabench.cli.main()
@@ -174,9 +175,9 @@ def test_a_warning_is_a_sentence(command, monkeypatch, tmp_path):
     def warn(*arguments, **options):
         warnings.simplefilter("default")
         warnings.warn("It is old.", stacklevel=1)
-        raise decabench.evaluator.SubmissionError("So be it.")
+        raise SubmissionError("So be it.")
 
-    monkeypatch.setattr("decabench.evaluator.score_submission", warn)
+    monkeypatch.setattr("decabench.scoring.score_submission", warn)
     assert command("evaluate", "--submission", tmp_path).stderr == "Warning: It is old.\nError: So be it.\n"
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks import DECATHLON
+from decabench.tasks.registry import DECATHLON
 from decabench.training.config import read_config
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "training"

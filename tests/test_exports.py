@@ -50,14 +50,15 @@ def test_a_package_lists_all_that_it_shows(package):
     shown = {
         name
         for name, value in vars(loaded).items()
-        if not name.startswith("_") and not isinstance(value, ModuleType) and name != "ClassVar"
+        if not name.startswith("_") and not isinstance(value, ModuleType) and name not in ("ClassVar", "Iterable", "annotations")
     }
     assert shown - set(loaded.__all__) <= constants(package)
 
 
 def constants(package):
     """Metric values of the package's own modules, which METRICS lists."""
-    from decabench.metrics import METRICS, Metric
+    from decabench.metrics import METRICS
+    from decabench.metrics.base import Metric
 
     loaded = importlib.import_module(package)
     values = {name for name, value in vars(loaded).items() if isinstance(value, Metric)}

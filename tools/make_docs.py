@@ -17,10 +17,11 @@ import click
 from click.testing import CliRunner
 
 from decabench.cli import cli
-from decabench.faults import CODES, WARNINGS
 from decabench.metrics import METRICS
-from decabench.models.config import ModelConfig
-from decabench.tasks import TASKS, Source, Task
+from decabench.models.mqan import ModelConfig
+from decabench.submission.faults import CODES, WARNINGS
+from decabench.tasks.registry import TASKS
+from decabench.tasks.task import Source, Task
 from decabench.training.config import TrainConfig
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from decabench.evaluator import Scoring, score_submission
-from decabench.journal import FOLDER as JOURNAL
-from decabench.layout import file_name
-from decabench.predicting import Run, predict
-from decabench.results import read_results_file, write_results_file
-from decabench.statistics import write_statistics
-from decabench.tasks import DECATHLON, TASKS
+from decabench.runs.journal import FOLDER as JOURNAL
+from decabench.runs.write import Run, predict
+from decabench.scoring.evaluator import Scoring, score_submission
+from decabench.scoring.results import read_results_file, write_results_file
+from decabench.scoring.statistics import write_statistics
+from decabench.submission.layout import file_name
+from decabench.tasks.registry import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent

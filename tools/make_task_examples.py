@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from decabench.tasks import DECATHLON, TASKS
-from decabench.tasks.samples import sample_note
+from decabench.tasks.preparation import sample_note
+from decabench.tasks.registry import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 TARGET = Path(__file__).parents[1] / "leaderboard" / "task_examples.json"

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from decabench.commands.options import home_option, include_option, output_option, split_option, tasks_option
+from decabench.commands._options import home_option, include_option, output_option, split_option, tasks_option
 
 __all__ = ["analyze"]
 
@@ -52,11 +52,11 @@ def pointers(
 
     Without --tasks: those that the model was trained on.
     """
-    from decabench.commands.options import chosen_tasks
-    from decabench.models.saved import Saved
-    from decabench.tasks.home import home_folder
-    from decabench.tasks.store import Store
-    from decabench.training.analysis import pointing, write_pointing
+    from decabench.commands._options import chosen_tasks
+    from decabench.files import home_folder
+    from decabench.models import Saved
+    from decabench.tasks import Store
+    from decabench.training import pointing, write_pointing
 
     saved = Saved.open(checkpoint)
     answerer, store = saved.load(device), Store(home_folder(home))
@@ -85,12 +85,11 @@ def attention(
     id: str,
 ) -> None:
     """Where the model looks as it answers one example (Figures 6 and 7 of the paper)."""
-    from decabench.models.saved import Saved
-    from decabench.tasks import known_tasks
-    from decabench.tasks.home import home_folder
-    from decabench.tasks.registry import named
-    from decabench.tasks.store import Store
-    from decabench.training.analysis import attention_map, find_example, write_attention
+    from decabench.errors import named
+    from decabench.files import home_folder
+    from decabench.models import Saved
+    from decabench.tasks import Store, known_tasks
+    from decabench.training import attention_map, find_example, write_attention
 
     name = named(task, known_tasks(include), "task")
     examples = Store(home_folder(home)).examples(name, split)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands.options import home_option, include_option, submission_option, tasks_option
+from decabench.commands._options import home_option, include_option, submission_option, tasks_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from decabench.idlists import IdList
-    from decabench.tasks.store import Store
+    from decabench.submission import IdList
+    from decabench.tasks import Store
 
 __all__ = ["check"]
 
@@ -48,12 +48,10 @@ def check(
     Ends with 1 where there are faults, and with 3 where all that is wrong is that the data of some file is not
     prepared here.
     """
-    from decabench.checker import check_submission
-    from decabench.commands.options import chosen_tasks
-    from decabench.idlists import read_id_list
-    from decabench.tasks import known_tasks
-    from decabench.tasks.home import home_folder
-    from decabench.tasks.store import Store
+    from decabench.commands._options import chosen_tasks
+    from decabench.files import home_folder
+    from decabench.submission import check_submission, read_id_list
+    from decabench.tasks import Store, known_tasks
 
     known = known_tasks(include)
     names = chosen_tasks(tasks, include)
@@ -71,7 +69,7 @@ def check(
 
 
 def _prepared(store: Store, tasks: Iterable[str]) -> IdList:
-    from decabench.idlists import IdList
+    from decabench.submission import IdList
 
     records = {(task, split): record for task in tasks for split, record in store.records(task).items()}
     return IdList(

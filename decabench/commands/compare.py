@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands.options import home_option, include_option, jobs_option, processes, tasks_option
+from decabench.commands._options import home_option, include_option, jobs_option, processes, tasks_option
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from decabench.comparison import Compared, Comparison
+    from decabench.scoring import Compared, Comparison
 
 __all__ = ["compare"]
 
@@ -73,9 +73,9 @@ def compare(
     Both are scored on the prepared data. Differences have a 95 % interval (paired bootstrap over groups) and a p value
     (paired approximate randomization), corrected for the number of tasks after Holm.
     """
-    from decabench.commands.options import chosen_tasks
-    from decabench.comparison import Pair
-    from decabench.comparison import compare as run
+    from decabench.commands._options import chosen_tasks
+    from decabench.scoring import Pair
+    from decabench.scoring import compare as run
 
     allowed = [_limit(text) for text in limits]
     names = chosen_tasks(tasks, include)
@@ -83,7 +83,7 @@ def compare(
     found = run(pair)
     click.echo(found.to_json(), nl=False) if as_json else _print(found)
     if html:
-        from decabench.leaderboard.comparison_page import write_comparison_page
+        from decabench.leaderboard import write_comparison_page
 
         write_comparison_page(found, html)
         click.echo(f"Page: {html.resolve().as_uri()}", err=as_json)
@@ -117,7 +117,7 @@ def _regression(found: Comparison, name: str, points: float) -> str:
 
 
 def _print(found: Comparison) -> None:
-    from decabench.commands.console import console
+    from decabench.commands._console import console
 
     out = console()
     out.print(f"A {found.a}   B {found.b}   {found.split}", style="bold")
@@ -151,7 +151,7 @@ def _table(found: Comparison) -> Table:
 
 
 def _cells(compared: Compared) -> list[str]:
-    from decabench.commands.console import count
+    from decabench.commands._console import count
 
     low, high = compared.interval
     return [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands.options import (
+from decabench.commands._options import (
     home_option,
     include_option,
     jobs_option,
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from decabench.predictions import Answers
-    from decabench.results import DataUsed, Results, TaskResult
+    from decabench.scoring import DataUsed, Results, TaskResult
+    from decabench.submission import Answers
 
 __all__ = ["evaluate"]
 
@@ -73,11 +73,9 @@ def evaluate(
     or is not the data that the submission was made for. A decaScore needs all ten tasks; else the sum says of how many.
     A task of a limited run is scored on what it answered, marked partial, and in no sum.
     """
-    from decabench.commands.options import chosen_tasks
-    from decabench.evaluator import Scoring, score_submission
-    from decabench.results import write_results_file
-    from decabench.runlog import started, write_run_file
-    from decabench.statistics import write_statistics
+    from decabench.commands._console import started, write_run_file
+    from decabench.commands._options import chosen_tasks
+    from decabench.scoring import Scoring, score_submission, write_results_file, write_statistics
     from decabench.tasks import DECATHLON
 
     clock = started()
@@ -102,7 +100,7 @@ def _default_output(submission: Path, name: str) -> Path:
 
 
 def _print(results: Results, missing: list[str], all_scores: bool) -> None:
-    from decabench.commands.console import console
+    from decabench.commands._console import console
 
     out = console()
     raw = ", raw answers" if results.answers == "raw" else ""
@@ -121,7 +119,7 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
 def _table(results: Results, all_scores: bool) -> Table:
     from rich.table import Table
 
-    from decabench.commands.console import count, score
+    from decabench.commands._console import count, score
 
     table = Table("task", "metric", box=None, header_style="bold")
     for heading in ("score", "95 %", "n", "empty"):
@@ -146,7 +144,7 @@ def _print_variants(results: Results) -> None:
     """The headline under every wording of the questions, where there is more than one."""
     from rich.table import Table
 
-    from decabench.commands.console import console
+    from decabench.commands._console import console
 
     asked = {name: task.variants for name, task in results.tasks.items() if task.variants}
     if not asked:
@@ -179,7 +177,7 @@ def _data(data: DataUsed) -> str:
 
 def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
     """What keeps the number from being what it looks like."""
-    from decabench.results import partial_text
+    from decabench.scoring import partial_text
 
     if variant := results.submission.get("predictor", {}).get("variant"):
         yield f"Asked in other words: variant {variant} of the questions, not the datasets' own."

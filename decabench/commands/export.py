@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from decabench.commands.options import output_option, require_torch
+from decabench.commands._options import output_option, require_torch
 
 __all__ = ["export"]
 
@@ -30,9 +30,9 @@ def export(checkpoint: Path, output: Path, words: int, full: bool) -> None:
     decabench predict --predictor mqan:DIR.
     """
     require_torch()
-    from decabench.models.saved import Saved
-    from decabench.training.exporting import UNFINISHED
-    from decabench.training.exporting import export as write
+    from decabench.models import Saved
+    from decabench.training import UNFINISHED
+    from decabench.training import export as write
 
     if output.exists() and {path.name for path in output.iterdir()} - UNFINISHED:
         raise click.UsageError(f"{output} is not empty: name another folder.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from decabench.commands.options import output_option
+from decabench.commands._options import output_option
 
 if TYPE_CHECKING:
     from decabench.leaderboard import Policy
@@ -49,13 +49,13 @@ def leaderboard(
     submissions: Path, output: Path, home: Path | None, examples: str, serve: bool, port: int
 ) -> None:
     """Write the board as a static site that opens from the disk."""
+    from decabench.files import home_folder
     from decabench.leaderboard import build
-    from decabench.tasks.home import home_folder
 
     page = build(submissions, output, home=home_folder(home), examples=cast("Policy", examples))
     click.echo(f"Board: {page.resolve().as_uri()}")
     if serve:
-        from decabench.leaderboard.serve import serving
+        from decabench.leaderboard import serving
 
         with serving(output, port) as server:
             click.echo(f"Serving on http://127.0.0.1:{server.server_address[1]}/ until Ctrl-C.")

@@ -39,7 +39,7 @@ def selftest(context: click.Context) -> None:
     """Prove this installation against official scores that come with it; offline, a few seconds."""
     from rich.table import Table
 
-    from decabench.commands.console import console
+    from decabench.commands._console import console
     from decabench.metrics.selftest import run_selftest
 
     results = run_selftest()

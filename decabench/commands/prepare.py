@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands.options import home_option, include_option, jobs_option, processes, split_option
+from decabench.commands._options import home_option, include_option, jobs_option, processes, split_option
 
 if TYPE_CHECKING:
-    from decabench.tasks import Task
-    from decabench.tasks.parallel import Outcome
+    from decabench.tasks import Outcome, Task
 
 __all__ = ["prepare"]
 
@@ -53,10 +52,9 @@ def prepare(
 
     TASK… are task names; all ten are prepared where none is given. What is there already is left alone.
     """
-    from decabench.commands.options import chosen_tasks
-    from decabench.tasks import DECATHLON, known_tasks
-    from decabench.tasks.home import home_folder
-    from decabench.tasks.prepare import Request
+    from decabench.commands._options import chosen_tasks
+    from decabench.files import home_folder
+    from decabench.tasks import DECATHLON, Request, known_tasks
 
     if export_ids and not export_ids.name.endswith((".json", ".json.gz")):
         raise click.UsageError(f"--export-ids writes .json or .json.gz, not {export_ids.name}.")
@@ -77,9 +75,8 @@ def prepare(
 def _run(
     chosen: list[Task], request: object, jobs: int | None, include: tuple[Path, ...], named: bool
 ) -> list[Outcome]:
-    from decabench.commands.console import console
-    from decabench.tasks.parallel import prepare_all
-    from decabench.tasks.prepare import Request, requested_splits
+    from decabench.commands._console import console
+    from decabench.tasks import Request, prepare_all, requested_splits
 
     assert isinstance(request, Request)
     err = console(stderr=True)
@@ -95,7 +92,7 @@ def _run(
 
 
 def _report(outcome: Outcome) -> None:
-    from decabench.commands.console import console
+    from decabench.commands._console import console
 
     if outcome.error:
         console(stderr=True).print(f"Error: {outcome.task}: {outcome.error}", style="red")
@@ -107,7 +104,7 @@ def _report(outcome: Outcome) -> None:
 def _print_table(tasks: list[Task], outcomes: list[Outcome]) -> None:
     from rich.table import Table
 
-    from decabench.commands.console import console, count
+    from decabench.commands._console import console, count
     from decabench.tasks import SPLITS
 
     table = Table("task", *SPLITS, "of published", "data", "state", box=None, header_style="bold")
@@ -127,7 +124,7 @@ def _print_table(tasks: list[Task], outcomes: list[Outcome]) -> None:
 
 
 def _origin(record: object) -> str:
-    from decabench.tasks.store import SplitRecord
+    from decabench.tasks import SplitRecord
 
     assert isinstance(record, SplitRecord)
     if record.origin in ("sample", "user"):
@@ -136,9 +133,9 @@ def _origin(record: object) -> str:
 
 
 def _export(path: Path, home: Path, outcomes: list[Outcome]) -> None:
-    from decabench.commands.console import console
-    from decabench.idlists import write_id_list
-    from decabench.tasks.store import Store
+    from decabench.commands._console import console
+    from decabench.submission import write_id_list
+    from decabench.tasks import Store
 
     store = Store(home)
     splits = [(outcome.task, split) for outcome in outcomes for split in outcome.records]

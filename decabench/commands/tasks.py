@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands.options import home_option, include_option, split_option
+from decabench.commands._options import home_option, include_option, split_option
 
 if TYPE_CHECKING:
-    from decabench.tasks import Source, Task, Variant
-    from decabench.tasks.store import SplitRecord, Store
+    from decabench.tasks import Source, SplitRecord, Store, Task, Variant
 
 __all__ = ["tasks"]
 
@@ -29,10 +28,9 @@ def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) 
 def _list(home: Path | None, include: tuple[Path, ...]) -> None:
     from rich.table import Table
 
-    from decabench.commands.console import console, count
-    from decabench.tasks import SPLITS, known_tasks
-    from decabench.tasks.home import home_folder
-    from decabench.tasks.store import Store
+    from decabench.commands._console import console, count
+    from decabench.files import home_folder
+    from decabench.tasks import SPLITS, Store, known_tasks
 
     store = Store(home_folder(home))
     table = Table("task", "dataset", "metric", *SPLITS, "prepared", "licence", box=None, header_style="bold")
@@ -47,7 +45,7 @@ def _list(home: Path | None, include: tuple[Path, ...]) -> None:
 
 
 def _status(store: Store, task: Task) -> str:
-    from decabench.commands.console import count
+    from decabench.commands._console import count
     from decabench.errors import DataError
     from decabench.tasks import SPLITS
 
@@ -72,10 +70,9 @@ def _status(store: Store, task: Task) -> str:
 @include_option
 def show(name: str, examples: int, split: str, home: Path | None, include: tuple[Path, ...]) -> None:
     """Show where a task comes from, what is prepared of it, and a few examples."""
-    from decabench.commands.console import console
-    from decabench.tasks import get_task, known_tasks
-    from decabench.tasks.home import home_folder
-    from decabench.tasks.store import Store
+    from decabench.commands._console import console
+    from decabench.files import home_folder
+    from decabench.tasks import Store, get_task, known_tasks
 
     task, store, out = get_task(name, known_tasks(include)), Store(home_folder(home)), console()
     for label, value in _facts(task):
@@ -133,7 +130,7 @@ def _address(source: Source) -> str:
 
 
 def _print_record(split: str, record: SplitRecord) -> None:
-    from decabench.commands.console import console
+    from decabench.commands._console import console
 
     out = console()
     out.print(f"\nprepared   {split}: {record.rows:,} examples from {record.origin} ({record.source})")
@@ -160,11 +157,10 @@ def validate(
     context: click.Context, name: str, split: str, home: Path | None, include: tuple[Path, ...]
 ) -> None:
     """Prove a task: examples render, gold scores 100, empty answers the floor, shuffled answers less than gold."""
-    from decabench.commands.console import console
-    from decabench.tasks import get_task, known_tasks
-    from decabench.tasks.home import home_folder
-    from decabench.tasks.store import Store
-    from decabench.validation import validate_task
+    from decabench.commands._console import console
+    from decabench.files import home_folder
+    from decabench.scoring import validate_task
+    from decabench.tasks import Store, get_task, known_tasks
 
     task, out = get_task(name, known_tasks(include)), console()
     checks = validate_task(task, split, Store(home_folder(home)))

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands.options import home_option, include_option, output_option, require_torch, tasks_option
+from decabench.commands._options import (
+    home_option,
+    include_option,
+    output_option,
+    require_torch,
+    tasks_option,
+)
 
 if TYPE_CHECKING:
-    from decabench.training.config import TrainConfig
+    from decabench.training import TrainConfig
 
 __all__ = ["train"]
 
@@ -78,14 +84,12 @@ def train(
     import sys
 
     require_torch()
-    from decabench.commands.options import chosen_tasks
-    from decabench.tasks import DECATHLON, known_tasks
-    from decabench.tasks.home import home_folder
-    from decabench.tasks.registry import named
-    from decabench.tasks.store import Store
-    from decabench.training.config import TrainConfig, read_config, with_settings
-    from decabench.training.trainer import Run
-    from decabench.training.trainer import train as run
+    from decabench.commands._options import chosen_tasks
+    from decabench.errors import named
+    from decabench.files import home_folder
+    from decabench.tasks import DECATHLON, Store, known_tasks
+    from decabench.training import Run, TrainConfig, read_config, with_settings
+    from decabench.training import train as run
 
     if output.exists() and any(output.iterdir()) and not resume:
         raise click.UsageError(f"{output} is not empty: name another folder, or go on with --resume.")
@@ -126,8 +130,8 @@ def _initial(init: str | None, begun: Path | None, default: TrainConfig) -> Trai
     """The defaults, or with --init the sizes and vectors of that checkpoint: of the run itself where that goes on."""
     if not init:
         return default
-    from decabench.models.saved import Saved
-    from decabench.training.checkpoints import latest
+    from decabench.models import Saved
+    from decabench.training import latest
 
     saved = (latest(begun) if begun else None) or Saved.open(init)
     return replace(default, init=str(init), model=saved.model, vectors=saved.vectors)

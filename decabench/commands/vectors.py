@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from decabench.commands.options import home_option, include_option, require_torch, tasks_option
+from decabench.commands._options import home_option, include_option, require_torch, tasks_option
 
 if TYPE_CHECKING:
-    from decabench.models.corpus import Corpus
-    from decabench.models.vectors import Words
+    from decabench.models import Corpus, Words
 
 __all__ = ["vectors"]
 
@@ -105,8 +104,8 @@ def ngrams(
     import time
 
     require_torch()
-    from decabench.commands.options import chosen_tasks
-    from decabench.models.ngrams import NgramTraining, train_ngrams, write_ngrams
+    from decabench.commands._options import chosen_tasks
+    from decabench.models import NgramTraining, train_ngrams, write_ngrams
     from decabench.tasks import DECATHLON
 
     _refuse(force, output)
@@ -123,9 +122,9 @@ def ngrams(
 
 
 def _read(names: list[str], examples: int | None, home: Path | None, on_terminal: bool) -> Corpus:
-    from decabench.models.corpus import read_corpus
-    from decabench.tasks.home import home_folder
-    from decabench.tasks.store import Store
+    from decabench.files import home_folder
+    from decabench.models import read_corpus
+    from decabench.tasks import Store
 
     def report(task: str) -> None:
         if on_terminal:
@@ -144,7 +143,7 @@ def convert(source: str, output: Path, force: bool) -> None:
     is mapped from its file, not parsed, and its pages are shared by all processes that use it. The vectors are the
     same, but the digest is of the new files: a checkpoint that was trained with the old ones asks for those.
     """
-    from decabench.models.converting import index_path, write_words
+    from decabench.models import index_path, write_words
 
     index = index_path(output)
     _refuse_own(source, output, index)
@@ -171,7 +170,7 @@ def _refuse_own(source: str, *paths: Path) -> None:
 
 def _opened(source: str) -> Words:
     from decabench.errors import DataError
-    from decabench.models.vectors import Words, open_vectors
+    from decabench.models import Words, open_vectors
 
     found = open_vectors(source)
     if not isinstance(found, Words):

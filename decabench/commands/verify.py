@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from decabench.commands.options import home_option, include_option, jobs_option, processes, submission_option
+from decabench.commands._options import home_option, include_option, jobs_option, processes, submission_option
 
 __all__ = ["verify"]
 
@@ -36,8 +36,8 @@ def verify(
     Changed answers, data, metrics and hand-edited scores are told apart. Ends with 1 where anything differs.
     """
     from decabench.errors import DataError, MissingDataError
-    from decabench.verification import results_files
-    from decabench.verification import verify as run
+    from decabench.scoring import results_files
+    from decabench.scoring import verify as run
 
     failed = False
     for path in [results] if results else results_files(submission):

@@ -1,3 +1,8 @@
-"""Reference models: MQAN of the decathlon paper and its ablations. Needs the extra `models` (torch, safetensors)."""
+"""Reference models: one file a model, with layers, words and vectors beside them. Needs the extra `models`.
 
-__all__: list[str] = []
+The names are in `__init__.pyi` and load on first use, for most of them need torch.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -12,9 +12,8 @@ import torch
 from decabench.models.batches import NO_ANSWER, Collator, Encoded
 from decabench.models.decoding import Answers, beam_search, greedy, word_numbers
 from decabench.models.devices import check_name, first_device, require_device
-from decabench.models.lexicon import EOS
 from decabench.models.mqan import MQAN
-from decabench.models.tokenizer import detokenize, tokenize
+from decabench.models.words import EOS, detokenize, tokenize
 
 __all__ = ["Answerer", "Reply", "autocast", "by_length", "kept_characters", "pick_device"]
 

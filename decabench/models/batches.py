@@ -13,8 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from decabench.models.lexicon import EOS, INIT, PAD, UNKNOWN, Ids, Lexicon
 from decabench.models.vectors import Matrix, Vectors
+from decabench.models.words import EOS, INIT, PAD, UNKNOWN, Ids, Lexicon
 
 __all__ = ["NO_ANSWER", "Batch", "Collator", "Encoded", "VectorTable"]
 

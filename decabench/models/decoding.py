@@ -10,8 +10,8 @@ from torch import Tensor
 
 from decabench.models.batches import Batch
 from decabench.models.layers import KeysValues
-from decabench.models.lexicon import EOS, INIT, PAD, UNKNOWN
 from decabench.models.mqan import MQAN, Decoded, DecoderLayer, Encoding, State
+from decabench.models.words import EOS, INIT, PAD, UNKNOWN
 
 __all__ = ["Answers", "beam_search", "greedy", "word_numbers"]
 

@@ -1,84 +1,81 @@
-"""Character n-gram vectors (Hashimoto et al. 2016): a word's is the mean of its 2-, 3- and 4-grams' vectors.
-
-Read from the authors' text file (`3gram-abc 0.1 ...`), or trained here by skip-gram with negative sampling.
-"""
+"""Trains character n-gram vectors."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors import safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional as F
 from tqdm import tqdm
 
-from decabench.errors import DataError
-from decabench.models.lexicon import SPECIALS, Ids
-from decabench.models.vectors import Matrix, file_digest
-from decabench.tasks.home import atomic_file
+from decabench.errors import DataError, MissingDataError
+from decabench.models.vectors import Ngrams, ngrams
+from decabench.models.words import SPECIALS, Ids, Lexicon
+from decabench.tasks import Store
 
-__all__ = ["NgramTraining", "Ngrams", "ngrams", "read_ngrams", "train_ngrams", "write_ngrams"]
+__all__ = ["Corpus", "NgramTraining", "read_corpus", "train_ngrams", "training_texts"]
 
-
-def ngrams(word: str) -> Iterator[str]:
-    """`2gram-#BEGIN#c`, `2gram-ca`, ... in the spelling of the authors' file."""
-    characters = ["#BEGIN#", *word, "#END#"]
-    for n in (2, 3, 4):
-        for start in range(len(characters) - n + 1):
-            yield f"{n}gram-{''.join(characters[start : start + n])}"
+# ---- corpus
 
 
 @dataclass(frozen=True)
-class Ngrams:
-    """Vectors of n-grams."""
+class Corpus:
+    """Text as numbers."""
 
-    matrix: Matrix
-    """(n-grams, dimension)"""
-    index: Mapping[str, int]
-    """n-gram to row."""
-    digest: str
-    """`sha256:` over the file."""
+    lexicon: Lexicon
+    """Its words."""
+    text: Ids
+    """Every text in order, between <init> and <eos>."""
 
     @property
-    def dimension(self) -> int:
-        return int(self.matrix.shape[1])
+    def size(self) -> int:
+        """How many tokens it has."""
+        return int((self.text >= len(SPECIALS)).sum())
 
-    def rows(self, words: Sequence[str]) -> Matrix:
-        """(words, dimension): the mean over a word's known n-grams, zeros where none is known."""
-        made = np.zeros((len(words), self.dimension), dtype=np.float32)
-        for at, word in enumerate(words):
-            known = [row for gram in ngrams(word.strip()) if (row := self.index.get(gram, -1)) >= 0]
-            if known:
-                made[at] = self.matrix[known].mean(0)
-        return made
+    @property
+    def distinct(self) -> int:
+        """How many different tokens it has."""
+        return len(self.lexicon) - len(SPECIALS)
 
 
-def read_ngrams(path: Path) -> Ngrams:
-    """The authors' text file, or what `write_ngrams` wrote. Raises DataError."""
-    if path.suffix != ".safetensors":
-        from decabench.models.vectors import read_text_vectors
-
-        return Ngrams(*read_text_vectors(path), file_digest(path))
-    with safe_open(path, framework="numpy") as file:
-        grams = json.loads((file.metadata() or {}).get("ngrams", "[]"))
-        matrix = file.get_tensor("vectors")
-    if len(grams) != len(matrix) or not len(grams):
-        raise DataError(f"{path} names {len(grams)} n-grams for {len(matrix)} vectors: train them again.")
-    return Ngrams(matrix, {gram: row for row, gram in enumerate(grams)}, file_digest(path))
+def training_texts(store: Store, task: str, examples: int | None = None) -> Iterator[str]:
+    """Contexts, questions and answers of the first `examples`, or all. What stands in a row of examples comes once."""
+    before: dict[str, object] = {}
+    for row in islice(store.read(task, "train", ("context", "question", "answers")), examples):
+        for column in ("context", "question"):
+            if row[column] != before.get(column):
+                yield row[column]
+        yield from dict.fromkeys(row["answers"])
+        before = row
 
 
-def write_ngrams(path: Path, found: Ngrams) -> None:
-    """Writes vectors and n-grams to one safetensors file."""
-    metadata = {"ngrams": json.dumps(list(found.index))}
-    with atomic_file(path) as file:
-        file.write(save({"vectors": torch.from_numpy(found.matrix)}, metadata))
+def read_corpus(
+    store: Store,
+    tasks: Sequence[str],
+    examples: int | None = None,
+    report: Callable[[str], None] = lambda task: None,
+) -> Corpus:
+    """The lower-cased tokens of the tasks' training text; `report` hears of each task before it is read.
+
+    Raises MissingDataError where a task is not prepared or has no text.
+    """
+    lexicon = Lexicon()
+    texts: list[Ids] = []
+    for task in tasks:
+        report(task)
+        texts += map(lexicon.encode, training_texts(store, task, examples))
+    corpus = Corpus(lexicon, np.concatenate(texts) if texts else np.zeros(0, dtype=np.int32))
+    if not corpus.size:
+        raise MissingDataError(f"There is no training text in {', '.join(tasks)}: name other tasks.")
+    return corpus
+
+
+# ---- ngram_training
 
 
 @dataclass(frozen=True)

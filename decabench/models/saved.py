@@ -19,10 +19,9 @@ from safetensors.torch import load_file
 from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.models.answering import Answerer, pick_device
 from decabench.models.batches import Collator, VectorTable
-from decabench.models.config import ModelConfig
-from decabench.models.lexicon import Lexicon
-from decabench.models.mqan import MQAN
+from decabench.models.mqan import MQAN, ModelConfig
 from decabench.models.vectors import Joined, Vectors, file_digest, open_vectors
+from decabench.models.words import Lexicon
 
 __all__ = [
     "BEST",

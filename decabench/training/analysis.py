@@ -12,12 +12,9 @@ import torch
 from torch import Tensor
 
 from decabench.errors import DataError, DecabenchError
-from decabench.models.answering import Answerer, autocast, by_length
-from decabench.models.batches import NO_ANSWER, Encoded
-from decabench.models.decoding import greedy, word_numbers
-from decabench.models.lexicon import EOS
-from decabench.tasks.example import Example
-from decabench.tasks.home import atomic_file
+from decabench.files import atomic_file
+from decabench.models import EOS, NO_ANSWER, Answerer, Encoded, autocast, by_length, greedy, word_numbers
+from decabench.tasks import Example
 
 __all__ = [
     "AttentionMap",

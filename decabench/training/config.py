@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DecabenchError
-from decabench.models.config import ModelConfig
-from decabench.tasks.registry import named
+from decabench.errors import DecabenchError, named
+from decabench.models import ModelConfig
 
 __all__ = [
     "SCHEDULES",

@@ -15,10 +15,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from decabench.errors import MissingDataError
-from decabench.models.batches import Encoded
-from decabench.models.lexicon import SPECIALS, Ids, Lexicon
-from decabench.tasks.home import atomic_file
-from decabench.tasks.store import Store
+from decabench.files import atomic_file
+from decabench.models import SPECIALS, Encoded, Ids, Lexicon
+from decabench.tasks import Store
 from decabench.training.config import TrainConfig
 
 __all__ = ["BatchStream", "TaskData", "Texts", "batches_of", "encode_tasks", "fingerprints"]

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from decabench.models.answering import pick_device
+from decabench.models import pick_device
 
 __all__ = ["Processes", "processes"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from decabench.tasks.home import atomic_file
+from decabench.files import atomic_file
 
 __all__ = ["Log", "plot_curves", "read_rows"]
 

@@ -13,14 +13,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from decabench.metrics.errors import DecabenchError
-from decabench.tasks.errors import DataError
-from decabench.tasks.home import storage_errors
-from decabench.tasks.sources.digests import Digests, digests_of, faults, pins_of
-from decabench.tasks.sources.files import LocalFiles, parquet_columns
-from decabench.tasks.sources.job import Job
-from decabench.tasks.sources.network import Network, TransferError, causes, reason_of
-from decabench.tasks.sources.writing import is_refused_write
+from decabench.errors import DataError
+from decabench.files import storage_errors
+from decabench.metrics import DecabenchError
+from decabench.tasks.sources.download import Network, TransferError, causes, reason_of
+from decabench.tasks.sources.integrity import Digests, digests_of, faults, pins_of
+from decabench.tasks.sources.local_files import Job, LocalFiles, parquet_columns
+from decabench.tasks.sources.members import is_refused_write
 from decabench.tasks.task import Hub, RemoteFile
 
 __all__ = ["HubFiles", "fetch_from_hub", "hub_address"]
@@ -83,7 +82,7 @@ def _downloaded(hub: Hub, file: RemoteFile, job: Job, force: bool) -> Path:
 
 def _require_answer(endpoint: str, network: Network) -> None:
     """Any answer will do. The hub's client tries a host that is not there for half a minute, for every file."""
-    from decabench.tasks.sources.session import new_session
+    from decabench.tasks.sources.download import new_session
 
     with new_session(network) as session:
         timeout = (network.connect_timeout, network.read_timeout)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from decabench.leaderboard.build import build
-from decabench.leaderboard.serve import serving
+from decabench.leaderboard.site import build, serving
 from tests.leaderboard.synthetic import submissions
 
 if TYPE_CHECKING:

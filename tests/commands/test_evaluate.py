@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from decabench.results import read_results_file
-from decabench.tasks import DECATHLON
+from decabench.scoring.results import read_results_file
+from decabench.tasks.registry import DECATHLON
 
 
 def spoil(folder, task):

@@ -1,7 +1,7 @@
 """`decabench leaderboard`. The page itself: tests/leaderboard/."""
 
-from decabench.evaluator import evaluate
-from decabench.results import write_results_file
+from decabench.scoring.evaluator import evaluate
+from decabench.scoring.results import write_results_file
 
 
 def test_board(command, home, submit, tmp_path):

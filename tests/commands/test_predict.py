@@ -6,10 +6,10 @@ import tomllib
 
 import pytest
 
-from decabench.predictors import PREDICTORS
-from decabench.tasks import DECATHLON, TASKS
+from decabench.predictors.schemes import PREDICTORS
+from decabench.runs.write import PART
+from decabench.tasks.registry import DECATHLON, TASKS
 from decabench.tasks.store import Store
-from decabench.writing import PART
 
 
 @pytest.mark.parametrize("name", PREDICTORS)

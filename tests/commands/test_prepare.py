@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks.registry import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 
@@ -89,7 +89,7 @@ def test_the_home_of_the_environment(command, monkeypatch, tmp_path):
 
 
 def test_a_sample_does_not_replace_data_unasked(command, tmp_path):
-    from decabench.tasks.samples import SAMPLE_FOLDER
+    from decabench.tasks.preparation import SAMPLE_FOLDER
 
     options = ["prepare", "schema", "--home", tmp_path / "home"]
     assert command(*options, "--mirror", SAMPLE_FOLDER).exit_code == 0

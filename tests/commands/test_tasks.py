@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks.registry import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 

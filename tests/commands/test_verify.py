@@ -27,7 +27,7 @@ def test_data_that_was_prepared_anew(command, tmp_path):
     command("prepare", "schema", "--sample", "--home", home)
     command("predict", "--predictor", "majority", "--tasks", "schema", "--output", folder, "--home", home)
     command("evaluate", "--submission", folder, "--home", home)
-    from decabench.tasks.samples import SAMPLE_FOLDER
+    from decabench.tasks.preparation import SAMPLE_FOLDER
 
     text = (SAMPLE_FOLDER / "schema" / "schema.txt").read_text().replace("Bob", "Rob")
     (mirror / "schema").mkdir(parents=True)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from decabench.leaderboard.board import Table, TaskColumn, board
-from decabench.leaderboard.result import Entry, entry_from_json
+from decabench.leaderboard.ranking import Table, TaskColumn, board
+from decabench.leaderboard.read import Entry, entry_from_json
 
 COLUMNS = (
     TaskColumn("squad", "Question answering", "nf1", hidden=("test",)),
@@ -49,7 +49,7 @@ def results(
         tasks[task] = {"status": "failed", "reason": reason, "faults": 1}
     is_complete = all(tasks.get(task, {}).get("status") == "scored" for task in NAMES)
     return {
-        "format": "decabench.results/1",
+        "format": "decabench.scoring.results/1",
         "submission": {"name": name, **(about or {})},
         "split": split,
         "decascore": sum(scores[task] for task in NAMES) if is_complete else None,

@@ -21,10 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from decabench.metrics import METRICS
-from decabench.predictions import predictions_digest
-from decabench.significance import Sample, bootstrap, interval, total
-from decabench.submission import SubmissionInfo, write_submission
-from decabench.tasks import DECATHLON, TASKS, Example
+from decabench.scoring.significance import Sample, bootstrap, interval, total
+from decabench.submission.answers import predictions_digest
+from decabench.submission.folder import SubmissionInfo, write_submission
+from decabench.tasks.example import Example
+from decabench.tasks.registry import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -117,7 +118,7 @@ def _write(
     (target / "results.json").write_text(
         json.dumps(
             {
-                "format": "decabench.results/1",
+                "format": "decabench.scoring.results/1",
                 "decabench": "0.1.0",
                 "split": "validation",
                 "submission": {

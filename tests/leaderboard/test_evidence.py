@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from decabench.leaderboard.evidence import Evidence, TaskEvidence, standard_errors
-from decabench.leaderboard.read import read
-from decabench.leaderboard.result import Entry
-from decabench.leaderboard.shuffles import Shuffles
-from decabench.significance import paired_test, summed
-from decabench.tasks import DECATHLON
+from decabench.leaderboard.ranking import Shuffles
+from decabench.leaderboard.read import Entry, read
+from decabench.scoring.significance import paired_test, summed
+from decabench.tasks.registry import DECATHLON
 
 
 def entries(folder: Path) -> dict[str, Entry]:

@@ -11,7 +11,7 @@ import pytest
 from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.examples import WITHHELD, TaskExamples, collect
 from decabench.leaderboard.read import read
-from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks.registry import DECATHLON, TASKS
 from decabench.tasks.store import Store
 from tests.leaderboard.synthetic import HOSTILE_ANSWER
 

@@ -1,6 +1,7 @@
 import pytest
 
-from decabench.metrics import accuracy, tag_accuracy
+from decabench.metrics import accuracy
+from decabench.metrics.accuracy import tag_accuracy
 
 
 def test_accuracy():

@@ -2,7 +2,8 @@ import math
 
 import pytest
 
-from decabench.metrics import Item, Metric, MetricError, evaluate, items, nf1, score_rows
+from decabench.metrics import nf1
+from decabench.metrics.base import Item, Metric, MetricError, evaluate, items, score_rows
 from decabench.metrics.nf1 import NF1
 
 COUNT = Metric(

@@ -6,18 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from decabench.metrics import (
-    METRICS,
-    bleu,
-    corpus_f1,
-    items,
-    joint_goal_em,
-    lfem,
-    nf1,
-    rouge_perl,
-    rouge_score,
-    score_rows,
-)
+from decabench.metrics import METRICS, bleu, corpus_f1, joint_goal_em, lfem, nf1, rouge_perl
+from decabench.metrics.base import items, score_rows
+from decabench.metrics.rouge import rouge_score
 
 SHARED = Path(os.environ.get("DECABENCH_SHARED", Path(__file__).parents[2].parent / "shared"))
 CASES = SHARED / "conformance"

@@ -4,7 +4,8 @@ import numpy
 import pytest
 
 import decabench.metrics as package
-from decabench.metrics import METRICS, Item, MetricError, get_metric
+from decabench.metrics import METRICS, get_metric
+from decabench.metrics.base import Item, MetricError
 
 NUMBERS = ([" 3.5", "2", "no", "4.25", "1", "2.5"], ["3.6", "2.5", "4", "4.1", "1.5", "2"])
 TAGS = (

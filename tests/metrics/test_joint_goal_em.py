@@ -1,6 +1,7 @@
 import pytest
 
-from decabench.metrics import MetricError, joint_goal_em
+from decabench.metrics import joint_goal_em
+from decabench.metrics.base import MetricError
 from decabench.metrics.joint_goal_em import read_change
 
 

@@ -1,6 +1,7 @@
 import pytest
 
-from decabench.metrics import MetricError, lfem
+from decabench.metrics import lfem
+from decabench.metrics.base import MetricError
 
 SQL = {"sel": 0, "agg": 0, "conds": [[1, 0, "X"], [2, 1, 3]]}
 TABLE = {"sql": SQL, "header": ["Name", "Team", "Goals"]}

@@ -1,6 +1,7 @@
 import pytest
 
-from decabench.metrics import em, nem, nf1
+from decabench.metrics import nf1
+from decabench.metrics.nf1 import em, nem
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@ import random
 import pytest
 import scipy.stats
 
-from decabench.metrics import METRICS, MetricError, mse, pearson, spearman
-from decabench.metrics.regression import ranks
+from decabench.metrics import METRICS
+from decabench.metrics.base import MetricError
+from decabench.metrics.regression import mse, pearson, ranks, spearman
 
 
 def sample(size, seed):

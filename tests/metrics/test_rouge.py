@@ -1,6 +1,7 @@
 import pytest
 
-from decabench.metrics import MetricError, rouge
+from decabench.metrics import rouge
+from decabench.metrics.base import MetricError
 
 
 def test_a_worked_example():

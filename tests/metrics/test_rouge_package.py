@@ -1,7 +1,7 @@
 import pytest
 from rouge_score.rouge_scorer import RougeScorer
 
-from decabench.metrics import rouge_score
+from decabench.metrics.rouge import rouge_score
 
 PAIRS = [
     ("the cats were running home\nit rained", "a cat ran home\nit was raining hard"),

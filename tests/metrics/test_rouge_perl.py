@@ -1,7 +1,7 @@
 import pytest
 
 from decabench.metrics import rouge, rouge_perl
-from decabench.metrics.rouge_perl import resampling_weights
+from decabench.metrics.rouge import resampling_weights
 
 
 def test_weights_average_one():

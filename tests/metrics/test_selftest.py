@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from decabench.metrics import MetricError
+from decabench.metrics.base import MetricError
 from decabench.metrics.selftest import FOLDER, CaseResult, run_selftest
 
 

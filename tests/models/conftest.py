@@ -10,10 +10,9 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
 from decabench.models.batches import Batch, Collator, Encoded, VectorTable
-from decabench.models.config import MODELS, ModelConfig
-from decabench.models.lexicon import Lexicon
-from decabench.models.mqan import MQAN
+from decabench.models.mqan import MODELS, MQAN, ModelConfig
 from decabench.models.vectors import Joined, NoVectors
+from decabench.models.words import Lexicon
 
 TEXTS = [
     ("is it good or bad?", "a good film, oddly framed", "good"),

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from decabench.models.answering import Answerer, autocast, by_length, kept_characters, pick_device
 from decabench.models.batches import Encoded
-from decabench.models.lexicon import Lexicon
+from decabench.models.words import Lexicon
 from tests.models.conftest import TEXTS
 
 PAIRS = [(context, question) for question, context, _ in TEXTS]

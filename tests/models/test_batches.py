@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from decabench.models.lexicon import EOS, INIT, PAD, UNKNOWN
+from decabench.models.words import EOS, INIT, PAD, UNKNOWN
 from tests.models.conftest import TEXTS
 
 

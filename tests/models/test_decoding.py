@@ -5,9 +5,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks import equations
-from decabench.models.config import MODELS
 from decabench.models.decoding import beam_search, greedy, word_numbers
-from decabench.models.lexicon import EOS, INIT, PAD, UNKNOWN
+from decabench.models.mqan import MODELS
+from decabench.models.words import EOS, INIT, PAD, UNKNOWN
 from tests.models.conftest import TEXTS
 
 ALL = sorted(MODELS)

@@ -5,8 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks import equations
-from decabench.models.config import MODELS
 from decabench.models.layers import positions
+from decabench.models.mqan import MODELS
 from tests.models.conftest import TEXTS
 
 HEADS = 3

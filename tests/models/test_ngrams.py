@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip("torch")
 
 from decabench.errors import DataError
-from decabench.models.lexicon import Lexicon
-from decabench.models.ngrams import NgramTraining, _thinned, ngrams, train_ngrams, write_ngrams
-from decabench.models.vectors import open_vectors
+from decabench.models.ngrams import NgramTraining, _thinned, train_ngrams
+from decabench.models.vectors import ngrams, open_vectors, write_ngrams
+from decabench.models.words import Lexicon
 
 
 def test_the_ngrams_of_a_word():

@@ -7,10 +7,12 @@ import datetime
 from collections.abc import Iterator
 from typing import Any
 
-from decabench.predictor import Backend, Outcome, Question, Setting
-from decabench.predictors.openai_pace import Clock
-from decabench.prompts import Prompting, TaskTemplate
-from decabench.tasks import TASKS
+from decabench.predictors.openai.client import Clock
+from decabench.predictors.protocol import Backend, Outcome, Setting
+from decabench.prompts.messages import Prompting
+from decabench.prompts.templates import TaskTemplate
+from decabench.tasks.example import Question
+from decabench.tasks.registry import TASKS
 
 PROMPTING = Prompting(
     "sst",

@@ -5,10 +5,11 @@ from collections import Counter
 import pytest
 
 from decabench.errors import MissingDataError
-from decabench.predictor import Question, Setting
-from decabench.predictors import PREDICTORS
 from decabench.predictors.baselines import first_option
-from decabench.tasks import TASKS
+from decabench.predictors.protocol import Setting
+from decabench.predictors.schemes import PREDICTORS
+from decabench.tasks.example import Question
+from decabench.tasks.registry import TASKS
 
 
 def answers(name, questions, training=(), gold=None, seed=0, task="sst"):

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from decabench.extraction import KINDS
-from decabench.predictor import Question
-from decabench.prompts import load_template, make_prompting
-from decabench.prompts.files import KEYS
+from decabench.prompts.answer_forms import KINDS
+from decabench.prompts.messages import make_prompting
 from decabench.prompts.shots import FEW_LABELS, LONGEST, SHARED_CONTEXT
-from decabench.tasks import TASKS
+from decabench.prompts.templates import KEYS, load_template
+from decabench.tasks.example import Question
+from decabench.tasks.registry import TASKS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "prompts.md").read_text(encoding="utf-8")
@@ -49,8 +49,8 @@ def test_the_example_works() -> None:
 
 
 def test_keys_are_the_fields_of_the_values() -> None:
-    from decabench.extraction import AnswerForm
-    from decabench.prompts import TaskTemplate
+    from decabench.prompts.answer_forms import AnswerForm
+    from decabench.prompts.templates import TaskTemplate
 
     names = {field.name for value in (TaskTemplate, AnswerForm) for field in fields(value)}
     assert set(KEYS) == names - {"kind"}

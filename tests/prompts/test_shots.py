@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import MissingDataError
-from decabench.prompts import choose_shots, select_shots
-from decabench.prompts.shots import LONGEST, SHARED_CONTEXT
-from decabench.tasks import TASKS, Example
+from decabench.prompts.shots import LONGEST, SHARED_CONTEXT, choose_shots, select_shots
+from decabench.tasks.example import Example
+from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 
 TASK = TASKS["squad"]

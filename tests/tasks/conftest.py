@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from decabench.tasks import Example, Task
-from decabench.tasks.prepare import Request
+from decabench.tasks.example import Example
+from decabench.tasks.preparation import Request
 from decabench.tasks.store import Store
+from decabench.tasks.task import Task
 from tests.tasks.commands import ROOT, Run, prepare_command
 from tests.tasks.fixtures import FolderFiles, read_sample, write_lines
 

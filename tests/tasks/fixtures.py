@@ -11,9 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from decabench.tasks import TASKS, Example, Files, RemoteFile, Source, Task
-from decabench.tasks.samples import SAMPLE_FOLDER
-from decabench.tasks.sources import LocalFiles
+from decabench.tasks.example import Example
+from decabench.tasks.preparation import SAMPLE_FOLDER
+from decabench.tasks.registry import TASKS
+from decabench.tasks.sources.local_files import LocalFiles
+from decabench.tasks.task import Files, RemoteFile, Source, Task
 
 __all__ = [
     "FolderFiles",

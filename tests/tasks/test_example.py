@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from decabench.tasks import SPLITS, Example
+from decabench.tasks.example import SPLITS, Example
 
 
 def test_fields_and_splits() -> None:

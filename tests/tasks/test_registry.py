@@ -8,12 +8,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from decabench.errors import UnknownNameError, named
 from decabench.metrics import METRICS
-from decabench.tasks import DECATHLON, TASKS, Task, get_task
-from decabench.tasks.errors import UnknownNameError
-from decabench.tasks.iwslt import _DIGESTS
-from decabench.tasks.registry import named
-from decabench.tasks.task import RemoteFile
+from decabench.tasks.datasets.iwslt import _DIGESTS
+from decabench.tasks.registry import DECATHLON, TASKS, get_task
+from decabench.tasks.task import RemoteFile, Task
 
 COUNTS = {  # train, validation, test of the paper; MultiNLI's validation rows with a gold label
     "squad": ("nf1", 87_599, 10_570, 9_616),

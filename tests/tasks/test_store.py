@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from decabench.tasks import TASKS, Example
-from decabench.tasks.errors import DataError, MissingDataError
+from decabench.errors import DataError, MissingDataError
+from decabench.tasks.example import Example
+from decabench.tasks.registry import TASKS
 from decabench.tasks.store import FORMAT, SplitRecord, Store
 
 RECORD = SplitRecord(

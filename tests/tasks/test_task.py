@@ -9,7 +9,10 @@ from itertools import pairwise
 
 import pytest
 
-from decabench.tasks import TASKS, Example, Hub, RemoteFile, Source, Task, example, task
+from decabench.tasks import example, task
+from decabench.tasks.example import Example
+from decabench.tasks.registry import TASKS
+from decabench.tasks.task import Hub, RemoteFile, Source, Task
 
 VALUES = [Task, Source, RemoteFile, Hub, Example]
 

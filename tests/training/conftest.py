@@ -11,11 +11,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
 
-from decabench.models.config import ModelConfig
-from decabench.tasks import TASKS
+from decabench.models.mqan import ModelConfig
+from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.training.config import TrainConfig
-from decabench.training.trainer import Run
+from decabench.training.loop import Run
 
 TINY = TrainConfig(
     model=ModelConfig(dimension=8, hidden=6, heads=2, layers=1, dropout=0.2, max_answer_tokens=8),

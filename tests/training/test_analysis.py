@@ -8,9 +8,9 @@ pytest.importorskip("torch")
 
 from decabench.errors import DataError
 from decabench.models.saved import Saved
-from decabench.models.tokenizer import detokenize
+from decabench.models.words import detokenize
 from decabench.training.analysis import attention_map, find_example, pointing
-from decabench.training.trainer import train
+from decabench.training.loop import train
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch")
 from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.models.saved import Saved, find_checkpoint
 from decabench.training.checkpoints import latest, restore
-from decabench.training.trainer import train
+from decabench.training.loop import train
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.models.lexicon import EOS, INIT, SPECIALS
-from decabench.models.tokenizer import tokenize
+from decabench.models.words import EOS, INIT, SPECIALS, tokenize
 from decabench.tasks.store import Store
 from decabench.training.data import BatchStream, batches_of, encode_tasks
 from tests.training.conftest import TINY

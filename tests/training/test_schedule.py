@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("torch")
 
 from decabench.errors import DecabenchError
-from decabench.tasks import DECATHLON
+from decabench.tasks.registry import DECATHLON
 from decabench.training.config import TrainConfig
 from decabench.training.schedule import Phase, phases, task_at
 

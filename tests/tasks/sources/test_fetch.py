@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks.errors import MissingDataError, StorageError
-from decabench.tasks.sources import Fetched, Network, fetch
+from decabench.errors import MissingDataError, StorageError
+from decabench.tasks.sources import fetch
+from decabench.tasks.sources.download import Network
+from decabench.tasks.sources.fetch import Fetched
 from decabench.tasks.task import RemoteFile, Source
 from tests.tasks.sources.build import no_reader, pinned, sha256, source, tar_bytes
 from tests.tasks.sources.server import Fault, FileServer

@@ -27,7 +27,7 @@ RESOLVED = f"datasets/owner/name/resolve/{COMMIT}/{NAME}"
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from decabench.metrics.errors import DecabenchError
+from decabench.metrics.base import DecabenchError
 from decabench.tasks.sources import fetch
 from decabench.tasks.task import Hub, RemoteFile, Source
 given = json.loads(sys.argv[1])

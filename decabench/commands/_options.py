@@ -1,0 +1,140 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+__all__ = [
+    "SectionedCommand",
+    "chosen_tasks",
+    "home_option",
+    "include_option",
+    "jobs_option",
+    "output_option",
+    "processes",
+    "require_torch",
+    "section",
+    "split_option",
+    "submission_option",
+    "tasks_option",
+]
+
+# ---- sections
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_REST = "Options"
+
+
+class _Option(click.Option):
+    """An option that says under which heading it stands."""
+
+    def __init__(self, *arguments: Any, section: str, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.section = section
+
+
+def section(title: str) -> Callable[..., Callable[[Command], Command]]:
+    """`click.option` for the options under one heading."""
+
+    def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+        return click.option(*names, cls=_Option, section=title, **settings)
+
+    return option
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists its options heading by heading, in the order in which they are first used."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the lists."""
+        sections: dict[str, list[tuple[str, str]]] = {_REST: []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                sections.setdefault(getattr(parameter, "section", _REST), []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+# ---- options
+
+SPLIT = click.Choice(["train", "validation", "test"])
+
+home_option = click.option(
+    "--home",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Folder of prepared data.  [default: $DECABENCH_HOME, else the user's data folder]",
+)
+include_option = click.option(
+    "--include",
+    type=click.Path(path_type=Path, dir_okay=False),
+    multiple=True,
+    envvar="DECABENCH_INCLUDE",
+    metavar="PATH",
+    help="A .toml or .py file that defines a task of your own; may be repeated. A .py file is run.",
+)
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes at once.  [default: one a core]",
+)
+tasks_option = click.option(
+    "--tasks",
+    metavar="NAME,…",
+    multiple=True,
+    help="Only these tasks, separated by commas.",
+)
+submission_option = click.option(
+    "--submission",
+    required=True,
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PATH",
+    help="A folder, a .zip or a .tar.gz.",
+)
+
+
+def output_option(text: str, required: bool = True, metavar: str = "DIR") -> Callable[[Command], Command]:
+    """`--output` with a help text: the folder that a command fills."""
+    path = click.Path(path_type=Path, file_okay=False)
+    return click.option("--output", required=required, type=path, metavar=metavar, help=text)
+
+
+def split_option(default: str | None, text: str) -> Callable[[Command], Command]:
+    """`--split` with a default and a help text."""
+    return click.option("--split", type=SPLIT, default=default, show_default=default is not None, help=text)
+
+
+def processes(jobs: int | None) -> int:
+    """What `--jobs` means: one a core where it is not given."""
+    return jobs or os.cpu_count() or 1
+
+
+def chosen_tasks(tasks: Sequence[str], include: Sequence[Path]) -> list[str] | None:
+    """The names behind `--tasks`; None where all are meant. Raises UnknownNameError."""
+    from decabench.errors import named
+    from decabench.tasks import known_tasks
+
+    names = [name.strip() for value in tasks for name in value.split(",") if name.strip()]
+    if tasks and not names:
+        raise click.UsageError("--tasks names no task: leave it out for all.")
+    if not names or names == ["all"]:
+        return None
+    known = known_tasks(include)
+    return [named(name, known, "task") for name in dict.fromkeys(names)]
+
+
+def require_torch() -> None:
+    """Raises ClickException where the extra that trains is not installed."""
+    from importlib.util import find_spec
+
+    if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
+        raise click.ClickException(f"{' and '.join(missing)} not installed: pip install 'decabench[train]'.")

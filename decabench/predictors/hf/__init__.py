@@ -1,0 +1,1 @@
+"""`hf:` models of Hugging Face transformers."""

@@ -1,0 +1,1 @@
+"""`openai:` any server that speaks the OpenAI API."""

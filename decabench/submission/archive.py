@@ -1,0 +1,257 @@
+"""Unpacking a stranger's .zip or .tar.gz: plain files and folders only, below one folder, up to a limit.
+
+Nothing that an archive says about itself is believed: sizes are counted while bytes come out, and neither
+modes, owners, times nor links are taken over.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import stat
+import struct
+import tarfile
+import zipfile
+import zlib
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from decabench.errors import StorageError, SubmissionError
+from decabench.text import shown
+
+__all__ = ["ARCHIVE_SUFFIXES", "LIMIT_BYTES", "LIMIT_MEMBERS", "is_archive", "unpack"]
+
+ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")
+LIMIT_BYTES = 2 << 30
+LIMIT_MEMBERS = 10_000
+
+_CHUNK = 1 << 16
+_HEADER_LIMIT = 1 << 20
+_DAMAGE = (
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RecursionError,
+    RuntimeError,
+    ValueError,
+    struct.error,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What zipfile, tarfile and gzip raise on bytes that are not what they should be."""
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a name is that of an archive that `unpack` takes."""
+    return path.name.lower().endswith(ARCHIVE_SUFFIXES)
+
+
+def unpack(
+    path: Path, into: Path, limit_bytes: int = LIMIT_BYTES, limit_members: int = LIMIT_MEMBERS
+) -> None:
+    """Unpack an archive into a folder, which should be new: what came out before a fault stays there.
+
+    Raises `SubmissionError` for an archive that is damaged, too large or holds more than files and folders.
+    """
+    if not is_archive(path):
+        raise SubmissionError(f"{path.name} is no archive: give one of {', '.join(ARCHIVE_SUFFIXES)}.")
+    target = _Target(path.name, into, limit_bytes, limit_members)
+    unpack_this = _unpack_zip if path.name.lower().endswith(".zip") else _unpack_tar
+    try:
+        unpack_this(path, target)
+    except _DAMAGE as error:
+        raise SubmissionError(
+            f"{path.name} is damaged or not the archive that its name says ({str(error) or 'it ends too early'}): "
+            "pack it again."
+        ) from error
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+class _Target:
+    """The folder that is unpacked into, and the count of what went there."""
+
+    def __init__(self, archive: str, folder: Path, limit_bytes: int, limit_members: int) -> None:
+        self.archive = archive
+        self.folder = folder
+        self.limit_bytes = limit_bytes
+        self.limit_members = limit_members
+        self.bytes = 0
+        self.members = 0
+        self.files: set[str] = set()
+        self.folders: set[str] = set()
+
+    def refuse(self, why: str) -> SubmissionError:
+        return SubmissionError(f"{self.archive} was not unpacked: {why}.")
+
+    def count_member(self) -> None:
+        self.members += 1
+        if self.members > self.limit_members:
+            raise self.refuse(f"it has more than {self.limit_members:,} members")
+
+    def count_bytes(self, size: int) -> None:
+        self.bytes += size
+        if self.bytes > self.limit_bytes:
+            raise self.refuse(f"it unpacks to more than {self.limit_bytes:,} bytes")
+
+    def add_folder(self, name: str) -> None:
+        parts = _parts(self, name)
+        self._claim(parts, is_file=False)
+        self._make(self.folder.joinpath(*parts))
+
+    def add_file(self, name: str, source: _Readable) -> None:
+        parts = _parts(self, name)
+        if not parts:
+            raise self.refuse("it holds a file without a name")
+        self._claim(parts, is_file=True)
+        path = self.folder.joinpath(*parts)
+        with self._new_file(path) as handle:
+            while chunk := source.read(_CHUNK):
+                self.count_bytes(len(chunk))
+                self._write(handle, chunk)
+
+    def _claim(self, parts: list[str], is_file: bool) -> None:
+        """Note a name; case does not tell two names apart, so that every system says the same."""
+        paths = ["/".join(parts[: end + 1]).casefold() for end in range(len(parts))]
+        folders = paths[:-1] if is_file else paths
+        clash = self.files.intersection(folders)
+        if is_file:
+            clash |= self.files.intersection(paths[-1:]) | self.folders.intersection(paths[-1:])
+            self.files.add(paths[-1])
+        if clash:
+            raise self.refuse(f"it holds the name {shown(min(clash))} twice")
+        self.folders.update(folders)
+
+    def _make(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._no_room(error) from error
+
+    def _new_file(self, path: Path) -> BinaryIO:
+        self._make(path.parent)
+        try:
+            return open(path, "xb")
+        except OSError as error:
+            raise self._no_room(error) from error
+
+    def _write(self, handle: BinaryIO, chunk: bytes) -> None:
+        try:
+            handle.write(chunk)
+        except OSError as error:
+            raise self._no_room(error) from error
+
+    def _no_room(self, error: OSError) -> StorageError:
+        why = error.strerror or error
+        return StorageError(f"Could not unpack {self.archive}: {why}. Free some space in {self.folder}.")
+
+
+def _parts(target: _Target, name: str) -> list[str]:
+    """The parts of a member's name, if it is one that stays below the folder on every system."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    climbs = name.startswith("/") or "\\" in name or ".." in parts
+    if climbs or any(re.match("[A-Za-z]:", part) for part in parts):
+        raise target.refuse(
+            f"the member {shown(name)} could climb out of its folder; pack it with plain relative names"
+        )
+    if not name.isprintable() or len(name) > 1000 or any(len(part.encode()) > 200 for part in parts):
+        raise target.refuse(f"the member {shown(name)} has a name that is too long or not plain text")
+    return parts
+
+
+def _unpack_zip(path: Path, target: _Target) -> None:
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            target.count_member()
+            _check_zip_member(member, target)
+            # zipfile cuts a name at a NUL and may turn separators round; the name as it stands is judged.
+            if member.orig_filename.endswith("/"):
+                target.add_folder(member.orig_filename)
+            else:
+                with archive.open(member) as source:
+                    target.add_file(member.orig_filename, source)
+
+
+def _check_zip_member(member: zipfile.ZipInfo, target: _Target) -> None:
+    name = shown(member.orig_filename)
+    if member.flag_bits & 0x41:
+        raise target.refuse(f"the member {name} is encrypted; pack it without a password")
+    kind = stat.S_IFMT(member.external_attr >> 16)
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise target.refuse(f"the member {name} is a link or a device; pack plain files only")
+    # zipfile unpacks bzip2 and LZMA without a bound on how much comes out at once.
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise target.refuse(f"the member {name} is packed in an unusual way; use plain zip (deflate)")
+
+
+def _unpack_tar(path: Path, target: _Target) -> None:
+    with gzip.open(path, "rb") as unzipped:
+        stream = _TarStream(unzipped, target)
+        with tarfile.open(fileobj=stream, mode="r:", encoding="utf-8", errors="strict") as archive:
+            for member in archive:
+                target.count_member()
+                _unpack_tar_member(archive, member, target)
+        stream.check_end()
+
+
+def _unpack_tar_member(archive: tarfile.TarFile, member: tarfile.TarInfo, target: _Target) -> None:
+    if member.isdir():
+        target.add_folder(member.name)
+        return
+    if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
+        raise target.refuse(
+            f"the member {shown(member.name)} is a link, a device or a sparse file; pack plain files only"
+        )
+    source = archive.extractfile(member)
+    if source is not None:
+        with source:
+            target.add_file(member.name, source)
+
+
+class _TarStream(io.RawIOBase):
+    """What tarfile reads from: forward only, in small pieces, counted.
+
+    tarfile reads a long name or a pax header in one piece of whatever size the archive claims, and skips
+    over members of any claimed size; both would let a small archive take all memory or time.
+    """
+
+    def __init__(self, source: gzip.GzipFile, target: _Target) -> None:
+        super().__init__()
+        self.source = source
+        self.target = target
+        self.position = 0
+        self.last = b""
+
+    def read(self, size: int = -1, /) -> bytes:
+        if not 0 <= size <= _HEADER_LIMIT:
+            raise self.target.refuse("it has a header of more than 1 MiB")
+        self.last = self.source.read(size)
+        self.position += len(self.last)
+        # tarfile keeps every header that it meets; 4 KiB for each member is more than honest ones take.
+        if self.position - self.target.bytes > 4096 * (self.target.limit_members + 256):
+            raise self.target.refuse("its headers and padding are far larger than they can be")
+        return self.last
+
+    def tell(self) -> int:
+        return self.position
+
+    def seek(self, position: int, whence: int = 0, /) -> int:
+        if whence or position < self.position:
+            raise tarfile.ReadError("its members overlap")
+        while self.position < position and self.read(min(_CHUNK, position - self.position)):
+            pass
+        return self.position
+
+    def check_end(self) -> None:
+        """tarfile takes a damaged header for the end; the real end is a block of zeros, then only zeros."""
+        if not self.last or self.last.strip(b"\0"):
+            raise tarfile.ReadError("it does not end as a tar archive does")
+        while chunk := self.read(_CHUNK):
+            if chunk.strip(b"\0"):
+                raise tarfile.ReadError("something follows its end")

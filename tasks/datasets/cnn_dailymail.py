@@ -1,0 +1,213 @@
+"""CNN/DailyMail, not anonymised: summarization."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import tarfile
+import tempfile
+import unicodedata
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from decabench.errors import DataError, StorageError
+from decabench.tasks.example import Example
+from decabench.tasks.readers import github_raw, hub_file
+from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, fixed
+
+__all__ = ["CNN_DAILYMAIL", "STORY_FILES", "parse_story", "read_stories"]
+
+# ---- stories
+
+_LISTS = ("abisee/cnn-dailymail", "8eace60f306dcbab30d1f1d715e379f07a3782db")
+_SPLIT_NAMES = {"train": "training", "validation": "validation", "test": "test"}
+_ARCHIVES = {
+    "cnn": RemoteFile(
+        "cnn_stories.tgz",
+        (
+            "https://huggingface.co/datasets/cnn_dailymail/resolve/"
+            "11343c3752184397d56efc19a8a7cceb68089318/data/cnn_stories.tgz",
+            "https://drive.google.com/uc?export=download&id=0BwmD_VLjROrfTHk4NFg2SndKcjQ",
+        ),
+        "e8fbc0027e54e0a916abd9c969eb35f708ed1467d7ef4e3b17a56739d65cb200",
+        158_577_824,
+    ),
+    "dailymail": RemoteFile(
+        "dailymail_stories.tgz",
+        (
+            "https://huggingface.co/datasets/cnn_dailymail/resolve/"
+            "11343c3752184397d56efc19a8a7cceb68089318/data/dailymail_stories.tgz",
+            "https://drive.google.com/uc?export=download&id=0BwmD_VLjROrfM1BxdkxVaTY2bWs",
+        ),
+        "ad69010002210b7c406718248ee66e65868b9f6820f163aa966369878d14147e",
+        375_893_739,
+    ),
+}
+_LIST_DIGESTS = {
+    ("cnn", "train"): "e074c2245c475b00c455cefb911e0066b27fe17085dd0c773101e10d3088583b",
+    ("cnn", "validation"): "b1ae81ff058ca640da3ae2b3c98fefca3adfea358736b6e29efc2ec1cbef5b5c",
+    ("cnn", "test"): "a0796c3c7812e3c9fcb1a65faa9aee7bb6f8a3869e953c7f61b401790c0a6f33",
+    ("dailymail", "train"): "3913d6a90c29a81196128346d81c28d6c7f7e91777d886e8417163ce83b2a04a",
+    ("dailymail", "validation"): "2377b8f809bd07b143bbbd9e60594d10e7b8a211c8a5672181ea6000bbf548a2",
+    ("dailymail", "test"): "554d18fc79a06a16902662d926cb7cc981ea36a3f82d5ae1426e25bf62f65b87",
+}
+
+
+def _list_name(paper: str, split: str) -> str:
+    return f"{paper}_wayback_{_SPLIT_NAMES[split]}_urls.txt"
+
+
+def _list_file(paper: str, split: str) -> RemoteFile:
+    name = _list_name(paper, split)
+    return RemoteFile(name, (github_raw(*_LISTS, f"url_lists/{name}"),), _LIST_DIGESTS[paper, split])
+
+
+STORY_FILES = {
+    split: (*_ARCHIVES.values(), *(_list_file(paper, split) for paper in _ARCHIVES)) for split in _SPLIT_NAMES
+}
+
+Story = tuple[str, list[str], list[str]]
+"""(id, lines of the article, lines of the highlights)"""
+
+
+def parse_story(id: str, text: str) -> Story:
+    """A story file: lines of text, then highlights, each below an `@highlight` line."""
+    article: list[str] = []
+    highlights: list[str] = []
+    lines = article
+    for line in filter(None, (line.strip() for line in text.split("\n"))):
+        if line.startswith("@highlight"):
+            lines = highlights
+        else:
+            lines.append(line)
+    return id, article, highlights
+
+
+def _index(archive: Path, database: sqlite3.Connection) -> None:
+    """Stories by file name on disk: an archive's order is not the list's, and both are large."""
+    try:
+        with tarfile.open(archive, "r|gz") as tar:
+            for member in tar:
+                file = tar.extractfile(member) if member.isfile() else None
+                if file is not None and member.name.endswith(".story"):
+                    row = (Path(member.name).stem, file.read())
+                    database.execute("INSERT OR REPLACE INTO story VALUES (?, ?)", row)
+    except sqlite3.OperationalError as error:  # it writes to the system's folder for temporary files
+        raise StorageError(
+            f"The stories of {archive.name} cannot be indexed ({error}): free some space."
+        ) from error
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise DataError(f"{archive.name} is damaged ({error}): prepare again with --force.") from error
+
+
+def read_stories(files: Files, split: str) -> Iterator[Story]:
+    """CNN's stories, then the Daily Mail's, each in the order of its list, as decaNLP has them."""
+    with tempfile.TemporaryDirectory() as folder:
+        for paper, archive in _ARCHIVES.items():
+            with closing(sqlite3.connect(Path(folder, f"{paper}.sqlite"))) as database:
+                database.execute("CREATE TABLE story (id TEXT PRIMARY KEY, text BLOB) WITHOUT ROWID")
+                _index(files.path(archive.name), database)
+                with files.path(_list_name(paper, split)).open(encoding="utf-8") as urls:
+                    for url in urls:
+                        id = hashlib.sha1(url.strip().encode()).hexdigest()
+                        found = database.execute("SELECT text FROM story WHERE id = ?", (id,)).fetchone()
+                        if found is None:
+                            raise DataError(
+                                f"{archive.name} has no story {id}, which its list names ({url.strip()})."
+                            )
+                        yield parse_story(id, found[0].decode("utf-8"))
+
+
+# ---- cnn_dailymail
+
+_QUESTION = "What is the summary?"
+_SPLITS = ("train", "validation", "test")
+_END_MARKS = (
+    ".",
+    "!",
+    "?",
+    "'",
+    "`",
+    '"',
+    "\N{RIGHT SINGLE QUOTATION MARK}",
+    "\N{RIGHT DOUBLE QUOTATION MARK}",
+    ")",
+)
+_HUB = Hub("abisee/cnn_dailymail", "96df5e686bee6baa90b8bee7c28b81fa3fa6223d")
+_PARTS = {"train": 3, "validation": 1, "test": 1}
+
+
+def _names(split: str, parts: int) -> tuple[str, ...]:
+    return tuple(f"3.0.0/{split}-{part:05d}-of-{parts:05d}.parquet" for part in range(parts))
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """Lines as one text: a missing final period is added to each, compatibility forms are folded (NFKC)."""
+    stripped = (line.strip() for line in lines)
+    ended = (line if line.endswith(_END_MARKS) else f"{line}." for line in stripped if line)
+    return unicodedata.normalize("NFKC", " ".join(ended))
+
+
+def _example(id: str, article: str, highlights: Sequence[str]) -> Example:
+    return Example(id, _QUESTION, article, (_joined(highlights),), id)
+
+
+def _read_parquet(files: Files, split: str, parts: int) -> Iterator[Example]:
+    for name in _names(split, parts):
+        for row in files.rows(name, ("article", "highlights", "id")):
+            article = unicodedata.normalize("NFKC", row["article"]).strip()
+            yield _example(row["id"], article, row["highlights"].split("\n"))
+
+
+def _read_hub(files: Files, split: str) -> Iterator[Example]:
+    return _read_parquet(files, split, _PARTS[split])
+
+
+def _read_single_file(files: Files, split: str) -> Iterator[Example]:
+    return _read_parquet(files, split, 1)
+
+
+def _read_stories(files: Files, split: str) -> Iterator[Example]:
+    for id, article, highlights in read_stories(files, split):
+        yield _example(id, _joined(article), highlights)
+
+
+_VARIANTS = (
+    fixed("summarize", _QUESTION, "Summarize this article"),
+    fixed("highlights", _QUESTION, "What are the highlights of this article?"),
+    fixed("few-sentences", _QUESTION, "What does this article say, in a few sentences?"),
+)
+
+CNN_DAILYMAIL = Task(
+    name="cnn_dailymail",
+    title="Summarization",
+    dataset="CNN/DailyMail",
+    metric="rouge",
+    counts={"train": 287_227, "validation": 13_368, "test": 11_490},
+    sources=(
+        Source(
+            "hub parquet",
+            {
+                split: tuple(hub_file(_HUB, name) for name in _names(split, _PARTS[split]))
+                for split in _SPLITS
+            },
+            _read_hub,
+            hub=_HUB,
+        ),
+        Source("upstream stories", STORY_FILES, _read_stories),
+        Source(
+            "parquet, one file a split",
+            {split: (RemoteFile(_names(split, 1)[0]),) for split in _SPLITS},
+            _read_single_file,
+        ),
+    ),
+    licence="The articles are CNN's and the Daily Mail's; for research, not to be passed on",
+    citation="Hermann et al. 2015, Teaching Machines to Read and Comprehend; See et al. 2017",
+    homepage="https://github.com/abisee/cnn-dailymail",
+    notes=(
+        "The hub's parquet drops 114 training documents without text and ends lines that had no mark in ` .`; "
+        "upstream's stories give the paper's 287,227."
+    ),
+    variants=_VARIANTS,
+)

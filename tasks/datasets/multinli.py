@@ -1,0 +1,105 @@
+"""MultiNLI, matched then mismatched: natural language inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from decabench.tasks.example import Example
+from decabench.tasks.readers import hub_file, stream_lines
+from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, matched
+
+__all__ = ["MULTINLI"]
+
+_LABELS = ("entailment", "neutral", "contradiction")
+_ZIP = "multinli_1.0.zip"
+_MEMBERS = {"train": ("train",), "validation": ("dev_matched", "dev_mismatched")}
+_PARQUET = {"train": ("train",), "validation": ("validation_matched", "validation_mismatched")}
+_HUB = Hub("nyu-mll/multi_nli", "da70db2af9d09693783c3320c4249840212ee221")
+
+
+def _example(id: str, prompt: str, premise: str, hypothesis: str, label: str) -> Example:
+    question = f'Hypothesis: "{hypothesis}" -- entailment, neutral, or contradiction?'
+    return Example(id, question, f'Premise: "{premise}"', (label,), prompt)
+
+
+def _read_zip(files: Files, split: str) -> Iterator[Example]:
+    for part in _MEMBERS[split]:
+        for row in stream_lines(files.member(_ZIP, f"multinli_1.0/multinli_1.0_{part}.jsonl")):
+            if row["gold_label"] != "-":  # the annotators did not agree
+                id = row["pairID"]
+                prompt = str(row.get("promptID", id))
+                yield _example(id, prompt, row["sentence1"], row["sentence2"], row["gold_label"])
+
+
+def _read_parquet(files: Files, split: str) -> Iterator[Example]:
+    columns = ("pairID", "promptID", "premise", "hypothesis", "label")
+    for part in _PARQUET[split]:
+        for row in files.rows(f"data/{part}-00000-of-00001.parquet", columns):
+            if 0 <= row["label"] < len(_LABELS):
+                label = _LABELS[row["label"]]
+                yield _example(row["pairID"], str(row["promptID"]), row["premise"], row["hypothesis"], label)
+
+
+_ARCHIVE = RemoteFile(
+    _ZIP,
+    ("https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip",),
+    "049f507b9e36b1fcb756cfd5aeb3b7a0cfcb84bf023793652987f7e7e0957822",
+    226_850_426,
+)
+
+_FORM = r'Hypothesis: "(?P<hypothesis>.*)" -- entailment, neutral, or contradiction\?'
+_VARIANTS = (
+    matched("order-swapped", _FORM, 'Hypothesis: "{hypothesis}" -- contradiction, neutral, or entailment?'),
+    matched(
+        "yes-maybe-no",
+        _FORM,
+        'Is the hypothesis "{hypothesis}" true if the premise is -- yes, maybe, or no?',
+        {"yes": "entailment", "maybe": "neutral", "no": "contradiction"},
+    ),
+    matched(
+        "true-unknown-false",
+        _FORM,
+        'Hypothesis: "{hypothesis}" -- true, unknown, or false?',
+        {"true": "entailment", "unknown": "neutral", "false": "contradiction"},
+    ),
+    matched(
+        "relation",
+        _FORM,
+        "What is the relation of the premise to the hypothesis "
+        '"{hypothesis}" -- entailment, neutral, or contradiction?',
+    ),
+)
+
+MULTINLI = Task(
+    name="multinli.in.out",
+    title="Natural language inference",
+    dataset="MultiNLI",
+    metric="em",
+    # The paper counts 20,000 validation rows; 19,647 of them have a gold label (9,815 + 9,832).
+    counts={"train": 392_702, "validation": 19_647, "test": 20_000},
+    hidden=("test",),
+    sources=(
+        Source(
+            "hub parquet",
+            {
+                split: tuple(hub_file(_HUB, f"data/{part}-00000-of-00001.parquet") for part in parts)
+                for split, parts in _PARQUET.items()
+            },
+            _read_parquet,
+            hub=_HUB,
+        ),
+        Source(
+            "upstream zip",
+            {"train": (_ARCHIVE,), "validation": (_ARCHIVE,)},
+            _read_zip,
+            members=tuple(
+                f"multinli_1.0/multinli_1.0_{part}.jsonl" for parts in _MEMBERS.values() for part in parts
+            ),
+        ),
+    ),
+    licence="OANC; fiction CC BY 3.0, CC BY-SA 3.0 and public domain",
+    citation="Williams et al. 2018, A Broad-Coverage Challenge Corpus for Sentence Understanding",
+    homepage="https://cims.nyu.edu/~sbowman/multinli/",
+    notes="Rows without a gold label are left out. The test labels are hidden.",
+    variants=_VARIANTS,
+)

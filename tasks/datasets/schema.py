@@ -1,0 +1,107 @@
+"""MWSC, decaNLP's Modified Winograd Schema Challenge: pronoun resolution."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from decabench.errors import DataError
+from decabench.tasks.example import Example
+from decabench.tasks.readers import github_raw, hub_file
+from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, matched
+
+__all__ = ["SCHEMA"]
+
+_FILE = "schema.txt"
+_COMMIT = "043ab56c592762517f7f14476d21cd6444d0de5c"
+_HUB = Hub("coref-data/mwsc_raw", "b6cddd65554c3eb37c5465471f0d5b9a2737ed00")
+_ALTERNATIVES = re.compile(r"\[([^\]/]*)/([^\]]*)\]")
+_SLICES = {"train": slice(0, 80), "validation": slice(80, -100), "test": slice(-100, None)}
+
+
+def _resolve(text: str, choice: int) -> str:
+    return _ALTERNATIVES.sub(lambda match: match.group(choice + 1), text)
+
+
+def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
+    """Blocks of lines, each closed by an empty line.
+
+    The file's last block is not, and is left out as in 2018: with it, the splits would shift.
+    """
+    block: list[str] = []
+    for line in lines:
+        if line.strip():
+            block.append(line.strip())
+        else:
+            yield block
+            block = []
+
+
+def _triples(block: list[str]) -> Iterator[tuple[str, str, str]]:
+    """The two (question, context, answer) of one schema."""
+    if len(block) != 3:
+        raise DataError(f"A schema of {_FILE} has three lines, not {len(block)}: {block}.")
+    context, question, options = block
+    answers = [option.strip() for option in options.split("/")]
+    for choice in (0, 1):
+        asked = f"{_resolve(question, choice)} {answers[0]} or {answers[1]}?"
+        yield asked, _resolve(context, choice), answers[choice]
+
+
+def _read_text(files: Files, split: str) -> Iterator[Example]:
+    with files.path(_FILE).open(encoding="utf-8") as file:
+        numbered = [
+            (number, triple) for number, block in enumerate(_blocks(file)) for triple in _triples(block)
+        ]
+    for index, (number, (question, context, answer)) in enumerate(numbered[_SLICES[split]]):
+        yield Example(f"schema.{split}.{index}", question, context, (answer,), f"schema.{number}")
+
+
+def _read_parquet(files: Files, split: str) -> Iterator[Example]:
+    start = {"train": 0, "validation": 80, "test": 162}[split]
+    columns = ("sentence", "question", "options", "answer")
+    for index, row in enumerate(files.rows(f"data/{split}-00000-of-00001.parquet", columns)):
+        first, second = row["options"]
+        question = f"{row['question']} {first} or {second}?"
+        group = f"schema.{(start + index) // 2}"
+        yield Example(f"schema.{split}.{index}", question, row["sentence"], (row["answer"],), group)
+
+
+_TEXT = RemoteFile(
+    _FILE,
+    (github_raw("salesforce/decaNLP", _COMMIT, f"local_data/{_FILE}"),),
+    "31da9bee05796bbe0f6c957f54d1eb82eb5c644a8ee59f2ff1fa890eff3885dd",
+    19_197,
+)
+
+_FORM = r"(?P<question>.*\?|[^?]*) (?P<first>.+) or (?P<second>.+)\?"
+_VARIANTS = (
+    matched("order-swapped", _FORM, "{question} {second} or {first}?"),
+    matched("options-first", _FORM, "{first} or {second}: {question} {first} or {second}?"),
+    matched("according", _FORM, "According to the text: {question} {first} or {second}?"),
+)
+
+SCHEMA = Task(
+    name="schema",
+    title="Pronoun resolution",
+    dataset="MWSC",
+    metric="em",
+    counts={"train": 80, "validation": 82, "test": 100},
+    sources=(
+        Source("upstream text", dict.fromkeys(_SLICES, (_TEXT,)), _read_text),
+        Source(
+            "hub parquet",
+            {split: (hub_file(_HUB, f"data/{split}-00000-of-00001.parquet"),) for split in _SLICES},
+            _read_parquet,
+            hub=_HUB,
+        ),
+    ),
+    licence="BSD-3-Clause (repository), CC BY 4.0 (dataset card)",
+    citation="McCann et al. 2018, The Natural Language Decathlon; after Levesque et al. 2011",
+    homepage="https://github.com/salesforce/decaNLP",
+    notes=(
+        "The file's last block is left out, as in 2018. One schema has two alternatives in a line; both are "
+        "resolved here, where the 2018 reader left `education] had been [taken` in the text."
+    ),
+    variants=_VARIANTS,
+)

@@ -1,0 +1,112 @@
+"""SQuAD 1.1: reading comprehension. The answer is a span of the paragraph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from decabench.tasks.example import Example
+from decabench.tasks.readers import github_raw, hub_file, stream_items
+from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, wrapped
+
+__all__ = ["SQUAD"]
+
+_FILES = {"train": "train-v1.1.json", "validation": "dev-v1.1.json"}
+_COMMIT = "eee5fdbf62f8613a7812b03419e6b29617b74fd1"
+_HUB = Hub("rajpurkar/squad", "7b6d24c440a36b6815f21b70d25016731768db1f")
+
+
+class _Paragraphs:
+    """Numbers the paragraphs of an article as they pass: a new context under a title is a new paragraph."""
+
+    def __init__(self) -> None:
+        self._title = self._context = ""
+        self._number = -1
+
+    def group(self, title: str, context: str) -> str:
+        if title != self._title:
+            self._title, self._context, self._number = title, context, 0
+        elif context != self._context:
+            self._context, self._number = context, self._number + 1
+        return f"{title}.{self._number}"
+
+
+def _example(id: str, group: str, question: str, context: str, answers: list[str]) -> Example:
+    return Example(id, " ".join(question.split()), context, tuple(answers), group)
+
+
+def _read_json(files: Files, split: str) -> Iterator[Example]:
+    paragraphs = _Paragraphs()
+    for article in stream_items(files.path(_FILES[split]), "data.item"):
+        for paragraph in article["paragraphs"]:
+            group = paragraphs.group(article["title"], paragraph["context"])
+            for qa in paragraph["qas"]:
+                answers = [answer["text"] for answer in qa["answers"]]
+                yield _example(qa["id"], group, qa["question"], paragraph["context"], answers)
+
+
+def _read_parquet(files: Files, split: str) -> Iterator[Example]:
+    paragraphs = _Paragraphs()
+    columns = ("id", "title", "context", "question", "answers")
+    for row in files.rows(f"plain_text/{split}-00000-of-00001.parquet", columns):
+        group = paragraphs.group(row["title"], row["context"])
+        yield _example(row["id"], group, row["question"], row["context"], row["answers"]["text"])
+
+
+def _json(split: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ...]:
+    name = _FILES[split]
+    urls = (
+        f"https://rajpurkar.github.io/SQuAD-explorer/dataset/{name}",
+        github_raw("rajpurkar/SQuAD-explorer", _COMMIT, f"dataset/{name}"),
+    )
+    return (RemoteFile(name, urls, sha256, size, git_blob=blob),)
+
+
+_VARIANTS = (
+    wrapped("words-of-context", "Answer with words of the context: {question}"),
+    wrapped("according", "According to the text: {question}"),
+    wrapped("span-after", "{question} Copy the answer from the paragraph."),
+)
+
+SQUAD = Task(
+    name="squad",
+    title="Question answering",
+    dataset="SQuAD 1.1",
+    metric="nf1",
+    counts={"train": 87_599, "validation": 10_570, "test": 9_616},
+    hidden=("test",),
+    sources=(
+        Source(
+            "upstream json",
+            {
+                "train": _json(
+                    "train",
+                    "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
+                    30_288_272,
+                    "77f1d9a7daee11f7bc293832020f7709f63410ad",
+                ),
+                "validation": _json(
+                    "validation",
+                    "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
+                    4_854_279,
+                    "e9a3f913ad1468ebe105b891334ca7b0bc0e2510",
+                ),
+            },
+            _read_json,
+        ),
+        Source(
+            "hub parquet",
+            {
+                split: (hub_file(_HUB, f"plain_text/{split}-00000-of-00001.parquet"),)
+                for split in ("train", "validation")
+            },
+            _read_parquet,
+            hub=_HUB,
+        ),
+    ),
+    licence="CC BY-SA 4.0",
+    citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
+    homepage="https://rajpurkar.github.io/SQuAD-explorer/",
+    notes="The test set is hidden by its authors. All reference answers are kept, repeated ones too.",
+    extractive=True,
+    variants=_VARIANTS,
+)

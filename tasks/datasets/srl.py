@@ -1,0 +1,130 @@
+"""QA-SRL 1.0, Wikipedia part: semantic roles as questions and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from decabench.errors import DataError
+from decabench.tasks.example import Example
+from decabench.tasks.task import Files, RemoteFile, Source, Task, wrapped
+
+__all__ = ["SRL", "detokenise"]
+
+_UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
+
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LAB-": "<", "-RAB-": ">", "-AMP-": "&", "%pw": " "}
+_CLOSING = (
+    *(" .", " ,", " ;", " !", " ?", " :", " )"),
+    *(" 'll", " n't ", " %", " 't", " 's", " 'm", " 'd", " 're"),
+)
+_OPENING = ("( ", "$ ")
+_QUOTES = ("``", "`", "''", "\N{LEFT DOUBLE QUOTATION MARK}", "\N{RIGHT DOUBLE QUOTATION MARK}", " '")
+
+# Upstream answers that misquote their sentence -> the sentence's own words (as decaNLP mapped them).
+_MISQUOTED = {
+    "Darcy Burner": (
+        "Darcy Burner and other 2008 Democratic congressional candidates, "
+        "in cooperation with some retired national security officials"
+    ),
+    "E Street Band": "plan to work with the E Street Band again in the future",
+    "an electric sender": "an electronic sender",
+    "the US army": "the US Army",
+    "Rather than name the": "rather die than name the cause of his disease to his father",
+}
+
+
+def detokenise(text: str) -> str:
+    """Treebank tokens back to plain text: brackets, no space before closing marks, no quotes."""
+    text = " ".join(text.split())
+    for mark, plain in _BRACKETS.items():
+        text = text.replace(mark, plain)
+    for mark in _CLOSING:
+        text = text.replace(mark, mark.lstrip())
+    for mark in _OPENING:
+        text = text.replace(mark, mark.rstrip())
+    text = text.replace(" - ", "-")
+    for mark in _QUOTES:
+        text = text.replace(mark, "")
+    return " ".join(text.split())
+
+
+def _as_in(context: str, answer: str) -> str:
+    """The answer in the casing, and where it is misquoted in the words, of its sentence."""
+    lower, upper = answer[:1].lower() + answer[1:], answer[:1].upper() + answer[1:]
+    mapped = (words for key, words in _MISQUOTED.items() if key in answer)
+    for candidate in (answer, lower, upper, *mapped, answer.lower()):
+        if candidate in context:
+            return candidate
+    raise DataError(f"A QA-SRL answer is not in its sentence: {answer!r} in {context!r}.")
+
+
+def _is_header(fields: list[str]) -> bool:
+    """`WIKI1_4 3` opens a sentence, `10 experienced 2` a predicate."""
+    return fields[0].startswith("WIKI1") or (len(fields) <= 3 and fields[0].lstrip("+-").isdigit())
+
+
+def _question(fields: str, context: str) -> tuple[str, tuple[str, ...]]:
+    slots, _, answers = fields.partition("?")
+    question = detokenise(slots.replace(" _", "") + "?")
+    return question, tuple(_as_in(context, detokenise(answer)) for answer in answers.split("###"))
+
+
+def _read(files: Files, split: str) -> Iterator[Example]:
+    name = f"wiki1.{_UPSTREAM[split]}.qa"
+    index, sentence, context = 0, -1, ""
+    with files.path(name).open(encoding="utf-8") as file:
+        for line in file:
+            fields = line.split()
+            if not fields:
+                context = ""  # a block ends; the next line that is no header is its sentence
+            elif _is_header(fields):
+                continue
+            elif not context:
+                sentence, context = sentence + 1, detokenise(line)
+            else:
+                question, answers = _question(" ".join(fields), context)
+                group = f"srl.{split}.sentence.{sentence}"
+                yield Example(f"srl.{split}.{index}", question, context, answers, group)
+                index += 1
+
+
+def _file(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
+    name = f"wiki1.{_UPSTREAM[split]}.qa"
+    return (RemoteFile(name, (f"https://dada.cs.washington.edu/qasrl/data/{name}",), sha256, size),)
+
+
+_VARIANTS = (
+    wrapped("words-of-context", "Answer with words of the context: {question}"),
+    wrapped("according", "According to the sentence: {question}"),
+    wrapped("span-after", "{question} Copy the answer from the sentence."),
+)
+
+SRL = Task(
+    name="srl",
+    title="Semantic role labeling",
+    dataset="QA-SRL, Wikipedia",
+    metric="nf1",
+    counts={"train": 6_414, "validation": 2_183, "test": 2_201},
+    sources=(
+        Source(
+            "upstream qa",
+            {
+                "train": _file(
+                    "train", "f927417e94e67b7ae17e33dd882989a5556d7ff37376f8bf5c78ece7d17a6c64", 646_763
+                ),
+                "validation": _file(
+                    "validation", "caa94beaaf22304422cdc1a2fd8732b1a47401c9555a81e1f4da81e0a7557a8b", 222_666
+                ),
+                "test": _file(
+                    "test", "b43a998344fbd520955fb8f0f7b3691ace363daa8628552cf5cf5c8d84df6cca", 218_300
+                ),
+            },
+            _read,
+        ),
+    ),
+    licence="Not stated (University of Washington); the sentences are Wikipedia's, CC BY-SA",
+    citation="He et al. 2015, Question-Answer Driven Semantic Role Labeling",
+    homepage="https://dada.cs.washington.edu/qasrl/",
+    extractive=True,
+    variants=_VARIANTS,
+)

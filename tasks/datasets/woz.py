@@ -1,0 +1,106 @@
+"""WOZ 2.0, English: goal-oriented dialogue. The answer is what changed in the state in this turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from decabench.tasks.example import Example
+from decabench.tasks.readers import github_raw, stream_items
+from decabench.tasks.task import Files, RemoteFile, Source, Task, fixed
+
+__all__ = ["WOZ_EN"]
+
+_QUESTION = "What is the change in state?"
+_UPSTREAM = {"train": "train", "validation": "validate", "test": "test"}
+_COMMIT = "63b5933d867fd9dacc2bfadcc5f6be3a3ef8ee77"
+
+Slot = tuple[str, str]
+
+
+def _acts(acts: Sequence[Any]) -> str:
+    """The system's acts before the user's words: `food: thai, area -- `; nothing where there are none."""
+    named = [act if isinstance(act, str) else ": ".join(act) for act in acts]
+    return f"{', '.join(named)} -- " if named else ""
+
+
+def _state(belief: Sequence[Any]) -> tuple[list[Slot], list[str]]:
+    """All informed (slot, value) pairs and all requested slots of a belief state, in upstream's order."""
+    informed: list[Slot] = []
+    requested: list[str] = []
+    for item in belief:
+        for slot, value in item.get("slots", ()):
+            if item["act"] == "inform":
+                informed.append((slot, value))
+            else:
+                requested.append(value)
+    return informed, requested
+
+
+def _change(changed: Sequence[Slot], requested: Sequence[str]) -> str:
+    """`food: thai, area: south; phone, address`, with `None` for no change at all."""
+    informs = ", ".join(f"{slot}: {value}" for slot, value in changed)
+    requests = f" {', '.join(requested)}" if requested else ""
+    return f"{informs};{requests}" if informs or requests else "None"
+
+
+def _turns(dialogue: int, turns: Sequence[Any]) -> Iterator[Example]:
+    previous: list[Slot] = []
+    for number, turn in enumerate(turns):
+        informed, requested = _state(turn["belief_state"])
+        changed = [pair for pair in informed if pair not in previous]
+        context = " ".join(f"{_acts(turn['system_acts'])}{turn['transcript']}".split())
+        id = f"en_{dialogue}_{number}"
+        yield Example(id, _QUESTION, context, (_change(changed, requested),), f"en_{dialogue}")
+        previous = informed
+
+
+def _read(files: Files, split: str) -> Iterator[Example]:
+    dialogues = stream_items(files.path(f"woz_{_UPSTREAM[split]}_en.json"), "item")
+    for number, dialogue in enumerate(dialogues):
+        yield from _turns(number, dialogue["dialogue"])
+
+
+def _file(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
+    name = f"woz_{_UPSTREAM[split]}_en.json"
+    url = github_raw("nmrksic/neural-belief-tracker", _COMMIT, f"data/woz/{name}")
+    return (RemoteFile(name, (url,), sha256, size),)
+
+
+_VARIANTS = (
+    fixed("how-changed", _QUESTION, "How did the state change?"),
+    fixed("turn", _QUESTION, "What does this turn change in the state of the dialogue?"),
+    fixed("give", _QUESTION, "Give the change in the dialogue state"),
+)
+
+WOZ_EN = Task(
+    name="woz.en",
+    title="Goal-oriented dialogue",
+    dataset="WOZ 2.0, English",
+    metric="joint_goal_em",
+    counts={"train": 2_536, "validation": 830, "test": 1_646},
+    sources=(
+        Source(
+            "upstream json",
+            {
+                "train": _file(
+                    "train", "7cd9e971553e5f3e80bb0c93164bf4c619c7f49f45d636a0512474cdeb074485", 3_825_261
+                ),
+                "validation": _file(
+                    "validation",
+                    "ae1ea9067fd05c0179d349f140b38de1b2db587d5bfcb4f99ef0d77474ab00ad",
+                    1_222_746,
+                ),
+                "test": _file(
+                    "test", "3673e433b21a6b0d74e9144bd059e64b29bc3e1c5dc0e18654a98ec597c0d72c", 2_481_214
+                ),
+            },
+            _read,
+        ),
+    ),
+    licence="Apache-2.0 (repository)",
+    citation="Wen et al. 2016, A Network-based End-to-End Trainable Task-oriented Dialogue System",
+    homepage="https://github.com/nmrksic/neural-belief-tracker",
+    notes="Ids are `en_<dialogue>_<turn>`: the score rebuilds the state of a dialogue turn by turn.",
+    variants=_VARIANTS,
+)

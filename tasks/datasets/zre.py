@@ -1,0 +1,93 @@
+"""QA-ZRE, fold 0: zero-shot relation extraction. The relations of one split are in no other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from decabench.errors import DataError
+from decabench.tasks.example import Example
+from decabench.tasks.readers import hub_file
+from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, wrapped
+
+__all__ = ["ZRE"]
+
+_ARCHIVE = "relation_splits.tar.bz2"
+_UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
+_FOLD = {"train": 840_000, "validation": 600, "test": 12_000}
+_PARQUET = {
+    "train": "data/train-00000-of-00005.parquet",
+    "validation": "data/validation-00000-of-00001.parquet",
+    "test": "data/test-00000-of-00001.parquet",
+}
+_HUB = Hub("community-datasets/qa_zre", "f659301d65a033b69ce7bdfa881baeb770971771")
+
+
+def _example(
+    split: str, index: int, question: str, subject: str, context: str, answers: Sequence[str]
+) -> Example:
+    answer = ", ".join(answers) or "unanswerable"
+    # Rows about one sentence stand together in a resample; a digest names it without keeping it.
+    group = hashlib.sha256(context.encode()).hexdigest()[:16]
+    return Example(f"zre.{split}.{index}", question.replace("XXX", subject), context, (answer,), group)
+
+
+def _read_archive(files: Files, split: str) -> Iterator[Example]:
+    path = files.member(_ARCHIVE, f"relation_splits/{_UPSTREAM[split]}.0")
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for index, line in enumerate(file):
+            fields = line.rstrip("\r\n").split("\t")
+            if len(fields) < 4:
+                raise DataError(f"{path.name}, line {index + 1}, has {len(fields)} fields, not 4 or more.")
+            _, question, subject, context, *answers = fields
+            yield _example(split, index, question, subject, context, answers)
+
+
+def _read_parquet(files: Files, split: str) -> Iterator[Example]:
+    """The hub has the ten folds one after the other; decaNLP uses the first."""
+    rows = files.rows(_PARQUET[split], ("question", "subject", "context", "answers"))
+    for index, row in enumerate(islice(rows, _FOLD[split])):
+        yield _example(split, index, row["question"], row["subject"], row["context"], row["answers"])
+
+
+_RELATION_SPLITS = RemoteFile(
+    _ARCHIVE,
+    ("http://nlp.cs.washington.edu/zeroshot/relation_splits.tar.bz2",),
+    "e33d0e367b6e837370da17a2d09d217e0a92f8d180f7abb3fd543a2d1726b2b4",
+    516_061_636,
+)
+
+_VARIANTS = (
+    wrapped("words-of-context", "Answer with words of the context, or with unanswerable: {question}"),
+    wrapped("according", "According to the sentence: {question}"),
+    wrapped("span-after", "{question} Copy the answer from the sentence, or write unanswerable."),
+)
+
+ZRE = Task(
+    name="zre",
+    title="Relation extraction",
+    dataset="QA-ZRE",
+    metric="corpus_f1",
+    counts=_FOLD,
+    sources=(
+        Source(
+            "hub parquet",
+            {split: (hub_file(_HUB, name),) for split, name in _PARQUET.items()},
+            _read_parquet,
+            hub=_HUB,
+        ),
+        Source(
+            "upstream archive",
+            dict.fromkeys(_UPSTREAM, (_RELATION_SPLITS,)),
+            _read_archive,
+            members=tuple(f"relation_splits/{name}.0" for name in _UPSTREAM.values()),
+        ),
+    ),
+    licence="Not stated (University of Washington); for research",
+    citation="Levy et al. 2017, Zero-Shot Relation Extraction via Reading Comprehension",
+    homepage="http://nlp.cs.washington.edu/zeroshot/",
+    notes="Several answers are joined with `, `; a question that upstream leaves without one is `unanswerable`.",
+    extractive=True,
+    variants=_VARIANTS,
+)

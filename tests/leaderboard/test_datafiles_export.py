@@ -1,0 +1,52 @@
+"""CSV and JSON: the table's numbers, and no formulas."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from decabench.leaderboard.datafiles import csv_text, json_text
+from tests.leaderboard.small import COLUMNS, results, tables, without
+
+
+def test_both_say_the_same() -> None:
+    files = [results("a", 60.0), results("b", without("sst")), results("f", {}, {"sst": "no file"})]
+    files[0]["tasks"]["sst"]["interval"] = [55.0, 65.0]
+    board = tables(*files)
+    pages = {row.entry.path: f"page-{index}" for index, row in enumerate(board[0].rows)}
+    lines = list(csv.DictReader(io.StringIO(csv_text(board, COLUMNS, pages))))
+    content = json.loads(json_text(board, COLUMNS, pages))
+    assert (
+        [line["name"] for line in lines] == [one["name"] for one in content["submissions"]] == ["a", "b", "f"]
+    )
+    assert (lines[0]["total"], lines[0]["rank"], lines[0]["sst_low"]) == ("600.0", "1", "55.0")
+    assert (lines[1]["total"], lines[1]["rank"], lines[1]["sst"]) == ("", "", "")
+    assert content["submissions"][0]["tasks"]["sst"]["interval"] == [55.0, 65.0]
+    assert content["submissions"][1]["tasks"]["sst"] == {"status": "missing"}
+    assert content["submissions"][2]["tasks"]["sst"] == {"status": "failed", "reason": "no file"}
+    assert len(content["reported_not_verified"]["rows"]) == 9
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", " =1"])
+def test_no_name_is_a_formula(name: str) -> None:
+    board = tables(results(name, 60.0))
+    (line,) = csv.DictReader(io.StringIO(csv_text(board, COLUMNS, {board[0].rows[0].entry.path: "x"})))
+    assert line["name"].startswith("'")
+
+
+def test_a_limited_run_has_no_number_in_a_table_of_numbers() -> None:
+    file = {**results("limited", {"sst": 91.0}), "decascore": None}
+    file["tasks"]["sst"] |= {
+        "status": "partial",
+        "partial": {"answered": 100, "of": 872, "chosen": "limit 100"},
+    }
+    board = tables(file)
+    pages = {board[0].rows[0].entry.path: "x"}
+    (line,) = csv.DictReader(io.StringIO(csv_text(board, COLUMNS, pages)))
+    assert (line["sst"], line["state"]) == ("", "partial")
+    (one,) = json.loads(json_text(board, COLUMNS, pages))["submissions"]
+    expected = {"status": "partial", "score": 91.0, "answered": 100, "of": 872, "chosen": "limit 100"}
+    assert one["tasks"]["sst"] == expected

@@ -1,0 +1,258 @@
+"""The ranking, case by case."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from decabench.leaderboard.ranking import BASELINES, CEILINGS, State, board
+from tests.leaderboard.small import COLUMNS, NAMES, PUBLIC, entry, ranking, results, tables, without
+
+NO_SCHEMA = without("schema", score=99.0)
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        pytest.param(
+            [results("low", 20.0), results("high", 80.0)],
+            [(1, "high"), (2, "low")],
+            id="by decaScore",
+        ),
+        pytest.param(
+            [results("partial", NO_SCHEMA), results("complete", 1.0)],
+            [(1, "complete"), (None, "partial")],
+            id="a complete result of 10 beats a partial one of 891",
+        ),
+        pytest.param(
+            [results("complete at zero", 0.0), results("partial", NO_SCHEMA)],
+            [(1, "complete at zero"), (None, "partial")],
+            id="even at zero",
+        ),
+        pytest.param(
+            [results("failed", NO_SCHEMA, {"schema": "2 ids missing"}), results("complete", 1.0)],
+            [(1, "complete"), (None, "failed")],
+            id="a failed result is never above",
+        ),
+        pytest.param(
+            [
+                results("failed", NO_SCHEMA, {"schema": "2 ids missing"}),
+                results("partial", {"sst": 1.0}),
+                results("nothing", {}, dict.fromkeys(NAMES, "no file")),
+                results("complete", 1.0),
+            ],
+            [(1, "complete"), (None, "partial"), (None, "failed"), (None, "nothing")],
+            id="complete, partial, failed, nothing",
+        ),
+        pytest.param(
+            [
+                results("one task of 100", {"sst": 100.0}),
+                results("two tasks of 1", {"sst": 1.0, "srl": 1.0}),
+                results("two tasks of 2", {"sst": 2.0, "srl": 2.0}),
+            ],
+            [(None, "two tasks of 2"), (None, "two tasks of 1"), (None, "one task of 100")],
+            id="partial ones by number of tasks, then by sum",
+        ),
+        pytest.param(
+            [results("b", 50.0), results("a", 50.0), results("c", 40.0), results("d", 60.0)],
+            [(1, "d"), (2, "a"), (2, "b"), (4, "c")],
+            id="ties share a rank and the next one counts them",
+        ),
+        pytest.param(
+            [results("z", 50.001), results("a", 50.0), results("c", 49.9)],
+            [(1, "a"), (1, "z"), (3, "c")],
+            id="a difference that is not displayed is a tie",
+        ),
+    ],
+)
+def test_ranking(files: list[dict[str, Any]], expected: list[tuple[int | None, str]]) -> None:
+    for order in permutations(files):
+        (table,) = tables(*order)
+        assert ranking(table) == expected
+
+
+def test_a_file_that_claims_no_decascore_is_not_ranked() -> None:
+    (table,) = tables({**results("silent", 90.0), "decascore": None}, results("complete", 1.0))
+    assert ranking(table) == [(1, "complete"), (None, "silent")]
+    assert table.rows[1].why == ("900.0 of 1000 (10 of 10 tasks)", "its results file claims no decaScore")
+
+
+@pytest.mark.parametrize("predictor", ["oracle", "Oracle", "decabench.predictors.baselines:oracle"])
+def test_the_oracle_stands_apart(predictor: str) -> None:
+    (table,) = tables(
+        results("oracle", 100.0, about={"predictor": {"name": predictor}}), results("system", 1.0)
+    )
+    assert ranking(table) == [(1, "system")]
+    assert [(row.rank, row.mark, row.total) for row in table.ceilings] == [(None, "ceiling", "1000.0")]
+
+
+@pytest.mark.parametrize("predictor", sorted(BASELINES))
+def test_baselines_stand_apart(predictor: str) -> None:
+    (table,) = tables(
+        results("floor", 30.0, about={"predictor": {"name": predictor}}), results("partial", NO_SCHEMA)
+    )
+    assert ranking(table) == [(None, "partial")]
+    assert [(row.entry.name, row.rank, row.mark) for row in table.floors] == [("floor", None, "baseline")]
+
+
+def test_floors_and_ceilings_are_predictors_that_ship() -> None:
+    from decabench.predictors.schemes import PREDICTORS
+
+    assert BASELINES | CEILINGS == set(PREDICTORS)
+
+
+def test_a_row_of_few_tasks_says_which() -> None:
+    names = [name for name in without() if name not in ("sst", "srl")]
+    (table,) = tables(results("two", without(*names)))
+    assert table.rows[0].why == ("100.0 of 200 (2 of 10 tasks)", "only sst, srl")
+
+
+def test_every_unranked_row_says_why() -> None:
+    failures = {"zre": "12 ids missing", "schema": "no file", "sst": "no file"}
+    scores = without("zre", "schema", "sst", "srl")
+    (table,) = tables(results("partial", without("schema", "zre")), results("failed", scores, failures))
+    assert table.rows[0].why == ("400.0 of 800 (8 of 10 tasks)", "missing: zre, schema")
+    assert table.rows[1].why == (
+        "300.0 of 600 (6 of 10 tasks)",
+        "missing: srl",
+        "failed: sst, schema — no file",
+        "failed: zre — 12 ids missing",
+    )
+
+
+def test_a_missing_score_is_no_number() -> None:
+    (table,) = tables(results("failed", without("zre", "schema"), {"zre": "12 ids missing"}))
+    cells = {cell.task: (cell.status, cell.text, cell.label) for cell in table.rows[0].cells}
+    assert cells["sst"] == ("scored", "50.0", "")
+    assert cells["zre"] == ("failed", "", "failed: 12 ids missing")
+    assert cells["schema"] == ("missing", "", "missing")
+    assert table.rows[0].total == ""
+
+
+def test_a_zero_is_a_score() -> None:
+    (table,) = tables(results("zero", 0.0))
+    assert (table.rows[0].rank, table.rows[0].total, table.rows[0].state) == (1, "0.0", State.COMPLETE)
+    assert {cell.text for cell in table.rows[0].cells} == {"0.0"}
+
+
+def test_splits_are_apart() -> None:
+    validation, test = tables(results("one", 60.0), results("one", 70.0, split="test"))
+    assert (validation.split, validation.counted, validation.has_decascore) == ("validation", 10, True)
+    assert (test.split, test.counted, test.has_decascore) == ("test", 8, False)
+
+
+def test_on_test_the_public_tasks_are_ranked_by_their_sum() -> None:
+    seven = dict.fromkeys(PUBLIC[:7], 99.0)
+    (table,) = tables(results("eight", 10.0, split="test"), results("seven", seven, split="test"))
+    assert ranking(table) == [(1, "eight"), (None, "seven")]
+    assert table.rows[0].total == "80.0"
+    assert table.rows[0].why == ("8 of 8 public tasks",)
+    assert table.rows[1].why == ("693.0 of 700 (7 of 8 public tasks)", "missing: schema")
+    hidden = [cell.task for cell in table.rows[0].cells if cell.status == "hidden"]
+    assert hidden == [column.name for column in COLUMNS if column.hidden]
+
+
+def test_tasks_that_do_not_count_are_told_and_not_summed() -> None:
+    own_labels = {**dict.fromkeys(PUBLIC, 10.0), "squad": 100.0, "conll": 90.0}
+    (table,) = tables(results("eight", 20.0, split="test"), results("nine", own_labels, split="test"))
+    assert ranking(table) == [(1, "eight"), (2, "nine")]
+    assert table.rows[1].why[-1] == "not counted here: conll 90.0, squad 100.0"
+
+
+def test_a_submission_without_tasks_is_shown() -> None:
+    (table,) = tables(results("empty", {}))
+    assert ranking(table) == [(None, "empty")]
+    assert table.rows[0].why[0] == "0 of 10 tasks"
+
+
+def test_a_test_makes_rank_groups() -> None:
+    files = [results("a", 60.0), results("b", 59.0), results("c", 50.0)]
+    entries = [entry(file, f"{number}/results.json") for number, file in enumerate(files)]
+    p_values = {("a", "b"): 0.4, ("a", "c"): 0.001, ("b", "c"): 0.001}
+    (table,) = board(entries, COLUMNS, lambda first, second, names: p_values[first.name, second.name])
+    assert ranking(table) == [(1, "a"), (1, "b"), (3, "c")]
+    assert [row.group for row in table.rows] == [1, 1, 2]
+    assert table.rows[1].versus == "no significant difference from a (p = 0.400)"
+    assert table.rows[2].versus == "differs from a (p = 0.002)"
+
+
+def test_without_a_test_it_says_so() -> None:
+    (table,) = tables(results("a", 60.0), results("b", 59.0))
+    assert table.rows[1].versus == "not tested against a: no statistics beside the results"
+
+
+def test_partial_results_are_in_no_rank_group() -> None:
+    entries = [entry(results("whole", 1.0), "a"), entry(results("partial", NO_SCHEMA), "b")]
+    (table,) = board(entries, COLUMNS, lambda first, second, names: 1.0)
+    assert [(row.rank, row.group) for row in table.rows] == [(1, 1), (None, None)]
+
+
+def test_heat_goes_from_the_lowest_to_the_highest_without_the_ceiling() -> None:
+    (table,) = tables(
+        results("low", 20.0),
+        results("middle", 40.0),
+        results("high", 60.0),
+        results("oracle", 100.0, about={"predictor": {"name": "oracle"}}),
+    )
+    assert [row.cells[0].heat for row in table.rows] == [8, 4, 0]
+    assert table.ceilings[0].cells[0].heat is None
+    (close,) = tables(results("a", 50.0), results("b", 51.0))
+    assert [row.cells[0].heat for row in close.rows] == [1, 0]
+    (alone,) = tables(results("alone", 50.0))
+    assert alone.rows[0].cells[0].heat is None
+
+
+def test_intervals_are_shown_where_they_are_known() -> None:
+    file = results("with", 50.0)
+    file["interval"] = [480.0, 520.0]
+    file["tasks"]["sst"]["interval"] = [40.0, 60.04]
+    (table,) = tables(file)
+    intervals = {cell.task: cell.interval for cell in table.rows[0].cells}
+    assert table.rows[0].interval == (480.0, 520.0)
+    assert (intervals["sst"], intervals["srl"]) == ("40.0–60.0", "")
+
+
+def of_a_limited_run(name: str, *tasks: str) -> dict[str, Any]:
+    """A file with 99 on every task, of which `tasks` are of limited runs."""
+    file = {**results(name, 99.0), "decascore": None}
+    for task in tasks:
+        file["tasks"][task] |= {"status": "partial", "n": 5, "partial": {"answered": 5, "of": 10}}
+    return file
+
+
+def test_a_limited_run_is_shown_with_its_count_and_in_no_sum() -> None:
+    (table,) = tables(results("complete", 1.0), of_a_limited_run("limited", "sst", "srl"))
+    assert ranking(table) == [(1, "complete"), (None, "limited")]
+    row = table.rows[1]
+    assert (row.state, row.total, row.value) == (State.PARTIAL, "", None)
+    assert row.why == ("792.0 of 800 (8 of 10 tasks)", "of a limited run, in no sum: sst, srl")
+    cell = row.cells[NAMES.index("sst")]
+    assert (cell.status, cell.text, cell.label) == ("limited", "99.0", "partial, 5 of 10")
+    assert (cell.value, cell.heat) == (None, None)
+
+
+def test_nothing_but_limited_runs_is_partial_and_no_failure() -> None:
+    (table,) = tables(of_a_limited_run("limited", *NAMES))
+    assert table.rows[0].state is State.PARTIAL
+    assert table.rows[0].why[0] == "0 of 10 tasks"
+
+
+def test_a_limited_run_does_not_change_how_many_the_others_were_scored_on() -> None:
+    (table,) = tables(results("complete", 1.0), of_a_limited_run("limited", "sst"))
+    assert {line.count for line in table.data} == {"10"}
+
+
+def test_raw_answers_have_no_rank() -> None:
+    raw = {**results("a", 90.0), "answers": "raw"}
+    (table,) = tables(results("a", 80.0), raw)
+    assert ranking(table) == [(1, "a"), (None, "a")]
+    assert table.rows[1].why[-1] == "scored as the model said it, with no answer extracted: not ranked"
+    assert "claims no decaScore" not in " ".join(table.rows[1].why)
+
+
+def test_other_words_are_said_to_be_so() -> None:
+    (table,) = tables(results("a", 80.0, about={"predictor": {"name": "p", "variant": 2}}))
+    assert table.rows[0].why == ("asked in other words: variant 2 of the questions",)
+    assert table.rows[0].rank == 1

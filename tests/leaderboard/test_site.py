@@ -1,0 +1,359 @@
+"""The site: true, escaped, whole, and quiet on the network."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from decabench.errors import StorageError
+from decabench.leaderboard.pages import POLICY
+from decabench.leaderboard.site import build
+from tests.leaderboard.small import COLUMNS, NAMES, results, without, write
+
+HOSTILE = "<img src=x onerror=alert(1)>\"'&</style></table>{{ 7*7 }}</script>"
+
+FILES = [
+    results("complete", 50.0, about={"url": "https://example.org/", "authors": ["Ada"]}),
+    results("partial", without("schema", score=99.0)),
+    results("failed", without("zre", score=99.0), {"zre": "12 ids missing"}),
+    results("oracle", 100.0, about={"predictor": {"name": "oracle"}}),
+    results("floor", 30.0, about={"predictor": {"name": "majority"}}),
+    results("sampled", 30.0, data="s", of_data={"origin": "sample"}),
+    results("tested", 20.0, split="test"),
+]
+
+VOID = {"meta", "link", "img", "br", "wbr", "hr", "input", "source", "base", "col", "embed", "area"}
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and the cells of every table."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.rows: list[list[tuple[str, dict[str, str | None], str]]] = []
+        self.open: list[str] = []
+        self.text = path.read_text(encoding="utf-8")
+        self.feed(self.text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append((tag, dict(attrs), ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "td" in self.open or "th" in self.open:
+            tag, attributes, text = self.rows[-1][-1]
+            self.rows[-1][-1] = (tag, attributes, text + data)
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def made(folder: Path, files: list[dict[str, object]]) -> Page:
+    write(folder / "submissions", files)
+    (folder / "submissions").mkdir(exist_ok=True)
+    return Page(build(folder / "submissions", folder / "site", COLUMNS))
+
+
+def all_pages(folder: Path) -> list[Page]:
+    return [Page(path) for path in sorted((folder / "site").rglob("*.html"))]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("board")
+    made(folder, FILES)
+    return folder
+
+
+def board_rows(page: Page) -> list[tuple[str, str]]:
+    return [
+        (row[0][2].split(":")[0].strip(), row[1][2].split()[0])
+        for row in page.rows
+        if len(row) == 13 and row[0][0] == "td"
+    ]
+
+
+def test_order_on_the_page(site: Path) -> None:
+    assert board_rows(Page(site / "site" / "index.html")) == [
+        ("1", "complete"),
+        ("–not ranked", "partial"),
+        ("–not ranked", "failed"),
+        ("–not ranked", "floor"),
+        ("–not ranked", "oracle"),
+        ("1", "sampled"),
+        ("1", "tested"),
+    ]
+
+
+def test_it_says_what_is_missing(site: Path) -> None:
+    text = Page(site / "site" / "index.html").text
+    for words in (
+        "891.0 of 900 (9 of 10 tasks)",
+        "missing: schema",
+        "failed: zre — 12 ids missing",
+        "ceiling (oracle)",
+        "Bundled sample",
+        "8 of 8 public tasks",
+        "so no decaScore exists here",
+        "Reported in the paper, not verified here",
+    ):
+        assert words in text
+
+
+def test_every_page_is_there(site: Path) -> None:
+    pages = {page.path.relative_to(site / "site").as_posix() for page in all_pages(site)}
+    submissions = {f"submissions/submission-{number}-{FILES[number]['split']}.html" for number in range(7)}
+    tasks = {f"tasks/{name.replace('.', '-').replace('_', '-')}.html" for name in NAMES}
+    assert pages == {"index.html", "compare.html"} | submissions | tasks
+
+
+def test_every_file_that_a_page_names_is_in_the_site(site: Path) -> None:
+    for page in all_pages(site):
+        for _, attributes in page.elements:
+            for name in ("href", "src"):
+                address = attributes.get(name)
+                if address and not address.startswith(("https://", "http://", "#")):
+                    assert (page.path.parent / address.split("#")[0]).is_file(), (page.path, address)
+
+
+def test_nothing_is_loaded_from_elsewhere_and_nothing_is_inline(site: Path) -> None:
+    unwanted = {"img", "iframe", "object", "embed", "base", "source", "video", "audio", "svg", "style"}
+    for page in all_pages(site):
+        assert {tag for tag, _ in page.elements}.isdisjoint(unwanted)
+        for tag, attributes in page.elements:
+            assert not {name for name in attributes if name.startswith("on") or name in ("srcset", "style")}
+            if tag in ("script", "link"):
+                assert not re.match(r"(\w+:)?//", attributes.get("src") or attributes.get("href") or "//")
+        assert not re.search(r"<script[^>]*>[^<]", page.text)
+    style = (site / "site" / "static" / "board.css").read_text(encoding="utf-8")
+    assert "url(" not in style and "@import" not in style
+
+
+def test_every_page_has_the_policy(site: Path) -> None:
+    assert POLICY.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    for page in all_pages(site):
+        (policy,) = [meta["content"] for meta in page.named("meta") if "http-equiv" in meta]
+        assert policy == POLICY
+
+
+def test_our_scripts_make_text_only() -> None:
+    import decabench.leaderboard
+
+    for path in (Path(decabench.leaderboard.__file__).parent / "static").glob("*.js"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|Function\(", text
+        )
+        assert not re.search(r"https?://", text)
+
+
+def test_every_cell_has_its_label(site: Path) -> None:
+    for page in all_pages(site):
+        for row in page.rows:
+            assert any(tag == "th" for tag, _, _ in row)
+            for tag, attributes, text in row:
+                if page.path.name == "compare.html":
+                    continue
+                assert text.strip()
+                if tag == "th":
+                    assert attributes["scope"] in ("col", "row", "rowgroup")
+                else:
+                    assert not re.fullmatch(r"[—–\s]*", text), "a dash needs words beside it"
+
+
+def test_ids_are_unique_and_links_lead_somewhere(site: Path) -> None:
+    for page in all_pages(site):
+        ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+        assert len(ids) == len(set(ids))
+        links = [link["href"] or "" for link in page.named("a")]
+        assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
+        labelled = {
+            attributes["aria-labelledby"]
+            for _, attributes in page.elements
+            if "aria-labelledby" in attributes
+        }
+        assert labelled <= set(ids)
+
+
+def test_hostile_text_is_text(tmp_path: Path) -> None:
+    about: dict[str, object] = {
+        "authors": [HOSTILE],
+        "description": HOSTILE,
+        "training_data": HOSTILE,
+        "date": "<b>",
+    }
+    about |= {"url": "javascript:alert(1)", "predictor": {"name": HOSTILE}}
+    file = results(
+        HOSTILE, without("zre"), {"zre": HOSTILE}, about=about, of_data={"note": HOSTILE, "origin": "<b>"}
+    )
+    file["decabench"] = HOSTILE
+    file["tasks"]["<script>alert(1)</script>"] = file["tasks"]["sst"]
+    for task in file["tasks"].values():
+        task["signature"] = HOSTILE
+        task["signatures"] = {HOSTILE: HOSTILE}
+        task["scores"] = {HOSTILE: 1.0, "__proto__": 2.0}
+        task["headline"] = task["predictions"] = HOSTILE
+    write(tmp_path / "submissions" / "<i>", [{**file, "split": "test"}])
+    bad = tmp_path / "submissions" / "<img src=x>" / "results.json"
+    bad.parent.mkdir()
+    bad.write_text('{"format": "<script>alert(1)</script>"}', encoding="utf-8")
+    page = made(tmp_path, [file])
+    assert "{{ 7*7 }}" in page.text
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page.text
+    for page in all_pages(tmp_path):
+        assert {tag for tag, _ in page.elements}.isdisjoint({"img", "b", "i"})
+        assert "javascript:" not in page.text
+        assert all("src" in script for script in page.named("script"))
+        assert re.fullmatch(r"[a-z0-9-]+\.html", page.path.name)
+    for data in (tmp_path / "site" / "data").rglob("*.js"):
+        assert "<" not in data.read_text(encoding="ascii")
+    assert "\n'" not in (tmp_path / "site" / "board.csv").read_text(encoding="utf-8")
+
+
+def test_links_of_submissions(site: Path) -> None:
+    page = Page(site / "site" / "submissions" / "submission-0-validation.html")
+    (link,) = [link for link in page.named("a") if link["href"] == "https://example.org/"]
+    assert link["rel"] == "noopener nofollow"
+
+
+def test_unreadable_files_are_listed_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "submissions" / "bad").mkdir(parents=True)
+    (tmp_path / "submissions" / "bad" / "results.json").write_text("{", encoding="utf-8")
+    (tmp_path / "submissions" / "waiting").mkdir()
+    (tmp_path / "submissions" / "waiting" / "submission.toml").touch()
+    text = made(tmp_path, FILES).text
+    assert re.search(
+        r"Could not be read</h2>.*bad/results\.json.*not JSON: line 1, column 2", text, re.DOTALL
+    )
+    assert re.search(r"Not evaluated</h2>.*waiting", text, re.DOTALL)
+
+
+def test_an_empty_folder_says_so(tmp_path: Path) -> None:
+    text = made(tmp_path, []).text
+    assert "No results yet" in text
+    assert "Reported in the paper, not verified here" in text
+
+
+def test_only_a_ceiling(tmp_path: Path) -> None:
+    assert "No system yet." in made(tmp_path, [FILES[3]]).text
+
+
+def test_namesakes_are_told_apart_by_their_files(tmp_path: Path) -> None:
+    page = made(tmp_path, [results("same", 1.0), results("same", 2.0)])
+    assert {row[1][2].split()[1] for row in page.rows if len(row) == 13 and row[0][0] == "td"} == {
+        "submission-0/results/validation.json",
+        "submission-1/results/validation.json",
+    }
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
+    made(tmp_path / "a", FILES), made(tmp_path / "b", FILES)
+    first = contents(tmp_path / "a" / "site")
+    assert first == contents(tmp_path / "b" / "site")
+    made(tmp_path / "a", FILES)
+    assert contents(tmp_path / "a" / "site") == first
+
+
+def test_pages_of_a_submission_that_is_gone_go_and_other_files_stay(tmp_path: Path) -> None:
+    made(tmp_path, FILES)
+    site = tmp_path / "site"
+    (site / "CNAME").write_text("board.example.org")
+    (tmp_path / "submissions" / "submission-0" / "results" / "validation.json").unlink()
+    build(tmp_path / "submissions", site, COLUMNS)
+    assert not (site / "submissions" / "submission-0-validation.html").exists()
+    assert (site / "submissions" / "submission-1-validation.html").exists()
+    assert (site / "CNAME").exists()
+
+
+@pytest.mark.parametrize("name", ["../precious", "/etc/hosts", ""])
+def test_a_manifest_cannot_remove_what_lies_outside(tmp_path: Path, name: str) -> None:
+    made(tmp_path, FILES)
+    (tmp_path / "precious").touch()
+    manifest = tmp_path / "site" / "site.json"
+    manifest.write_text(json.dumps({"format": "decabench.site/1", "files": [name, 7]}), encoding="utf-8")
+    build(tmp_path / "submissions", tmp_path / "site", COLUMNS)
+    assert (tmp_path / "precious").exists()
+
+
+def test_it_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "site").touch()
+    (tmp_path / "submissions").mkdir()
+    with pytest.raises(StorageError):
+        build(tmp_path / "submissions", tmp_path / "site", COLUMNS)
+
+
+def test_the_columns_of_the_decathlon(tmp_path: Path) -> None:
+    page = Page(
+        build(write(tmp_path, [results("complete", 50.0), results("tested", 20.0, split="test")]), tmp_path)
+    )
+    heads = next(row for row in page.rows if row[0][2] == "Rank")
+    assert len(heads) == 3 + len(NAMES)
+    assert [text.startswith(name) for name, (_, _, text) in zip(NAMES, heads[3:], strict=True)] == [True] * 10
+    assert "8 of 8 public tasks" in page.text
+
+
+def test_a_task_page_ranks_by_its_score_alone(site: Path) -> None:
+    page = Page(site / "site" / "tasks" / "squad.html")
+    firsts = [
+        (row[0][2].strip(), row[1][2].strip()) for row in page.rows if len(row) == 6 and row[0][0] == "td"
+    ]
+    assert firsts == [
+        ("1", "failed"),
+        ("1", "partial"),
+        ("3", "complete"),
+        ("–not ranked", "floor"),
+        ("–not ranked", "oracle"),
+        ("1", "sampled"),
+    ]
+
+
+def test_a_submission_page_says_what_its_scores_stand_on(site: Path) -> None:
+    text = Page(site / "site" / "submissions" / "submission-0-validation.html").text
+    for words in (
+        "sha256:a-squad",
+        "squad|v:1",
+        "upstream",
+        "verified",
+        "The site was built without the prepared data.",
+    ):
+        assert words in text
+
+
+def test_pages_say_what_is_partial_how_answers_came_and_what_other_wordings_score(tmp_path: Path) -> None:
+    file = {**results("limited", {"sst": 91.0, "squad": 60.0}), "decascore": None}
+    file["tasks"]["sst"] |= {
+        "status": "partial",
+        "partial": {"answered": 100, "of": 872, "chosen": HOSTILE},
+        "variants": {"scores": {"0": 91.0, "1": 81.0}},
+    }
+    file["tasks"]["squad"] |= {"answers": {"refused": 1234, "context_cut": 7}, "ceiling": 97.25}
+    build(write(tmp_path / "in", [file]), tmp_path / "out", COLUMNS)
+    page = Page(next((tmp_path / "out" / "submissions").glob("*.html")))
+    cells = [[" ".join(text.split()) for _, _, text in row] for row in page.rows]
+    assert ["squad", "0", "1,234", "0", "7", "97.2 %"] in cells
+    assert ["sst", "86.0", "81.0", "10.0", "0: 91.0, 1: 81.0"] in cells
+    assert any(row[1:2] == ["91.0empartial, 100 of 872"] for row in cells)
+    board = Page(tmp_path / "out" / "index.html")
+    assert "91.0partial, 100 of 872" in [text.strip() for row in board.rows for _, _, text in row]
+    assert HOSTILE not in page.text + board.text

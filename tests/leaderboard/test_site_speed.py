@@ -1,0 +1,33 @@
+"""Fifty submissions: built in seconds, and an overview that is light."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from time import process_time
+
+import pytest
+
+from decabench.leaderboard.site import build
+from tests.leaderboard.synthetic import submissions
+
+SECONDS = 10
+"""Of the processor: the clock on the wall measures what else runs besides the tests."""
+BYTES = 1_500_000
+
+
+@pytest.mark.slow
+def test_fifty_submissions(home: Path, tmp_path: Path) -> None:
+    submissions(home, tmp_path / "submissions", 50)
+    before = process_time()
+    page = build(tmp_path / "submissions", tmp_path / "site", home=home)
+    assert process_time() - before < SECONDS
+    assert weight(page) < BYTES
+    assert len(list((tmp_path / "site" / "submissions").iterdir())) == 52
+
+
+def weight(page: Path) -> int:
+    """Of a page with all that it loads by itself."""
+    text = page.read_text(encoding="utf-8")
+    names = re.findall(r'<(?:script|link)[^>]* (?:src|href)="([^"]+)"', text)
+    return len(text.encode()) + sum((page.parent / name).stat().st_size for name in names)

@@ -1,0 +1,132 @@
+"""`command:`: what it finds, refuses and says of itself."""
+
+import hashlib
+import json
+import pickle
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from decabench.errors import DecabenchError
+from decabench.predictors.command.program import backend
+from decabench.predictors.options import ModelOptions
+from decabench.predictors.protocol import Answer, Backend, StreamingPredictor
+from tests.predictors.asking import outcomes, questions, setting
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "echo_model.py"
+
+
+def test_the_example():
+    made = backend(f"{sys.executable} {EXAMPLE} 2", ModelOptions())
+    assert isinstance(made, Backend) and not made.prompted
+    assert outcomes(made, questions(3, "one two three")) == {f"q{n}": Answer("one two") for n in range(3)}
+    with made.open() as make:
+        assert isinstance(make(setting()), StreamingPredictor)
+
+
+def test_words_are_split_as_a_shell_does_and_no_shell_reads_them(tmp_path):
+    script = tmp_path / "my model.py"
+    script.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    print(json.dumps({'id': json.loads(line)['id'], 'answer': repr(sys.argv[1:])}), flush=True)\n"
+    )
+    made = backend(f"'{sys.executable}' '{script}' --flag \"a b\" $HOME ';' '*' | x", ModelOptions())
+    assert outcomes(made, questions(1))["q0"].text == repr(["--flag", "a b", "$HOME", ";", "*", "|", "x"])
+
+
+def test_what_it_says_of_itself(tmp_path):
+    weights = tmp_path / "weights.bin"
+    weights.write_bytes(b"weights")
+    program = tmp_path / "model"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    line = f"{program} --weights {weights} --other nowhere --name nothing"
+    made = backend(line, ModelOptions(revision="v2", seed=4, timeout=10))
+
+    def digest(content):
+        return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+    assert made.describe() == {
+        "command": line,
+        "files": {str(program): digest(b"#!/bin/sh\n"), str(weights): digest(b"weights")},
+        "seed": 4,
+        "revision": "v2",
+    }
+    json.dumps(made.describe())
+    weights.write_bytes(b"other weights")
+    assert made.describe()["files"][str(weights)] == digest(b"other weights")
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_a_program_on_the_path_is_named_as_given():
+    [name] = backend("sh", ModelOptions()).describe()["files"]
+    assert name == "sh"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("", "is followed by a command line"),
+        ("  ", "is followed by a command line"),
+        ("'unclosed", "No closing quotation"),
+        ("no-such-program-here --flag", "No program no-such-program-here on the PATH"),
+        ("./no-such-program", "No program ./no-such-program there"),
+        ("/", "No program / there"),
+        (str(EXAMPLE), "may not be executed: chmod"),
+    ],
+)
+def test_lines_that_are_refused(line, message):
+    with pytest.raises(DecabenchError, match=message) as caught:
+        backend(line, ModelOptions())
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "flag"),
+    [
+        ({"model": "m"}, "--model"),
+        ({"temperature": 1.0}, "--temperature"),
+        ({"max_prompt_tokens": 9}, "--max-prompt-tokens"),
+        ({"batch_size": 9}, "--batch-size"),
+        ({"retries": 0}, "--retries"),
+        ({"concurrency": 2}, "--concurrency"),
+        ({"chat": False}, "--chat"),
+        ({"timeout": 0.0}, "--timeout must be more than 0"),
+    ],
+)
+def test_options_that_are_refused(options, flag):
+    with pytest.raises(DecabenchError, match=flag):
+        backend("sh", ModelOptions(**options))
+
+
+def test_a_program_that_cannot_be_started(tmp_path):
+    program = tmp_path / "model"
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    with pytest.raises(DecabenchError, match="model cannot be started: No such file"):
+        outcomes(backend(str(program), ModelOptions()), questions(1))
+
+
+@pytest.mark.parametrize("form", ["{}", "--weights={}"])
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_changed_weights_are_another_model(tmp_path, form, kind):
+    weights = tmp_path / "weights"
+    place = weights if kind == "file" else weights / "deep" / "model.bin"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    described = []
+    for content in ("old", "new", "old"):
+        place.write_text(content)
+        line = f"{shlex.quote(sys.executable)} model.py {form.format(weights)}"
+        described.append(backend(line, ModelOptions()).describe())
+    assert described[0] == described[2] != described[1]
+
+
+def test_a_folder_of_very_many_files_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("decabench.predictors.command.program.MOST_FILES", 3)
+    for number in range(4):
+        (tmp_path / str(number)).touch()
+    line = f"{shlex.quote(sys.executable)} {tmp_path}"
+    assert list(backend(line, ModelOptions()).describe()["files"]) == [sys.executable]

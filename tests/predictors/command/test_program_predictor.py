@@ -1,0 +1,352 @@
+"""Programs that do as they should, and programs that do not."""
+
+import json
+import os
+import shlex
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from decabench.errors import DecabenchError
+from decabench.predictors.command import process as command_process
+from decabench.predictors.command.program import backend
+from decabench.predictors.options import ModelOptions
+from decabench.predictors.protocol import Answer, Failure
+from decabench.tasks.example import Question
+from tests.predictors.asking import counting, outcomes, questions, setting
+
+START = """
+import json, os, signal, subprocess, sys, time
+def say(id, answer="fine", **more):
+    print(json.dumps({"id": id, "answer": answer, **more}), flush=True)
+def ids():
+    for line in sys.stdin:
+        yield json.loads(line)["id"]
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A backend for a program with this body."""
+
+    def make(body, **options):
+        path = tmp_path / "model.py"
+        path.write_text(START + body)
+        return backend(f"{shlex.quote(sys.executable)} -S {path}", ModelOptions(**options))
+
+    return make
+
+
+def fine(count):
+    return {f"q{number}": Answer("fine") for number in range(count)}
+
+
+def test_what_a_program_reads(program):
+    body = """
+for line in sys.stdin:
+    row = json.loads(line)
+    seen = {**row, **{name: os.environ[name] for name in os.environ if name.startswith("DECABENCH_")}}
+    say(row["id"], json.dumps(seen))
+"""
+    question = Question("q0", "Größe?\n2", "東京 \ud83d")
+    found = json.loads(outcomes(program(body, seed=3), [question])["q0"].text)
+    expected = {
+        "id": "q0",
+        "question": "Größe?\n2",
+        "context": "東京 \ud83d",
+        "task": "sst",
+        "split": "validation",
+        "DECABENCH_TASK": "sst",
+        "DECABENCH_SPLIT": "validation",
+        "DECABENCH_SEED": "3",
+    }
+    assert expected.items() <= found.items()
+
+
+PATIENCE = {
+    "line by line": "for id in ids(): say(id)",
+    "all at the end": "for id in list(ids()): say(id)",
+    "backwards": "for id in reversed(list(ids())): say(id)",
+    "in batches": """
+batch = []
+for id in ids():
+    batch.append(id)
+    if len(batch) == 7:
+        for one in batch: say(one)
+        batch = []
+for one in batch: say(one)
+""",
+    "without a last newline": """
+all_ids = list(ids())
+sys.stdout.write("\\n\\n".join(json.dumps({"id": id, "answer": "fine"}) for id in all_ids))
+""",
+    "byte by byte": """
+for id in ids():
+    for byte in (json.dumps({"id": id, "answer": "fine"}) + "\\n").encode():
+        os.write(1, bytes([byte]))
+""",
+}
+
+
+@pytest.mark.parametrize("body", PATIENCE.values(), ids=PATIENCE.keys())
+def test_programs_of_all_kinds(program, body):
+    assert outcomes(program(body), questions(50)) == fine(50)
+
+
+@pytest.mark.parametrize("body", [PATIENCE["line by line"], PATIENCE["all at the end"]])
+def test_full_pipes_do_not_block(program, body):
+    """Far more than the pipes hold, both ways, and on stderr too."""
+    noisy = body.replace("say(id)", "print('x' * 5000, file=sys.stderr) or say(id, 'y' * 5000)")
+    found = outcomes(program(noisy), questions(300, "z" * 5000))
+    assert len(found) == 300 and all(outcome == Answer("y" * 5000) for outcome in found.values())
+
+
+def test_answers_come_as_they_are_given(program):
+    body = "for id in ids():\n    say(id)\n    if id == 'q1': time.sleep(60)\n"
+    begun = time.monotonic()
+    with program(body).open() as make:
+        stream = make(setting()).stream(questions(3))
+        assert [next(stream)[0] for _ in range(2)] == ["q0", "q1"]
+        stream.close()
+    assert time.monotonic() - begun < 5
+
+
+def test_questions_are_read_as_the_program_reads_them(program):
+    read = []
+    body = "say(next(ids()))\ntime.sleep(60)"
+    with program(body).open() as make:
+        stream = make(setting()).stream(counting(questions(10_000, "x" * 1000), read))
+        assert read == []
+        next(stream)
+        stream.close()
+    assert 1 <= len(read) < 1000  # what a pipe and the program's own buffer hold
+
+
+def test_one_process_a_task(program):
+    body = "for id in ids(): say(id, f\"{os.getpid()} {os.environ['DECABENCH_TASK']}\")"
+    with program(body).open() as make:
+        found = [
+            {outcome.text for _, outcome in make(setting(task=task)).stream(questions(3))}
+            for task in ("sst", "squad")
+        ]
+    assert [len(texts) for texts in found] == [1, 1]
+    (first,), (second,) = found
+    assert first.split()[0] != second.split()[0]
+    assert (first.split()[1], second.split()[1]) == ("sst", "squad")
+
+
+def test_no_questions_no_process(program, tmp_path):
+    assert outcomes(program(f"open({str(tmp_path / 'started')!r}, 'w')"), []) == {}
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        ({"answer": ""}, Answer("")),
+        ({"answer": " a\nb "}, Answer(" a\nb ")),
+        ({"answer": "a", "more": [1]}, Answer("a")),
+        ({"answer": "a", "finish": "length"}, Answer("a", "length")),
+        ({"answer": "a", "context_kept": [0, 4]}, Answer("a", context_kept=(0, 4))),
+        ({"answer": "a", "context_kept": [0, 10]}, Answer("a")),
+        (
+            {"answer": "a", "prompt_tokens": 5, "completion_tokens": 1},
+            Answer("a", prompt_tokens=5, completion_tokens=1),
+        ),
+        ({"answer": "\ud83d"}, Answer("\ufffd")),
+        ({"error": "out of memory"}, Failure("The program says: out of memory")),
+        ({}, Failure("Line 1 of the program's output has no answer that is a text.")),
+        ({"answer": None}, Failure("Line 1 of the program's output has no answer that is a text.")),
+        ({"answer": 5}, Failure("Line 1 of the program's output has no answer that is a text.")),
+    ],
+)
+def test_one_line(program, line, outcome):
+    body = f"for id in ids(): print(json.dumps({{'id': id, **{line!r}}}), flush=True)"
+    assert outcomes(program(body), questions(1)) == {"q0": outcome}
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        ({"finish": "eos"}, "finish"),
+        ({"finish": ["stop"]}, "finish"),
+        ({"context_kept": [4, 0]}, "context_kept"),
+        ({"context_kept": [0, 11]}, "context_kept"),
+        ({"context_kept": [0]}, "context_kept"),
+        ({"context_kept": [-1, 4]}, "context_kept"),
+        ({"context_kept": "all"}, "context_kept"),
+        ({"prompt_tokens": "5"}, "prompt_tokens or completion_tokens"),
+        ({"completion_tokens": True}, "prompt_tokens or completion_tokens"),
+    ],
+)
+def test_a_line_with_a_fault_is_a_failure_of_its_question(program, more, name):
+    body = f"for id in ids(): say(id, **({more!r} if id == 'q1' else {{}}))"
+    found = outcomes(program(body), questions(3))
+    assert f"has {name} in the wrong form" in found["q1"].error
+    assert found["q0"] == found["q2"] == Answer("fine")
+
+
+@pytest.mark.parametrize(
+    ("stray", "message"),
+    [
+        ("print('Loading model...')", r"Line 2 of the program's output is no JSON .*'Loading model...'"),
+        ("print('[1, 2]')", "Line 2 of the program's output has no id"),
+        ('print(\'{"answer": "a"}\')', "Line 2 of the program's output has no id"),
+        ('print(\'{"id": 1, "answer": "a"}\')', "Line 2 .* has no id: .* as it was given"),
+        ("say('q0')", "Line 2 of the program's output answers a question for the second time"),
+        ("say('q99')", "Line 2 of the program's output answers a question that was not asked"),
+        ('print(\'{"id": "q1", "id": "q1", "answer": "a"}\')', "the key 'id' stands twice"),
+        ("sys.stdout.buffer.write(b'\\xff\\xfe\\n')", "Line 2 .* is no JSON"),
+        ("print('\\x1b[31mred' + 'x' * 1000)", "Line 2 .* is no JSON"),
+    ],
+)
+def test_a_line_of_no_question_stops_the_run(program, stray, message):
+    body = f"for id in ids():\n    if id == 'q1':\n        {stray}\n        sys.stdout.flush()\n    say(id)\n"
+    with pytest.raises(DecabenchError, match=message) as caught:
+        outcomes(program(body), questions(3))
+    assert len(str(caught.value)) < 400 and str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("ending", "message"),
+    [
+        ("sys.exit(3)", "ended with status 3 after 2 answers"),
+        ("raise RuntimeError('no memory')", "ended with status 1 after 2 answers.* RuntimeError: no memory"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL after 2 answers"),
+        ("sys.exit(0)", "ended with status 0 after 2 answers, without one to this question"),
+        ("os.close(1); time.sleep(60)", "closed its output after 2 answers"),
+    ],
+)
+def test_a_program_that_ends_early(program, ending, message, monkeypatch):
+    import re
+
+    monkeypatch.setattr(command_process, "GRACE", 0.3)
+    found = outcomes(program(f"for id in ids():\n    if id == 'q2': {ending}\n    say(id)\n"), questions(500))
+    assert found["q0"] == found["q1"] == Answer("fine")
+    errors = {found[f"q{number}"].error for number in range(2, 500)}
+    assert len(errors) == 1 and re.search(message, errors.pop())
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("import no_such_module", "ended with status 1 before it answered anything. .*ModuleNotFoundError"),
+        ("print('bye', file=sys.stderr)", "ended with status 0 before it answered anything.*: bye$"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "was ended by SIGSEGV before it answered anything"),
+    ],
+)
+def test_a_program_that_never_answers_stops_the_run(program, body, message):
+    with pytest.raises(DecabenchError, match=message):
+        outcomes(program(body), questions(5))
+
+
+def test_only_the_last_messages_are_kept(program):
+    body = "for n in range(10_000): print('line', n, file=sys.stderr)\nsys.exit(2)"
+    with pytest.raises(DecabenchError, match=r"line 9997 / line 9998 / line 9999$"):
+        outcomes(program(body), questions(2))
+
+
+def test_a_program_that_leaves_one_out(program):
+    found = outcomes(program("for id in ids():\n    if id != 'q1': say(id)\n"), questions(3))
+    assert found["q0"] == found["q2"] == Answer("fine")
+    assert "without one to this question" in found["q1"].error
+
+
+def test_a_program_that_stalls(program):
+    body = "for id in ids():\n    if id == 'q2': time.sleep(60)\n    say(id)\n"
+    begun = time.monotonic()
+    found = outcomes(program(body, timeout=1.5), questions(5))
+    assert 1.5 < time.monotonic() - begun < 20
+    assert found["q1"] == Answer("fine")
+    assert {found[f"q{number}"].error for number in (2, 3, 4)} == {
+        "The program neither read nor answered for 1.5 s after 2 answers, and was ended."
+    }
+
+
+def test_time_that_the_caller_takes_is_not_the_programs(program):
+    with program("for id in ids(): say(id)", timeout=1.0).open() as make:
+        found = []
+        for id, outcome in make(setting()).stream(questions(3)):
+            time.sleep(0 if found else 1.2)
+            found.append((id, outcome))
+    assert dict(found) == fine(3)
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+FAMILY = """
+child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"])
+for id in ids(): say(id, f"{os.getpid()} {child.pid}")
+"""
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at processes in /proc")
+@pytest.mark.parametrize("how", ["closed", "interrupted", "failed", "done"])
+@pytest.mark.parametrize("deaf", [False, True])
+def test_it_ends_with_its_children(program, monkeypatch, how, deaf):
+    monkeypatch.setattr(command_process, "GRACE", 0.4)
+    ignore = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" if deaf else ""
+    with program(ignore + FAMILY).open() as make:
+        fails = threading.Event()
+        stream = make(setting()).stream(source(how, fails))
+        pids = next(stream)[1].text.split()
+        # Where nothing more is asked, it may be over before anyone looks.
+        assert how == "done" or all(map(is_running, pids))
+        if how == "done":
+            list(stream)
+        elif how == "failed":
+            fails.set()
+            with pytest.raises(RuntimeError, match="bad data"):
+                list(stream)
+        elif how == "interrupted":
+            with pytest.raises(KeyboardInterrupt):
+                stream.throw(KeyboardInterrupt)
+        else:
+            stream.close()
+    deadline = time.monotonic() + 5
+    while any(map(is_running, pids)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(map(is_running, pids))
+
+
+def source(how, fails):
+    yield from questions(2)
+    while how != "done":  # there is always more to ask
+        if fails.is_set():
+            raise RuntimeError("bad data")
+        yield Question(f"more{time.monotonic_ns()}", "?", "x" * 1000)
+
+
+def test_children_that_keep_the_output_open(program):
+    """The program has ended, and what it left behind holds the pipe: nothing waits for that."""
+    body = "subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(60)'])\n"
+    begun = time.monotonic()
+    found = outcomes(program(body + "for id in ids(): say(id)"), questions(3))
+    assert found == fine(3) and time.monotonic() - begun < 4
+
+
+def test_no_thread_is_left(program):
+    before = threading.active_count()
+    outcomes(program("for id in ids(): say(id)"), questions(3))
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("debug", ["", "1"])
+def test_messages_pass_through_with_debug_only(program, monkeypatch, capsys, debug):
+    monkeypatch.setenv("DECABENCH_DEBUG", debug)
+    outcomes(program("print('Loading', file=sys.stderr)\nfor id in ids(): say(id)"), questions(1))
+    assert capsys.readouterr().err == ("Loading\n" if debug else "")
+
+
+def test_a_line_without_end(program, monkeypatch):
+    monkeypatch.setattr(command_process, "LONGEST_LINE", 1 << 20)
+    with pytest.raises(DecabenchError, match="a line of more than 1 MiB"):
+        outcomes(program("while True: sys.stdout.write('x' * 100_000)"), questions(1))

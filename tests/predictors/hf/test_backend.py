@@ -1,0 +1,355 @@
+"""`hf:` backends: what they say of a model, which models and options they refuse, and the hub."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("transformers", reason="needs the extra hf: pip install 'decabench[hf]'")
+
+from decabench.errors import DecabenchError
+from decabench.predictors.hf.backend import backend
+from decabench.predictors.options import ModelOptions
+from tests.predictors.hf.hf_models import CHAT, asked, save_llama, save_t5, setting
+from tests.tasks.sources.server import Fault, FileServer
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_llama(tmp_path_factory.mktemp("hf") / "llama")
+
+
+@pytest.fixture
+def copy(llama: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    folder = tmp_path / "llama"
+    folder.mkdir()
+    for path in llama.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def described(folder: Path, **options: Any) -> dict[str, Any]:
+    return backend(str(folder), ModelOptions(**{"device": "cpu", **options})).describe()
+
+
+def test_what_it_says_of_a_model(llama: Path) -> None:
+    import torch
+    import transformers
+
+    about = described(llama)
+    digest = about.pop("weights")
+    assert digest.startswith("sha256:") and len(digest) == 71
+    assert about == {
+        "model": "llama",
+        "architecture": "LlamaForCausalLM",
+        "dtype": "float32",
+        "chat": False,
+        "decoding": "greedy",
+        "transformers": transformers.__version__,
+        "torch": torch.__version__.partition("+")[0],
+    }
+
+
+def test_it_says_what_decides_answers_and_no_path(llama: Path, tmp_path: Path) -> None:
+    about = described(llama, revision="v1", temperature=0.5, seed=3, max_new_tokens=7, max_prompt_tokens=99)
+    assert about["decoding"] == {"temperature": 0.5, "top_p": 1.0, "seed": 3}
+    assert (about["revision"], about["max_new_tokens"], about["max_prompt_tokens"]) == ("v1", 7, 99)
+    assert str(llama.parent) not in json.dumps(about)
+    assert json.loads(json.dumps(about)) == about
+    assert described(llama, batch_size=4) == described(llama)  # on CPU in float32 it decides nothing
+    assert described(llama, batch_size=4, dtype="bfloat16")["batch_size"] == 4
+    assert described(llama, device="cuda")["batch_size"] == "auto"
+    moved = tmp_path / "elsewhere" / "llama"
+    moved.parent.mkdir()
+    moved.symlink_to(llama, target_is_directory=True)
+    assert described(moved) == described(llama)
+
+
+def test_two_models_in_the_same_place_are_two_models(tmp_path: Path) -> None:
+    first = described(save_llama(tmp_path / "m", seed=0))
+    second = described(save_llama(tmp_path / "m", seed=1))
+    again = described(save_llama(tmp_path / "m", seed=0))
+    assert first == again
+    assert {key for key in first if first[key] != second[key]} == {"weights"}
+
+
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "config.json", "tokenizer.json"])
+def test_whatever_decides_counts(copy: Path, name: str) -> None:
+    before = described(copy)["weights"]
+    (copy / "README.md").write_text("Nothing that decides.")
+    assert described(copy)["weights"] == before
+    (copy / name).write_text((copy / name).read_text() + "\n")
+    assert described(copy)["weights"] != before
+
+
+def test_a_chat_template_is_used_unless_told_otherwise(tmp_path: Path, llama: Path) -> None:
+    import hashlib
+
+    folder = save_llama(tmp_path / "chat", chat=CHAT)
+    about = described(folder)
+    assert (about["chat"], about["chat_template"]) == (True, hashlib.sha256(CHAT.encode()).hexdigest())
+    assert described(folder, chat=False)["chat"] is False
+    assert "chat_template" not in described(folder, chat=False)
+    with pytest.raises(DecabenchError, match="llama has no chat template: leave out --chat"):
+        described(llama, chat=True)
+
+
+def test_dtype_is_the_saved_one_but_on_cpu(copy: Path) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"dtype": "bfloat16"}))
+    assert described(copy)["dtype"] == "float32"
+    assert described(copy, device="cuda")["dtype"] == "bfloat16"  # said without one
+    assert described(copy, dtype="float16")["dtype"] == "float16"
+
+
+def test_a_backend_travels(llama: Path) -> None:
+    made = backend(str(llama), ModelOptions(device="cpu"))
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert len(pickle.dumps(made)) < 2000
+
+
+def test_it_frees_what_it_loaded(llama: Path) -> None:
+    import gc
+    import weakref
+
+    with backend(str(llama), ModelOptions(device="cpu")).open() as factory:
+        model = weakref.ref(factory(setting()).generator.loaded.model)
+        assert model() is not None
+    gc.collect()
+    assert model() is None
+
+
+def test_the_counter_counts_what_the_model_is_given(llama: Path) -> None:
+    made = backend(str(llama), ModelOptions(device="cpu"))
+    count = made.token_counter()
+    prompting = setting().prompting
+    assert prompting is not None
+    with made.open() as factory:
+        outcomes = dict(factory(setting()).stream(asked(3)))
+    assert [count(prompting, question) for question in asked(3)] == [
+        outcomes[question.id].prompt_tokens for question in asked(3)
+    ]
+
+
+def test_files_that_change_before_they_are_loaded_are_refused(copy: Path) -> None:
+    made = backend(str(copy), ModelOptions(device="cpu"))
+    save_llama(copy, seed=5)
+    with pytest.raises(DecabenchError, match="are not those that the run began with"), made.open():
+        pass
+
+
+def test_transformers_keeps_quiet_and_is_as_before(llama: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from transformers.utils import logging
+
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    with backend(str(llama), ModelOptions(device="cpu")).open() as factory:
+        list(factory(setting()).stream(asked(3)))
+    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
+    assert capfd.readouterr() == ("", "")
+
+
+def no_config(folder: Path) -> None:
+    (folder / "config.json").unlink()
+
+
+def no_json(folder: Path) -> None:
+    (folder / "config.json").write_text("{")
+
+
+def no_tokenizer(folder: Path) -> None:
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+
+
+def adapter(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text("{}")
+
+
+def code(folder: Path) -> None:
+    (folder / "run.py").write_text("raise SystemExit('code was run')")
+    names = {"AutoConfig": "run.Config", "AutoModelForCausalLM": "run.Model"}
+    (folder / "config.json").write_text(json.dumps({"model_type": "theirs", "auto_map": names}))
+
+
+def kernels(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"attn_implementation": "somebody/attention"}))
+
+
+def other_type(folder: Path) -> None:
+    (folder / "config.json").write_text('{"model_type": "none-such"}')
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (no_config, "llama has no config.json"),
+        (no_json, "config.json of llama cannot be read"),
+        (no_tokenizer, "llama has no tokenizer: save it beside the model"),
+        (pickled, "llama has only pickled weights, which can run code"),
+        (no_weights, "llama has no weights in safetensors"),
+        (adapter, "llama is an adapter"),
+        (code, "llama asks for its own code to be run"),
+        (kernels, "asks for kernels of the hub, which is code"),
+        (other_type, "the configuration of llama cannot be loaded"),
+    ],
+)
+def test_models_that_are_refused(copy: Path, damage: Callable[[Path], None], sentence: str) -> None:
+    damage(copy)
+    with pytest.raises(DecabenchError, match=sentence):
+        backend(str(copy), ModelOptions(device="cpu"))
+
+
+def test_weights_that_lack_a_part_are_refused(copy: Path) -> None:
+    """transformers would draw them at random, with a warning."""
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(copy / "model.safetensors")
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    made = backend(str(copy), ModelOptions(device="cpu"))
+    with (
+        pytest.raises(DecabenchError, match=r"lack 1 of the model's tensors \(model.layers.1.mlp.up"),
+        made.open(),
+    ):
+        pass
+
+
+def test_damaged_weights_are_refused(copy: Path) -> None:
+    (copy / "model.safetensors").write_bytes(b"damaged")
+    made = backend(str(copy), ModelOptions(device="cpu"))
+    with pytest.raises(DecabenchError, match="the weights of llama cannot be loaded"), made.open():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"model": "x"}, "no use for --model"),
+        ({"requests_per_minute": 3.0}, "no use for --requests-per-minute"),
+        ({"dtype": "int8"}, "--dtype is one of auto, float32"),
+        ({"device": "gpu"}, "--device is auto, cpu, mps, cuda or cuda:N, and gpu"),
+        ({"device": "cpu", "device_map": "auto"}, "leave out --device"),
+        ({"batch_size": 0}, "--batch-size must be 1 or more"),
+        ({"max_prompt_tokens": 0}, "--max-prompt-tokens must be 1 or more"),
+        ({"temperature": -1.0}, "--temperature must be 0 or more"),
+        ({"temperature": float("nan")}, "--temperature must be 0 or more"),
+        ({"top_p": 0.5}, "--top-p needs a --temperature"),
+        ({"top_p": 1.5, "temperature": 1.0}, "--top-p must be above 0 and at most 1"),
+    ],
+)
+def test_options_that_are_refused(llama: Path, options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(DecabenchError, match=sentence):
+        backend(str(llama), ModelOptions(**options))
+
+
+@pytest.mark.parametrize("target", ["", "./none", "/none/such", "a/b/c", "a b", "../x"])
+def test_targets_that_are_no_model(target: str) -> None:
+    with pytest.raises(DecabenchError, match="finds no folder"):
+        backend(target, ModelOptions())
+
+
+def test_a_device_that_is_not_there(llama: Path) -> None:
+    made = backend(str(llama), ModelOptions(device="cuda:99"))
+    with pytest.raises(DecabenchError, match="torch finds no cuda:99 on this machine"), made.open():
+        pass
+
+
+def test_an_encoder_decoder_is_told_from_its_config(tmp_path: Path) -> None:
+    made = backend(str(save_t5(tmp_path / "t5")), ModelOptions(device="cpu"))
+    assert made.facts.is_encoder_decoder and made.describe()["architecture"] == "T5ForConditionalGeneration"
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+SCRIPT = """
+import json, sys
+from decabench.errors import DecabenchError
+from decabench.predictors.hf.backend import backend
+from decabench.predictors.options import ModelOptions
+from tests.predictors.hf.hf_models import asked, setting
+try:
+    made = backend("owner/name", ModelOptions(device="cpu", revision=sys.argv[1] or None))
+    print(json.dumps(made.describe()))
+    with made.open() as factory:
+        print(len(list(factory(setting()).stream(asked(2)))))
+except DecabenchError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def hub(llama: Path, tmp_path: Path) -> Any:
+    """A server that plays the hub for one repository."""
+    base = tmp_path / "hub" / "owner" / "name" / "resolve" / COMMIT
+    base.mkdir(parents=True)
+    for path in llama.iterdir():
+        (base / path.name).write_bytes(path.read_bytes())
+    (base / "run.py").write_text("raise SystemExit")
+    (base / "pytorch_model.bin").write_bytes(b"pickle")
+    files = sorted(base.iterdir())
+    about = {"id": "owner/name", "sha": COMMIT, "siblings": [{"rfilename": path.name} for path in files]}
+    tree = [{"type": "file", "path": f.name, "size": f.stat().st_size, "oid": "0" * 40} for f in files]
+    with FileServer(tmp_path / "hub", headers={"X-Repo-Commit": COMMIT}) as running:
+        for revision in ("main", COMMIT):
+            running.pages[f"api/models/owner/name/revision/{revision}"] = lambda query: json.dumps(about)
+        running.pages[f"api/models/owner/name/tree/{COMMIT}"] = lambda query: json.dumps(tree)
+        yield running
+
+
+def through(hub: FileServer, folder: Path, revision: str = "", **environment: str) -> list[str]:
+    """What a process printed; huggingface_hub reads its environment when it is imported."""
+    given = {"HF_HOME": str(folder / "hf"), "HF_ENDPOINT": hub.url, "HF_TOKEN": "hf_secret", **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, revision],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} | given,
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "hf_secret" not in done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_a_name_of_the_hub_is_pinned_to_its_commit(hub: FileServer, tmp_path: Path) -> None:
+    about, answered = through(hub, tmp_path)
+    assert (json.loads(about)["model"], json.loads(about)["revision"]) == ("owner/name", COMMIT)
+    assert "weights" not in json.loads(about) and answered == "2"
+    assert not {seen.path.rpartition("/")[2] for seen in hub.seen} & {"run.py", "pytorch_model.bin"}
+    hub.seen.clear()
+    assert through(hub, tmp_path, HF_HUB_OFFLINE="1") == [about, answered]
+    assert not hub.seen
+
+
+@pytest.mark.slow
+def test_what_the_hub_refuses(hub: FileServer, tmp_path: Path) -> None:
+    path = "api/models/owner/name/revision/main"
+    for fault, reason in [
+        (
+            Fault(401, headers={"X-Error-Code": "RepoNotFound"}),
+            "no such repository, or HF_TOKEN may not read it",
+        ),
+        (Fault(403, headers={"X-Error-Code": "GatedRepo"}), "its terms have to be accepted"),
+        (Fault(404, headers={"X-Error-Code": "RevisionNotFound"}), "it has no revision"),
+    ]:
+        hub.always[path] = fault
+        (line,) = through(hub, tmp_path)
+        assert reason in line
+    (line,) = through(hub, tmp_path, HF_HUB_OFFLINE="1")
+    assert "the hub cannot be reached, and its cache lacks the files" in line

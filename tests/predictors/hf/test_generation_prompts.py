@@ -1,0 +1,115 @@
+"""Questions as tokens: chat templates, plain text, special tokens once, and cuts that are told."""
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("transformers", reason="needs the extra hf: pip install 'decabench[hf]'")
+
+from decabench.predictors.hf.generation import Prompter, room
+from decabench.predictors.protocol import Failure
+from decabench.tasks.example import Question
+from tests.predictors.hf.hf_models import CHAT, NO_SYSTEM, SPECIAL, byte_tokenizer, setting
+
+QUESTION = Question("q", "Which?", "one two three four")
+
+
+def prompter(chat=None, budget=None, system="Be brief.", **tokenizer):
+    made = byte_tokenizer(**{"bos": True, "chat": chat, **tokenizer})
+    return Prompter(made, setting(system=system).prompting, chat is not None, budget)
+
+
+def text(made, question=QUESTION):
+    (prompt,) = made.prompts([question])
+    return made.tokenizer.decode(prompt.ids)
+
+
+def test_plain_text_has_the_tokenizers_own_beginning():
+    assert text(prompter()) == "<s>Be brief.\n\none two three four\nWhich?\nA:"
+
+
+def test_a_chat_has_its_beginning_once():
+    shown = "<s><|system|>Be brief.<|end|><|user|>one two three four\nWhich?\nA:<|end|><|assistant|>"
+    assert text(prompter(CHAT)) == shown
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        NO_SYSTEM,
+        CHAT.replace("{% for", "{% for", 1).replace(
+            "in messages %}", "in messages if message['role'] != 'system' %}"
+        ),
+    ],
+)
+def test_a_template_without_a_system_role_gets_its_text_with_the_first_turn(template):
+    """One that refuses it, and one that would drop it without a word."""
+    shown = "<s><|user|>Be brief.\n\none two three four\nWhich?\nA:<|end|><|assistant|>"
+    assert text(prompter(template)) == shown
+    assert text(prompter(template, system="")) == shown.replace("Be brief.\n\n", "")
+
+
+def test_a_template_that_refuses_everything_is_an_error():
+    from jinja2 import TemplateError
+
+    with pytest.raises(TemplateError, match="never"):
+        prompter("{{ raise_exception('never') }}").prompts([QUESTION])
+
+
+@pytest.mark.parametrize("code", ["%d %B %Y", "%Y-%m-%d", "%d %b %Y", "%A, %H:%M"])
+def test_a_template_that_shows_the_day_is_told_the_same_one_every_day(code):
+    made = prompter(f"\n{{{{ strftime_now('{code}') }}}} {{{{ messages[-1]['content'] }}}}", system="")
+    assert text(made).startswith(f"\n{datetime.datetime(2024, 7, 26):{code}} one two")
+
+
+def test_what_does_not_fit_is_cut_and_said():
+    whole = len(prompter().prompts([QUESTION])[0].ids)
+    (prompt,) = prompter(budget=whole - 1).prompts([QUESTION])
+    assert prompt.kept == (0, len("one two three"))
+    assert prompter().tokenizer.decode(prompt.ids) == "<s>Be brief.\n\none two three\nWhich?\nA:"
+    (prompt,) = prompter(budget=whole).prompts([QUESTION])
+    assert prompt.kept is None and len(prompt.ids) == whole
+
+
+def test_what_cannot_fit_is_a_failure_of_that_question_alone():
+    long = Question("long", "W" * 100 + "?", "one")
+    fits, fails = prompter(budget=60).prompts([QUESTION, long])
+    assert len(fits.ids) <= 60
+    assert isinstance(fails, Failure) and "long takes" in fails.error
+
+
+def test_a_tokenizer_that_was_saved_with_truncation_cuts_nothing(tmp_path: Path):
+    from transformers import AutoTokenizer
+
+    tokenizer = byte_tokenizer(bos=True)
+    tokenizer.backend_tokenizer.enable_truncation(8)
+    tokenizer.backend_tokenizer.enable_padding(length=100)
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    made = Prompter(loaded, setting().prompting, False)
+    assert text(made) == "<s>Be brief.\n\none two three four\nWhich?\nA:"
+
+
+def test_the_count_is_of_the_whole_prompt():
+    made = prompter(CHAT)
+    shown = text(made)
+    for special in SPECIAL:
+        shown = shown.replace(special, "_")
+    assert made.count(QUESTION) == len(shown)
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ((None, None, None, 10), None),
+        ((100, None, None, 10), 90),
+        ((100, 50, None, 10), 40),
+        ((None, 50, None, 0), 50),
+        ((None, 50, 70, 10), 70),  # the tokenizer's is advice
+        ((100, 50, 70, 10), 70),
+        ((100, 50, 95, 10), 90),  # the positions are not
+    ],
+)
+def test_room(limits, expected):
+    assert room(*limits) == expected

@@ -1,0 +1,278 @@
+"""Models stream: whatever the batch the same answers, what does not fit is tried smaller, what breaks breaks alone."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+pytest.importorskip("transformers", reason="needs the extra hf: pip install 'decabench[hf]'")
+
+from decabench.errors import LostDeviceError
+from decabench.predictors.hf import generation as hf_generation
+from decabench.predictors.hf.backend import backend
+from decabench.predictors.hf.stream import BatchSize
+from decabench.predictors.options import ModelOptions
+from decabench.predictors.protocol import Answer, Failure
+from decabench.tasks.example import Question
+from tests.predictors.hf.hf_models import CHAT, asked, save_llama, save_t5, setting
+
+SIZES = (1, 3, 8, None)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A causal model, one with a chat template and no padding token, an encoder-decoder, and one full of ties."""
+    base = tmp_path_factory.mktemp("models")
+    return {
+        "causal": save_llama(base / "causal"),
+        "chat": save_llama(base / "chat", chat=CHAT, pad=False),
+        "encoder-decoder": save_t5(base / "encoder-decoder"),
+        "ties": save_llama(base / "ties", ties=True),
+    }
+
+
+@pytest.fixture(scope="module")
+def opened(models):
+    """The causal model, loaded once: a factory of predictors."""
+    with backend(str(models["causal"]), ModelOptions(device="cpu")).open() as factory:
+        yield factory
+
+
+@pytest.fixture
+def causal(opened):
+    """Makes a predictor with batches of so many."""
+
+    def make(size):
+        made = opened(setting())
+        made.size = BatchSize(size, size)
+        return made
+
+    return make
+
+
+@contextmanager
+def predictor(folder, about=None, **options):
+    with backend(str(folder), ModelOptions(device="cpu", **options)).open() as factory:
+        yield factory(about or setting())
+
+
+def answers(folder, questions, about=None, **options):
+    with predictor(folder, about, **options) as made:
+        return dict(made.stream(questions))
+
+
+def by_size(folder, questions, **options):
+    """The answers at every size of a batch, of one model loaded once."""
+    with predictor(folder, **options) as made:
+        for size in SIZES:
+            made.size.fixed = size
+            yield dict(made.stream(questions))
+
+
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.7, "seed": 4}], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("name", ["causal", "chat", "encoder-decoder", "ties"])
+def test_the_size_of_a_batch_changes_no_answer(models, name, sampling):
+    alone, *others = by_size(models[name], asked(20), **sampling)
+    assert len({answer.text for answer in alone.values()}) > 10  # they do depend on the question
+    assert others == [alone] * 3
+
+
+def test_without_the_watch_ties_would_fall_with_the_batch(models, monkeypatch):
+    """What the watch is for: were nothing to differ here, the test above would show nothing."""
+    monkeypatch.setattr(hf_generation, "CLOSE", 0.0)
+    alone, *others = by_size(models["ties"], asked(32))
+    assert any(other != alone for other in others)
+
+
+def test_the_answer_is_what_transformers_makes_of_the_prompt_alone(models):
+    """Bare: the same text, one prompt, no padding, the library's own greedy decoding."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    questions = asked(5)
+    made = answers(models["causal"], questions, batch_size=5)
+    model = AutoModelForCausalLM.from_pretrained(models["causal"])
+    tokenizer = AutoTokenizer.from_pretrained(models["causal"])
+    for question in questions:
+        given = tokenizer(setting().prompting.text(question), return_tensors="pt")
+        with torch.no_grad():
+            output = model.generate(
+                given.input_ids,
+                attention_mask=given.attention_mask,
+                max_new_tokens=12,
+                do_sample=False,
+                pad_token_id=0,
+            )
+        new = output[0, given.input_ids.shape[1] :]
+        answer = made[question.id]
+        assert answer.text == tokenizer.decode(new, skip_special_tokens=True)
+        assert (answer.prompt_tokens, answer.completion_tokens) == (given.input_ids.shape[1], len(new))
+
+
+def test_saved_generation_settings_decide_nothing(models, tmp_path):
+    from transformers import GenerationConfig
+
+    expected = answers(models["causal"], asked(4))
+    folder = save_llama(tmp_path)
+    GenerationConfig(
+        do_sample=True, temperature=9.0, repetition_penalty=3.0, max_length=3, eos_token_id=2, bos_token_id=1
+    ).save_pretrained(folder)
+    assert answers(folder, asked(4)) == expected
+
+
+def test_draws_depend_on_the_seed_and_the_example_alone(models):
+    questions = asked(6)
+    one = answers(models["causal"], questions, temperature=1.0, seed=1)
+    assert answers(models["causal"], questions[::-1][:3], temperature=1.0, seed=1).items() <= one.items()
+    assert answers(models["causal"], questions, temperature=1.0, seed=2) != one
+    greedy = answers(models["causal"], questions)
+    assert one != greedy and answers(models["causal"], questions, temperature=1e-4) == greedy
+    assert answers(models["causal"], questions, temperature=1.0, top_p=1e-9) == greedy
+
+
+def byte_of(text):
+    """The token of one letter: the seven special ones come first, then the alphabet in order."""
+    from tests.predictors.hf.hf_models import byte_tokenizer
+
+    (id_,) = byte_tokenizer().encode(text, add_special_tokens=False)
+    return id_
+
+
+@pytest.fixture
+def says(tmp_path):
+    """A model that says the given bytes one after another, whatever it is asked; `</s>` for None."""
+
+    def make(*tokens, chat=None):
+        return save_llama(tmp_path / "says", chat=chat, says=[2 if t is None else byte_of(t) for t in tokens])
+
+    return make
+
+
+def test_an_answer_that_ends_and_one_that_does_not(says):
+    folder = says("y", "e", "s", None)
+    (answer,) = answers(folder, asked(1)).values()
+    assert (answer.text, answer.finish, answer.completion_tokens) == ("yes", "stop", 4)
+    (answer,) = answers(folder, asked(1), max_new_tokens=2).values()
+    assert (answer.text, answer.finish, answer.completion_tokens) == ("ye", "length", 2)
+
+
+def test_plain_text_ends_where_the_template_says(says):
+    folder = says(" ", "n", "o", "\n", "#", "Q", None)
+    about = setting(stop=("\n#", "##"))
+    for answer in answers(folder, asked(3), about).values():
+        assert (answer.text, answer.finish, answer.completion_tokens) == (" no", "stop", 5)
+    (answer,) = answers(folder, asked(1), setting()).values()
+    assert answer.text == " no\n#Q"
+
+
+def test_a_chat_is_not_stopped(says):
+    folder = says("n", "\n", "#", "Q", None, chat=CHAT)
+    (answer,) = answers(folder, asked(1), setting(stop=("\n#",))).values()
+    assert answer.text == "n\n#Q"
+
+
+def test_a_cut_is_told(models):
+    question = Question("q", "Which?", "word " * 500)
+    (answer,) = answers(models["causal"], [question]).values()
+    assert answer.context_kept is not None and answer.prompt_tokens <= 2048 - 12
+    start, end = answer.context_kept
+    assert start == 0 and 1900 < end < 2036  # a token a byte; some are the prompt's own
+    (answer,) = answers(models["causal"], [question], max_prompt_tokens=100).values()
+    assert 90 < answer.prompt_tokens <= 100
+    (answer,) = answers(models["encoder-decoder"], [question]).values()
+    assert answer.context_kept is None  # its positions are relative
+
+
+class Breaks:
+    """A generator in front of another one, that raises for some batches and notes them all."""
+
+    def __init__(self, generator, error):
+        self.generator, self.error, self.seen = generator, error, []
+        self.decoding, self.loaded = generator.decoding, generator.loaded
+
+    def answers(self, prompts):
+        self.seen.append(len(prompts))
+        if error := self.error(prompts):
+            raise error
+        return self.generator.answers(prompts)
+
+
+def no_memory():
+    import torch
+
+    return torch.OutOfMemoryError("CUDA out of memory.")
+
+
+@pytest.mark.parametrize(
+    "error", [no_memory, lambda: RuntimeError("DefaultCPUAllocator: can't allocate memory"), MemoryError]
+)
+def test_a_batch_that_does_not_fit_is_halved(causal, error):
+    questions = asked(16)
+    made = causal(8)
+    expected = dict(made.stream(questions))
+    made.generator = Breaks(made.generator, lambda prompts: error() if len(prompts) > 2 else None)
+    assert dict(made.stream(questions)) == expected
+    assert made.generator.seen[:3] == [8, 4, 2] and max(made.generator.seen[2:]) == 2
+
+
+def has_q2(prompts):
+    return any(prompt.question.id == "q2" for prompt in prompts)
+
+
+def test_a_prompt_that_does_not_fit_alone_is_a_failure(causal):
+    made = causal(4)
+    made.generator = Breaks(made.generator, lambda prompts: no_memory() if has_q2(prompts) else None)
+    said = dict(made.stream(asked(6)))
+    assert [id_ for id_, outcome in said.items() if isinstance(outcome, Failure)] == ["q2"]
+    assert "does not fit into the memory, even alone" in said["q2"].error
+
+
+def test_what_breaks_a_batch_breaks_one_answer(causal):
+    made = causal(6)
+    made.generator = Breaks(made.generator, lambda prompts: ValueError("bad") if has_q2(prompts) else None)
+    said = dict(made.stream(asked(6)))
+    assert said["q2"] == Failure("ValueError: bad") and len(said) == 6
+    assert sum(isinstance(outcome, Answer) for outcome in said.values()) == 5
+
+
+def test_a_device_that_is_lost_ends_the_run(causal):
+    """Every later call would fail too: these are no failures of single questions."""
+    made = causal(4)
+    made.generator = breaks = Breaks(
+        made.generator, lambda prompts: RuntimeError("CUDA error: device-side assert")
+    )
+    with pytest.raises(LostDeviceError, match="run the same command again"):
+        list(made.stream(asked(4)))
+    assert breaks.seen == [4]
+
+
+def test_a_token_that_the_model_does_not_know_fails_alone(causal):
+    """On a GPU the look-up would end the process."""
+    made = causal(4)
+    loaded = made.generator.loaded
+    made.generator = replace(made.generator, loaded=replace(loaded, tokens=loaded.tokens - 1))
+    odd = Question(
+        "odd", "Is this review negative or positive?", "na\u00adive"
+    )  # its last byte is the last token
+    outcomes = dict(made.stream([*asked(2), odd]))
+    assert isinstance(outcomes["odd"], Failure) and "the model does not know" in outcomes["odd"].error
+    assert all(isinstance(outcomes[question.id], Answer) for question in asked(2))
+
+
+def test_it_answers_before_it_has_read_everything(causal):
+    read = []
+
+    def endless():
+        for index in range(10_000):
+            read.append(index)
+            yield replace(asked(1)[0], id=f"e{index}")
+
+    assert len(list(islice(causal(2).stream(endless()), 3))) == 3
+    assert len(read) <= 64
+
+
+def test_a_question_that_cannot_fit_fails_alone(causal):
+    questions = [*asked(2), Question("long", "W" * 3000, "c")]
+    made = dict(causal(8).stream(questions))
+    assert isinstance(made["long"], Failure) and all(isinstance(made[q.id], Answer) for q in questions[:2])

@@ -1,0 +1,215 @@
+"""Contexts that are cut where a server has no room, and never without a word of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from decabench.predictors.openai.server import backend
+from decabench.predictors.options import ModelOptions
+from decabench.predictors.protocol import Answer
+from decabench.tasks.example import Question
+from tests.predictors.asking import PROMPTING, Waits, outcomes, questions, setting
+from tests.predictors.openai.openai_server import Say, fault, serving, words
+
+LONG = " ".join(f"word{number}" for number in range(1000))
+PLAIN = {"error": None}
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    for name in ("DECABENCH_API_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def asked(server, context=LONG, **options):
+    made = backend(server.url, ModelOptions(**{"model": "m", **options}))
+    made = replace(made, clock=Waits().clock)
+    return outcomes(made, [Question("q0", "Question 0?", context)])["q0"]
+
+
+def openai(limit, prompt, new):
+    return fault(
+        400,
+        f"This model's maximum context length is {limit} tokens. However, you requested {prompt + new} tokens "
+        f"({prompt} in the messages, {new} in the completion). Please reduce the length of the messages or completion.",
+        code="context_length_exceeded",
+        type="invalid_request_error",
+    )
+
+
+def vllm(limit, prompt, new):
+    return Say(
+        {
+            "object": "error",
+            "message": f"'max_tokens' or 'max_completion_tokens' is too large: {new}. This model's maximum context "
+            f"length is {limit} tokens and your request has {prompt} input tokens ({new} > {limit} - {prompt}). None",
+            "type": "BadRequestError",
+            "code": 400,
+        },
+        400,
+    )
+
+
+def vllm_at_least(limit, prompt, new):
+    least = limit - new + 1
+    return fault(
+        400,
+        f"This model's maximum context length is {limit} tokens. However, you requested {new} output tokens and your "
+        f"prompt contains at least {least} input tokens, for a total of at least {limit + 1} tokens.",
+        code=400,
+    )
+
+
+def llama_cpp(limit, prompt, new):
+    return fault(
+        400,
+        f"request ({prompt} tokens) exceeds the available context size ({limit} tokens), try increasing it",
+        code=400,
+        type="exceed_context_size_error",
+        n_prompt_tokens=prompt,
+        n_ctx=limit,
+    )
+
+
+def old_llama_cpp(limit, prompt, new):
+    message = "the request exceeds the available context size. try increasing the context size or enable context shift"
+    return fault(500, message, code=500, type="invalid_request_error")
+
+
+def in_a_good_reply(limit, prompt, new):
+    return replace(llama_cpp(limit, prompt, new), status=200)
+
+
+def tgi(limit, prompt, new):
+    message = (
+        f"Input validation error: `inputs` tokens + `max_new_tokens` must be <= {limit}. Given: {prompt} `inputs` "
+        f"tokens and {new} `max_new_tokens`"
+    )
+    return Say({"error": message, "error_type": "validation"}, 422)
+
+
+WORDINGS = [openai, vllm, vllm_at_least, llama_cpp, old_llama_cpp, in_a_good_reply, tgi]
+
+
+def with_room_for(limit, wording, per_word=2):
+    """A server that counts so many tokens a word."""
+
+    def respond(seen):
+        prompt, new = per_word * len(seen.prompt.split()), seen.body["max_tokens"]
+        return wording(limit, prompt, new) if prompt + new > limit else words(prompt)
+
+    return respond
+
+
+@pytest.mark.parametrize("api", ["chat", "completions"])
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_a_context_that_is_too_long_is_cut(wording, api):
+    with serving(with_room_for(800, wording)) as server:
+        found = asked(server, api=api)
+    start, end = found.context_kept
+    assert (found.text, start) == ("yes", 0)
+    assert LONG[:end] in server.seen[-1].prompt and LONG[: end + 2] not in server.seen[-1].prompt
+    assert LONG[end] == " "
+    assert found.prompt_tokens <= 800 - 16
+    if "least" not in wording.__name__ and "old" not in wording.__name__:
+        assert found.prompt_tokens > 0.85 * (800 - 16)  # no more was cut than had to be
+        assert len(server.seen) <= 4
+
+
+@pytest.mark.parametrize("wording", [openai, old_llama_cpp])
+def test_much_too_long(wording):
+    with serving(with_room_for(100, wording)) as server:
+        found = asked(server)
+    assert isinstance(found, Answer)
+    assert 0 < found.context_kept[1] < len(LONG) / 10
+
+
+def test_what_fits_is_not_cut():
+    with serving(with_room_for(100_000, openai)) as server:
+        assert asked(server).context_kept is None
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+def test_no_room_even_without_the_context(wording):
+    with serving(with_room_for(20, wording)) as server:
+        found = asked(server)
+    assert "without its context" in found.error or "has no room for the prompt" in found.error
+    assert len(server.seen) <= 7
+
+
+@pytest.mark.parametrize("context", ["", "x"])
+def test_no_room_and_nothing_to_cut(context):
+    with serving(lambda seen: openai(20, 10, 16)) as server:
+        found = asked(server, context)
+    assert "room" in found.error or "without its context" in found.error
+
+
+def test_other_questions_do_not_matter():
+    """What was learnt from one is not used for another: their order must not decide what they are shown."""
+    long = [Question(f"q{n}", "Question?", " ".join([f"w{n}"] * 900)) for n in range(6)]
+    found = []
+    for order in (long, long[::-1]):
+        with serving(with_room_for(800, openai)) as server:
+            found.append(outcomes(backend(server.url, ModelOptions(model="m")), order))
+    assert found[0] == found[1]
+
+
+def test_max_prompt_tokens_is_by_the_servers_count():
+    with serving(lambda seen: words(2 * len(seen.prompt.split()))) as server:
+        found = asked(server, max_prompt_tokens=300)
+    assert found.prompt_tokens <= 300
+    assert found.prompt_tokens > 200
+    assert found.context_kept[1] < len(LONG)
+    assert len(server.seen) <= 3
+
+
+def test_max_prompt_tokens_without_a_count_is_a_guess():
+    said = {"choices": [{"message": {"content": "yes"}}]}
+    with serving(lambda seen: Say(said)) as server:
+        found = asked(server, max_prompt_tokens=300)
+    assert len(server.seen) == 1
+    assert (
+        1150 < len(server.seen[0].prompt) <= 1200 + 1
+    )  # four characters a token; and the line break between turns
+    assert found.context_kept == (0, found.context_kept[1])
+
+
+def test_max_prompt_tokens_that_leaves_short_prompts_alone():
+    with serving(lambda seen: words(5)) as server:
+        assert asked(server, "short", max_prompt_tokens=300) == Answer(
+            "yes", prompt_tokens=5, completion_tokens=1
+        )
+
+
+def test_max_prompt_tokens_that_cannot_be_met():
+    with serving(lambda seen: words(400)) as server:
+        assert "without its context" in asked(server, "short", max_prompt_tokens=300).error
+        found = asked(server, "", max_prompt_tokens=300)
+    assert found.error == "The prompt has 400 tokens, more than the 300 allowed, however much is cut."
+
+
+@pytest.mark.parametrize(("tokens", "is_answer"), [(2051, False), (6000, True), (None, True), (0, True)])
+def test_a_server_that_cuts_the_prompt_and_does_not_say_so(tokens, is_answer):
+    """Ollama answers with status 200, and with half of its window as the number of tokens."""
+    with serving(lambda seen: words(tokens)) as server:
+        found = asked(server, " ".join([LONG] * 4))
+    assert isinstance(found, Answer) == is_answer
+    if not is_answer:
+        assert "read only a part of it" in found.error and "num_ctx" in found.error
+
+
+def test_a_few_shots_stay_whole():
+    from decabench.prompts.shots import Shot
+
+    shots = tuple(Shot(f"s{n}", "Question?", "Some words", "yes") for n in range(3))
+    prompting = replace(PROMPTING, shots=shots)
+    with serving(with_room_for(800, openai)) as server:
+        made = backend(server.url, ModelOptions(model="m"))
+        found = outcomes(made, questions(1, LONG), setting(prompting))["q0"]
+    assert found.context_kept is not None
+    assert [turn["role"] for turn in server.seen[-1].body["messages"]] == [
+        "system",
+        *["user", "assistant"] * 3,
+        "user",
+    ]

@@ -1,0 +1,291 @@
+"""A model behind a server: what it is asked, what is made of its answers, and how many it is asked at once."""
+
+import json
+import pickle
+import threading
+import time
+
+import pytest
+
+from decabench.errors import DecabenchError
+from decabench.predictors.openai.server import OpenAIBackend, backend
+from decabench.predictors.options import ModelOptions
+from decabench.predictors.protocol import Answer, Backend, Failure, StreamingPredictor
+from decabench.tasks.example import Question
+from tests.predictors.asking import PROMPTING, counting, outcomes, questions, setting
+from tests.predictors.openai.openai_server import Say, chat, serving
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    for name in ("DECABENCH_API_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def at(server, **options):
+    return backend(server.url, ModelOptions(**{"model": "m", **options}))
+
+
+def test_what_a_chat_is_asked():
+    with serving(lambda seen: chat("fine")) as server:
+        found = outcomes(at(server, temperature=0.7, top_p=0.9, seed=5), questions(1))
+    assert found == {"q0": Answer("fine", prompt_tokens=7, completion_tokens=3)}
+    [seen] = server.seen
+    assert seen.path == "/v1/chat/completions"
+    assert seen.body == {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "Some words\nQuestion 0?"},
+        ],
+        "temperature": 0.7,
+        "top_p": 0.9,
+        "seed": 5,
+        "max_tokens": 16,
+    }
+    assert "Authorization" not in seen.headers
+
+
+def test_what_completions_are_asked():
+    said = {"choices": [{"text": " fine", "finish_reason": "stop"}]}
+    with serving(lambda seen: Say(said)) as server:
+        found = outcomes(at(server, api="completions", max_new_tokens=4), questions(1))
+    assert found == {"q0": Answer(" fine")}
+    [seen] = server.seen
+    assert seen.path == "/v1/completions"
+    assert seen.body == {
+        "model": "m",
+        "prompt": "Be brief.\n\nSome words\nQuestion 0?",
+        "stop": ["\n\n"],
+        "temperature": 0.0,
+        "seed": 0,
+        "max_tokens": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("say", "answer"),
+    [
+        (chat("  two\nlines "), Answer("  two\nlines ")),
+        (chat("Größe 東京 🎉 \u2028"), Answer("Größe 東京 🎉 \u2028")),
+        (chat("half \ud83d of a pair"), Answer("half \ufffd of a pair")),
+        (chat(""), Answer("")),
+        (chat(None), Answer("")),
+        (chat("cut off", "length"), Answer("cut off", "length")),
+        (chat("", "content_filter"), Answer("", "refused")),
+        (chat(None, refusal="I will not."), Answer("I will not.", "refused")),
+        (chat("fine", refusal=None, reasoning_content="Let me think. No."), Answer("fine")),
+        (
+            chat([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]),
+            Answer("ab"),
+        ),
+    ],
+)
+def test_what_is_made_of_an_answer(say, answer):
+    with serving(lambda seen: say) as server:
+        [found] = outcomes(at(server), questions(1)).values()
+    assert (found.text, found.finish) == (answer.text, answer.finish)
+
+
+def test_every_question_has_its_own_answer():
+    """Whatever the order in which they come back: here the later ones are the faster."""
+
+    def respond(seen):
+        number = int(seen.prompt.split("Question ")[1].rstrip("?"))
+        return Say(chat(f"answer {number}").body, delay=0.002 * (40 - number % 40))
+
+    with serving(respond) as server, at(server, concurrency=10).open() as make:
+        found = list(make(setting()).stream(questions(120)))
+    assert {id: outcome.text for id, outcome in found} == {f"q{n}": f"answer {n}" for n in range(120)}
+    assert [id for id, _ in found] != [f"q{n}" for n in range(120)]
+
+
+@pytest.mark.parametrize("concurrency", [1, 5])
+def test_no_more_in_flight_than_allowed(concurrency):
+    with serving(lambda seen: Say(chat("fine").body, delay=0.02)) as server:
+        outcomes(at(server, concurrency=concurrency), questions(20))
+    assert server.at_once == concurrency
+
+
+def test_questions_are_read_no_further_ahead_than_needed():
+    read = []
+    with serving(lambda seen: chat("fine")) as server, at(server, concurrency=3).open() as make:
+        stream = make(setting()).stream(counting(questions(100), read))
+        assert read == []
+        for taken in range(1, 11):
+            next(stream)
+            assert len(read) <= taken + 6
+        stream.close()
+
+
+def test_an_answer_comes_at_once():
+    """Not with others: what is answered must be in the journal before the machine goes down."""
+    release = threading.Event()
+
+    def respond(seen):
+        if "Question 1?" in seen.prompt:
+            release.wait(10)
+        return chat("fine")
+
+    with serving(respond) as server, at(server).open() as make:
+        stream = make(setting()).stream(questions(2))
+        assert next(stream)[0] == "q0"
+        release.set()
+        assert next(stream)[0] == "q1"
+
+
+def test_closing_cancels_what_is_in_flight_and_leaves_no_thread():
+    before = set(threading.enumerate())
+    release = threading.Event()
+
+    def respond(seen):
+        if seen.number:
+            release.wait(10)
+        return chat("fine")
+
+    with serving(respond) as server:
+        begun = time.monotonic()
+        with at(server, concurrency=4).open() as make:
+            stream = make(setting()).stream(questions(50))
+            next(stream)
+            stream.close()
+        assert time.monotonic() - begun < 5
+        assert not [thread for thread in threading.enumerate() if thread.name == "decabench-requests"]
+        release.set()
+        assert len(server.seen) <= 1 + 4 + 1
+    assert {thread for thread in threading.enumerate() if not thread.daemon} <= before
+
+
+def test_an_interrupt_in_the_middle_leaves_no_thread():
+    """As Ctrl-C does it: raised where the answer is taken, before the connection is closed."""
+    with serving(lambda seen: Say(chat("fine").body, delay=0.01)) as server:
+        with pytest.raises(KeyboardInterrupt), at(server).open() as make:
+            for _ in make(setting()).stream(questions(50)):
+                raise KeyboardInterrupt
+    assert not [thread for thread in threading.enumerate() if thread.name == "decabench-requests"]
+
+
+def test_one_connection_serves_all_tasks():
+    with serving(lambda seen: chat("fine")) as server, at(server).open() as make:
+        for task in ("sst", "squad"):
+            assert len(list(make(setting(task=task)).stream(questions(3)))) == 3
+        assert isinstance(make(setting()), StreamingPredictor)
+
+
+def test_no_questions():
+    with serving(lambda seen: chat("fine")) as server:
+        assert outcomes(at(server), []) == {}
+    assert server.seen == []
+
+
+def test_it_needs_a_prompting():
+    with at_nobody().open() as make, pytest.raises(DecabenchError, match="asks with prompts"):
+        make(setting(None))
+
+
+def at_nobody(**options):
+    return backend("http://127.0.0.1:9/v1", ModelOptions(**{"model": "m", **options}))
+
+
+def test_what_it_says_of_itself():
+    options = ModelOptions(model="m", revision="2026-01", top_p=0.5, temperature=1.0, seed=3, concurrency=50)
+    found = backend("https://example.org/v1/", options)
+    assert isinstance(found, Backend) and found.prompted
+    assert found.describe() == {
+        "url": "https://example.org/v1",
+        "model": "m",
+        "api": "chat",
+        "temperature": 1.0,
+        "top_p": 0.5,
+        "seed": 3,
+        "revision": "2026-01",
+    }
+    json.dumps(found.describe(), allow_nan=False)
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("", "begins with http"),
+        ("localhost:8000/v1", "begins with http"),
+        ("ftp://example.org/v1", "begins with http"),
+        ("http://", "begins with http"),
+        ("http://example.org:port/v1", "begins with http"),
+        ("http://[::1/v1", "begins with http"),
+        ("https://me:s3cret@example.org/v1", "has a user, a password"),
+        ("https://s3cret@example.org/v1", "has a user, a password"),
+        ("https://example.org/v1?key=s3cret", "something after"),
+        ("https://example.org/v1#s3cret", "something after"),
+    ],
+)
+def test_urls_that_are_refused(target, message):
+    with pytest.raises(DecabenchError, match=message) as caught:
+        backend(target, ModelOptions(model="m"))
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": None}, "needs --model NAME"),
+        ({"api": "responses"}, "chat or completions"),
+        ({"dtype": "float16"}, "no use for --dtype"),
+        ({"device": "cpu"}, "no use for --device"),
+        ({"device_map": "auto"}, "no use for --device-map"),
+        ({"batch_size": 8}, "no use for --batch-size"),
+        ({"chat": True}, "no use for --chat"),
+        ({"concurrency": 0}, "--concurrency must be more than 0"),
+        ({"requests_per_minute": 0.0}, "--requests-per-minute must be more than 0"),
+        ({"timeout": -1.0}, "--timeout must be more than 0"),
+        ({"timeout": float("nan")}, "--timeout must be more than 0"),
+        ({"max_new_tokens": 0}, "--max-new-tokens must be more than 0"),
+        ({"max_prompt_tokens": 0}, "--max-prompt-tokens must be more than 0"),
+        ({"retries": -1}, "--retries must be 0 or more"),
+    ],
+)
+def test_options_that_are_refused(options, message):
+    with pytest.raises(DecabenchError, match=message) as caught:
+        at_nobody(**options)
+    assert caught.value.exit_code == 2
+
+
+def test_memory_does_not_grow_with_the_questions():
+    """Nothing of a question is kept after its outcome was taken."""
+    import gc
+    import weakref
+
+    class Tracked(Question):
+        __slots__ = ("__weakref__",)
+
+    alive: weakref.WeakSet[Question] = weakref.WeakSet()
+
+    def source():
+        for number in range(300):
+            question = Tracked(f"q{number}", "?", "c")
+            alive.add(question)
+            yield question
+
+    most = 0
+    with serving(lambda seen: chat("fine")) as server, at(server, concurrency=4).open() as make:
+        for count, _ in enumerate(make(setting()).stream(source())):
+            if count % 100 == 99:
+                gc.collect()
+                most = max(most, len(alive))
+    assert 0 < most <= 2 * 4 + 2
+
+
+def test_failures_are_outcomes():
+    def respond(seen):
+        return Say({"error": {"message": "bad luck"}}, 400) if "Question 1?" in seen.prompt else chat("fine")
+
+    with serving(respond) as server:
+        found = outcomes(at(server), questions(3))
+    assert found["q1"] == Failure('The server refused the request with status 400: "bad luck".')
+    assert found["q0"].text == found["q2"].text == "fine"
+
+
+def test_the_backend_holds_no_key(monkeypatch):
+    monkeypatch.setenv("DECABENCH_API_KEY", "sk-canary-1234")
+    assert b"canary" not in pickle.dumps(at_nobody())
+    assert isinstance(at_nobody(), OpenAIBackend) and PROMPTING

@@ -1,0 +1,193 @@
+"""Predictors that are Python objects: what is known of them before they are asked."""
+
+import hashlib
+import sys
+from importlib.metadata import EntryPoint
+from types import MappingProxyType, ModuleType
+
+import pytest
+
+import decabench
+from decabench.errors import DecabenchError, UnknownNameError
+from decabench.files import file_digest
+from decabench.predictors import python_object as python
+from decabench.predictors.options import ModelOptions
+from decabench.predictors.protocol import Backend
+from decabench.predictors.schemes import PREDICTORS, SCHEMES, make_backend
+
+
+def described(reference, **options):
+    return dict(make_backend(reference, ModelOptions(**options)).describe())
+
+
+def test_it_is_a_backend():
+    backend = make_backend("majority", ModelOptions())
+    assert isinstance(backend, Backend) and not backend.prompted
+
+
+def test_ours_are_known_by_the_version():
+    assert described("majority") == {"decabench": decabench.__version__}
+
+
+def test_a_file_is_known_by_its_bytes(tmp_path, monkeypatch):
+    path = tmp_path / "their_model.py"
+    path.write_text(
+        "class Model:\n    def __init__(self, setting): ...\n    def predict(self, questions): ...\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert described("their_model:Model") == {"source": file_digest(path)}
+    assert described("their_model:Model", revision="v2") == {"source": file_digest(path), "revision": "v2"}
+
+
+def test_what_it_says_of_itself(monkeypatch):
+    class Model:
+        def describe(self):
+            return {"weights": "abc"}
+
+        def predict(self, questions):
+            return []
+
+    class Named(Model):
+        @classmethod
+        def describe(cls):
+            return {"weights": "of the class"}
+
+    module = ModuleType("theirs")
+    module.model, module.Model, module.Named = Model(), Model, Named
+    monkeypatch.setitem(sys.modules, "theirs", module)
+    assert described("theirs:model")["says"] == {"weights": "abc"}
+    with pytest.raises(DecabenchError, match=r"theirs:Model .*make describe a classmethod, .* --revision"):
+        described("theirs:Model")  # it takes an object, and none is made yet
+    named = described("theirs:Model", revision="v2")
+    assert named["revision"] == "v2" and "says" not in named
+    assert described("theirs:Named")["says"] == {"weights": "of the class"}
+
+
+def test_an_entry_point_is_known_by_its_target(monkeypatch):
+    point = EntryPoint("theirs", "decabench.predictors.baselines:lead_3", "decabench.predictors")
+    monkeypatch.setattr(python, "plugin_names", lambda group: {"theirs": point})
+    assert described("theirs") == {"entry_point": "decabench.predictors.baselines:lead_3"}
+
+
+def test_an_unknown_name_lists_what_there_is():
+    with pytest.raises(UnknownNameError) as error:
+        described("nobody")
+    for name in (*PREDICTORS, *SCHEMES):
+        assert name in str(error.value)
+
+
+def test_opening_makes_one_a_setting():
+    made = []
+
+    class Model:
+        def __init__(self, setting):
+            made.append(setting)
+
+        def predict(self, questions):
+            return []
+
+    module = ModuleType("theirs")
+    module.Model = Model
+    sys.modules["theirs"] = module
+    try:
+        with make_backend("theirs:Model", ModelOptions()).open() as factory:
+            assert isinstance(factory("a setting"), Model)
+    finally:
+        del sys.modules["theirs"]
+    assert made == ["a setting"]
+
+
+class Says:
+    def __init__(self, said):
+        self.said = said
+
+    def describe(self):
+        if isinstance(self.said, BaseException):
+            raise self.said
+        return self.said
+
+    def predict(self, questions):
+        return []
+
+
+@pytest.fixture
+def said(monkeypatch):
+    def make(value):
+        module = ModuleType("theirs")
+        module.model = Says(value)
+        monkeypatch.setitem(sys.modules, "theirs", module)
+        return described("theirs:model")["says"]
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (OSError("no\nweights"), r"could not describe itself \(OSError: no weights\)"),
+        (SystemExit(0), r"could not describe itself \(SystemExit: 0\)"),
+        ("a text", "returned 'a text', which no record can hold .*it is no dict"),
+        (None, "returned None"),
+        ({"x": float("nan")}, "which no record can hold .*must be a dict of texts"),
+        ({"x": b"bytes"}, "which no record can hold"),
+        ({"x": {1, 2}}, "which no record can hold"),
+        ({"x": "\ud800"}, "which no record can hold"),
+        ({(1, 2): "x"}, "which no record can hold"),
+    ],
+)
+def test_what_it_may_not_say_of_itself(said, value, sentence):
+    with pytest.raises(DecabenchError, match=f"theirs:model .*{sentence}"):
+        said(value)
+
+
+def test_what_it_says_is_as_json_has_it(said):
+    assert said(MappingProxyType({"sizes": (1, 2), "by": {3: True}})) == {"sizes": [1, 2], "by": {"3": True}}
+
+
+@pytest.mark.parametrize(
+    ("code", "is_apart"),
+    [
+        ("model = Base('OLD')", True),
+        ("import functools\nmodel = functools.partial(functools.partial(make, 'OLD'))", True),
+        ("Model = model = Base", True),
+        ("class model(Base):\n    pass", False),
+    ],
+)
+def test_the_named_file_decides_and_that_of_its_class(tmp_path, monkeypatch, code, is_apart):
+    """A word in the named module decides the answers, wherever the class of the object is."""
+    base, named = tmp_path / "their_base.py", tmp_path / "their_named.py"
+    base.write_text(
+        "class Base:\n    def __init__(self, word): ...\n    def predict(self, questions): ...\n"
+        "def make(word, setting):\n    return Base(word)\n"
+    )
+    named.write_text(f"from their_base import Base, make\n{code}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    for name in ("their_base", "their_named"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    expected = {"source": sha256(named)} | ({"code": sha256(base)} if is_apart else {})
+    assert described("their_named:model") == expected
+
+
+def sha256(path):
+    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+
+
+@pytest.mark.parametrize("reference", ["majority", "theirs:model"])
+@pytest.mark.parametrize(
+    ("option", "flag"),
+    [
+        ("temperature", "--temperature"),
+        ("model", "--model"),
+        ("device", "--device"),
+        ("timeout", "--timeout"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(reference, option, flag):
+    with pytest.raises(DecabenchError, match=f"{reference} has no use for {flag}: "):
+        make_backend(reference, ModelOptions(**{option: 1.5}))
+
+
+def test_options_that_mean_something():
+    make_backend("majority", ModelOptions(revision="v2", seed=3, batch_size=5))

@@ -1,0 +1,207 @@
+"""A trained model as a predictor."""
+
+import pickle
+import tomllib
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.predictors.options import ModelOptions
+from decabench.predictors.protocol import Answer, Backend, Setting, StreamingPredictor
+from decabench.predictors.schemes import make_backend
+from decabench.predictors.trained import backend
+from decabench.runs.plan import Run, plan
+from decabench.tasks.example import Question
+from decabench.tasks.registry import TASKS
+from decabench.tasks.store import Store
+from decabench.training.loop import train
+from tests.training.conftest import make_run, one_thread  # noqa: F401
+
+OPTIONS = ModelOptions(device="cpu")
+
+
+@pytest.fixture
+def trained(make_run):  # noqa: F811
+    run = make_run(steps=4, cut_context={"sst": 5})
+    train(run)
+    return run
+
+
+def setting(task):
+    return Setting(TASKS[task], "validation", lambda: iter(()), dict)
+
+
+def questions(run, task):
+    return [Question(row.id, row.question, row.context) for row in run.store.examples(task, "validation")]
+
+
+def test_it_is_a_backend(trained):
+    made = pickle.loads(pickle.dumps(backend(str(trained.output), OPTIONS)))
+    assert isinstance(made, Backend)
+    assert not made.prompted
+    described = made.describe()
+    assert described["weights"].startswith("sha256:")
+    assert described["config"]["model"]["dimension"] == 8
+    assert described["decoding"] == "greedy"
+
+
+def test_it_answers_every_question_once(trained):
+    asked = questions(trained, "schema")
+    with backend(str(trained.output), OPTIONS).open() as make:
+        predictor = make(setting("schema"))
+        assert isinstance(predictor, StreamingPredictor)
+        found = dict(predictor.stream(iter(asked)))
+    with backend(str(trained.output), ModelOptions(device="cpu", batch_size=3)).open() as make:
+        assert dict(make(setting("schema")).stream(asked)) == found
+    assert list(found) == [question.id for question in asked]
+    assert all(isinstance(answer, Answer) and answer.prompt_tokens for answer in found.values())
+
+
+def test_a_beam_is_another_model(trained, home):
+    def asked(**options):
+        options = ModelOptions(device="cpu", **options)
+        planned = plan(
+            Run(
+                f"mqan:{trained.output}",
+                [TASKS["schema"]],
+                "validation",
+                Path(),
+                Store(home),
+                options=options,
+            )
+        )
+        return planned.parts[0].key.fingerprint, planned.backend.describe()["decoding"]
+
+    (none, greedy), one, two, four = (asked(), asked(beam=1), asked(beam=2), asked(beam=4))
+    assert (none, greedy) == one == (none, "greedy")
+    assert (two[1], four[1]) == ({"beam": 2}, {"beam": 4})
+    assert len({none, two[0], four[0]}) == 3
+
+
+def test_a_beam_reaches_the_model(trained, monkeypatch):
+    import decabench.models.answering as answering
+
+    asked, widths, search = questions(trained, "schema")[:4], [], answering.beam_search
+
+    def noted(model, batch, width, limit):
+        widths.append(width)
+        return search(model, batch, width, limit)
+
+    monkeypatch.setattr(answering, "beam_search", noted)
+    found = {}
+    for beam in (None, 1, 3):
+        with backend(str(trained.output), ModelOptions(device="cpu", beam=beam)).open() as make:
+            found[beam] = dict(make(setting("schema")).stream(asked))
+    assert found[None] == found[1]
+    assert set(widths) == {3}
+    assert list(found[3]) == [question.id for question in asked]
+
+
+def test_a_run_with_a_beam_reuses_no_greedy_answers(trained, command, home, tmp_path):
+    def predict(*options):
+        return command(
+            *("predict", "--predictor", f"mqan:{trained.output}", "--tasks", "schema", "--home", home),
+            *("--device", "cpu", "--limit", 5, "--output", tmp_path / "answers", *options),
+        )
+
+    first = predict()
+    assert first.exit_code == 0, first.output
+    other = predict("--beam", 4)
+    assert (other.exit_code, "--force" in other.stderr) == (2, True)
+    done = predict("--beam", 4, "--force")
+    assert done.exit_code == 0, done.output
+    record = tomllib.loads((tmp_path / "answers" / "submission.toml").read_text())
+    assert record["predictor"]["backend"]["decoding"] == {"beam": 4}
+    journals = [path.read_text() for path in (tmp_path / "answers" / "journal").glob("*")]
+    assert any('"beam": 4' in text or '"beam":4' in text for text in journals)
+    assert (
+        len((tmp_path / "answers" / "predictions" / "schema.validation.jsonl").read_text().splitlines()) == 5
+    )
+    assert "0 is not in the range" in predict("--beam", 0).stderr
+
+
+def test_others_refuse_a_beam():
+    for predictor in ("hf:x", "openai:http://localhost:1/v1", "command:true", "majority"):
+        with pytest.raises(DecabenchError, match="has no use for --beam"):
+            make_backend(predictor, ModelOptions(beam=2, model="x" if "openai" in predictor else None))
+
+
+def test_it_says_what_it_was_shown(trained):
+    asked = questions(trained, "sst")
+    with backend(str(trained.output), ModelOptions(device="cpu", max_new_tokens=2)).open() as make:
+        found = dict(make(setting("sst")).stream(asked))
+    cut = [answer for answer in found.values() if answer.context_kept]
+    assert cut and all(answer.context_kept[0] == 0 < answer.context_kept[1] for answer in cut)
+    assert all(answer.completion_tokens <= 2 for answer in found.values())
+    assert {answer.finish for answer in found.values()} <= {"stop", "length"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"temperature": 0.5}, "temperature"),
+        ({"chat": True}, "chat"),
+        ({"dtype": "float16"}, "not float16"),
+        ({"beam": 0}, "1 or more"),
+    ],
+)
+def test_options_it_cannot_honour(options, words):
+    with pytest.raises(DecabenchError, match=words):
+        backend("x", ModelOptions(**options))
+
+
+def test_damaged_checkpoints(trained, tmp_path):
+    with pytest.raises(MissingDataError, match="no checkpoint"):
+        backend(str(tmp_path / "none"), OPTIONS).describe()
+    (folder,) = (trained.output / "checkpoints").glob("step-00000004")
+    (folder / "model.safetensors").write_bytes(b"\x80\x04N.")  # a pickle
+    with pytest.raises(DataError, match="cannot be read"), backend(str(folder), OPTIONS).open():
+        pass
+    (folder / "checkpoint.json").write_text("{}")
+    with pytest.raises(DataError, match="cannot be read"):
+        backend(str(folder), OPTIONS).describe()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError("none left"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate"),
+    ],
+)
+def test_out_of_memory_fails_the_examples_alone(trained, monkeypatch, error):
+    from decabench.models.answering import Answerer
+
+    def answer(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Answerer, "answer", answer)
+    with backend(str(trained.output), OPTIONS).open() as make:
+        outcomes = list(make(setting("sst")).stream([Question("a", "good?", "fine")]))
+    assert [(id, "ran out of memory" in outcome.error) for id, outcome in outcomes] == [("a", True)]
+
+
+def test_other_errors_are_not_taken_for_it(trained, monkeypatch):
+    from decabench.models.answering import Answerer
+
+    def answer(*_: object) -> None:
+        raise RuntimeError("shapes do not match")
+
+    monkeypatch.setattr(Answerer, "answer", answer)
+    with (
+        backend(str(trained.output), OPTIONS).open() as make,
+        pytest.raises(RuntimeError, match="shapes do not match"),
+    ):
+        list(make(setting("sst")).stream([Question("a", "good?", "fine")]))
+
+
+@pytest.mark.parametrize(("device", "words"), [("foo", "cuda or cuda:N, and foo"), ("cuda:99", "no cuda:99")])
+def test_devices_that_are_not_here(trained, device, words):
+    with (
+        pytest.raises(DecabenchError, match=words),
+        backend(str(trained.output), ModelOptions(device=device)).open(),
+    ):
+        pass

@@ -1,0 +1,428 @@
+"""Answers are found in what models say, and what already is an answer is left as it is."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decabench.prompts import extract
+from decabench.prompts.answer_forms import EXTRACTION_VERSION, KINDS, AnswerForm, Extracted, options
+from decabench.prompts.messages import make_prompting
+from decabench.prompts.templates import load_template
+from decabench.tasks.registry import TASKS
+from decabench.tasks.store import Store
+from tests.tasks.conftest import Prepared, prepared, shared
+
+__all__ = ["prepared", "shared"]
+
+NLI = 'Hypothesis: "x" -- entailment, neutral, or contradiction?'
+SST = "Is this review negative or positive?"
+WHO = "Who is hurt? Bob or Charlie?"
+LONG_THOUGHT = "<think>\nThe passage says Denver.\nAnswer: Carolina\n</think>\n\n"
+
+
+@cache
+def form(task: str) -> AnswerForm:
+    return make_prompting(TASKS[task], load_template("default")).form
+
+
+MESSY = [
+    # Spans
+    ("squad", "Denver Broncos", "", "Denver Broncos", "as-is"),
+    ("squad", " Denver Broncos\n", "", "Denver Broncos", "as-is"),
+    ("squad", "Denver Broncos\n\nExplanation: they won.", "", "Denver Broncos", "first-line"),
+    ("squad", "Answer: Denver Broncos", "", "Denver Broncos", "marker"),
+    ("squad", "**Answer:** Denver Broncos", "", "Denver Broncos", "marker"),
+    ("squad", "**Answer**: Denver Broncos", "", "Denver Broncos", "marker"),
+    ("squad", "**Answer: Denver Broncos**", "", "Denver Broncos", "marker"),
+    ("squad", "### Final answer:\nDenver Broncos", "", "Denver Broncos", "marker"),
+    ("squad", "**Denver Broncos**", "", "Denver Broncos", "unwrapped"),
+    ("squad", "`Denver Broncos`", "", "Denver Broncos", "unwrapped"),
+    ("squad", "The answer is Denver Broncos", "", "Denver Broncos", "marker"),
+    ("squad", "It was in 2016. So the final answer is: Denver Broncos", "", "Denver Broncos", "marker"),
+    (
+        "squad",
+        LONG_THOUGHT + "Answer: Denver Broncos\nThey won.",
+        "",
+        "Denver Broncos",
+        "reasoning+marker+first-line",
+    ),
+    ("squad", "the hidden steps\n</think>\nDenver Broncos", "", "Denver Broncos", "reasoning"),
+    ("squad", "<reasoning>a</reasoning><reasoning>b</reasoning>Denver", "", "Denver", "reasoning"),
+    ("squad", "Answer: Carolina? No.\n\nFinal Answer: Denver Broncos", "", "Denver Broncos", "marker"),
+    ("squad", "Sure!\nHere is the answer:\nDenver Broncos", "", "Denver Broncos", "first-line"),
+    ("squad", "```\nDenver Broncos\n```", "", "Denver Broncos", "first-line"),
+    ("squad", '"Gold"', "", '"Gold"', "as-is"),
+    ("squad", "the ratio is 3:1", "", "the ratio is 3:1", "as-is"),
+    ("squad", "Answer:", "", "Answer:", "as-is"),
+    ("squad", "I cannot tell a lie", "", "I cannot tell a lie", "as-is"),
+    ("squad", "", "", "", "empty"),
+    ("squad", " \n\t", "", "", "empty"),
+    ("squad", "<think></think>", "", "", "reasoning+unparseable"),
+    ("squad", "<think>\nThe passage says that Den", "", "", "reasoning+unparseable"),
+    (
+        "squad",
+        "I'm sorry, but I can't help with that.",
+        "",
+        "I'm sorry, but I can't help with that.",
+        "refused",
+    ),
+    (
+        "squad",
+        "As an AI language model, I have no opinion.",
+        "",
+        "As an AI language model, I have no opinion.",
+        "refused",
+    ),
+    ("squad", "I cannot assist with that request.", "", "I cannot assist with that request.", "refused"),
+    ("zre", "Unanswerable.", "", "unanswerable", "label"),
+    ("zre", "The question is unanswerable from this sentence.", "", "unanswerable", "label"),
+    ("zre", "Findlay, OH", "", "Findlay, OH", "as-is"),
+    # Labels
+    ("multinli.in.out", "neutral", NLI, "neutral", "as-is"),
+    ("multinli.in.out", "Entailment.", NLI, "entailment", "label"),
+    ("multinli.in.out", "**Contradiction**", NLI, "contradiction", "label"),
+    ("multinli.in.out", "Answer: neutral", NLI, "neutral", "marker"),
+    ("multinli.in.out", "The answer is **neutral**.", NLI, "neutral", "marker+label"),
+    ("multinli.in.out", "\\boxed{neutral}", NLI, "neutral", "marker"),
+    ("multinli.in.out", "The relation is one of contradiction.", NLI, "contradiction", "label"),
+    (
+        "multinli.in.out",
+        "Neutral. The premise shows neither entailment nor contradiction.",
+        NLI,
+        "neutral",
+        "label",
+    ),
+    ("multinli.in.out", "neutral, since it says nothing of entailment", NLI, "neutral", "label"),
+    (
+        "multinli.in.out",
+        "The premise is vague.\nIt may be so.\nTherefore: neutral",
+        NLI,
+        "neutral",
+        "label",
+    ),
+    (
+        "multinli.in.out",
+        "It is not an entailment.",
+        NLI,
+        "It is not an entailment.",
+        "unparseable",
+    ),
+    (
+        "multinli.in.out",
+        "It isn't really a contradiction",
+        NLI,
+        "It isn't really a contradiction",
+        "unparseable",
+    ),
+    ("multinli.in.out", "entailment or neutral", NLI, "entailment or neutral", "unparseable"),
+    ("multinli.in.out", "entailment/neutral", NLI, "entailment/neutral", "unparseable"),
+    ("multinli.in.out", "entailment, neutral", NLI, "entailment, neutral", "unparseable"),
+    ("multinli.in.out", "non-entailment", NLI, "non-entailment", "unparseable"),
+    ("multinli.in.out", "yes", NLI, "yes", "unparseable"),
+    ("multinli.in.out", "Yes.", 'Is "x" true if the premise is -- yes, maybe, or no?', "yes", "label"),
+    ("multinli.in.out", "No.", 'Is "x" true if the premise is -- yes, maybe, or no?', "no", "label"),
+    ("sst", "Positive", SST, "positive", "label"),
+    ("sst", "Sentiment: positive", SST, "positive", "label"),
+    ("sst", "The review is negative in tone.", SST, "negative", "label"),
+    ("sst", "The review is not positive.", SST, "The review is not positive.", "unparseable"),
+    ("sst", "Happy.", "Is this review happy or angry?", "happy", "label"),
+    ("sst", "unsupportive", "Is this review supportive or unsupportive?", "unsupportive", "as-is"),
+    ("sst", "I'm sorry, this is hard to say.", SST, "I'm sorry, this is hard to say.", "refused"),
+    ("schema", "Bob", WHO, "Bob", "as-is"),
+    ("schema", "bob.", WHO, "Bob", "label"),
+    ("schema", "Charlie is hurt.", WHO, "Charlie", "label"),
+    ("schema", "Bob hurt Charlie.", WHO, "Bob hurt Charlie.", "unparseable"),
+    ("schema", "Bob's friend", WHO, "Bob's friend", "unparseable"),
+    ("schema", "the ball", "What was made of steel? ball or table?", "ball", "label"),
+    (
+        "schema",
+        "table tennis ball",
+        "What was steel? table tennis ball or table?",
+        "table tennis ball",
+        "as-is",
+    ),
+    # SQL
+    ("wikisql", "SELECT a FROM table", "", "SELECT a FROM table", "as-is"),
+    ("wikisql", "SELECT a FROM table;", "", "SELECT a FROM table", "sql"),
+    (
+        "wikisql",
+        "```sql\nSELECT a\nFROM table\nWHERE b = 1;\n```",
+        "",
+        "SELECT a FROM table WHERE b = 1",
+        "sql",
+    ),
+    (
+        "wikisql",
+        "Here is the query:\n\n```sql\n-- the count\nSELECT COUNT a FROM table\n```\nIt counts a.",
+        "",
+        "SELECT COUNT a FROM table",
+        "sql",
+    ),
+    ("wikisql", "SQL: SELECT a FROM table", "", "SELECT a FROM table", "marker"),
+    ("wikisql", "`SELECT a FROM table`", "", "SELECT a FROM table", "sql"),
+    ("wikisql", "The query is: SELECT a FROM table", "", "SELECT a FROM table", "sql"),
+    (
+        "wikisql",
+        "SELECT a\nFROM table\nWHERE b = c AND\nd > 3\nThis selects a.",
+        "",
+        "SELECT a FROM table WHERE b = c AND d > 3",
+        "sql",
+    ),
+    (
+        "wikisql",
+        "SELECT a FROM table WHERE b = x; y\n\nExplanation: ...",
+        "",
+        "SELECT a FROM table WHERE b = x; y",
+        "sql",
+    ),
+    ("wikisql", "```\nselect a from table\n```", "", "select a from table", "sql"),
+    ("wikisql", "```sql\nSELECT a FROM", "", "SELECT a FROM", "sql"),
+    ("wikisql", "The table has no such column.", "", "The table has no such column.", "unparseable"),
+    # Dialogue state
+    (
+        "woz.en",
+        "food: thai, area: south; phone, address",
+        "",
+        "food: thai, area: south; phone, address",
+        "as-is",
+    ),
+    ("woz.en", "None", "", "None", "as-is"),
+    ("woz.en", "none.", "", "None", "state"),
+    ("woz.en", "No change", "", "None", "state"),
+    ("woz.en", "; phone", "", "; phone", "as-is"),
+    ("woz.en", ";phone", "", "; phone", "state"),
+    ("woz.en", "food: thai", "", "food: thai;", "state"),
+    ("woz.en", "phone, address", "", "; phone, address", "state"),
+    ("woz.en", "food:thai,area:south ; phone", "", "food: thai, area: south; phone", "state"),
+    ("woz.en", "food: thai; area: south", "", "food: thai, area: south;", "state"),
+    (
+        "woz.en",
+        "- food: thai\n- area: south\n- requests: phone",
+        "",
+        "food: thai, area: south; phone",
+        "state",
+    ),
+    ("woz.en", "`food: thai; phone`", "", "food: thai; phone", "state"),
+    ("woz.en", "The change is:\nfood: thai;\n\nThe user wants Thai.", "", "food: thai;", "state"),
+    ("woz.en", "Answer: price range: cheap;", "", "price range: cheap;", "marker"),
+    ("woz.en", "food: thai; none", "", "food: thai;", "state"),
+    (
+        "woz.en",
+        "The user wants thai food in the south.",
+        "",
+        "The user wants thai food in the south.",
+        "unparseable",
+    ),
+    ("woz.en", "Note: the user is hungry", "", "Note: the user is hungry", "unparseable"),
+    # Sentences and paragraphs
+    ("iwslt.en.de", "Er lacht.\n\n(Note: informal)", "", "Er lacht.", "first-line"),
+    ("iwslt.en.de", "Here is the translation:\n\nEr lacht.", "", "Er lacht.", "first-line"),
+    ("iwslt.en.de", "Translation: Er lacht.", "", "Er lacht.", "marker"),
+    ("iwslt.en.de", "Okay.\n\nNote: informal.", "", "Okay.", "first-line"),
+    ("iwslt.en.de", '"Er lacht."', "", '"Er lacht."', "as-is"),
+    ("iwslt.en.de", "Und die Antwort lautet: ja.", "", "Und die Antwort lautet: ja.", "as-is"),
+    ("cnn_dailymail", "A man won .\nHe left .", "", "A man won . He left .", "text"),
+    ("cnn_dailymail", "**Summary:**\n\nA man won . He left .", "", "A man won . He left .", "marker"),
+    (
+        "cnn_dailymail",
+        "Here's a summary of the article:\n- A man won.\n- He left.",
+        "",
+        "A man won. He left.",
+        "text",
+    ),
+    (
+        "cnn_dailymail",
+        "A man won. He left.\n\nLet me know if you want more!",
+        "",
+        "A man won. He left.",
+        "text",
+    ),
+    ("cnn_dailymail", "They ask . the answer is money .", "", "They ask . the answer is money .", "as-is"),
+]
+
+
+@pytest.mark.parametrize(("task", "raw", "question", "answer", "rule"), MESSY)
+def test_what_models_say(task: str, raw: str, question: str, answer: str, rule: str) -> None:
+    assert extract(raw, form(task), question) == Extracted(answer, rule)
+
+
+def test_a_server_that_says_it_declined_is_believed() -> None:
+    assert extract("positive", form("sst"), SST, "refused") == Extracted("positive", "refused")
+    assert extract("", form("sst"), SST, "refused") == Extracted("", "refused")
+
+
+def test_raw_takes_all_but_the_spaces_around() -> None:
+    assert extract(" Answer: **x**\ny ", AnswerForm("raw")) == Extracted("Answer: **x**\ny", "as-is")
+    assert extract(" ", AnswerForm("raw")) == Extracted("", "empty")
+
+
+def test_quotation_marks_go_where_asked() -> None:
+    quoting = AnswerForm("span", unquote=True)
+    assert extract('"Paris"', quoting) == Extracted("Paris", "unwrapped")
+    assert extract("'b' & 'p'", quoting) == Extracted("'b' & 'p'", "as-is")
+    assert extract("\u201cParis\u201d", quoting).answer == "Paris"
+
+
+def test_a_state_without_known_slots() -> None:
+    free = AnswerForm("state")
+    assert extract("color: red; size", free) == Extracted("color: red; size", "as-is")
+    assert extract("it is red", free).rule == "unparseable"
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        (NLI, ("entailment", "neutral", "contradiction")),
+        (SST, ("negative", "positive")),
+        (WHO, ("Bob", "Charlie")),
+        ("You can see the garden through what? gap or wall?", ("gap", "wall")),
+        ("What is the sentiment of this review, negative or positive?", ("negative", "positive")),
+        ("Bob or Charlie: Who is hurt? Bob or Charlie?", ("Bob", "Charlie")),
+        ("What is the summary?", ()),
+        ("", ()),
+    ],
+)
+def test_what_a_question_lets_choose_from(question: str, found: tuple[str, ...]) -> None:
+    assert options(question) == found
+
+
+def golds(store: Store, task: str) -> list[tuple[str, str]]:
+    """(question, gold answer) of every split and every reference."""
+    return [
+        (row["question"], answer)
+        for split in store.records(task)
+        for row in store.read(task, split, ("question", "answers"))
+        for answer in row["answers"]
+    ]
+
+
+DRESSES = {
+    "squad": ["Answer: {}", "<think>It may be.</think>\n\n{}", "{}\n\nThe passage says so."],
+    "iwslt.en.de": ["Translation: {}", "Here is the translation:\n\n{}", "{}\n\nNote: informal."],
+    "cnn_dailymail": ["Summary: {}", "Here is a summary:\n\n{}", "<think>Hm.</think>{}\n\nLet me know!"],
+    "multinli.in.out": ["Answer: {}", "**{}**", "{}.\n\nThe premise is vague.", "The answer is {}."],
+    "sst": ["Answer: {}", "**{}**", "{}.\n\nThe words are plain.", "The answer is {}."],
+    "srl": ["Answer: {}", "<think>It may be.</think>\n\n{}", "{}\n\nThe sentence says so."],
+    "zre": ["Answer: {}", "<think>It may be.</think>\n\n{}", "{}\n\nThe sentence says so."],
+    "woz.en": ["Answer: {}", "`{}`", "The change is:\n{}\n\nThat is all."],
+    "wikisql": ["SQL: {}", "```sql\n{}\n```", "{}\n\nThis is the query.", "Here it is:\n```\n{};\n```"],
+    "schema": ["Answer: {}", "**{}**", "{}.\n\nThe sentence says so.", "The answer is {}."],
+}
+"""How models dress an answer of each task, which must come out again whole."""
+
+
+def assert_kept(store: Store, task: str) -> int:
+    pairs = golds(store, task)
+    changed = [
+        (gold, found)
+        for question, gold in pairs
+        if (found := extract(gold, form(task), question)) != Extracted(gold, "as-is")
+    ]
+    assert changed == []
+    for dress in DRESSES[task]:
+        lost = [
+            (gold, found)
+            for question, gold in pairs[:5_000]
+            if (found := extract(dress.replace("{}", gold), form(task), question)).answer != gold
+        ]
+        assert lost == [], dress
+    return len(pairs)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_gold_answers_of_the_sample_stay(home: Path, task: str) -> None:
+    assert assert_kept(Store(home), task) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.mirror
+@pytest.mark.parametrize("task", TASKS)
+def test_gold_answers_of_the_real_data_stay(prepared: Prepared, task: str) -> None:
+    assert assert_kept(prepared.store, task) > 200
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_labels_and_spans_stay_in_every_wording(home: Path, task: str) -> None:
+    """A variant's own label words are found by its own question."""
+    for variant in TASKS[task].variants:
+        words = {label: word for word, label in variant.labels.items()}
+        for question, gold in golds(Store(home), task):
+            answer = words.get(gold, gold)
+            assert extract(answer, form(task), variant.rewrite(question)) == Extracted(answer, "as-is")
+
+
+TEXTS = st.text(
+    alphabet=st.one_of(st.characters(codec="utf-8"), st.sampled_from("*`\"'<>/:;,.\n {}\\-")),
+    max_size=60,
+)
+PIECES = st.sampled_from(
+    [
+        "Answer:", "**", "`", "```sql\n", "\n", "<think>", "</think>", "neutral", "not ", "SELECT", "FROM", ";",
+        "food: thai", "phone", "None", "The answer is ", "\\boxed{", "}", "Sure!", '"', "I'm sorry, but I can't",
+        " or ",
+    ]
+)  # fmt: skip
+RAW = st.one_of(TEXTS, st.lists(st.one_of(PIECES, TEXTS), max_size=8).map("".join))
+FORMS = st.builds(
+    AnswerForm,
+    kind=st.sampled_from(KINDS),
+    labels=st.lists(TEXTS, max_size=3).map(tuple),
+    labels_from_question=st.booleans(),
+    markers=st.lists(TEXTS, max_size=2).map(tuple),
+    unquote=st.booleans(),
+)
+
+
+@given(raw=RAW, form=FORMS, question=RAW, finish=st.sampled_from(["stop", "length", "refused"]))
+@settings(max_examples=600, deadline=None)
+def test_it_never_raises_nor_makes_words_up(raw: str, form: AnswerForm, question: str, finish: str) -> None:
+    found = extract(raw, form, question, finish)
+    assert found == extract(raw, form, question, finish)
+    assert (found.answer == "") <= (found.rule.split("+")[-1] in ("empty", "unparseable", "refused"))
+    if form.kind == "state":
+        assert len(found.answer) <= 2 * len(raw) + len("None")  # spaces and the semicolon are put in
+    elif "label" not in found.rule.split("+"):
+        assert len(found.answer) <= len(raw)
+
+
+@given(raw=RAW, form=FORMS)
+@settings(max_examples=300, deadline=None)
+def test_an_answer_is_found_again_in_itself(raw: str, form: AnswerForm) -> None:
+    if form.kind not in ("sql", "state"):
+        return
+    found = extract(raw, form)
+    if found.rule.split("+")[-1] in ("sql", "state"):
+        assert extract(found.answer, form).rule in ("as-is", form.kind)
+
+
+def test_long_texts_take_no_time() -> None:
+    """Patterns that try every start against every end would take minutes here."""
+    for piece in (
+        "a ",
+        "\n",
+        "* ",
+        "<think>",
+        "Answer: ",
+        "```",
+        "SELECT ",
+        "not ",
+        "food: thai, ",
+        "sorry ",
+        '"',
+        "\\boxed{",
+    ):
+        for kind in KINDS:
+            text = piece * (20_000 // len(piece))
+            start = time.process_time()
+            extract(text, AnswerForm(kind, labels=("neutral", "a")), NLI)
+            assert time.process_time() - start < 2, (piece, kind)
+
+
+def test_the_version_is_a_number() -> None:
+    assert EXTRACTION_VERSION == 1

@@ -1,0 +1,147 @@
+"""What a model is sent: the turns of a chat, or one text."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decabench.prompts.answer_forms import AnswerForm
+from decabench.prompts.messages import PROMPT_VERSION, Message, Prompting, make_prompting, show
+from decabench.prompts.shots import Shot
+from decabench.prompts.templates import TaskTemplate, TemplateSet
+from decabench.tasks.example import Question
+from decabench.tasks.registry import TASKS
+
+TEMPLATE = TaskTemplate(
+    input="Passage: {context}\n\nQuestion: {question}",
+    instruction="Copy the answer.",
+    answer="Answer:",
+    max_new_tokens=32,
+    stop=("\n\n",),
+)
+SHOT = Shot("t1", "Who?", "Ann ran.", "Ann")
+ASKED = Question("q1", "Where?", "In Rome.")
+
+
+def prompting(**changes: object) -> Prompting:
+    return replace(Prompting("squad", TEMPLATE, "mine"), **changes)  # type: ignore[arg-type]
+
+
+def test_a_chat() -> None:
+    assert prompting(system="Be brief.", shots=(SHOT,)).messages(ASKED) == (
+        Message("system", "Be brief."),
+        Message("user", "Copy the answer.\n\nPassage: Ann ran.\n\nQuestion: Who?\nAnswer:"),
+        Message("assistant", "Ann"),
+        Message("user", "Passage: In Rome.\n\nQuestion: Where?\nAnswer:"),
+    )
+
+
+def test_a_chat_without_shots() -> None:
+    assert prompting().messages(ASKED) == (
+        Message("user", "Copy the answer.\n\nPassage: In Rome.\n\nQuestion: Where?\nAnswer:"),
+    )
+
+
+def test_a_text() -> None:
+    assert prompting(system="Be brief.", shots=(SHOT,)).text(ASKED) == (
+        "Be brief.\n\nCopy the answer.\n\nPassage: Ann ran.\n\nQuestion: Who?\nAnswer: Ann\n\n"
+        "Passage: In Rome.\n\nQuestion: Where?\nAnswer:"
+    )
+
+
+def test_nothing_but_the_triple() -> None:
+    plain = prompting(template=TaskTemplate(input="{context}\n{question}"))
+    assert plain.text(ASKED) == "In Rome.\nWhere?"
+    assert plain.messages(ASKED) == (Message("user", "In Rome.\nWhere?"),)
+    assert replace(plain, shots=(SHOT,)).text(ASKED) == "Ann ran.\nWho?\nAnn\n\nIn Rome.\nWhere?"
+
+
+def test_a_context_that_was_cut() -> None:
+    assert "Passage: In\n" in prompting().text(ASKED, "In")
+    assert prompting().messages(ASKED, "In")[0].content.count("Rome") == 0
+
+
+def test_no_context_leaves_its_line_out() -> None:
+    assert prompting().text(Question("q", "Why?", "")) == "Copy the answer.\n\nQuestion: Why?\nAnswer:"
+    both = TaskTemplate(input="Of {context}: {question}")
+    assert both.layout("Why?", "") == "Of : Why?"
+
+
+@given(question=st.text(), context=st.text(min_size=1))
+def test_braces_and_all_else_in_the_data_is_text(question: str, context: str) -> None:
+    template = TaskTemplate(input="{{x}} {context}|{0}|{question}")
+    assert template.layout(question, context) == "{{x}} " + context + "|{0}|" + question
+
+
+def test_data_that_looks_like_a_placeholder_is_not_filled() -> None:
+    assert TEMPLATE.layout("{context}", "{question}") == "Passage: {question}\n\nQuestion: {context}\nAnswer:"
+
+
+def test_it_can_be_pickled_and_described() -> None:
+    made = prompting(system="Be brief.", shots=(SHOT,))
+    assert pickle.loads(pickle.dumps(made)) == made
+    told = made.describe()
+    assert json.loads(json.dumps(told)) == told
+    assert (told["version"], told["template"], told["shots"]) == (PROMPT_VERSION, "mine", ["t1"])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        prompting(system="x"),
+        prompting(shots=(SHOT,)),
+        prompting(template=replace(TEMPLATE, instruction="x")),
+        prompting(template=replace(TEMPLATE, max_new_tokens=33)),
+        prompting(template=replace(TEMPLATE, stop=())),
+        prompting(template_name="theirs"),
+    ],
+)
+def test_what_changes_the_prompt_changes_the_description(changed: Prompting) -> None:
+    assert changed.describe() != prompting().describe()
+
+
+def test_another_answer_of_a_shot_changes_the_description() -> None:
+    told = [prompting(shots=(replace(SHOT, answer=answer),)).describe() for answer in ("Ann", "Bob")]
+    assert told[0] != told[1]
+
+
+def test_another_form_asks_nothing_anew() -> None:
+    """What is sent stays the same, so answers that were given stay good."""
+    other = prompting(template=replace(TEMPLATE, form=AnswerForm("line")))
+    assert other.describe() == prompting().describe()
+
+
+def test_what_introduces_the_answer_is_a_marker() -> None:
+    cue = prompting(
+        template=replace(TEMPLATE, answer="Summary:", form=AnswerForm("text", markers=("TL;DR",)))
+    )
+    assert cue.form == AnswerForm("text", markers=("TL;DR", "Summary:"))
+    again = replace(cue, template=replace(cue.template, form=cue.form))
+    assert again.form == cue.form
+    assert prompting(template=replace(TEMPLATE, answer="")).form == AnswerForm()
+
+
+def test_limits() -> None:
+    assert (prompting().max_new_tokens, prompting().stop) == (32, ("\n\n",))
+
+
+def test_the_system_text_of_a_template_gives_way() -> None:
+    templates = TemplateSet("mine", {"squad": replace(TEMPLATE, system="Of the template.")})
+    made = [make_prompting(TASKS["squad"], templates, system).system for system in (None, "Given.", "")]
+    assert made == ["Of the template.", "Given.", ""]
+
+
+def test_it_is_shown_with_its_roles() -> None:
+    made = prompting(system="Be brief.", shots=(SHOT,))
+    assert show(made, ASKED) == (
+        "[system]\nBe brief.\n\n"
+        "[user]\nCopy the answer.\n\nPassage: Ann ran.\n\nQuestion: Who?\nAnswer:\n\n"
+        "[assistant]\nAnn\n\n"
+        "[user]\nPassage: In Rome.\n\nQuestion: Where?\nAnswer:"
+    )
+    assert show(made, ASKED, chat=False) == made.text(ASKED)

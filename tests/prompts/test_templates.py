@@ -1,0 +1,223 @@
+"""Template files: the built-in ones, and what is wrong with others."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from decabench.errors import UnknownNameError
+from decabench.prompts.answer_forms import AnswerForm
+from decabench.prompts.messages import make_prompting
+from decabench.prompts.templates import BUILT_IN, TemplateError, TemplateSet, built_in_text, load_template
+from decabench.tasks.registry import TASKS
+from decabench.tasks.store import Store
+from tests.tasks.conftest import Prepared, prepared, shared
+
+__all__ = ["prepared", "shared"]
+
+HEAD = 'format = "decabench.template/1"\n'
+WHOLE = '[default]\ninput = "{context} {question}"\nmax_new_tokens = 9\nform = "span"\n'
+
+
+@pytest.fixture
+def template(tmp_path: Path):
+    def write(text: str, name: str = "mine.toml") -> Path:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return tmp_path / name
+
+    return write
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_has_its_own(task: str) -> None:
+    assert task in load_template("default").tasks
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_copy_of_a_built_in_set_is_the_same(name: str, template) -> None:
+    copied = load_template(template(built_in_text(name), "copied.toml"))
+    assert copied == replace(load_template(name), name="copied")
+    assert copied.sha256 == load_template(name).sha256
+
+
+@pytest.mark.parametrize(
+    ("task", "kind"),
+    [
+        ("squad", "span"), ("iwslt.en.de", "line"), ("cnn_dailymail", "text"), ("multinli.in.out", "label"),
+        ("sst", "label"), ("srl", "span"), ("zre", "span"), ("woz.en", "state"), ("wikisql", "sql"),
+        ("schema", "label"),
+    ],
+)  # fmt: skip
+def test_the_form_of_each_task(task: str, kind: str) -> None:
+    assert load_template("default").for_task(TASKS[task]).form.kind == kind
+    assert load_template("plain").for_task(TASKS[task]).form == AnswerForm("raw")
+
+
+@pytest.mark.parametrize(
+    ("metric", "kind"),
+    [
+        ("em", "span"),
+        ("bleu", "text"),
+        ("rouge", "text"),
+        ("lfem", "sql"),
+        ("joint_goal_em", "state"),
+        ("mse", "line"),
+    ],
+)
+def test_a_task_of_ones_own_has_the_form_that_its_metric_reads(metric: str, kind: str) -> None:
+    own = replace(TASKS["squad"], name="own", metric=metric)
+    assert load_template("default").for_task(own).form == AnswerForm(kind, unquote=True)
+
+
+def test_every_metric_is_known_by_its_form() -> None:
+    """A metric that is added must be thought of: renamed ones would fall back to spans unseen."""
+    from decabench.metrics import METRICS
+    from decabench.prompts.templates import KIND_OF_METRIC
+
+    assert set(KIND_OF_METRIC) == set(METRICS)
+
+
+def test_the_wording_of_a_question_is_not_said_twice() -> None:
+    """Labels come from the question, so that a variant's own words are not contradicted by the instruction."""
+    templates = load_template("default")
+    for task in TASKS.values():
+        for variant in task.variants:
+            assert not any(
+                label in templates.for_task(task).instruction.split() for label in variant.labels.values()
+            )
+
+
+def words_and_bytes_over(store: Store, task: str) -> tuple[int, int]:
+    """How many gold answers may not fit, at three bytes a token; and of how many."""
+    limit = load_template("default").for_task(TASKS[task]).max_new_tokens
+    answers = [
+        answer
+        for split in store.records(task)
+        for row in store.read(task, split, ("answers",))
+        for answer in row["answers"]
+    ]
+    return sum(len(answer.encode()) > 3 * limit for answer in answers), len(answers)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_gold_answers_fit_into_the_limit(home: Path, task: str) -> None:
+    over, _ = words_and_bytes_over(Store(home), task)
+    assert over == 0
+
+
+@pytest.mark.slow
+@pytest.mark.mirror
+@pytest.mark.parametrize("task", TASKS)
+def test_gold_answers_of_the_real_data_fit(prepared: Prepared, task: str) -> None:
+    over, _ = words_and_bytes_over(prepared.store, task)
+    assert over == (9 if task == "cnn_dailymail" else 0)
+
+
+def test_stops_do_not_stand_in_gold_answers(home: Path) -> None:
+    for task in TASKS:
+        stops = make_prompting(TASKS[task], load_template("default")).stop
+        assert stops
+        for split in Store(home).records(task):
+            for row in Store(home).read(task, split, ("answers",)):
+                assert not any(stop in f" {answer}" for answer in row["answers"] for stop in stops)
+
+
+def test_a_file(template) -> None:
+    found = load_template(
+        template(
+            HEAD + 'description = "Short."\n' + WHOLE + 'stop = ["\\n"]\n\n'
+            '[tasks.sst]\ninput = "\\n{question}"\nform = "label"\nlabels = ["a", "b"]\n'
+        )
+    )
+    assert (found.name, found.description) == ("mine", "Short.")
+    sst, other = found.for_task(TASKS["sst"]), found.for_task(TASKS["squad"])
+    assert (sst.input, sst.max_new_tokens, sst.stop) == ("{question}", 9, ("\n",))
+    assert sst.form == AnswerForm("label", labels=("a", "b"))
+    assert (other.input, other.form) == ("{context} {question}", AnswerForm("span"))
+
+
+def test_the_digest_is_of_the_content(template) -> None:
+    one = load_template(template(HEAD + WHOLE, "one.toml"))
+    two = load_template(template(HEAD + "# a comment\n" + WHOLE, "two.toml"))
+    three = load_template(template(HEAD + WHOLE.replace("9", "10"), "three.toml"))
+    assert one.sha256 == two.sha256 != three.sha256
+    assert re.fullmatch("[0-9a-f]{64}", one.sha256)
+
+
+def test_without_a_default_other_tasks_are_refused(template) -> None:
+    only = load_template(template(HEAD + WHOLE.replace("[default]", "[tasks.sst]")))
+    assert only.for_task(TASKS["sst"]).max_new_tokens == 9
+    with pytest.raises(UnknownNameError, match=r"mine has no template for squad.*\[default\]"):
+        only.for_task(TASKS["squad"])
+
+
+def test_all_faults_are_told_together(template) -> None:
+    path = template(
+        HEAD + 'colour = "red"\n'
+        "[default]\ninstruction = 3\nmax_new_tokens = 0\nform = 'spam'\nstop = 'x'\n"
+        "[tasks.sst]\ninput = '{contxt}'\nform = 'label'\nlables = ['a']\n"
+        "[tasks.'woz.en']\ninput = '{question}'\nform = 'auto'\ninstruction = 'Of {context}'\nmax_new_tokens = true\n"
+    )
+    with pytest.raises(TemplateError) as caught:
+        load_template(path)
+    faults = [line for line in str(caught.value).splitlines() if line.startswith("- ")]
+    for expected in [
+        "'colour' is no key",
+        "[default] has instruction = 3, and must have a text",
+        "[default] has max_new_tokens = 0, and must have a whole number above 0",
+        "[default] has stop = 'x', and must have a list of texts",
+        "[default]: there is no form 'spam'",
+        "[default] lacks 'input'",
+        "[tasks.sst] has 'lables', which is no key",
+        "[tasks.sst]: {contxt} is no placeholder",
+        "[tasks.sst]: the input has no {question}",
+        "[tasks.sst]: a label needs labels",
+        '[tasks."woz.en"] must say its form',
+        '[tasks."woz.en"]: {context} stands in the instruction',
+        '[tasks."woz.en"] has max_new_tokens = True',
+    ]:
+        assert sum(expected in fault for fault in faults) == 1, expected
+    assert f"{path} has {len(faults)} faults" in str(caught.value)
+    assert len(faults) == 13
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("format = ", "is not TOML"),
+        ("", "has format None: write format = 'decabench.template/1'"),
+        (HEAD.replace("/1", "/2") + WHOLE, "has format 'decabench.template/2'"),
+        (HEAD, "neither [default] nor"),
+        (HEAD + "default = 3\n", "must be tables"),
+        (HEAD + "[tasks]\nsst = 3\n" + WHOLE, "[tasks.sst] must be a table"),
+        (HEAD + "description = 3\n" + WHOLE, "'description' must be a text"),
+        (HEAD + WHOLE + "labels = ['']\n", "must have a list of texts"),
+        (HEAD + WHOLE + "form_ = 'x'\n", "'form_', which is no key"),
+    ],
+)
+def test_what_is_no_template(template, text: str, sentence: str) -> None:
+    with pytest.raises(TemplateError, match=re.escape(sentence)):
+        load_template(template(text))
+
+
+def test_a_name_that_is_none() -> None:
+    with pytest.raises(UnknownNameError, match=r"Did you mean default\?"):
+        load_template("defualt")
+    with pytest.raises(TemplateError, match=r"missing\.toml cannot be read"):
+        load_template("missing.toml")
+
+
+def test_a_file_that_is_not_text(template, tmp_path: Path) -> None:
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(TemplateError, match="cannot be read"):
+        load_template(tmp_path / "bytes.toml")
+
+
+def test_built_in_files_are_toml_that_says_what_it_is_for() -> None:
+    for name in BUILT_IN:
+        assert tomllib.loads(built_in_text(name))["description"]
+        assert isinstance(load_template(name), TemplateSet)

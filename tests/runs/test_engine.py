@@ -1,0 +1,296 @@
+"""The predictor in this process: how it is asked, and whose fault what goes wrong is."""
+
+from contextlib import contextmanager
+from types import MappingProxyType
+
+import pytest
+
+from decabench.errors import DecabenchError, UnknownNameError
+from decabench.predictors.protocol import Answer, Failure, Setting
+from decabench.runs.engine import EngineOptions, LocalEngine, outcomes_of
+from decabench.runs.write import make_engine
+from decabench.tasks.example import Question
+from decabench.tasks.registry import TASKS
+
+SETTING = Setting(TASKS["sst"], "validation", lambda: iter(()), dict)
+
+
+def questions(count):
+    return [Question(f"q{number}", "What?", "This.") for number in range(count)]
+
+
+class Echo:
+    """Answers with ids, fails on what it is told to, and remembers the sizes of its batches."""
+
+    def __init__(self, fails=()):
+        self.fails = fails
+        self.sizes = []
+
+    def predict(self, batch):
+        self.sizes.append(len(batch))
+        for question in batch:
+            if question.id in self.fails:
+                raise ZeroDivisionError(f"by nought at {question.id}")
+        return [question.id for question in batch]
+
+
+def ask(predictor, count, batch_size=4):
+    return list(outcomes_of(lambda setting: predictor, SETTING, iter(questions(count)), batch_size))
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "sizes"), [(0, 4, []), (3, 4, [3]), (8, 4, [4, 4]), (9, 4, [4, 4, 1]), (2, 1, [1, 1])]
+)
+def test_batches(count, size, sizes):
+    echo = Echo()
+    assert ask(echo, count, size) == [(f"q{number}", Answer(f"q{number}")) for number in range(count)]
+    assert echo.sizes == sizes
+
+
+def test_one_failing_example_costs_no_other():
+    echo = Echo(fails=("q5",))
+    found = dict(ask(echo, 8))
+    assert found.pop("q5") == Failure("ZeroDivisionError: by nought at q5")
+    assert found == {id: Answer(id) for id in found} and len(found) == 7
+    assert echo.sizes == [4, 4, 1, 1, 1, 1]
+
+
+def test_outcomes_are_taken_as_they_are():
+    class Careful:
+        def predict(self, batch):
+            return ["text", Answer("cut", "length", (0, 3), 7, 1), Failure("too long")]
+
+    assert [outcome for _, outcome in ask(Careful(), 3)] == [
+        Answer("text"),
+        Answer("cut", "length", (0, 3), 7, 1),
+        Failure("too long"),
+    ]
+
+
+def test_outcomes_come_before_the_next_batch_is_asked():
+    echo = Echo()
+    stream = outcomes_of(lambda setting: echo, SETTING, questions(8), 4)
+    for _ in range(4):
+        next(stream)
+    assert echo.sizes == [4]
+
+
+def test_a_streaming_predictor_gets_all_questions_and_chooses_the_order():
+    class Backwards:
+        def stream(self, asked):
+            for question in reversed(list(asked)):
+                yield question.id, Answer("x")
+
+    assert [id for id, _ in ask(Backwards(), 5, batch_size=2)] == ["q4", "q3", "q2", "q1", "q0"]
+
+
+class Returns:
+    def __init__(self, answers):
+        self.answers = answers
+
+    def predict(self, batch):
+        return self.answers
+
+
+@pytest.mark.parametrize(
+    ("answers", "sentence"),
+    [
+        (["x"], "2 questions of sst and must return as many texts"),
+        (["x"] * 3, "must return as many texts, in their order, and returned 3"),
+        ("xx", "must return as many texts, .* returned a str"),
+        (b"xx", "returned a bytes"),
+        (None, "must return as many texts, .* returned a NoneType"),
+        ({"q0": "x", "q1": "y"}, "must return as many texts, .* returned a dict"),
+        (MappingProxyType({"q0": "x", "q1": "y"}), "returned a mappingproxy"),
+        ({"x", "y"}, "returned a set"),
+        ({"q0": "x", "q1": "y"}.keys(), "returned a dict_keys"),
+        ([1, 2], "returned 1 for a question of sst: an answer is a text"),
+    ],
+)
+def test_breaches_of_the_protocol_are_not_about_one_example(answers, sentence):
+    with pytest.raises(DecabenchError, match=sentence):
+        ask(Returns(answers), 2)
+
+
+def test_what_is_no_predictor():
+    with pytest.raises(UnknownNameError, match="needs a method"):
+        ask(3, 1)
+
+
+def test_a_factory_that_fails_is_blamed():
+    def factory(setting):
+        raise OSError("no weights")
+
+    with pytest.raises(
+        DecabenchError, match=r"failed on sst before its first question \(OSError: no weights\)"
+    ):
+        list(outcomes_of(factory, SETTING, questions(1), 4))
+
+
+class Backend:
+    """Counts how often it is opened and closed."""
+
+    prompted = False
+
+    def __init__(self):
+        self.events = []
+
+    def describe(self):
+        return {}
+
+    @contextmanager
+    def open(self):
+        self.events.append("open")
+        yield lambda setting: Echo()
+        self.events.append("closed")
+
+
+def test_the_model_is_loaded_once_at_the_first_task():
+    backend = Backend()
+    with make_engine("local", EngineOptions(backend)) as engine:
+        assert isinstance(engine, LocalEngine)
+        assert backend.events == []
+        assert len(list(engine.outcomes(SETTING, questions(3)))) == 3
+        assert len(list(engine.outcomes(SETTING, questions(2)))) == 2
+        assert backend.events == ["open"]
+    assert backend.events == ["open", "closed"]
+
+
+@pytest.mark.parametrize(
+    "change", [list.reverse, list.clear, lambda batch: batch.sort(key=lambda q: q.context)]
+)
+def test_what_a_predictor_does_to_its_list_swaps_no_answers(change):
+    class Rude:
+        def predict(self, batch):
+            answers = [question.id for question in batch]
+            change(batch)
+            return answers
+
+    assert ask(Rude(), 5) == [(f"q{number}", Answer(f"q{number}")) for number in range(5)]
+
+
+def test_a_list_that_was_emptied_before_the_error_is_whole_when_it_is_asked_again():
+    class Rude:
+        def predict(self, batch):
+            ids = [question.id for question in batch]
+            batch.clear()
+            if len(ids) > 1:
+                raise ValueError("too many")
+            return ids
+
+    assert [id for id, _ in ask(Rude(), 3)] == ["q0", "q1", "q2"]
+
+
+class Streams:
+    """Yields what a function makes of the questions."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def stream(self, asked):
+        return self.make(asked)
+
+
+def test_a_stream_may_yield_texts_as_predict_may_return_them():
+    made = Streams(lambda asked: ([question.id, "text"] for question in asked))
+    assert ask(made, 2) == [("q0", Answer("text")), ("q1", Answer("text"))]
+
+
+@pytest.mark.parametrize(
+    ("pair", "sentence"),
+    [
+        (("q0", "x", 3), r"streamed \('q0', 'x', 3\) for sst: it must yield pairs"),
+        ("q0", "streamed 'q0' for sst"),
+        ("ab", "streamed 'ab' for sst"),
+        (None, "streamed None"),
+        ((["q0"], "x"), "it must yield pairs"),
+        (("q0", 3), "returned 3 for a question of sst: an answer is a text"),
+    ],
+)
+def test_what_a_stream_may_not_yield(pair, sentence):
+    with pytest.raises(DecabenchError, match=sentence):
+        ask(Streams(lambda asked: iter([pair])), 1)
+
+
+def test_what_is_no_stream():
+    with pytest.raises(DecabenchError, match=r"failed on sst \(TypeError: 'int' object is not iterable\)"):
+        ask(Streams(lambda asked: 3), 1)
+
+
+@pytest.mark.parametrize("error", [ValueError("no\nmore"), SystemExit("no more"), GeneratorExit("no more")])
+def test_a_stream_that_breaks_says_where_and_keeps_what_it_said(error):
+    def breaks(asked):
+        for question, _ in zip(asked, range(3), strict=False):
+            yield question.id, Answer("x")
+        raise error
+
+    found = outcomes_of(lambda setting: Streams(breaks), SETTING, questions(5), 4)
+    assert [next(found)[0] for _ in range(3)] == ["q0", "q1", "q2"]
+    sentence = rf"failed on sst \({type(error).__name__}: no more\) after 3 answers: .*same command.*--debug"
+    with pytest.raises(DecabenchError, match=sentence):
+        next(found)
+
+
+def test_a_stream_is_closed_at_once_with_its_taker():
+    events = []
+
+    def held(asked):
+        try:
+            for question in asked:
+                yield question.id, Answer("x")
+        finally:
+            events.append("closed")
+
+    found = outcomes_of(lambda setting: Streams(held), SETTING, questions(5), 4)
+    next(found)
+    found.close()
+    assert events == ["closed"]
+
+
+def ends(*_):
+    raise SystemExit(0)
+
+
+class Ends:
+    predict = ends
+
+
+class EndsStream:
+    stream = ends
+
+
+@pytest.mark.parametrize("factory", [ends, lambda setting: Ends(), lambda setting: EndsStream()])
+def test_a_predictor_cannot_end_the_program_as_if_all_were_well(factory):
+    with pytest.raises(DecabenchError, match=r"The predictor .* on sst .*\(SystemExit: 0\)"):
+        list(outcomes_of(factory, SETTING, questions(3), 4))
+
+
+@pytest.mark.parametrize("name", ["predict", "stream"])
+def test_a_person_can_end_it(name):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    predictor = type("Predictor", (), {name: interrupted})()
+    with pytest.raises(KeyboardInterrupt):
+        ask(predictor, 3)
+
+
+def test_a_generators_exit_is_an_error_of_one_example():
+    class Leaves:
+        def predict(self, batch):
+            raise GeneratorExit
+
+    assert ask(Leaves(), 2) == [("q0", Failure("GeneratorExit")), ("q1", Failure("GeneratorExit"))]
+
+
+def test_errors_are_one_short_line():
+    class Wordy:
+        def predict(self, batch):
+            raise ValueError("a\n\x1b[31mb\ud800 " + "c" * 10_000)
+
+    [(_, failure)] = ask(Wordy(), 1)
+    assert failure.error.startswith("ValueError: a [31mb ccc")
+    assert failure.error.isprintable() and len(failure.error) < 330
+    with pytest.raises(DecabenchError) as told:
+        list(outcomes_of(Wordy().predict, SETTING, questions(1), 4))
+    assert str(told.value).isprintable() and len(str(told.value)) < 450

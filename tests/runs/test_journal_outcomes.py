@@ -1,0 +1,99 @@
+"""What may stand in an outcome, whoever made it."""
+
+import numpy as np
+import pytest
+
+from decabench.predictors.protocol import Answer, Failure
+from decabench.runs.journal import checked, sound
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Answer(""),
+        Answer("Zoë\n\x00", "length", (0, 0), 0, 7),
+        Answer("x", "refused", (3, 12), None, 2**53),
+        Failure("TimeoutError: 3 s"),
+    ],
+)
+def test_what_is_sound_stays(outcome):
+    assert sound(outcome) == outcome
+
+
+def test_whole_numbers_of_any_kind_become_ints():
+    found = sound(Answer("x", "stop", [np.int64(0), np.int32(5)], np.int64(7), np.uint8(1)))
+    assert found == Answer("x", "stop", (0, 5), 7, 1)
+    assert {type(number) for number in (*found.context_kept, found.prompt_tokens)} == {int}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "error"),
+    [
+        (Answer(None), "the answer is None, and must be a text"),
+        (Answer(5), "the answer is 5"),
+        (Answer("\ud800"), "bad-encoding: the answer holds half of a surrogate pair"),
+        (Answer("x", "eos"), "finish is 'eos', and must be one of stop, length, refused"),
+        (Answer("x", None), "finish is None"),
+        (Answer("x", ["stop"]), "finish is "),
+        (Answer("x", "stop", (5, 3)), r"context_kept is (5, 3), and must be"),
+        (Answer("x", "stop", (-1, 3)), "context_kept is "),
+        (Answer("x", "stop", (0,)), "context_kept is "),
+        (Answer("x", "stop", (0, 1, 2)), "context_kept is "),
+        (Answer("x", "stop", 7), "context_kept is 7"),
+        (Answer("x", "stop", "07"), "context_kept is '07'"),
+        (Answer("x", "stop", (0.0, 7.0)), "context_kept is "),
+        (Answer("x", "stop", (False, True)), "context_kept is "),
+        (Answer("x", "stop", None, -1), "prompt_tokens is -1, and must be a whole number"),
+        (Answer("x", "stop", None, 1.5), "prompt_tokens is 1.5"),
+        (Answer("x", "stop", None, True), "prompt_tokens is True"),
+        (Answer("x", "stop", None, None, "7"), "completion_tokens is '7'"),
+        (Answer("x", "stop", None, None, 10**400), "completion_tokens is 1000"),
+        (Failure(5), "the error is 5, and must be a text"),
+        (Failure(None), "the error is None"),
+        (("q0", "x"), "the outcome is ('q0', 'x'), and must be an Answer or a Failure"),
+        (None, "the outcome is None"),
+    ],
+)
+def test_what_is_not_has_failed(outcome, error):
+    found = sound(outcome)
+    assert isinstance(found, Failure) and found.error.startswith(error)
+    with pytest.raises(ValueError):
+        checked(outcome)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_kept"),
+    [
+        ("x" * 262_142, True),
+        ("x" * 262_143, False),  # with its quotes 262,145 bytes
+        ("é" * 131_071, True),
+        ("é" * 131_072, False),
+        ("\x00" * 43_690, True),
+        ("\x00" * 100_000, False),  # 600,002 bytes: \\u0000 each
+    ],
+)
+def test_a_text_is_measured_as_it_is_written(text, is_kept):
+    found = sound(Answer(text))
+    assert isinstance(found, Answer) if is_kept else found.error.startswith("too-large: the answer takes ")
+
+
+def test_the_longest_answer_and_its_raw_text_fit_into_a_line(tmp_path):
+    from decabench.submission.answers import read_answers, write_answers
+
+    text = "\x00" * 43_690
+    assert isinstance(sound(Answer(text)), Answer)
+    with open(tmp_path / "sst.validation.jsonl", "wb") as file:
+        write_answers(file, [{"id": "i" * 1000, "answer": text, "raw": text, "rule": "first-line"}])
+    assert read_answers(tmp_path / "sst.validation.jsonl") == {"i" * 1000: text}
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        ("two\nlines\x1b[31m \ud800", "two lines [31m"),
+        ("x" * 1000, "x" * 500 + "…"),
+        (" \n", "the predictor gave no reason"),
+    ],
+)
+def test_an_error_is_a_line_of_print(error, kept):
+    assert sound(Failure(error)) == Failure(kept)

@@ -1,0 +1,128 @@
+"""A worker as it runs on a cluster, asked in this process: no Ray is started."""
+
+import os
+import pickle
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from decabench.errors import DecabenchError, MissingDataError
+from decabench.predictors.protocol import Answer, Setting
+from decabench.runs.ray_workers import Place, Worker, error_of
+from decabench.tasks.example import Question
+from decabench.tasks.registry import TASKS
+
+EVENTS = []
+QUESTIONS = [Question(f"q{number}", "What?", "This.") for number in range(3)]
+
+
+def nothing():
+    return iter(())
+
+
+def setting(task="sst"):
+    return pickle.dumps(Setting(TASKS[task], "validation", nothing, dict))
+
+
+class Odd(DecabenchError):
+    """An error that pickle cannot make again."""
+
+    def __init__(self, what, when):
+        super().__init__(f"{what} at {when}")
+
+
+class Echo:
+    def __init__(self, setting):
+        EVENTS.append(("made", setting.task.name))
+
+    def predict(self, questions):
+        return [question.id for question in questions]
+
+
+class Stops:
+    """Answers one question and raises at the next."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def stream(self, questions):
+        yield next(iter(questions)).id, Answer("x")
+        raise self.error
+
+
+@dataclass(frozen=True)
+class Backend:
+    what: str = "echo"
+    prompted = False
+
+    def describe(self):
+        return {}
+
+    @contextmanager
+    def open(self):
+        if self.what == "absent":
+            raise MissingDataError("There are no weights.")
+        EVENTS.append("opened")
+        errors = {"key": KeyError("gone"), "exit": SystemExit(3), "odd": Odd("It broke", "noon")}
+        yield Echo if self.what == "echo" else lambda setting: Stops(errors[self.what])
+        EVENTS.append("closed")
+
+
+@pytest.fixture
+def worker():
+    EVENTS.clear()
+    here = Place(os.getcwd(), tuple(sys.path), share=0)
+    return lambda what="echo": Worker(pickle.dumps(Backend(what)), here)
+
+
+def test_one_load_a_run_and_one_predictor_a_task(worker):
+    one = worker()
+    assert one.ready() is None and one.ready() is None
+    for task in ("sst", "sst", "schema"):
+        reply = one.ask(setting(task), QUESTIONS, 2)
+        assert reply.outcomes == [(question.id, Answer(question.id)) for question in QUESTIONS]
+        assert reply.error is None
+    one.close()
+    assert EVENTS == ["opened", ("made", "sst"), ("made", "schema"), "closed"]
+
+
+def test_what_cannot_be_loaded(worker):
+    error = error_of(worker("absent").ready())
+    assert (type(error), str(error)) == (MissingDataError, "There are no weights.")
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        ("key", "The predictor failed on sst (KeyError: 'gone') after 1 answer: "),
+        ("exit", "The predictor failed on sst (SystemExit: 3) after 1 answer: "),
+        ("odd", "It broke at noon"),
+    ],
+)
+def test_what_was_answered_before_an_error_is_kept(worker, what, sentence):
+    one = worker(what)
+    one.ready()
+    reply = one.ask(setting(), QUESTIONS, 2)
+    assert reply.outcomes == [("q0", Answer("x"))]
+    error = error_of(reply.error)
+    assert isinstance(error, DecabenchError) and str(error).startswith(sentence)
+
+
+def test_the_place_of_an_error_is_told(worker):
+    one = worker("key")
+    one.ready()
+    assert "in stream" in error_of(one.ask(setting(), QUESTIONS, 2).error).__notes__[0]
+
+
+def test_a_worker_goes_where_the_command_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(Path.cwd())
+    monkeypatch.setattr(sys, "path", ["first"])
+    monkeypatch.setenv("OMP_NUM_THREADS", "77")
+    place = Place(str(tmp_path), ("first", "second"), share=10_000)
+    place.enter()
+    assert (os.getcwd(), sys.path, os.environ["OMP_NUM_THREADS"]) == (str(tmp_path), ["first", "second"], "1")
+    replace(place, folder=str(tmp_path / "not here")).enter()
+    assert os.getcwd() == str(tmp_path)

@@ -1,0 +1,757 @@
+"""Predictors run over tasks: what they are given, what they must return, and what is left when they do not."""
+
+import importlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tomllib
+from dataclasses import fields
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from decabench.errors import DecabenchError, MissingDataError, StorageError, UnknownNameError
+from decabench.predictors import python_object as python
+from decabench.predictors.options import ModelOptions
+from decabench.predictors.protocol import Predictor
+from decabench.predictors.python_object import find_predictor
+from decabench.predictors.schemes import PREDICTORS
+from decabench.runs.plan import ALL_VARIANTS, Choice, Prompts
+from decabench.runs.write import PART, Run, predict
+from decabench.scoring.evaluator import evaluate
+from decabench.tasks.example import Question
+from decabench.tasks.registry import TASKS
+from decabench.tasks.store import Store
+
+ROOT = Path(__file__).parents[2]
+
+
+class Spy:
+    """Answers with the id, and remembers what it was given."""
+
+    def __init__(self):
+        self.batches = []
+
+    def predict(self, questions):
+        self.batches.append(questions)
+        return [question.id for question in questions]
+
+
+@pytest.fixture
+def outside(monkeypatch):
+    """Puts objects into a module `somebodys`, as if a package of theirs were installed."""
+
+    def make(**objects):
+        module = ModuleType("somebodys")
+        vars(module).update(objects)
+        monkeypatch.setitem(sys.modules, "somebodys", module)
+
+    return make
+
+
+@pytest.fixture
+def run(home, tmp_path):
+    def make(predictor, tasks=("sst",), **changes):
+        chosen = [TASKS[name] for name in tasks]
+        return predict(
+            Run(
+                predictor,
+                chosen,
+                **{
+                    "split": "validation",
+                    "output": tmp_path / "s",
+                    "store": Store(home),
+                    "date": "2026-01-31",
+                    **changes,
+                },
+            )
+        )
+
+    return make
+
+
+def answers(folder, task, split="validation"):
+    rows = map(json.loads, (folder / "predictions" / f"{task}.{split}.jsonl").read_text().splitlines())
+    return {row["id"]: row["answer"] for row in rows}
+
+
+def contents(folder):
+    """The submission's files; the journal stands beside it."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.relative_to(folder).parts[0] != "journal"
+    }
+
+
+def test_a_predictor_sees_no_answer(home, run, outside):
+    spy = Spy()
+    outside(spy=spy)
+    run("somebodys:spy")
+    given = [question for batch in spy.batches for question in batch]
+    rows = list(Store(home).read("sst", "validation"))
+    assert [field.name for field in fields(Question)] == ["id", "question", "context"]
+    assert all(type(question) is Question for question in given)
+    assert [(asked.id, asked.question, asked.context) for asked in given] == [
+        (row["id"], row["question"], row["context"]) for row in rows
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 5, 32, 1000])
+def test_batches(home, run, outside, size):
+    spy = Spy()
+    outside(spy=spy)
+    folder = run("somebodys:spy", batch_size=size)
+    sizes = [len(batch) for batch in spy.batches]
+    assert sum(sizes) == 32 and set(sizes[:-1]) <= {size} and sizes[-1] <= size
+    assert answers(folder, "sst") == {id: id for id in Store(home).ids("sst", "validation")}
+
+
+@pytest.mark.parametrize("name", PREDICTORS)
+def test_the_size_of_a_batch_changes_no_baseline(run, tmp_path, name):
+    tasks = ("schema", "sst", "woz.en")
+    one = run(name, tasks, batch_size=1, output=tmp_path / "one")
+    all_ = run(name, tasks, batch_size=1000, output=tmp_path / "all")
+    assert contents(one) == contents(all_)
+
+
+def test_what_the_submission_says(home, run):
+    folder = run("random", ("sst", "schema"), seed=3, authors=("A",), description="D.", name="N")
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert re.fullmatch("sha256:[0-9a-f]{64}", content["predictor"].pop("fingerprint"))
+    assert content["predictor"] == {
+        "name": "random",
+        "seed": 3,
+        "decabench": "0.1.0",
+        "backend": {"decabench": "0.1.0"},
+    }
+    assert (content["name"], content["authors"], content["description"]) == ("N", ["A"], "D.")
+    assert content["date"] == "2026-01-31"
+    assert content["data"] == {
+        f"{task}.validation": Store(home).record(task, "validation").fingerprint for task in ("sst", "schema")
+    }
+
+
+def test_a_factory_is_told_the_task(run, outside):
+    settings = []
+
+    def factory(setting):
+        settings.append(setting)
+        return Spy()
+
+    outside(factory=factory)
+    run("somebodys:factory", ("sst", "schema"), seed=7)
+    assert [(setting.task.name, setting.split, setting.seed) for setting in settings] == [
+        ("sst", "validation", 7),
+        ("schema", "validation", 7),
+    ]
+    assert len(list(settings[1].training_answers())) == 80
+    assert len(settings[1].gold_answers()) == 82
+
+
+def test_a_class_is_a_factory(run, outside):
+    class Named(Spy):
+        def __init__(self, setting):
+            super().__init__()
+
+    outside(Named=Named)
+    assert answers(run("somebodys:Named"), "sst")
+
+
+def test_one_model_at_a_time(run, outside):
+    """A factory that loads a model for each task must not have all of them in memory at once."""
+    events = []
+
+    class Model(Spy):
+        def __init__(self, setting):
+            super().__init__()
+            self.task = setting.task.name
+            events.append(("made", self.task))
+
+        def predict(self, questions):
+            events.append(("asked", self.task))
+            return super().predict(questions)
+
+    outside(Model=Model)
+    run("somebodys:Model", ("sst", "schema"), batch_size=1000)
+    assert events == [("made", "sst"), ("asked", "sst"), ("made", "schema"), ("asked", "schema")]
+
+
+class Returns:
+    """A predictor that makes its answers with a function of the questions."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def predict(self, questions):
+        if questions[0].id.startswith("sst"):
+            return [question.id for question in questions]
+        return self.make(questions)
+
+
+def divide(questions):
+    raise ZeroDivisionError("by nought")
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (
+            lambda questions: ["x"] * (len(questions) - 1),
+            "64 questions of schema and must return as many texts",
+        ),
+        (
+            lambda questions: ["x"] * (len(questions) + 1),
+            "64 questions of schema and must return as many texts",
+        ),
+        (lambda questions: [1] * len(questions), "returned 1 for a question of schema: an answer is a text"),
+        (lambda questions: [None] * len(questions), "returned None for a question of schema"),
+        (lambda questions: "x" * len(questions), "must return as many texts"),
+        (lambda questions: None, "must return as many texts"),
+        (lambda questions: ["\ud800"] * len(questions), "bad-encoding"),
+        (divide, r"Stopped on schema after 25 failures in a row; the last was: ZeroDivisionError: by nought"),
+    ],
+)
+def test_wrong_answers_leave_no_submission(run, outside, tmp_path, make, sentence):
+    outside(it=Returns(make))
+    with pytest.raises(DecabenchError, match=sentence):
+        run("somebodys:it", ("sst", "schema"))
+    assert contents(tmp_path / "s") == {}
+
+
+def test_a_run_that_learns_nothing_leaves_nothing(run, outside, tmp_path):
+    outside(it=Returns(lambda questions: None))
+    with pytest.raises(DecabenchError, match="must return as many texts"):
+        run("somebodys:it", ("schema",))
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_folder_that_was_there_stays(run, outside, tmp_path):
+    (tmp_path / "s").mkdir()
+    outside(it=Returns(divide))
+    with pytest.raises(DecabenchError, match="by nought"):
+        run("somebodys:it", ("sst", "schema"))
+    assert [path.name for path in (tmp_path / "s").iterdir()] == ["journal"]
+
+
+def test_wrong_answers_leave_the_old_submission(run, outside):
+    folder = run("majority", ("sst", "schema"))
+    before = contents(folder)
+    outside(it=Returns(divide))
+    with pytest.raises(DecabenchError, match="by nought"):
+        run("somebodys:it", ("sst", "schema"))
+    assert contents(folder) == before
+
+
+def test_any_iterable_of_texts_will_do(run, outside):
+    outside(it=Returns(lambda questions: (question.id for question in questions)))
+    assert len(answers(run("somebodys:it", ("schema",)), "schema")) == 82
+
+
+@pytest.mark.parametrize(
+    ("reference", "sentence"),
+    [
+        ("majorty", "There is no predictor 'majorty'. Did you mean majority?"),
+        ("no_such_package:x", "is its package installed"),
+        ("somebodys:nothing", "somebodys has no 'nothing'"),
+        ("somebodys:number", "somebodys:number is no predictor: it needs a method predict"),
+        ("somebodys:wrong_factory", "somebodys:wrong_factory is no predictor: it needs a method predict"),
+    ],
+)
+def test_what_is_no_predictor(run, outside, tmp_path, reference, sentence):
+    outside(number=3, wrong_factory=lambda setting: 3)
+    with pytest.raises(UnknownNameError, match=re.escape(sentence)):
+        run(reference)
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_class_that_takes_no_setting_is_blamed_itself(run, outside):
+    outside(Spy=Spy)
+    with pytest.raises(
+        DecabenchError, match=r"The predictor failed on sst before its first question \(TypeError"
+    ):
+        run("somebodys:Spy")
+
+
+def test_an_entry_point(monkeypatch):
+    point = EntryPoint("theirs", "decabench.predictors.baselines:lead_3", "decabench.predictors")
+    monkeypatch.setattr(python, "plugin_names", lambda group: {"theirs": point})
+    assert find_predictor("theirs") is PREDICTORS["lead-3"]
+
+
+def test_the_protocol():
+    assert isinstance(Spy(), Predictor)
+    assert not isinstance(3, Predictor)
+
+
+def test_training_data_that_is_not_prepared(run, tmp_path, own_task):
+    with pytest.raises(MissingDataError, match="sst, validation, is not prepared"):
+        run("majority", store=Store(tmp_path / "empty"))
+    assert not (tmp_path / "s").exists()
+
+
+def test_other_splits_of_the_same_predictor_stay(run):
+    folder = run("majority", ("sst",))
+    run("majority", ("sst", "schema"), split="test")
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert sorted(content["data"]) == ["schema.test", "sst.test", "sst.validation"]
+    assert sorted(path.name for path in (folder / "predictions").iterdir()) == [
+        "schema.test.jsonl",
+        "sst.test.jsonl",
+        "sst.validation.jsonl",
+    ]
+
+
+def test_answers_of_another_predictor_do_not_stay(home, run):
+    """Else the score of one would stand under the name of the other."""
+    folder = run("oracle", ("sst", "schema"))
+    run("majority", ("sst",))
+    assert [path.name for path in (folder / "predictions").iterdir()] == ["sst.validation.jsonl"]
+    assert list(evaluate(folder, home=home).tasks) == ["sst"]
+
+
+def test_another_compression_replaces_the_first(run):
+    folder = run("majority", ("sst",))
+    run("majority", ("sst",), compress="gz")
+    assert [path.name for path in (folder / "predictions").iterdir()] == ["sst.validation.jsonl.gz"]
+
+
+def test_nothing_else_in_the_folder_is_touched_but_results_of_the_old_answers_go(run):
+    folder = run("majority", ("sst",))
+    (folder / "notes.md").write_text("mine")
+    (folder / "results" / "validation").mkdir(parents=True)
+    (folder / "results" / "validation" / "results.json").write_text("{}")
+    run("oracle", ("schema",))
+    assert (folder / "notes.md").read_text() == "mine"
+    assert not (folder / "results").exists()
+
+
+def test_what_a_killed_run_left_is_removed(run, tmp_path):
+    left = tmp_path / "s" / PART / "predictions"
+    left.mkdir(parents=True)
+    (left / "schema.validation.jsonl").write_text("{")
+    assert contents(run("majority")).keys() == {"submission.toml", "predictions/sst.validation.jsonl"}
+
+
+def test_a_folder_that_cannot_be_made(run, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot be written"):
+        run("majority", output=tmp_path / "file" / "s")
+
+
+# --- the run that survives -------------------------------------------------------------------------------------
+
+
+class Flaky:
+    """Breaks on chosen ids until it is mended, and remembers what it was asked."""
+
+    def __init__(self, *broken, says="1"):
+        self.broken = set(broken)
+        self.asked = []
+        self.says = says
+
+    def describe(self):
+        return {"says": self.says}
+
+    def predict(self, questions):
+        self.asked += [question.id for question in questions]
+        if any(question.id in self.broken for question in questions):
+            raise ValueError("a bad day")
+        return [f"{question.id} {self.says}" for question in questions]
+
+
+def test_the_examples_that_failed_are_marked_and_asked_again(home, run, outside):
+    ids = Store(home).ids("sst", "validation")
+    flaky = Flaky(ids[3], ids[20])
+    outside(flaky=flaky)
+    folder = run("somebodys:flaky", batch_size=8)
+    assert list(answers(folder, "sst")) == [id_ for id_ in ids if id_ not in flaky.broken]
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert content["incomplete"] == {
+        "sst.validation": {"failed": 2, "of": 32, "error": "ValueError: a bad day"}
+    }
+    result = evaluate(folder, home=home).tasks["sst"]
+    assert result.status == "failed" and result.score is None
+    assert "2 of 32 examples failed" in result.reason
+
+    broken, flaky.broken, flaky.asked = flaky.broken, set(), []
+    whole = run("somebodys:flaky", batch_size=8)
+    assert set(flaky.asked) == broken
+    assert list(answers(whole, "sst")) == ids
+    assert "incomplete" not in tomllib.loads((whole / "submission.toml").read_text())
+
+
+def test_a_resumed_submission_has_the_bytes_of_an_uninterrupted_one(home, run, outside, tmp_path):
+    ids = Store(home).ids("schema", "validation")
+    outside(flaky=Flaky(ids[40]), sound=Flaky())
+    again = run("somebodys:flaky", ("sst", "schema"))
+    sys.modules["somebodys"].flaky.broken.clear()
+    again = run("somebodys:flaky", ("sst", "schema"))
+    straight = run("somebodys:flaky", ("sst", "schema"), output=tmp_path / "straight")
+    assert contents(again) == contents(straight)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"seed": 1}, {"split": "test"}, {"variant": 1}, {"options": ModelOptions(revision="2")}]
+)
+def test_no_run_reads_the_entries_of_another(run, outside, changes):
+    flaky = Flaky()
+    outside(flaky=flaky)
+    run("somebodys:flaky")
+    first, flaky.asked = len(flaky.asked), []
+    run("somebodys:flaky", **changes)
+    assert len(flaky.asked) == first
+    flaky.asked = []
+    run("somebodys:flaky", **changes)
+    assert flaky.asked == []
+
+
+def test_a_model_that_says_it_is_another_is_another(run, outside):
+    flaky = Flaky()
+    outside(flaky=flaky)
+    run("somebodys:flaky")
+    flaky.says, flaky.asked = "2", []
+    folder = run("somebodys:flaky")
+    assert len(flaky.asked) == 32
+    assert all(answer.endswith(" 2") for answer in answers(folder, "sst").values())
+
+
+def test_code_that_changed_is_another_model(run, tmp_path, monkeypatch):
+    path = tmp_path / "changing_model.py"
+    monkeypatch.syspath_prepend(tmp_path)
+    for answer in ("one", "two"):
+        path.write_text(
+            f"class Model:\n    def predict(self, questions):\n        return ['{answer}'] * len(questions)\n"
+            "model = Model()\n"
+        )
+        sys.modules.pop("changing_model", None)
+        importlib.invalidate_caches()
+        monkeypatch.setattr(
+            sys, "dont_write_bytecode", True
+        )  # a file of the same second would be taken as unchanged
+        folder = run("changing_model:model")
+        assert set(answers(folder, "sst").values()) == {answer}
+
+
+def test_other_data_under_the_same_ids_is_asked_again(run, outside, tmp_path, own_task):
+    from decabench.tasks.preparation import Request, prepare_task
+    from decabench.tasks.registry import known_tasks
+
+    flaky = Flaky()
+    outside(flaky=flaky)
+    for answers_ in (["a", "b"], ["c", "d"]):
+        task = known_tasks([own_task(answers_)])["own"]
+        prepare_task(task, Request(tmp_path / "home", progress=False, force=True))
+        predict(Run("somebodys:flaky", [task], "validation", tmp_path / "s", Store(tmp_path / "home")))
+    assert len(flaky.asked) == 4
+
+
+def test_fresh_asks_again(run, outside):
+    flaky = Flaky()
+    outside(flaky=flaky)
+    run("somebodys:flaky")
+    run("somebodys:flaky", fresh=True)
+    assert len(flaky.asked) == 64
+
+
+def test_a_limited_run_is_partial_until_it_is_whole(home, run, outside):
+    flaky = Flaky()
+    outside(flaky=flaky)
+    folder = run("somebodys:flaky", choice=Choice(10))
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert content["partial"] == {"sst.validation": {"answered": 10, "of": 32, "chosen": "limit 10"}}
+    assert evaluate(folder, home=home).tasks["sst"].status == "partial"
+    folder = run("somebodys:flaky")
+    assert len(flaky.asked) == 32
+    assert "partial" not in tomllib.loads((folder / "submission.toml").read_text())
+    assert evaluate(folder, home=home).tasks["sst"].status == "scored"
+
+
+def test_a_limit_that_leaves_nothing_out_is_none(run):
+    content = tomllib.loads((run("majority", choice=Choice(32)) / "submission.toml").read_text())
+    assert "partial" not in content
+
+
+def test_a_mark_of_one_split_outlives_a_run_of_another(run):
+    folder = run("majority", choice=Choice(10))
+    run("majority", ("schema",))
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert list(content["partial"]) == ["sst.validation"]
+    assert sorted(content["data"]) == ["schema.validation", "sst.validation"]
+
+
+def test_every_wording(home, run, outside):
+    class Echo(Spy):
+        def predict(self, questions):
+            return [question.question for question in questions]
+
+    outside(echo=Echo())
+    folder = run("somebodys:echo", variant=ALL_VARIANTS)
+    sst = TASKS["sst"]
+    assert set(answers(folder, "sst").values()) == {"Is this review negative or positive?"}
+    for number, variant in enumerate(sst.variants, start=1):
+        said = set(answers(folder / "variants" / str(number), "sst").values())
+        assert said == {variant.rewrite("Is this review negative or positive?")}
+
+
+def test_one_wording(run, outside):
+    class Happy(Spy):
+        def predict(self, questions):
+            return ["Happy" if "happy" in question.question else "?" for question in questions]
+
+    outside(happy=Happy())
+    number = next(k for k, variant in enumerate(TASKS["sst"].variants, start=1) if "happy" in variant.labels)
+    folder = run("somebodys:happy", variant=number)
+    assert set(answers(folder, "sst").values()) == {"positive"}
+    assert tomllib.loads((folder / "submission.toml").read_text())["predictor"]["variant"] == number
+
+
+def test_a_wording_that_there_is_not(run):
+    with pytest.raises(DecabenchError, match=r"sst has the variants 0 to \d+, and 99 was asked for"):
+        run("majority", variant=99)
+
+
+def test_two_runs_in_one_folder(run, outside, tmp_path):
+    class Nested(Spy):
+        def predict(self, questions):
+            with pytest.raises(DecabenchError, match="Another run is writing to"):
+                run("majority")
+            return super().predict(questions)
+
+    outside(nested=Nested())
+    assert len(answers(run("somebodys:nested"), "sst")) == 32
+
+
+def test_prompts_for_what_takes_none(run):
+    with pytest.raises(DecabenchError, match="majority takes no prompts: --template, --system and --shots"):
+        run("majority", prompts=Prompts(shots=2))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX systems")
+def test_killed_and_gone_on(home, tmp_path):
+    """kill -9 in the middle; the same command goes on, and the submission is the one of an uninterrupted run."""
+    (tmp_path / "slow_model.py").write_text(
+        "import os, pathlib, signal\n"
+        "class Model:\n"
+        "    def predict(self, questions):\n"
+        "        with open('asked', 'a') as file:\n"
+        "            file.writelines(question.id + '\\n' for question in questions)\n"
+        "        if len(pathlib.Path('asked').read_text().split()) in (40, 80) and 'KILL' in os.environ:\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return [question.context[::-1] for question in questions]\n"
+        "model = Model()\n"
+    )
+    command = [sys.executable, "-m", "decabench.cli", "predict", "--predictor", "slow_model:model"]
+    command += ["--tasks", "sst,schema", "--home", str(home), "--batch-size", "4", "--output"]
+
+    def start(output, **more):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]), **more}
+        return subprocess.run(
+            [*command, output], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+
+    assert start("s", KILL="1").returncode == -signal.SIGKILL
+    assert not (tmp_path / "s" / "submission.toml").exists()
+    assert start("s", KILL="1").returncode == -signal.SIGKILL
+    done = start("s")
+    assert done.returncode == 0, done.stderr
+    asked = (tmp_path / "asked").read_text().split()
+    assert len(asked) == 32 + 82 + 2 * 4  # the two batches in flight were asked twice, and nothing else
+    (tmp_path / "asked").unlink()
+    assert start("straight").returncode == 0
+    assert contents(tmp_path / "s").keys() == contents(tmp_path / "straight").keys()
+    for name, content in contents(tmp_path / "straight").items():
+        if name != "run.json":
+            assert contents(tmp_path / "s")[name] == content, name
+
+
+def test_a_failure_in_another_wording_is_marked_as_its_own(home, run, outside):
+    class Picky(Flaky):
+        def predict(self, questions):
+            if any(
+                "happy" in question.question and question.id == "sst.validation.4" for question in questions
+            ):
+                raise ValueError("not today")
+            return ["positive" for question in questions]
+
+    picky = Picky()
+    outside(picky=picky)
+    folder = run("somebodys:picky", variant=ALL_VARIANTS, batch_size=8)
+    number = next(k for k, variant in enumerate(TASKS["sst"].variants, start=1) if "happy" in variant.labels)
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert content["incomplete"] == {
+        f"sst.validation.variant{number}": {"failed": 1, "of": 32, "error": "ValueError: not today"}
+    }
+    assert evaluate(folder, home=home).tasks["sst"].status == "scored"
+
+
+def test_a_task_that_is_redone_in_one_wording_loses_the_others(run):
+    folder = run("majority", ("sst", "schema"), variant=ALL_VARIANTS)
+    assert (folder / "variants" / "1" / "predictions" / "sst.validation.jsonl").exists()
+    run("majority", ("sst",))
+    assert [path.name for path in (folder / "variants" / "1" / "predictions").iterdir()] == [
+        "schema.validation.jsonl"
+    ]
+
+
+# --- what a rerun must not lose --------------------------------------------------------------------------------
+
+
+def test_an_edited_wording_is_another(tmp_path, home, outside, own_task):
+    """The name of a variant stays where its text is edited."""
+    from decabench.tasks.preparation import Request, prepare_task
+    from decabench.tasks.registry import known_tasks
+
+    class Echo(Spy):
+        def predict(self, questions):
+            return [question.question for question in questions]
+
+    outside(echo=Echo())
+    path = own_task(["a", "b"])
+    plain = path.read_text()
+    for text in ("Please: {question}", "I insist: {question}"):
+        path.write_text(f'{plain}\n[[variants]]\nname = "polite"\nquestion = "{text}"\n')
+        task = known_tasks([path])["own"]
+        prepare_task(task, Request(tmp_path / "home", progress=False, force=True))
+        store = Store(tmp_path / "home")
+        folder = predict(Run("somebodys:echo", [task], "validation", tmp_path / "s", store, variant=1))
+        assert answers(folder, "own")["own.validation.0"] == text.format(question="What is 0?")
+
+
+def test_fresh_keeps_the_old_answers_until_all_new_ones_are_there(run, outside, home):
+    ids = Store(home).ids("sst", "validation")
+    flaky = Flaky()
+    outside(flaky=flaky)
+    folder = run("somebodys:flaky")
+    before, flaky.broken = answers(folder, "sst"), set(ids)
+    with pytest.raises(DecabenchError, match="failures in a row"):
+        run("somebodys:flaky", fresh=True)
+    flaky.broken, flaky.asked = set(), []
+    assert answers(run("somebodys:flaky"), "sst") == before
+    assert flaky.asked == []
+
+
+def test_fresh_of_a_few_keeps_the_others(run, outside):
+    flaky = Flaky()
+    outside(flaky=flaky)
+    run("somebodys:flaky")
+    run("somebodys:flaky", fresh=True, choice=Choice(3))
+    flaky.asked = []
+    assert len(answers(run("somebodys:flaky"), "sst")) == 32
+    assert flaky.asked == []
+
+
+def test_a_rerun_takes_nothing_back_that_was_said(run):
+    about = {
+        "authors": ("A",),
+        "description": "D.",
+        "url": "https://example.org",
+        "model_size": 5,
+        "name": "N",
+    }
+    folder = run("majority", training_data="T", **about)
+    run("majority", ("schema",))
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert content["authors"] == ["A"] and content["description"] == "D." and content["training_data"] == "T"
+    assert (content["url"], content["model_size"], content["name"]) == ("https://example.org", 5, "N")
+    run("majority", ("schema",), description="E.", name="M")
+    content = tomllib.loads((folder / "submission.toml").read_text())
+    assert (content["name"], content["description"], content["authors"]) == ("M", "E.", ["A"])
+    assert sorted(content["data"]) == ["schema.validation", "sst.validation"]
+
+
+def test_files_of_somebody_else_stay(run):
+    folder = run("majority", ("sst",), variant=ALL_VARIANTS)
+    mine = ["results/paper.csv", "variants/code/main.py", "variants/1/notes.md", "predictions/README"]
+    for name in mine:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("mine")
+    (folder / "results" / "validation").mkdir(parents=True)
+    (folder / "results" / "validation" / "results.json").write_text("{}")
+    run("oracle", ("schema",))
+    assert [(folder / name).read_text() for name in mine] == ["mine"] * 4
+    assert not (folder / "results" / "validation").exists()
+    assert not (folder / "variants" / "1" / "predictions").exists()
+
+
+def test_a_run_that_is_refused_leaves_the_lock_of_the_other(run, tmp_path, outside):
+    """Else a third run could begin beside the first."""
+
+    class Nested(Spy):
+        def predict(self, questions):
+            for _ in range(2):
+                with pytest.raises(DecabenchError, match="Another run is writing to"):
+                    run("majority")
+            return super().predict(questions)
+
+    outside(nested=Nested())
+    run("somebodys:nested")
+
+
+@pytest.mark.parametrize("name", ["a\nb", "x" * 70_000])
+def test_what_could_not_be_written_is_refused_before_anything_is_asked(run, outside, name):
+    spy = Spy()
+    outside(spy=spy)
+    with pytest.raises(DecabenchError):
+        run("somebodys:spy", name=name)
+    assert spy.batches == []
+
+
+def test_a_cluster_that_is_not_asked_for(run):
+    with pytest.raises(DecabenchError, match="--workers and --address are of a cluster"):
+        run("majority", workers=2)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX systems")
+@pytest.mark.parametrize("calls", range(1, 7))
+def test_killed_while_files_are_put_in_place(home, tmp_path, calls):
+    """At whatever file the kill comes, the same command finishes, and other tasks' answers are still there."""
+    program = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from decabench.cli import main\n"
+        "import decabench.runs.write as writing\n"
+        "left = [int(sys.argv.pop(1))]\n"
+        "def counted(call):\n"
+        "    def at(*given, **named):\n"
+        "        left[0] -= 1\n"
+        "        if not left[0]:\n"
+        "            os.kill(os.getpid(), signal.SIGKILL)\n"
+        "        return call(*given, **named)\n"
+        "    return at\n"
+        "put = writing._put_in_place\n"
+        "def armed(*given):\n"
+        "    os.replace = counted(os.replace)\n"
+        "    Path.unlink = counted(Path.unlink)\n"
+        "    return put(*given)\n"
+        "writing._put_in_place = armed\n"
+        "main()\n"
+    )
+
+    def start(calls_left, tasks):
+        arguments = [
+            "predict",
+            "--predictor",
+            "lead-3",
+            "--tasks",
+            tasks,
+            "--home",
+            home,
+            "--output",
+            tmp_path / "s",
+        ]
+        command = [sys.executable, "-c", program, str(calls_left), *map(str, arguments)]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+    assert start(0, "schema").returncode == 0
+    killed = start(calls, "sst,schema").returncode
+    assert killed in (0, -signal.SIGKILL) and (calls > 3 or killed)
+    assert start(0, "sst,schema").returncode == 0
+    assert len(answers(tmp_path / "s", "schema")) == 82 and len(answers(tmp_path / "s", "sst")) == 32
+    content = tomllib.loads((tmp_path / "s" / "submission.toml").read_text())
+    assert sorted(content["data"]) == ["schema.validation", "sst.validation"]

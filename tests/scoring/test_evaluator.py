@@ -1,0 +1,481 @@
+"""A submission and data in, results out: numbers worked out here by hand, and refusals."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import decabench
+from decabench.errors import DataError, MissingDataError, SubmissionError, UnknownNameError
+from decabench.scoring import rows as scoring
+from decabench.scoring.evaluator import evaluate
+from decabench.submission.folder import SubmissionInfo, write_submission
+from decabench.tasks.registry import DECATHLON
+from decabench.tasks.store import Store
+
+
+def column(home, task, split, name="answers"):
+    return [row[name] for row in Store(home).read(task, split, (name,))]
+
+
+def first_answers(home, task, split):
+    return [answers[0] for answers in column(home, task, split)]
+
+
+def lines(folder, task):
+    path = folder / "predictions" / f"{task}.validation.jsonl"
+    return path, path.read_text(encoding="utf-8").splitlines(keepends=True)
+
+
+def share(hits, of):
+    return pytest.approx(100 * hits / of)
+
+
+def test_gold_is_a_thousand(home, submit):
+    results = evaluate(submit("oracle"), home=home)
+    assert results.decascore == pytest.approx(1000)
+    assert [task.score for task in results.tasks.values()] == pytest.approx([100] * 10)
+    assert list(results.tasks) == list(DECATHLON)
+    assert results.ok
+
+
+@pytest.mark.parametrize("task", ["sst", "multinli.in.out", "schema"])
+def test_majority_scores_its_share(home, submit, task):
+    training, gold = first_answers(home, task, "train"), first_answers(home, task, "validation")
+    commonest = max(training, key=lambda answer: (training.count(answer), -training.index(answer)))
+    results = evaluate(submit("majority", [task]), home=home)
+    assert results.tasks[task].score == share(gold.count(commonest), len(gold))
+    assert results.tasks[task].n == len(gold)
+
+
+def test_first_choice_scores_its_share(home, submit):
+    gold = first_answers(home, "schema", "validation")
+    asked = column(home, "schema", "validation", "question")
+    offered = [question.rpartition("? ")[2].partition(" or ")[0] for question in asked]
+    hits = sum(one.lower() == other.lower() for one, other in zip(offered, gold, strict=True))
+    assert 0 < hits < len(gold)
+    assert evaluate(submit("first-choice", ["schema"]), home=home).tasks["schema"].score == share(
+        hits, len(gold)
+    )
+
+
+def test_best_of_several_references(home, tmp_path):
+    answers = column(home, "squad", "validation")
+    ids = column(home, "squad", "validation", "id")
+    assert any(references[-1] != references[0] for references in answers)
+    write_submission(
+        tmp_path / "last",
+        SubmissionInfo("last"),
+        {("squad", "validation"): zip(ids, [references[-1] for references in answers], strict=True)},
+    )
+    assert evaluate(tmp_path / "last", home=home).tasks["squad"].score == 100
+
+
+def test_mean_of_overlaps(home, tmp_path):
+    """Half of the answers right, the others two words of which one is right: F1 2/3."""
+    ids, answers = column(home, "srl", "validation", "id"), column(home, "srl", "validation")
+    one_word = [
+        (id, references[0])
+        for id, references in zip(ids, answers, strict=True)
+        if all(len(text.split()) == 1 for text in references)
+        and references[0].isalpha()
+        and references[0].lower() not in ("a", "an", "the")
+    ]
+    assert one_word
+    texts = dict.fromkeys(ids, "") | {id: f"{answer} zzz" for id, answer in one_word}
+    write_submission(tmp_path / "s", SubmissionInfo("s"), {("srl", "validation"): texts.items()})
+    task = evaluate(tmp_path / "s", home=home).tasks["srl"]
+    assert task.score == pytest.approx(100 * len(one_word) * (2 / 3) / len(ids))
+    assert task.scores["em"] == 0
+    assert task.empty == len(ids) - len(one_word)
+
+
+def test_seven_of_ten(home, submit):
+    results = evaluate(submit("oracle", DECATHLON[:7]), home=home)
+    assert results.total.text == "700.0 of 700 (7 of 10 tasks)"
+    assert results.decascore is None
+    assert results.total.missing == DECATHLON[7:]
+    assert json.loads(results.to_json())["decascore"] is None
+    assert results.ok
+
+
+def test_tasks_narrow_it(home, submit):
+    results = evaluate(submit("oracle"), home=home, tasks=["schema", "sst"])
+    assert list(results.tasks) == ["sst", "schema"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "faults"),
+    [
+        (lambda lines: [*lines, lines[0]], "duplicate-id", 1),
+        (lambda lines: lines[1:], "missing-id", 1),
+        (lambda lines: lines[:-3], "missing-id", 3),
+        (lambda lines: [*lines, '{"id": "nobody", "answer": "x"}\n'], "unknown-id", 1),
+        (lambda lines: ["{\n", *lines[1:]], "bad-json", 2),
+        (lambda lines: [], "missing-id", 32),
+    ],
+)
+def test_a_failed_task_is_not_averaged_away(home, submit, damage, code, faults):
+    folder = submit("oracle")
+    path, whole = lines(folder, "sst")
+    path.write_text("".join(damage(whole)), encoding="utf-8")
+    results = evaluate(folder, home=home)
+    task = results.tasks["sst"]
+    assert (task.status, task.score, task.scores, task.n) == ("failed", None, {}, 0)
+    assert code in task.reason and "sst.validation.jsonl" in task.reason
+    assert task.faults == faults
+    assert not results.ok
+    assert results.decascore is None
+    assert results.total.text == "900.0 of 900 (9 of 10 tasks)"
+    assert results.total.failed == ("sst",) and results.total.missing == ()
+
+
+def test_gold_that_the_metric_cannot_read_fails_its_task_alone(home, own_task, submit, tmp_path):
+    own = own_task(["one", "two"], metric="pearson")
+    folder = submit("oracle", ["sst"])
+    shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
+    prepare_own(own, tmp_path / "home")
+    (folder / "predictions" / "own.validation.jsonl").write_text(
+        '{"id": "own.validation.0", "answer": "1"}\n{"id": "own.validation.1", "answer": "2"}\n'
+    )
+    results = evaluate(folder, home=tmp_path / "home", include=[own])
+    assert results.tasks["sst"].score == 100
+    assert results.tasks["own"].status == "failed"
+    assert "has to be a number" in results.tasks["own"].reason
+
+
+def prepare_own(own, home):
+    from decabench.tasks.preparation import Request, prepare_task
+    from decabench.tasks.registry import included_tasks
+
+    prepare_task(included_tasks(own)[0], Request(home, progress=False))
+
+
+def test_a_task_of_ones_own_stays_out_of_the_sum(own_task, tmp_path):
+    own = own_task(["one", "two", "two", "two"])
+    prepare_own(own, tmp_path / "home")
+    ids = column(tmp_path / "home", "own", "validation", "id")
+    answers = dict.fromkeys(ids, "Two").items()
+    write_submission(tmp_path / "s", SubmissionInfo("s"), {("own", "validation"): answers})
+    results = evaluate(tmp_path / "s", home=tmp_path / "home", include=[own])
+    assert results.tasks["own"].score == 75
+    assert results.tasks["own"].data.origin == "user"
+    assert results.total.tasks == 0
+    with pytest.raises(SubmissionError, match="no answers for any known task"):
+        evaluate(tmp_path / "s", home=tmp_path / "home")
+
+
+def test_answers_to_other_data_are_refused(home, submit):
+    folder = submit("oracle", ["sst", "schema"])
+    text = (folder / "submission.toml").read_text()
+    stated = tomllib.loads(text)["data"]["sst.validation"]
+    (folder / "submission.toml").write_text(text.replace(stated, "sha256:" + "0" * 64))
+    with pytest.raises(DataError, match=r"made for other data than is prepared: sst \(made for sha256:0000"):
+        evaluate(folder, home=home)
+    assert evaluate(folder, home=home, tasks=["schema"]).tasks["schema"].score == 100
+
+
+def test_a_submission_that_states_no_data_is_scored(home, submit):
+    folder = submit("oracle", ["sst"])
+    text = (folder / "submission.toml").read_text()
+    (folder / "submission.toml").write_text(text.partition("[data]")[0])
+    assert evaluate(folder, home=home).tasks["sst"].score == 100
+
+
+def test_data_that_is_not_what_its_record_says_is_refused(home, submit, tmp_path):
+    """Else a result would carry the fingerprint of data that it was not scored on."""
+    shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
+    data = tmp_path / "home" / "tasks" / "sst"
+    folder = submit("oracle", ["sst"])
+    assert evaluate(folder, home=tmp_path / "home").tasks["sst"].score == 100
+    shutil.copy(data / "test.parquet", data / "validation.parquet")
+    with pytest.raises(DataError, match=r"sst, validation, is not what its record says.*--force"):
+        evaluate(folder, home=tmp_path / "home")
+    (data / "validation.parquet").write_bytes((data / "test.parquet").read_bytes()[:-100])
+    with pytest.raises(DataError, match="damaged"):
+        evaluate(folder, home=tmp_path / "home")
+
+
+def test_data_that_is_not_prepared(home, submit, tmp_path):
+    folder = submit("oracle", ["sst", "squad"])
+    shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
+    with pytest.raises(MissingDataError, match=r"The data of squad is not prepared in .*home: run decabench"):
+        evaluate(folder, home=tmp_path / "home")
+    assert evaluate(folder, home=tmp_path / "home", tasks=["sst"]).ok
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"tasks": ["sqaud"]}, "There is no task 'sqaud'. Did you mean squad"),
+        ({"split": "dev"}, "There is no split 'dev'. Known: train, validation, test"),
+    ],
+)
+def test_unknown_names(home, submit, arguments, sentence):
+    with pytest.raises(UnknownNameError, match=re.escape(sentence)):
+        evaluate(submit("oracle", ["sst"]), home=home, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"split": "test"}, "no answers for any known task on test"),
+        ({"tasks": ["squad"]}, "no answers for squad on validation"),
+    ],
+)
+def test_nothing_to_score(home, submit, arguments, sentence):
+    with pytest.raises(SubmissionError, match=sentence):
+        evaluate(submit("oracle", ["sst"]), home=home, **arguments)
+
+
+def packed_zip(folder, target):
+    with zipfile.ZipFile(target.with_suffix(".zip"), "w") as archive:
+        for path in sorted(folder.rglob("*")):
+            archive.write(path, path.relative_to(folder))
+    return target.with_suffix(".zip")
+
+
+def packed_tar(folder, target):
+    with tarfile.open(f"{target}.tar.gz", "w:gz") as archive:
+        archive.add(folder, "inside")
+    return Path(f"{target}.tar.gz")
+
+
+@pytest.mark.parametrize("pack", [packed_zip, packed_tar])
+def test_an_archive_gives_the_same_bytes(home, submit, tmp_path, pack):
+    folder = submit("random")
+    archive = pack(folder, tmp_path / "packed")
+    assert evaluate(archive, home=home).to_json() == evaluate(folder, home=home).to_json()
+
+
+@pytest.mark.parametrize("pack", [packed_zip, packed_tar])
+def test_a_fault_of_an_archive_names_the_archive(home, submit, tmp_path, pack):
+    folder = submit("oracle", ["sst"])
+    (folder / "submission.toml").unlink()
+    archive = pack(folder, tmp_path / "packed")
+    with pytest.raises(SubmissionError, match=f"^{re.escape(archive.name)}: no-submission-toml"):
+        evaluate(archive, home=home)
+
+
+def test_packing_and_order_of_answers_change_nothing(home, submit):
+    folder = submit("random", ["sst", "woz.en", "zre"])
+    plain = evaluate(folder, home=home).to_json()
+    for task in ("sst", "woz.en", "zre"):
+        path, whole = lines(folder, task)
+        path.write_text("".join(reversed(whole)), encoding="utf-8")
+    assert evaluate(folder, home=home).to_json() == plain
+    packed = submit("random", ["sst", "woz.en", "zre"], "packed", compress="zst")
+    assert evaluate(packed, home=home).to_json() == plain
+
+
+@pytest.mark.slow
+def test_processes_change_no_byte(home, submit, monkeypatch):
+    folder = submit("random")
+    alone = evaluate(folder, home=home).to_json()
+    started = []
+    executor = scoring.ProcessPoolExecutor
+    monkeypatch.setattr(scoring, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(scoring, "_CHUNK", 7)
+    monkeypatch.setattr(
+        scoring, "ProcessPoolExecutor", lambda jobs, *rest: started.append(jobs) or executor(jobs, *rest)
+    )
+    assert evaluate(folder, home=home, jobs=2).to_json() == alone
+    assert started == [2]
+
+
+def test_what_a_result_says_of_its_data(home, submit):
+    results = evaluate(submit("oracle", ["squad", "iwslt.en.de"]), home=home)
+    record = Store(home).record("squad", "validation")
+    data = results.tasks["squad"].data
+    assert (data.fingerprint, data.origin, data.rows) == (record.fingerprint, "sample", 32)
+    assert data.published_count == 10_570
+    assert "stand-in" in results.tasks["iwslt.en.de"].data.note
+    assert results.tasks["squad"].signature.startswith("nf1|")
+    assert "sacrebleu:" in results.tasks["iwslt.en.de"].signature
+    assert results.tasks["iwslt.en.de"].signatures.keys() == {"bleu", "nf1"}
+    assert results.submission["name"] == "oracle" and results.submission["date"] == "2026-01-31"
+
+
+def test_from_the_package(home, submit):
+    results = decabench.evaluate(str(submit("oracle", ["sst"])), split="validation", home=str(home))
+    assert results.tasks["sst"].score == 100
+
+
+@pytest.mark.slow
+def test_a_plain_script_may_evaluate(home, submit, tmp_path):
+    """Without `if __name__ == "__main__":` a script could not start processes, so it must not have to."""
+    folder = submit("oracle", ["sst"])
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import decabench, decabench.scoring.rows\n"
+        "decabench.scoring.rows._WORTH_A_PROCESS = 1\n"
+        f"print(decabench.evaluate({str(folder)!r}, home={str(home)!r}).total.text)\n"
+    )
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, script],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("100.0 of 100 (1 of 10 tasks)\n", "")
+
+
+def gold_lines(home, task, **more):
+    """A line with the first answer of every example; `more` has by index what else a line says."""
+    examples = list(Store(home).examples(task, "validation"))
+    rows = [{"id": example.id, "answer": example.answers[0]} for example in examples]
+    for index, line in more.items():
+        rows[int(index.removeprefix("at"))] |= line
+    return rows
+
+
+def put(folder, task, rows, variant=0):
+    above = folder / "variants" / str(variant) if variant else folder
+    path = above / "predictions" / f"{task}.validation.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def mark(folder, table, key, **fields):
+    """Writes submission.toml with a mark of a limited or a failed run."""
+    values = "".join(f"{name} = {json.dumps(value)}\n" for name, value in fields.items())
+    head = 'format = "decabench.submission.folder/1"\nname = "n"\n'
+    (folder / "submission.toml").write_text(f'{head}[{table}."{key}"]\n{values}')
+    return folder
+
+
+def test_a_limited_run_is_scored_on_what_it_answered_and_stays_out_of_every_sum(home, submit):
+    folder = submit("oracle")
+    whole = evaluate(folder, home=home)
+    put(folder, "sst", gold_lines(home, "sst", at0={"answer": "neither"})[:8])
+    text = (folder / "submission.toml").read_text()
+    more = '[partial."sst.validation"]\nanswered = 8\nof = 32\nchosen = "limit 8"\n'
+    (folder / "submission.toml").write_text(f"{text}\n{more}")
+    results = evaluate(folder, home=home)
+    task = results.tasks["sst"]
+    assert (task.status, task.n, task.score) == ("partial", 8, share(7, 8))
+    assert task.partial == {"answered": 8, "of": 32, "chosen": "limit 8"}
+    assert task.interval is not None and task.data == whole.tasks["sst"].data
+    assert results.decascore is None and results.interval is None
+    assert results.total.text == "900.0 of 900 (9 of 10 tasks; 1 partial, not summed)"
+    assert (results.total.partial, results.total.missing, results.total.failed) == (("sst",), (), ())
+    assert results.ok
+
+
+def test_a_limited_run_cuts_dialogues_where_it_must(home, tmp_path):
+    whole = gold_lines(home, "woz.en")
+    rows = whole[1::2]
+    numbers = {"answered": len(rows), "of": len(whole)}
+    folder = mark(put(tmp_path, "woz.en", rows), "partial", "woz.en.validation", **numbers)
+    assert evaluate(folder, home=home).tasks["woz.en"].score == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("answered", "of", "kept"),
+    [(8, 32, 9), (8, 32, 7), (31, 32, 32), (8, 33, 8), (8, 9, 8)],
+)
+def test_a_limited_run_with_other_numbers_fails(home, tmp_path, answered, of, kept):
+    folder = put(tmp_path, "sst", gold_lines(home, "sst")[:kept])
+    mark(folder, "partial", "sst.validation", answered=answered, of=of)
+    task = evaluate(folder, home=home).tasks["sst"]
+    assert (task.status, task.score, task.partial) == ("failed", None, {})
+    assert "wrong-count" in task.reason
+
+
+def test_examples_that_failed_fail_their_task_and_say_what_to_do(home, tmp_path):
+    folder = put(tmp_path, "sst", gold_lines(home, "sst")[3:])
+    mark(folder, "incomplete", "sst.validation", failed=3, of=32, error="the server said 500")
+    results = evaluate(folder, home=home)
+    task = results.tasks["sst"]
+    assert (task.status, task.score, task.faults) == ("failed", None, 1)
+    assert task.reason == (
+        "incomplete: 3 of 32 examples failed (commonest: 'the server said 500'): "
+        "run the same predict command again to retry them"
+    )
+    assert not results.ok
+
+
+def test_what_lines_tell_of_their_answers_is_counted_and_changes_no_score(home, tmp_path):
+    told = {
+        "at0": {"rule": "label+unparseable", "raw": "well"},
+        "at1": {"rule": "unparseable", "finish": "length"},
+        "at2": {"rule": "refused", "finish": "refused"},
+        "at3": {"context_kept": [0, 1]},
+        "at4": {"rule": "marker", "raw": "It is positive"},
+    }
+    plain = evaluate(mark(put(tmp_path / "a", "sst", gold_lines(home, "sst")), "x", "y"), home=home)
+    rich = evaluate(mark(put(tmp_path / "b", "sst", gold_lines(home, "sst", **told)), "x", "y"), home=home)
+    counts = {"unparseable": 2, "truncated": 1, "refused": 1, "context_cut": 1}
+    assert rich.tasks["sst"].answers == counts
+    assert rich.tasks["sst"].ceiling is None
+    plain_task, rich_task = plain.tasks["sst"], rich.tasks["sst"]
+    assert (rich_task.score, rich_task.predictions) == (plain_task.score, plain_task.predictions)
+    assert plain_task.answers == {}
+
+
+def test_raw_answers_are_another_score(home, tmp_path):
+    told = {"at0": {"raw": "I think so"}, "at1": {"raw": ""}, "at2": {"rule": "as-is"}}
+    folder = mark(put(tmp_path, "sst", gold_lines(home, "sst", **told)), "x", "y")
+    extracted, raw = (evaluate(folder, home=home, answers=kind) for kind in ("extracted", "raw"))
+    assert (extracted.tasks["sst"].score, raw.tasks["sst"].score) == (100, share(30, 32))
+    assert (extracted.tasks["sst"].empty, raw.tasks["sst"].empty) == (0, 1)
+    assert extracted.tasks["sst"].predictions != raw.tasks["sst"].predictions
+    assert '"answers": "raw"' in raw.to_json() and '"answers"' not in extracted.to_json()
+
+
+def test_the_ceiling_is_the_share_whose_gold_answer_was_not_cut_off(home, tmp_path):
+    examples = list(Store(home).examples("squad", "validation"))
+    start = examples[0].context.index(examples[0].answers[0])
+    told = {"at0": {"context_kept": [0, start]}, "at1": {"context_kept": [0, len(examples[1].context)]}}
+    folder = mark(put(tmp_path, "squad", gold_lines(home, "squad", **told)), "x", "y")
+    task = evaluate(folder, home=home).tasks["squad"]
+    lost = any(answer in examples[0].context[:start] for answer in examples[0].answers)
+    assert not lost
+    assert task.ceiling == share(31, 32)
+    assert task.answers == {"context_cut": 2}
+
+
+def test_other_wordings_have_mean_worst_and_spread(home, tmp_path):
+    gold = gold_lines(home, "sst")
+    wrong = [row | {"answer": "neither"} for row in gold]
+    put(tmp_path, "sst", wrong[:4] + gold[4:])
+    put(tmp_path, "sst", wrong[:16] + gold[16:], variant=1)
+    put(tmp_path, "sst", gold, variant=3)
+    results = evaluate(mark(tmp_path, "x", "y"), home=home)
+    found = results.tasks["sst"].variants
+    assert found["scores"] == {"0": share(28, 32), "1": share(16, 32), "3": share(32, 32)}
+    assert found["mean"] == pytest.approx(100 * (28 + 16 + 32) / 96)
+    assert (found["worst"], found["spread"]) == (50, 50)
+    assert results.tasks["sst"].score == found["scores"]["0"]
+    assert found["predictions"].keys() == {"1", "3"} and "failed" not in found
+
+
+def test_a_wording_with_faults_has_no_score_and_leaves_the_others_theirs(home, tmp_path):
+    gold = gold_lines(home, "sst")
+    for variant, rows in ((0, gold), (1, gold[1:]), (2, gold), (99, gold)):
+        put(tmp_path, "sst", rows, variant)
+    found = evaluate(mark(tmp_path, "x", "y"), home=home).tasks["sst"].variants
+    assert found["scores"].keys() == {"0", "2"}
+    assert "missing-id" in found["failed"]["1"]
+    assert found["failed"]["99"].startswith("sst has 4 variants, and none of number 99")
+
+
+def test_a_wording_of_a_limited_run_answers_the_same_examples(home, tmp_path):
+    gold = gold_lines(home, "sst")
+    for variant, rows in ((0, gold[:8]), (1, gold[:8]), (2, gold[1:9])):
+        put(tmp_path, "sst", rows, variant)
+    mark(tmp_path, "partial", "sst.validation", answered=8, of=32)
+    task = evaluate(tmp_path, home=home).tasks["sst"]
+    assert (task.status, task.variants["scores"]) == ("partial", {"0": 100, "1": 100})
+    assert "answers other examples than predictions/sst" in task.variants["failed"]["2"]

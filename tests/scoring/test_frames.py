@@ -1,0 +1,160 @@
+"""Data as a `datasets.Dataset`, results as a DataFrame."""
+
+import json
+import shutil
+
+import pytest
+
+import decabench
+from decabench.errors import DataError, MissingDataError, StorageError, UnknownNameError
+from decabench.scoring.evaluator import evaluate
+from decabench.scoring.frames import load, read_results
+from decabench.scoring.results import write_results_file
+from decabench.tasks.preparation import Request, prepare_task
+from decabench.tasks.registry import DECATHLON, TASKS
+from decabench.tasks.store import Store
+
+
+@pytest.fixture
+def copied(home, tmp_path):
+    """The sample of SST, in a home that a test may change."""
+    shutil.copytree(home / "tasks" / "sst", tmp_path / "home" / "tasks" / "sst")
+    return tmp_path / "home"
+
+
+def test_load(copied, monkeypatch):
+    import datasets
+
+    monkeypatch.setenv("DECABENCH_HOME", str(copied))
+    found = decabench.load("sst", "validation")
+    assert isinstance(found, datasets.Dataset)
+    assert found.column_names == ["id", "question", "context", "answers", "group", "meta"]
+    rows = list(Store(copied).read("sst", "validation"))
+    assert [{**row, "meta": json.loads(row["meta"])} for row in found] == rows
+
+
+def test_it_is_memory_mapped(copied):
+    found = load("sst", "train", copied)
+    (file,) = found.cache_files
+    assert file["filename"].endswith(".arrow") and str(copied) in file["filename"]
+    assert found.data.nbytes > 0
+
+
+def test_validation_is_the_default(copied):
+    assert load("sst", home=copied)["id"][0] == "sst.validation.0"
+
+
+def test_a_second_load_writes_nothing(copied):
+    load("sst", "test", copied)
+    before = {path: path.stat().st_mtime_ns for path in (copied / "arrow").iterdir()}
+    load("sst", "test", copied)
+    assert {path: path.stat().st_mtime_ns for path in (copied / "arrow").iterdir()} == before
+
+
+def test_data_that_was_prepared_anew_is_loaded_anew(own_task, tmp_path):
+    from decabench.tasks.registry import included_tasks
+
+    for answers in (["one", "two"], ["three", "four", "five"]):
+        task = included_tasks(own_task(answers))[0]
+        prepare_task(task, Request(tmp_path / "home", progress=False))
+        found = load("own", "validation", tmp_path / "home")
+        assert [row["answers"][0] for row in found] == answers
+
+
+@pytest.mark.parametrize(
+    ("task", "split", "error", "sentence"),
+    [
+        ("sts", "validation", UnknownNameError, "There is no task 'sts'. Did you mean sst"),
+        ("sst", "dev", UnknownNameError, "There is no split 'dev'"),
+        ("squad", "validation", MissingDataError, "squad, validation, is not prepared"),
+    ],
+)
+def test_what_cannot_be_loaded(copied, task, split, error, sentence):
+    with pytest.raises(error, match=sentence):
+        load(task, split, copied)
+
+
+def test_damaged_data(copied):
+    path = copied / "tasks" / "sst" / "validation.parquet"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"validation\.parquet is damaged .*--force"):
+        load("sst", "validation", copied)
+    assert not list(copied.glob("arrow/*"))
+
+
+def test_a_home_that_takes_no_files(copied):
+    (copied / "arrow").touch()
+    with pytest.raises(StorageError, match="cannot be written"):
+        load("sst", "validation", copied)
+
+
+@pytest.fixture
+def submissions(home, submit, tmp_path):
+    """The oracle over ten tasks, the majority over two of which one fails."""
+    for name, tasks in (("oracle", DECATHLON), ("majority", ("sst", "schema"))):
+        folder = submit(name, tasks, f"submissions/{name}")
+        if name == "majority":
+            with (folder / "predictions" / "schema.validation.jsonl").open("a") as file:
+                file.write('{"id": "nobody", "answer": ""}\n')
+        write_results_file(folder / "results" / "validation", evaluate(folder, home=home))
+    return tmp_path / "submissions"
+
+
+def test_read_results(submissions):
+    frame = decabench.read_results(submissions)
+    assert len(frame) == 20
+    assert list(frame.index) == list(range(20))
+    assert list(frame["submission"]) == ["oracle"] * 10 + ["majority"] * 10  # the best first
+    assert list(frame["task"][:10]) == list(DECATHLON)
+    assert frame["score"][:10].tolist() == pytest.approx([100] * 10)
+    assert frame["decascore"][:10].tolist() == pytest.approx([1000] * 10)
+    assert frame.columns.tolist()[:8] == [
+        "submission",
+        "split",
+        "decascore",
+        "complete",
+        "total",
+        "path",
+        "task",
+        "status",
+    ]
+    assert {"metric", "n", "empty", "origin", "verified", "fingerprint", "scores"} <= set(frame.columns)
+
+
+def test_failed_and_missing_are_no_noughts(submissions):
+    frame = read_results(str(submissions))
+    partial = frame[frame["submission"] == "majority"].set_index("task")
+    assert partial["status"].to_dict() == {
+        **dict.fromkeys(DECATHLON, "missing"),
+        "sst": "scored",
+        "schema": "failed",
+    }
+    assert partial["score"].notna().to_dict() == {name: name == "sst" for name in DECATHLON}
+    assert partial["decascore"].isna().all() and not partial["complete"].any()
+    assert partial["total"].tolist() == pytest.approx([partial.loc["sst", "score"]] * 10)
+
+
+def test_only_partial_results(submissions):
+    shutil.rmtree(submissions / "oracle")
+    assert len(read_results(submissions)) == 10
+
+
+def test_no_results(tmp_path):
+    with pytest.raises(MissingDataError, match=r"There is no results\.json below .*: run decabench evaluate"):
+        read_results(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"format": "decabench.scoring.results/9"}'])
+def test_a_damaged_file_is_a_sentence(submissions, content):
+    (submissions / "oracle" / "results" / "validation" / "results.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"oracle/results/validation/results\.json"):
+        read_results(submissions)
+
+
+def test_every_task_of_the_sample_loads(home, tmp_path):
+    shutil.copytree(home / "tasks", tmp_path / "home" / "tasks")
+    for name in TASKS:
+        records = Store(home).records(name)
+        assert {split: len(load(name, split, tmp_path / "home")) for split in records} == {
+            split: record.rows for split, record in records.items()
+        }

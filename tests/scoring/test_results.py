@@ -1,0 +1,196 @@
+"""The results file: sums that say what they are sums of, one spelling, and no damage read as a number."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from decabench.errors import DataError, StorageError
+from decabench.scoring.results import (
+    DataUsed,
+    Results,
+    TaskResult,
+    partial_text,
+    read_results_file,
+    write_results_file,
+)
+from decabench.tasks.registry import DECATHLON
+
+DATA = DataUsed("sha256:00", "mirror", True, 10, 10)
+
+
+def scored(score: float) -> TaskResult:
+    return TaskResult("scored", "em", "em", DATA, n=10, score=score, scores={"em": score})
+
+
+def failed() -> TaskResult:
+    return TaskResult("failed", "em", "em", DATA, reason="it has a fault", faults=2)
+
+
+def partial() -> TaskResult:
+    return replace(scored(90), status="partial", partial={"answered": 8, "of": 10, "chosen": "limit 8"})
+
+
+def results(scores: dict[str, TaskResult]) -> Results:
+    return Results({"name": "a"}, "validation", scores)
+
+
+ALL = {name: scored(10.25 + index) for index, name in enumerate(DECATHLON)}
+SEVEN = dict(zip(DECATHLON[:7], map(scored, [75.3, 14.6, 24.7, 69.2, 86.4, 77.6, 64.5]), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "text", "score", "count", "decascore"),
+    [
+        (ALL, "147.5", 147.5, 10, 147.5),
+        ({name: scored(100) for name in DECATHLON}, "1000.0", 1000, 10, 1000),
+        (SEVEN, "412.3 of 700 (7 of 10 tasks)", 412.3, 7, None),
+        ({**ALL, "squad": failed()}, "137.2 of 900 (9 of 10 tasks)", 137.25, 9, None),
+        ({**ALL, "own": scored(50)}, "147.5", 147.5, 10, 147.5),
+        ({**SEVEN, "own": scored(50)}, "412.3 of 700 (7 of 10 tasks)", 412.3, 7, None),
+        ({"own": scored(50)}, "0.0 of 0 (0 of 10 tasks)", 0, 0, None),
+        ({"squad": failed()}, "0.0 of 0 (0 of 10 tasks)", 0, 0, None),
+        ({**ALL, "squad": partial()}, "137.2 of 900 (9 of 10 tasks; 1 partial, not summed)", 137.25, 9, None),
+        (
+            {"squad": partial(), "own": partial()},
+            "0.0 of 0 (0 of 10 tasks; 1 partial, not summed)",
+            0,
+            0,
+            None,
+        ),
+    ],
+)
+def test_total(tasks, text, score, count, decascore):
+    made = results(tasks)
+    assert made.total.text == text
+    assert made.total.score == pytest.approx(score)
+    assert (made.total.tasks, made.total.of, made.decascore) == (count, 100 * count, decascore)
+    assert made.total.complete == (decascore is not None)
+
+
+def test_missing_and_failed_are_told_apart():
+    total = results({**SEVEN, "squad": failed()}).total
+    assert total.failed == ("squad",)
+    assert total.missing == DECATHLON[7:]
+
+
+def test_the_order_of_tasks_does_not_change_the_sum():
+    scores = {name: scored(0.1 * 3**index) for index, name in enumerate(DECATHLON)}
+    assert results(scores).decascore == results(dict(reversed(scores.items()))).decascore
+
+
+def test_json_says_so_too():
+    content = json.loads(results(SEVEN).to_json())
+    assert content["format"] == "decabench.scoring.results/1"
+    assert content["decascore"] is None
+    assert content["total"]["text"] == "412.3 of 700 (7 of 10 tasks)"
+    assert content["total"]["complete"] is False
+    assert content["total"]["missing"] == list(DECATHLON[7:])
+    assert content["tasks"]["squad"]["score"] == 75.3
+    assert content["tasks"]["squad"]["scores"] == {"em": 75.3}
+    assert json.loads(results(ALL).to_json())["decascore"] == 147.5
+
+
+def test_equal_results_are_equal_bytes():
+    first = results(ALL).to_json()
+    again = Results({"name": "a"}, "validation", dict(reversed(ALL.items()))).to_json()
+    assert first == again
+    assert first.endswith("}\n") and list(json.loads(first)) == sorted(json.loads(first))
+
+
+def test_what_is_written_is_read(tmp_path):
+    made = Results({"name": "Ünï"}, "test", {**ALL, "squad": failed(), "own": scored(1 / 3)}, decabench="9.9")
+    path = write_results_file(tmp_path / "new", made)
+    assert read_results_file(path) == made
+    assert list(read_results_file(path).tasks) == [*DECATHLON, "own"]
+    assert path.read_text(encoding="utf-8") == made.to_json()
+
+
+def test_a_number_that_is_none_is_not_written():
+    with pytest.raises(ValueError, match="JSON compliant"):
+        results({"squad": scored(float("nan"))}).to_json()
+
+
+def test_ok():
+    assert results(SEVEN).ok
+    assert not results({**SEVEN, "sst": failed()}).ok
+    assert results({**SEVEN, "sst": partial()}).ok
+
+
+def test_what_a_limited_run_answered():
+    assert partial_text(partial()) == "8 of 10 examples, limit 8"
+    short = replace(partial(), partial={"answered": 1_000, "of": 10_570})
+    assert partial_text(short) == "1,000 of 10,570 examples"
+
+
+def test_what_has_nothing_to_say_is_left_out():
+    content = json.loads(results({"squad": scored(5)}).to_json())
+    assert not {"answers", "ceiling", "partial", "variants"} & content["tasks"]["squad"].keys()
+    assert "answers" not in content and "partial" not in content["total"]
+
+
+def test_what_has_something_to_say_is_written_and_read(tmp_path):
+    told = replace(
+        partial(),
+        answers={"refused": 2},
+        ceiling=97.5,
+        variants={"scores": {"0": 90.0, "1": 80.0}, "mean": 85.0, "worst": 80.0, "spread": 10.0},
+    )
+    made = replace(results({"squad": told}), answers="raw")
+    content = json.loads(made.to_json())
+    assert content["answers"] == "raw" and content["total"]["partial"] == ["squad"]
+    assert content["tasks"]["squad"]["answers"] == {"refused": 2}
+    assert read_results_file(write_results_file(tmp_path, made)) == made
+
+
+def test_nought_is_something_to_say():
+    lost = replace(scored(5), ceiling=0.0)
+    assert json.loads(results({"squad": lost}).to_json())["tasks"]["squad"]["ceiling"] == 0.0
+
+
+GOOD = results(SEVEN).to_json()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "is not a results file"),
+        ("[]", "is not a results file"),
+        (GOOD[:-20], "is not a results file"),
+        (GOOD.replace("decabench.scoring.results/1", "decabench.scoring.results/2"), "evaluate again"),
+        (GOOD.replace('"name": "a"', '"title": "a"'), "is not a results file"),
+        (GOOD.replace('"name": "a"', '"name": 3'), "no name"),
+        (GOOD.replace('"score": 75.3', '"score": "75.3"'), "is not a results file"),
+        (GOOD.replace('"score": 75.3', '"score": NaN'), "NaN is not JSON"),
+        (GOOD.replace('"score": 75.3', '"score": 1e999'), "no number"),
+        (GOOD.replace('"status": "scored"', '"state": "scored"'), "is not a results file"),
+        (GOOD.replace('"origin"', '"origin": "sample",\n    "origin"'), "stands twice"),
+        (GOOD.replace('"split": "validation",', ""), "is not a results file"),
+        (GOOD.replace('"split"', '"answers": "both",\n "split"'), "not extracted or raw"),
+    ],
+)
+def test_damage_is_a_sentence(text, sentence):
+    assert text != GOOD
+    with pytest.raises(DataError, match=sentence):
+        Results.from_json(text, "there.json")
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    with pytest.raises(DataError, match=r"results\.json cannot be read"):
+        read_results_file(tmp_path / "results.json")
+    (tmp_path / "results.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="not UTF-8"):
+        read_results_file(tmp_path / "results.json")
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot be written"):
+        write_results_file(tmp_path / "file" / "below", results(SEVEN))
+
+
+def test_an_old_file_is_replaced_whole(tmp_path):
+    write_results_file(tmp_path, results(ALL))
+    write_results_file(tmp_path, replace(results(SEVEN), split="test"))
+    assert read_results_file(tmp_path / "results.json").split == "test"
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]

@@ -1,0 +1,116 @@
+"""Scores of a task by several metrics, on one process or more."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from decabench.errors import UnknownNameError
+from decabench.metrics import METRICS
+from decabench.metrics.base import Item
+from decabench.scoring import rows as scoring
+from decabench.scoring.rows import find_metric, score_task, workers
+
+REFERENCES = [Item([answer], str(number)) for number, answer in enumerate(["u v", "u", "v", "w"])]
+PREDICTIONS = ["u v", "u", "x", "v w"]
+
+
+def test_the_first_metric_gives_the_headline():
+    scores = score_task(("em", "nf1"), PREDICTIONS, REFERENCES, None)
+    assert scores.headline == "em"
+    assert scores.scores["em"] == 50
+    assert scores.scores["nf1"] == pytest.approx(100 * (1 + 1 + 0 + 2 / 3) / 4)
+
+
+def test_metrics_that_share_rows_are_counted_once():
+    scores = score_task(("nf1", "em", "nem"), PREDICTIONS, REFERENCES, None)
+    assert list(scores.signatures) == ["nf1"]
+    assert scores.scores.keys() >= {"nf1", "em", "nem"}
+
+
+def test_another_metric_adds_and_never_replaces():
+    scores = score_task(("em", "accuracy"), PREDICTIONS, REFERENCES, None)
+    alone = score_task(("em",), PREDICTIONS, REFERENCES, None)
+    assert scores.scores.items() >= alone.scores.items()
+    assert "accuracy" in scores.scores
+    assert list(scores.signatures) == ["em", "accuracy"]
+
+
+def test_signatures_name_the_versions_that_counted():
+    signature = score_task(("bleu",), PREDICTIONS, REFERENCES, None).signatures["bleu"]
+    assert signature == METRICS["bleu"].full_signature
+    assert signature.rpartition(":")[2] != "missing"
+
+
+def test_find_metric():
+    assert find_metric("nf1") is METRICS["nf1"]
+    assert find_metric("decabench.metrics.nf1:NF1") is METRICS["nf1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nf11", "Did you mean nf1"),
+        ("no_such_package:metric", "is its package installed"),
+        ("json:dumps", "which is no decabench.metrics.Metric"),
+    ],
+)
+def test_metrics_that_are_none(name, sentence):
+    with pytest.raises(UnknownNameError, match=sentence):
+        find_metric(name)
+
+
+@pytest.mark.parametrize(("jobs", "examples"), [(1, 1_000_000), (2, scoring._WORTH_A_PROCESS - 1)])
+def test_no_processes_where_there_is_little_to_do(jobs, examples):
+    with workers(jobs, examples) as pool:
+        assert pool is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "cuts"),
+    [("nf1", [(0, 3), (3, 6), (6, 7)]), ("joint_goal_em", [(0, 7)]), ("pearson", [(0, 7)])],
+)
+def test_only_examples_are_cut(monkeypatch, metric, cuts):
+    monkeypatch.setattr(scoring, "_CHUNK", 3)
+    assert list(scoring._cuts(METRICS[metric], [Item(["x"])] * 7)) == cuts
+
+
+@pytest.mark.slow
+def test_interrupted_workers_are_silent():
+    """Ctrl-C reaches every process of a terminal, the ones that are just starting too: only the parent speaks."""
+    code = (
+        "import time\n"
+        "from decabench.scoring.rows import workers\n"
+        "if __name__ == '__main__':\n"
+        "    try:\n"
+        "        with workers(2, 1_000_000) as pool:\n"
+        "            waiting = [pool.submit(time.sleep, 60) for _ in range(4)]\n"
+        "            print('begun', flush=True)\n"
+        "            waiting[0].result()\n"
+        "    except KeyboardInterrupt:\n"
+        "        print('interrupted')\n"
+    )
+    for wait in (0.0, 0.5):
+        process = subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=Path(__file__).parents[2],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert process.stdout.readline() == "begun\n"
+        try:
+            time.sleep(wait)
+            os.killpg(process.pid, signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+        assert (out, err) == ("interrupted\n", "")

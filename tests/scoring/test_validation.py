@@ -1,0 +1,119 @@
+"""The proof of a task: it passes for the ten, and fails for what is broken."""
+
+from dataclasses import replace
+
+import pytest
+
+from decabench.errors import MetricError, MissingDataError
+from decabench.scoring.validation import empty_answer_floor, validate_task
+from decabench.tasks.example import Example
+from decabench.tasks.registry import DECATHLON, TASKS
+from decabench.tasks.store import SplitRecord, Store
+
+
+def example(number, answer, **changes):
+    fields = {"question": "What?", "context": "This.", "group": "g", **changes}
+    return Example(id=f"x_g_{number}", answers=(answer,), **fields)
+
+
+SOUND = [example(number, f"answer {number}") for number in range(5)]
+
+
+@pytest.fixture
+def failing(tmp_path):
+    """The names of the checks that examples of a task do not pass."""
+
+    def names(examples, **changes):
+        store, task = (
+            Store(tmp_path),
+            replace(TASKS["sst"], **{"name": "broken", "metric": "em", "counts": {}, **changes}),
+        )
+        rows, fingerprint = store.write("broken", "validation", examples)
+        record = SplitRecord(rows, fingerprint, "user", "here", False, (), 1)
+        store.write_records(task, {"validation": record})
+        return {check.name for check in validate_task(task, "validation", store) if not check.passed}
+
+    return names
+
+
+@pytest.mark.parametrize("name", DECATHLON)
+def test_the_ten_are_proven(home, name):
+    checks = validate_task(TASKS[name], "validation", Store(home))
+    assert [check for check in checks if not check.passed] == []
+    assert len({check.name for check in checks}) == 5
+
+
+def test_a_sound_task(failing):
+    assert failing(SOUND) == set()
+
+
+@pytest.mark.parametrize(
+    ("example_0", "changes", "failed"),
+    [
+        (example(0, "u", context=" "), {}, {"every example renders"}),
+        (example(0, "u", question=" "), {}, {"every example renders"}),
+        (example(0, " "), {"metric": "nf1"}, {"every example renders", "gold scores 100"}),
+        (example(0, "the"), {"metric": "nf1"}, {"gold scores 100"}),
+    ],
+)
+def test_a_broken_example(failing, example_0, changes, failed):
+    assert failing([example_0, *SOUND[1:]], **changes) == failed
+
+
+def test_answers_that_are_all_the_same_prove_nothing(failing):
+    assert failing([example(number, "u") for number in range(5)]) == {"shuffled answers fall below gold"}
+
+
+def test_a_metric_that_needs_what_the_task_has_not(failing):
+    with pytest.raises(MetricError, match="needs meta"):
+        failing(SOUND, metric="lfem")
+
+
+def test_a_gold_score_of_its_own(failing):
+    """Where the official scorer denies gold the headline, the corrected score must have it."""
+    assert failing([example(0, "the"), *SOUND[1:]], metric="nf1", gold_score="em") == set()
+
+
+def test_the_row_count(home):
+    checks = {check.name: check for check in validate_task(TASKS["schema"], "validation", Store(home))}
+    assert checks["row count"].detail == "82 of 82 published"
+
+
+def test_without_data(tmp_path):
+    with pytest.raises(MissingDataError, match="is not prepared"):
+        validate_task(TASKS["sst"], "validation", Store(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("metric", "states", "floor"),
+    [
+        ("em", ["u", "v"], 0),
+        ("joint_goal_em", ["food: thai;", "; phone", "None"], 0),
+        ("joint_goal_em", ["None", "; phone", "food: thai;", "; phone"], 50),
+        ("joint_goal_em", ["None", "None"], 100),
+    ],
+)
+def test_floor_of_empty_answers(metric, states, floor):
+    examples = [example(number, state) for number, state in enumerate(states)]
+    assert empty_answer_floor(metric, examples) == floor
+
+
+def test_floors_are_of_each_dialogue():
+    examples = [
+        example(0, "food: thai;", group="a"),
+        example(1, "None", group="b"),
+        example(2, "None", group="a"),
+    ]
+    assert empty_answer_floor("joint_goal_em", examples) == pytest.approx(100 / 3)
+
+
+def test_a_small_task_without_contexts_whose_error_is_to_be_low(failing):
+    """A shuffle of two may change nothing; errors are best at 0; a task may do without contexts."""
+    small = [Example(str(number), "How many?", "", (str(number),), str(number)) for number in range(2)]
+    assert failing(small, metric="mse") == set()
+    assert failing(small) == set()
+
+
+def test_some_contexts_and_some_none_do_not_render(failing):
+    one = Example("odd", "How many?", "", ("odd",), "odd")
+    assert failing([one, *SOUND]) == {"every example renders"}

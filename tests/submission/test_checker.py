@@ -1,0 +1,721 @@
+import codecs
+import gzip
+import json
+import os
+import time
+import tracemalloc
+import zipfile
+from dataclasses import replace
+
+import pytest
+import zstandard
+
+from decabench.errors import SubmissionError, UnknownNameError
+from decabench.submission import checker
+from decabench.submission.checker import CheckReport, check_submission
+from decabench.submission.faults import CODES, KEPT, WARNINGS
+from decabench.submission.folder import SubmissionInfo, open_submission, write_submission
+
+TASKS = {"squad": ..., "iwslt.en.de": ..., "woz.en": ..., "multinli.in.out": ...}
+EXPECTED = {("squad", "validation"): ["a", "b"], ("iwslt.en.de", "test"): frozenset({"0"})}
+GOOD_TOML = b'format = "decabench.submission.folder/1"\nname = "n"\n'
+GOOD_LINES = b'{"id": "a", "answer": "1"}\n{"id": "b", "answer": "2"}\n'
+SQUAD = "predictions/squad.validation.jsonl"
+
+
+def submission(folder, files):
+    """A valid submission but for `files`; None takes one away."""
+    for name, data in ({"submission.toml": GOOD_TOML, SQUAD: GOOD_LINES} | files).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if data is not None:
+            (folder / name).write_bytes(data)
+    return folder
+
+
+def found(report):
+    return [(fault.code, fault.file, fault.line) for fault in (*report.faults, *report.warnings)]
+
+
+def toml(*lines):
+    return GOOD_TOML + "\n".join(lines).encode() + b"\n"
+
+
+A, B = GOOD_LINES.splitlines(keepends=True)
+TOML = "submission.toml"
+OTHER_LINE = {
+    "bad json": (b"{'id': 'b'}", ["bad-json"]),
+    "cut line": (b'{"id": "b", "answer": "2', ["bad-json"]),
+    "two objects": (A.strip() + A.strip(), ["bad-json"]),
+    "a key twice": (b'{"id": "b", "answer": "2", "answer": "3"}', ["bad-json"]),
+    "a key twice, deep": (b'{"id": "b", "answer": "2", "x": {"y": 1, "y": 2}}', ["bad-json"]),
+    "NaN": (b'{"id": "b", "answer": "2", "x": NaN}', ["bad-json"]),
+    "infinity": (b'{"id": "b", "answer": -Infinity}', ["bad-json"]),
+    "raw control character": (b'{"id": "b", "answer": "\x01"}', ["bad-json"]),
+    "deep nesting": (b'{"id": "b", "answer": "2", "x": ' + b"[" * 200_000, ["bad-json"]),
+    "a number of 5000 digits": (b'{"id": "b", "answer": "2", "x": ' + b"1" * 5000 + b"}", ["bad-json"]),
+    "lone surrogate in the answer": (b'{"id": "b", "answer": "\\ud800"}', ["bad-encoding"]),
+    "lone surrogate in the id": (b'{"id": "\\udfff", "answer": "2"}', ["bad-encoding"]),
+    "Latin-1": (b'{"id": "b", "answer": "\xfc"}', ["bad-encoding"]),
+    "a list": (b'["b", "2"]', ["not-an-object"]),
+    "a string": (b'"b"', ["not-an-object"]),
+    "null": (b"null", ["not-an-object"]),
+    "no answer": (b'{"id": "b"}', ["missing-field"]),
+    "no id": (b'{"answer": "2"}', ["missing-field"]),
+    "neither": (b"{}", ["missing-field", "missing-field"]),
+    "other keys": (b'{"qid": "b", "prediction": "2"}', ["missing-field", "missing-field"]),
+    "null answer": (b'{"id": "b", "answer": null}', ["non-string-answer"]),
+    "number": (b'{"id": "b", "answer": 2}', ["non-string-answer"]),
+    "list of answers": (b'{"id": "b", "answer": ["2"]}', ["non-string-answer"]),
+    "true": (b'{"id": "b", "answer": true}', ["non-string-answer"]),
+    "object": (b'{"id": "b", "answer": {}}', ["non-string-answer"]),
+    "number for an id": (b'{"id": 1, "answer": "2"}', ["non-string-id"]),
+    "both of another kind": (b'{"id": null, "answer": 2}', ["non-string-id", "non-string-answer"]),
+    "unknown id": (b'{"id": "c", "answer": "2"}', ["unknown-id"]),
+    "empty id": (b'{"id": "", "answer": "2"}', ["unknown-id"]),
+    "id again": (b'{"id": "a", "answer": "2"}', ["duplicate-id"]),
+    "raw that is no text": (b'{"id": "b", "answer": "2", "raw": 2}', ["bad-record"]),
+    "half a raw character": (b'{"id": "b", "answer": "2", "raw": "\\ud800"}', ["bad-encoding"]),
+    "rule that is no text": (b'{"id": "b", "answer": "2", "rule": ["label"]}', ["bad-record"]),
+    "another finish": (b'{"id": "b", "answer": "2", "finish": "stopped"}', ["bad-record"]),
+    "null finish": (b'{"id": "b", "answer": "2", "finish": null}', ["bad-record"]),
+    "one end of a span": (b'{"id": "b", "answer": "2", "context_kept": [3]}', ["bad-record"]),
+    "span backwards": (b'{"id": "b", "answer": "2", "context_kept": [3, 2]}', ["bad-record"]),
+    "span below nought": (b'{"id": "b", "answer": "2", "context_kept": [-1, 2]}', ["bad-record"]),
+    "span of booleans": (b'{"id": "b", "answer": "2", "context_kept": [false, true]}', ["bad-record"]),
+    "all of it wrong": (
+        b'{"id": "b", "answer": "2", "raw": 1, "rule": 1, "finish": 1, "context_kept": 1}',
+        ["bad-record"] * 4,
+    ),
+    "very long line": (b'{"id": "b", "answer": "' + b"x" * (1 << 20) + b'"}', ["too-large"]),
+}
+
+ANSWER_IS_READ = {
+    "raw that is no text",
+    "half a raw character",
+    "rule that is no text",
+    "another finish",
+    "null finish",
+    "one end of a span",
+    "span backwards",
+    "span below nought",
+    "span of booleans",
+    "all of it wrong",
+}
+
+ID_IS_READ = {
+    *ANSWER_IS_READ,
+    "lone surrogate in the answer",
+    "no answer",
+    "null answer",
+    "number",
+    "list of answers",
+    "true",
+    "object",
+}
+
+
+@pytest.mark.parametrize("case", OTHER_LINE)
+def test_faults_of_a_line_have_its_number_and_the_rest_is_still_read(tmp_path, case):
+    line, codes = OTHER_LINE[case]
+    folder = submission(tmp_path, {SQUAD: A + line + b"\r\n\n{\n"})
+    report = check_submission(folder, EXPECTED, TASKS)
+    faults = [*((code, SQUAD, 2) for code in codes), ("bad-json", SQUAD, 4)]
+    if case not in ID_IS_READ:
+        faults.append(("missing-id", SQUAD, None))
+    assert found(report) == faults
+    assert report.files[0].answers == (2 if case in ANSWER_IS_READ else 1)
+    assert report.exit_code == 1
+
+
+BOMB = {"gz": gzip.compress(bytes(30_000_000)), "zst": zstandard.compress(bytes(30_000_000))}
+NEWLINES = {"gz": gzip.compress(b"\n" * 300_000), "zst": zstandard.compress(b"\n" * 300_000)}
+GZ, ZST = SQUAD + ".gz", SQUAD + ".zst"
+FILES = {
+    "no toml": ({TOML: None}, [("no-submission-toml", "", None)]),
+    "bad toml": ({TOML: GOOD_TOML + b"name = \n"}, [("bad-toml", TOML, 3)]),
+    "a key twice": ({TOML: GOOD_TOML + b'name = "m"\n'}, [("bad-toml", TOML, 3)]),
+    "deep toml": ({TOML: GOOD_TOML + b"x = " + b"[" * 50_000}, [("bad-toml", TOML, 3)]),
+    "unfinished": ({TOML: GOOD_TOML + b"\nname = "}, [("bad-toml", TOML, 4)]),
+    "huge toml": ({TOML: GOOD_TOML + b"#" * (1 << 16)}, [("too-large", TOML, None)]),
+    "Latin-1 toml": ({TOML: GOOD_TOML + b'description = "\xfc"'}, [("bad-encoding", TOML, 3)]),
+    "no format, no name": ({TOML: b""}, [("bad-metadata", TOML, None)] * 2),
+    "other format": (
+        {TOML: b'format = "decabench.submission.folder/2"\nname = "n"'},
+        [("bad-metadata", TOML, 1)],
+    ),
+    "blank name": ({TOML: GOOD_TOML.replace(b'"n"', b'" "')}, [("bad-metadata", TOML, 2)]),
+    "name of another kind": ({TOML: GOOD_TOML.replace(b'"n"', b"1")}, [("bad-metadata", TOML, 2)] * 2),
+    "every field of another kind": (
+        {
+            TOML: toml(
+                'authors = "A. Author"',
+                "description = 1",
+                "url = []",
+                'model_size = "29M"',
+                "training_data = ['squad']",
+                "date = 2018-06-20T00:00:00",
+                "predictor = 'mqan'",
+                "data = 1.5",
+            )
+        },
+        [("bad-metadata", TOML, line) for line in (3, 4, 5, 6, 7, 8, 9, 10)],
+    ),
+    "wrong values": (
+        {
+            TOML: toml(
+                "authors = [1]",
+                "url = 'ftp://x'",
+                "model_size = -1",
+                "date = '2018-6-20'",
+                "predictor.x = inf",
+                "[data]",
+                '"squad.validation" = "sha256:abc"',
+                '"woz.en.test" = 5',
+            )
+        },
+        [("bad-metadata", TOML, line) for line in (3, 4, 5, 6, 7, 9, 10)],
+    ),
+    "yes is no size": ({TOML: toml("model_size = true")}, [("bad-metadata", TOML, 3)]),
+    "unknown fields": (
+        {TOML: toml("unheard_of = true", "[extra]", "a = 1")},
+        [("unknown-key", TOML, 3), ("unknown-key", TOML, 4)],
+    ),
+    "marks that are no tables": (
+        {TOML: toml("partial = true", "incomplete = 3")},
+        [("bad-metadata", TOML, 3), ("bad-metadata", TOML, 4)],
+    ),
+    "marks without numbers": (
+        {TOML: toml('[partial."squad.validation"]', '[incomplete."squad.test"]', "failed = true", "of = 0")},
+        [("bad-metadata", TOML, 3)] * 2 + [("bad-metadata", TOML, 4)] * 2,
+    ),
+    "a mark that is no table": (
+        {TOML: toml("[partial]", '"squad.validation" = 5')},
+        [("bad-metadata", TOML, 3)] * 2,
+    ),
+    "a limited run of all": (
+        {TOML: toml("[partial.squad.validation]", "answered = 2", "of = 2")},
+        [("bad-metadata", TOML, 3)],
+    ),
+    "more failed than there are": (
+        {TOML: toml("[incomplete.squad.validation]", "failed = 3", "of = 2")},
+        [("bad-metadata", TOML, 3)],
+    ),
+    "marks that say it in numbers": (
+        {TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2", "chosen = 1", "extra = 1")},
+        [("bad-metadata", TOML, 3), ("unknown-key", TOML, 7)],
+    ),
+    "a limited run": (
+        {TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2"), SQUAD: A},
+        [("partial", SQUAD, None)],
+    ),
+    "a limited run that answers all": (
+        {TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2")},
+        [("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "a limited run that answers less": (
+        {TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2"), SQUAD: b""},
+        [("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "a limited run of more than there are": (
+        {TOML: toml("[partial.squad.validation]", "answered = 1", "of = 3"), SQUAD: A},
+        [("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "a limited run with another's answer": (
+        {
+            TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2"),
+            SQUAD: b'{"id": "c", "answer": "1"}',
+        },
+        [("unknown-id", SQUAD, 1), ("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "examples that failed": (
+        {TOML: toml("[incomplete.squad.validation]", "failed = 1", "of = 2"), SQUAD: A},
+        [("incomplete", SQUAD, None)],
+    ),
+    "examples that failed and are there": (
+        {TOML: toml("[incomplete.squad.validation]", "failed = 1", "of = 2")},
+        [("incomplete", SQUAD, None), ("wrong-count", SQUAD, None)],
+    ),
+    "failures of another number": (
+        {TOML: toml("[incomplete.squad.validation]", "failed = 1", "of = 9"), SQUAD: A},
+        [("incomplete", SQUAD, None), *[("wrong-count", SQUAD, None)] * 2],
+    ),
+    "a limited run in which all failed": (
+        {
+            TOML: toml(
+                "[partial.squad.validation]",
+                "answered = 0",
+                "of = 2",
+                "[incomplete.squad.validation]",
+                "failed = 1",
+                "of = 1",
+            ),
+            SQUAD: b"",
+        },
+        [("incomplete", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "a limited run in which some failed": (
+        {
+            TOML: toml(
+                "[partial.squad.validation]",
+                "answered = 1",
+                "of = 2",
+                "[incomplete.squad.validation]",
+                "failed = 3",
+                "of = 4",
+            ),
+            SQUAD: A,
+        },
+        [("incomplete", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "a limited run without an answer": (
+        {TOML: toml("[partial.squad.validation]", "answered = 0", "of = 2"), SQUAD: b""},
+        [("wrong-count", SQUAD, None), ("partial", SQUAD, None)],
+    ),
+    "a limited run below nought": (
+        {TOML: toml("[partial.squad.validation]", "answered = -1", "of = 2"), SQUAD: b""},
+        [("bad-metadata", TOML, 3), *[("missing-id", SQUAD, None)] * 2],
+    ),
+    "what predict keeps": (
+        {"journal/squad.validation.0123456789ab.jsonl": b"{}", "run.json": b"{}"},
+        [],
+    ),
+    "a good variant": ({"variants/1/predictions/squad.validation.jsonl": GOOD_LINES}, []),
+    "a variant without an answer": (
+        {"variants/2/predictions/squad.validation.jsonl": A},
+        [("missing-id", "variants/2/predictions/squad.validation.jsonl", None)],
+    ),
+    "a variant of a limited run": (
+        {
+            TOML: toml("[partial.squad.validation]", "answered = 1", "of = 2"),
+            SQUAD: A,
+            "variants/1/predictions/squad.validation.jsonl": A,
+        },
+        [
+            ("partial", SQUAD, None),
+            ("partial", "variants/1/predictions/squad.validation.jsonl", None),
+        ],
+    ),
+    "a variant in which an example failed": (
+        {
+            TOML: toml('[incomplete."squad.validation.variant1"]', "failed = 1", "of = 2"),
+            "variants/1/predictions/squad.validation.jsonl": A,
+        },
+        [("incomplete", "variants/1/predictions/squad.validation.jsonl", None)],
+    ),
+    "folders that are no variant": (
+        {
+            "variants/0/predictions/squad.validation.jsonl": GOOD_LINES,
+            "variants/one/predictions/squad.validation.jsonl": GOOD_LINES,
+            "variants/1.jsonl": GOOD_LINES,
+            "variants/.DS_Store": b"",
+        },
+        [
+            ("unknown-file", "variants/0", None),
+            ("unknown-file", "variants/1.jsonl", None),
+            ("unknown-file", "variants/one", None),
+        ],
+    ),
+    "a misnamed file of a variant": (
+        {"variants/1/predictions/squda.test.jsonl": b""},
+        [("unknown-task", "variants/1/predictions/squda.test.jsonl", None)],
+    ),
+    "no predictions": ({SQUAD: None}, [("no-predictions", "", None)]),
+    "near task": (
+        {"predictions/squda.test.jsonl": b""},
+        [("unknown-task", "predictions/squda.test.jsonl", None)],
+    ),
+    "other case": (
+        {"predictions/SQuAD.test.jsonl": b""},
+        [("unknown-task", "predictions/SQuAD.test.jsonl", None)],
+    ),
+    "other split": (
+        {"predictions/squad.dev.jsonl": b""},
+        [("unknown-split", "predictions/squad.dev.jsonl", None)],
+    ),
+    "no split": (
+        {"predictions/iwslt.en.de.jsonl": b""},
+        [("unknown-split", "predictions/iwslt.en.de.jsonl", None)],
+    ),
+    "no split, no dots": (
+        {"predictions/squad.jsonl.gz": b""},
+        [("unknown-split", "predictions/squad.jsonl.gz", None)],
+    ),
+    "other suffix": (
+        {"predictions/squad.test.json": b""},
+        [("unknown-file", "predictions/squad.test.json", None)],
+    ),
+    "folder": ({"predictions/sub/x.jsonl": b""}, [("unknown-file", "predictions/sub", None)]),
+    "folder with a good name": (
+        {"predictions/squad.test.jsonl/x": b""},
+        [("unknown-file", "predictions/squad.test.jsonl", None)],
+    ),
+    "beside the folder": ({"squad.test.jsonl": b""}, [("unknown-file", "squad.test.jsonl", None)]),
+    "control characters in a name": (
+        {"predictions/\x1b[2J": b""},
+        [("unknown-file", "predictions/\\x1b[2J", None)],
+    ),
+    "twice": ({GZ: gzip.compress(GOOD_LINES)}, [("duplicate-file", GZ, None)]),
+    "three times": (
+        {GZ: b"", ZST: b""},
+        [("duplicate-file", GZ, None), ("duplicate-file", ZST, None)],
+    ),
+    "no gzip": ({SQUAD: None, GZ: GOOD_LINES}, [("bad-compression", GZ, 1)]),
+    "no zstd": ({SQUAD: None, ZST: GOOD_LINES}, [("bad-compression", ZST, 1)]),
+    "empty gzip": ({SQUAD: None, ZST: b""}, [("bad-compression", ZST, 1)]),
+    "cut gzip": ({SQUAD: None, GZ: gzip.compress(GOOD_LINES)[:-4]}, [("bad-compression", GZ, 3)]),
+    "cut zstd": ({SQUAD: None, ZST: zstandard.compress(GOOD_LINES)[:-4]}, [("bad-compression", ZST, 1)]),
+    "after zstd": ({SQUAD: None, ZST: zstandard.compress(GOOD_LINES) + b"x"}, [("bad-compression", ZST, 3)]),
+    "bomb of one line, gzip": ({SQUAD: None, GZ: BOMB["gz"]}, [("too-large", GZ, 1)]),
+    "bomb of one line, zstd": ({SQUAD: None, ZST: BOMB["zst"]}, [("too-large", ZST, 1)]),
+    "bomb of blank lines, gzip": ({SQUAD: None, GZ: NEWLINES["gz"]}, [("too-large", GZ, 100_021)]),
+    "bomb of blank lines, zstd": ({SQUAD: None, ZST: NEWLINES["zst"]}, [("too-large", ZST, 100_021)]),
+    "UTF-16": ({SQUAD: GOOD_LINES.decode().encode("utf-16")}, [("bad-encoding", SQUAD, 1)]),
+    "empty answer": (
+        {SQUAD: A + b'{"id": "b", "answer": " \\n"}'},
+        [("empty-answer", SQUAD, 2)],
+    ),
+    "byte order mark": ({SQUAD: codecs.BOM_UTF8 + GOOD_LINES}, [("byte-order-mark", SQUAD, 1)]),
+    "missing": ({SQUAD: B}, [("missing-id", SQUAD, None)]),
+    "nothing in it": ({SQUAD: b""}, [("missing-id", SQUAD, None)] * 2),
+    "no data": (
+        {"predictions/woz.en.test.jsonl": GOOD_LINES},
+        [("no-data", "predictions/woz.en.test.jsonl", None)],
+    ),
+    "no data, an id twice": (
+        {"predictions/woz.en.test.jsonl": GOOD_LINES + A},
+        [
+            ("no-data", "predictions/woz.en.test.jsonl", None),
+            ("duplicate-id", "predictions/woz.en.test.jsonl", 3),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_faults_of_files_have_their_place(tmp_path, case):
+    files, expected = FILES[case]
+    report = check_submission(submission(tmp_path, files), EXPECTED, TASKS)
+    assert found(report) == expected
+    assert report.ok == all(code in WARNINGS for code, _, _ in expected)
+
+
+HARMLESS = {
+    "nothing odd": {},
+    "CRLF and blank lines": {SQUAD: b"\r\n" + GOOD_LINES.replace(b"\n", b"\r\n \r\n") + b"\r\n"},
+    "no last newline": {SQUAD: GOOD_LINES.rstrip()},
+    "other order": {SQUAD: B + A},
+    "further keys": {SQUAD: A + b'{"answer": "2", "model": {"x": [1.5, null]}, "id": "b"}'},
+    "line separators in an answer": {SQUAD: A + '{"id": "b", "answer": "2\u2028\x85"}'.encode()},
+    "a pair of surrogates": {SQUAD: A + b'{"id": "b", "answer": "\\ud83c\\udf89"}'},
+    "gzip": {SQUAD: None, GZ: gzip.compress(GOOD_LINES)},
+    "two gzip members": {SQUAD: None, GZ: gzip.compress(A) + gzip.compress(B)},
+    "zstd": {SQUAD: None, ZST: zstandard.compress(GOOD_LINES)},
+    "two zstd frames": {SQUAD: None, ZST: zstandard.compress(A) + zstandard.compress(B)},
+    "hidden files": {"predictions/.DS_Store": b"x", "predictions/.squad.test.jsonl.1.tmp": b"x"},
+    "further files": {"README.md": b"x", "results.json": b"{}", "notes/x.txt": b""},
+    "toml with a byte order mark": {TOML: codecs.BOM_UTF8 + GOOD_TOML},
+    "a second task": {"predictions/iwslt.en.de.test.jsonl": b'{"id": "0", "answer": "x"}'},
+}
+
+
+@pytest.mark.parametrize("case", HARMLESS)
+def test_what_is_tolerated(tmp_path, case):
+    report = check_submission(submission(tmp_path, HARMLESS[case]), EXPECTED, TASKS)
+    assert found(report) == []
+    assert report.ok and report.exit_code == 0
+    assert report.text().endswith(": valid\n")
+    squad = report.files[-1]
+    assert (squad.task, squad.split, squad.lines, squad.answers, squad.expected) == (
+        "squad",
+        "validation",
+        2,
+        2,
+        2,
+    )
+
+
+def test_all_faults_are_told_at_once(tmp_path):
+    files = {TOML: b"", SQUAD: b"{\n" + A, "predictions/squad.dev.jsonl": b"", "predictions/x": b""}
+    report = check_submission(submission(tmp_path, files), EXPECTED, TASKS)
+    codes = {fault.code for fault in report.faults}
+    assert codes == {"bad-metadata", "bad-json", "missing-id", "unknown-split", "unknown-file"}
+
+
+def test_messages_say_what_to_do(tmp_path):
+    files = {
+        "predictions/squda.test.jsonl": b"",
+        "predictions/squad.dev.jsonl": b"",
+        "predictions/zzz.test.jsonl": b"",
+        "predictions/iwslt.en.de.jsonl": b"",
+        SQUAD: b'{"id": "a", "pred": "1"}\n' + A + B,
+    }
+    text = check_submission(submission(tmp_path, files), EXPECTED, TASKS).text()
+    assert "'squda' is no task; did you mean 'squad'?" in text
+    assert "'dev' is no split; did you mean 'validation'?" in text
+    assert "'zzz' is no task; use one of iwslt.en.de, multinli.in.out, squad, woz.en" in text
+    assert "the name has no split; call it 'iwslt.en.de.validation.jsonl'" in text
+    assert f"{SQUAD}:1: missing-field: the line has no 'answer'; its keys: 'id', 'pred'" in text
+    assert f"{SQUAD}:2: duplicate-id: the id 'a' stands on line 1 too" in text
+
+
+def test_a_flood_is_cut_and_counted(tmp_path):
+    ids = [f"id-{i:05}" for i in range(10_570)]
+    report = check_submission(
+        submission(tmp_path, {SQUAD: b"{\n" * 25 + B}), {("squad", "validation"): ids}, TASKS
+    )
+    kept = [fault for fault in report.faults if fault.code == "missing-id"]
+    assert len(kept) == KEPT == 20
+    assert "'id-00000'" in kept[0].message and "'id-00019'" in kept[-1].message
+    assert [fault.line for fault in report.faults if fault.code == "bad-json"] == list(range(1, 21))
+    assert f"{SQUAD}: missing-id: … and 10,550 more\n" in report.text()
+    assert f"{SQUAD}: bad-json: … and 5 more\n" in report.text()
+    assert report.text().endswith(": 10,596 faults\n")
+    record = json.loads(report.to_json())
+    assert {"file": SQUAD, "code": "missing-id", "count": 10_570} in record["totals"]
+    assert record["fault_count"] == report.fault_count == report.count_of(SQUAD) == 10_596
+    assert len(report.faults_of(SQUAD)) == len(record["faults"]) == 41
+
+
+def test_ids_without_order_are_told_in_their_own(tmp_path):
+    expected = {("squad", "validation"): frozenset("zyx")}
+    report = check_submission(submission(tmp_path, {SQUAD: b""}), expected, TASKS)
+    assert [fault.message[12:15] for fault in report.faults] == ["'x'", "'y'", "'z'"]
+
+
+def test_the_json_form(tmp_path):
+    folder = submission(tmp_path / "s", {SQUAD: A + b'{"id": "b", "answer": ""}\n' + A})
+    report = check_submission(folder, EXPECTED, TASKS)
+    assert json.loads(report.to_json()) == {
+        "format": "decabench.check/1",
+        "submission": "s",
+        "ok": False,
+        "fault_count": 1,
+        "warning_count": 1,
+        "totals": [
+            {"file": SQUAD, "code": "duplicate-id", "count": 1},
+            {"file": SQUAD, "code": "empty-answer", "count": 1},
+        ],
+        "faults": [
+            {
+                "code": "duplicate-id",
+                "message": "the id 'a' stands on line 1 too; keep one answer for it",
+                "file": SQUAD,
+                "line": 3,
+            }
+        ],
+        "warnings": [
+            {"code": "empty-answer", "message": "the answer to 'b' is empty", "file": SQUAD, "line": 2}
+        ],
+        "files": [
+            {
+                "file": SQUAD,
+                "task": "squad",
+                "split": "validation",
+                "lines": 3,
+                "answers": 2,
+                "expected": 2,
+                "empty": 1,
+            }
+        ],
+    }
+    assert report.to_json() == check_submission(folder, EXPECTED, TASKS).to_json()
+    assert report.text() == (
+        f"{SQUAD}:3: duplicate-id: the id 'a' stands on line 1 too; keep one answer for it\n"
+        f"warning: {SQUAD}:2: empty-answer: the answer to 'b' is empty\n"
+        f"{SQUAD}: 2 of 2 answers\n"
+        "s: 1 fault, 1 warning\n"
+    )
+
+
+def test_only_missing_data_is_not_the_submissions_fault(tmp_path):
+    folder = submission(tmp_path, {})
+    assert check_submission(folder, {}, TASKS).exit_code == 3
+    (folder / "predictions/x").write_text("")
+    assert check_submission(folder, {}, TASKS).exit_code == 1
+
+
+def test_the_check_narrows_to_tasks_and_splits(tmp_path):
+    files = {
+        "predictions/woz.en.test.jsonl": b"{",
+        "predictions/squad.test.jsonl": b"{",
+        "predictions/other.validation.jsonl": b"",
+        "predictions/other.dev.jsonl": b"",
+        "predictions/woz.en.jsonl": b"",
+    }
+    folder = submission(tmp_path, files)
+    report = check_submission(folder, EXPECTED, TASKS, tasks=["squad"], splits=["validation"])
+    assert found(report) == []
+    assert [count.file for count in report.files] == [SQUAD]
+    assert {fault.code for fault in check_submission(folder, EXPECTED, TASKS).faults} == {
+        "bad-json",
+        "no-data",
+        "unknown-task",
+        "unknown-split",
+    }
+
+
+@pytest.mark.parametrize(
+    ("tasks", "splits", "expected"),
+    [
+        (["squad"], None, []),
+        (["woz.en"], None, [("missing-file", "predictions", None)]),
+        (["squad", "woz.en"], ["validation"], [("missing-file", "predictions", None)]),
+        (["squad"], ["test"], [("missing-file", "predictions", None)]),
+        (None, ["test"], [("no-predictions", "", None)]),
+    ],
+)
+def test_what_is_asked_for_must_be_there(tmp_path, tasks, splits, expected):
+    report = check_submission(submission(tmp_path, {}), EXPECTED, TASKS, tasks, splits)
+    assert found(report) == expected
+
+
+@pytest.mark.parametrize(
+    ("tasks", "splits", "message"),
+    [
+        (["squd"], None, r"There is no task 'squd'\. Did you mean 'squad'\? Use one of iwslt"),
+        (None, ["dev"], r"There is no split 'dev'\. Did you mean 'validation'\?"),
+        (None, ["xyz"], r"There is no split 'xyz'\. Use one of test, train, validation\."),
+    ],
+)
+def test_asking_for_what_does_not_exist_is_wrong_usage(tmp_path, tasks, splits, message):
+    with pytest.raises(UnknownNameError, match=message) as error:
+        check_submission(submission(tmp_path, {}), EXPECTED, TASKS, tasks, splits)
+    assert error.value.exit_code == 2
+
+
+def test_answers_for_other_data_are_a_warning(tmp_path):
+    pair = ("squad", "validation")
+    info = SubmissionInfo("n", data={"squad.validation": "sha256:" + "0" * 64})
+    write_submission(tmp_path, info, {pair: [("a", "1"), ("b", "2")]})
+    same = check_submission(tmp_path, EXPECTED, TASKS, fingerprints={pair: "sha256:" + "0" * 64})
+    bare = check_submission(tmp_path, EXPECTED, TASKS, fingerprints={pair: "0" * 64})
+    other = check_submission(tmp_path, EXPECTED, TASKS, fingerprints={pair: "sha256:" + "1" * 64})
+    assert found(same) == found(bare) == []
+    assert found(other) == [("other-data", SQUAD, None)] and other.ok
+
+
+def test_links_out_of_the_submission_are_not_followed(tmp_path):
+    (tmp_path / "secret").write_text('{"id": "a", "answer": "secret"}')
+    folder = submission(tmp_path / "s", {"more/x": b""})
+    (folder / "predictions/iwslt.en.de.test.jsonl").symlink_to(tmp_path / "secret")
+    (folder / "predictions/woz.en.test.jsonl").symlink_to(tmp_path / "nothing")
+    report = check_submission(folder, EXPECTED, TASKS)
+    assert found(report) == [
+        ("unknown-file", "predictions/iwslt.en.de.test.jsonl", None),
+        ("unknown-file", "predictions/woz.en.test.jsonl", None),
+    ]
+    (folder / TOML).unlink()
+    (folder / TOML).symlink_to(tmp_path / "secret")
+    assert ("no-submission-toml", "", None) in found(check_submission(folder, EXPECTED, TASKS))
+
+
+def test_links_inside_the_submission_are_fine(tmp_path):
+    folder = submission(tmp_path, {SQUAD: None, "other/file": GOOD_LINES})
+    (folder / SQUAD).symlink_to(folder / "other/file")
+    assert check_submission(folder, EXPECTED, TASKS).ok
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_does_not_block(tmp_path):
+    folder = submission(tmp_path, {})
+    os.mkfifo(folder / "predictions/squad.test.jsonl")
+    report = check_submission(folder, EXPECTED, TASKS)
+    assert found(report) == [("unknown-file", "predictions/squad.test.jsonl", None)]
+
+
+def test_a_file_that_cannot_be_read(tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied")
+        yield b""
+
+    monkeypatch.setattr("decabench.submission.answers._chunks", refuse)
+    report = check_submission(submission(tmp_path, {}), EXPECTED, TASKS)
+    assert found(report) == [("unreadable-file", SQUAD, 1)]
+    assert "Permission denied" in report.faults[0].message
+
+
+def test_archives_are_checked_like_folders(tmp_path):
+    path = tmp_path / "s.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("top/submission.toml", GOOD_TOML)
+        archive.writestr(f"top/{SQUAD}", GOOD_LINES + A)
+    assert found(check_submission(path, EXPECTED, TASKS)) == [("duplicate-id", SQUAD, 3)]
+
+
+@pytest.mark.parametrize("name", ["s.zip", "s.tar.gz", "s.rar"])
+def test_an_archive_that_is_refused_is_a_fault(tmp_path, name):
+    (tmp_path / name).write_bytes(b"no archive")
+    report = check_submission(tmp_path / name, EXPECTED, TASKS)
+    assert found(report) == [("bad-archive", "", None)]
+    assert report.text().startswith(f"bad-archive: {name} is ")
+
+
+def test_a_path_that_is_not_there(tmp_path):
+    with pytest.raises(SubmissionError, match=r"There is no .*nothing: give a folder"):
+        check_submission(tmp_path / "nothing", EXPECTED, TASKS)
+
+
+def test_a_file_far_larger_than_its_answers_is_not_read_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(checker, "_ANSWER_BYTES", 100)
+    monkeypatch.setattr(checker, "_SLACK_BYTES", 1000)
+    data = A + (b'{"id": "x", "answer": "' + b"x" * 60 + b'"}\n') * 5000
+    report = check_submission(submission(tmp_path, {SQUAD: None, GZ: gzip.compress(data)}), EXPECTED, TASKS)
+    assert [fault.code for fault in report.faults] == ["too-large"]
+    assert "reading stopped there" in report.faults[0].message
+
+
+def test_a_hundred_thousand_lines_take_seconds_and_little_memory(tmp_path):
+    ids = [f"example-{i:07}" for i in range(100_000)]
+    pair = ("squad", "validation")
+    write_submission(tmp_path, SubmissionInfo("n"), {pair: ((id_, "an answer " * 20) for id_ in ids)}, "gz")
+    start = time.perf_counter()
+    assert check_submission(tmp_path, {pair: ids}, TASKS).ok
+    assert time.perf_counter() - start < 30
+    tracemalloc.start()
+    with open_submission(tmp_path):
+        check_submission(tmp_path, {pair: ids[:2000]}, TASKS)
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+
+
+def test_every_code_is_explained_and_provoked_here():
+    provoked = {code for _, codes in OTHER_LINE.values() for code in codes}
+    provoked |= {code for _, faults in FILES.values() for code, _, _ in faults}
+    elsewhere = {"bad-archive", "missing-file", "other-data", "unreadable-file"}
+    assert provoked | elsewhere == set(CODES)
+    assert list(CODES) == sorted(CODES) and set(CODES) > WARNINGS
+    assert all(text.endswith(".") for text in CODES.values())
+
+
+def test_the_report_is_a_value():
+    assert CheckReport("s", (), (), (), {}) == CheckReport("s", (), (), (), {})
+
+
+def test_failures_of_a_limited_run_are_no_fault_of_its_other_wordings(home, tmp_path, monkeypatch):
+    """The limit's count is of answers: where one failed in the dataset's wording, a variant has one more."""
+    import sys
+    from types import ModuleType
+
+    from decabench.runs.plan import ALL_VARIANTS, Choice
+    from decabench.runs.write import Run, predict
+    from decabench.tasks.registry import TASKS
+    from decabench.tasks.store import Store
+
+    class Model:
+        def predict(self, questions):
+            if any(
+                q.id.endswith(".3") and q.question.startswith("Is this review negative") for q in questions
+            ):
+                raise ValueError("no")
+            return ["positive" for _ in questions]
+
+    module = ModuleType("failing_model")
+    module.model = Model()
+    monkeypatch.setitem(sys.modules, "failing_model", module)
+    store = Store(home)
+    run = Run(
+        "failing_model:model", [TASKS["sst"]], "validation", tmp_path / "s", store, variant=ALL_VARIANTS
+    )
+    folder = predict(replace(run, choice=Choice(10)))
+    report = check_submission(folder, {("sst", "validation"): store.ids("sst", "validation")}, TASKS)
+    assert {fault.code for fault in report.faults} == {"incomplete"}

@@ -1,0 +1,119 @@
+import gzip
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from decabench.errors import DataError, MissingDataError
+from decabench.submission.checker import IdList, read_id_list, write_id_list
+
+IDS = {("squad", "test"): ["b", "a"], ("iwslt.en.de", "validation"): ("ü", '"'), ("squad", "train"): []}
+FINGERPRINTS = {("squad", "test"): "sha256:" + "0" * 64}
+
+
+@pytest.mark.parametrize("name", ["ids.json", "ids.json.gz"])
+def test_what_is_written_is_read(tmp_path, name):
+    write_id_list(tmp_path / name, IDS, FINGERPRINTS)
+    expected = IdList({pair: tuple(ids) for pair, ids in IDS.items()}, FINGERPRINTS)
+    assert read_id_list(tmp_path / name) == expected
+    assert list(read_id_list(tmp_path / name).ids) == [
+        ("iwslt.en.de", "validation"),
+        ("squad", "train"),
+        ("squad", "test"),
+    ]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ids=st.lists(st.text(), unique=True))
+def test_any_ids_survive_in_their_order(tmp_path, ids):
+    write_id_list(str(tmp_path / "ids.json"), {("squad", "test"): iter(ids)})
+    assert read_id_list(str(tmp_path / "ids.json")).ids["squad", "test"] == tuple(ids)
+
+
+@pytest.mark.parametrize("name", ["ids.json", "ids.json.gz"])
+def test_equal_input_gives_equal_bytes(tmp_path, name):
+    for folder, ids in (("a", IDS), ("b", dict(reversed(IDS.items())))):
+        write_id_list(tmp_path / folder / name, ids, FINGERPRINTS)
+    assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_the_form_starts_with_its_version(tmp_path):
+    write_id_list(tmp_path / "ids.json", IDS, FINGERPRINTS)
+    text = (tmp_path / "ids.json").read_text(encoding="utf-8")
+    assert text.startswith('{\n"format": "decabench.ids/1"')
+    assert json.loads(text)["splits"][2] == {
+        "task": "squad",
+        "split": "test",
+        "fingerprint": FINGERPRINTS["squad", "test"],
+        "ids": ["b", "a"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ({("squad", "dev"): []}, "one of its splits is called 'squad.dev'"),
+        ({("", "test"): []}, "one of its splits is called '.test'"),
+        ({("squad", "test"): ["a", "a"]}, "the ids of squad.test are not different strings"),
+        ({("squad", "test"): ["\ud800"]}, "half of a surrogate pair"),
+    ],
+)
+def test_what_could_not_be_read_is_not_written(tmp_path, ids, message):
+    with pytest.raises(DataError, match=message):
+        write_id_list(tmp_path / "ids.json", ids)
+    assert not list(tmp_path.iterdir())
+
+
+def split(**changes):
+    entry = {"task": "squad", "split": "test", "ids": ["a"]} | changes
+    return json.dumps({"format": "decabench.ids/1", "splits": [entry]}).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "it is not JSON"),
+        (b"{", "it is not JSON"),
+        (b"\xff", "it is not UTF-8"),
+        (b"[]", "its format is not 'decabench.ids/1'"),
+        (b'{"format": "decabench.ids/2"}', "its format is not"),
+        (b'{"format": "decabench.ids/1"}', "'splits' is not a list"),
+        (b'{"format": "decabench.ids/1", "splits": [1]}', "is not an object"),
+        (b'{"format": "decabench.ids/1", "splits": [], "splits": []}', "stands twice"),
+        (split(task=1), "is called '1.test'"),
+        (split(split="dev"), "is called 'squad.dev'"),
+        (split(split=["test"]), "is called"),
+        (split(ids=None), "'ids' is not a list"),
+        (split(ids=[1]), "are not different strings"),
+        (split(ids=["a", "a"]), "are not different strings"),
+        (split(ids=[["a"]]), "are not different strings"),
+        (split(ids=["\ud800"]), "half of a surrogate pair"),
+        (split(fingerprint=1), "the fingerprint of squad.test is not a string"),
+        (split().replace(b"}]", b"}, %s]" % split()[split().index(b"[{") + 1 : -2]), "squad.test twice"),
+    ],
+)
+def test_damage_is_told_in_a_sentence(tmp_path, data, message):
+    (tmp_path / "ids.json").write_bytes(data)
+    with pytest.raises(DataError, match=rf"^ids\.json is no valid id list: .*{message}") as error:
+        read_id_list(tmp_path / "ids.json")
+    assert error.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", gzip.compress(split(), mtime=0)[:-9]], ids=["empty", "not gzip", "cut"]
+)
+def test_damaged_gzip(tmp_path, data):
+    (tmp_path / "ids.json.gz").write_bytes(data)
+    with pytest.raises(DataError, match="no valid id list"):
+        read_id_list(tmp_path / "ids.json.gz")
+
+
+def test_a_list_that_is_not_there(tmp_path):
+    with pytest.raises(MissingDataError, match="There is no id list"):
+        read_id_list(tmp_path / "ids.json")
+
+
+def test_another_suffix(tmp_path):
+    with pytest.raises(DataError, match=r"its name must end in \.json or \.json\.gz"):
+        write_id_list(tmp_path / "ids.txt", IDS)

@@ -1,0 +1,127 @@
+"""CNN/DailyMail: periods added, compatibility forms folded, three forms of the data."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
+from decabench.tasks.example import Example
+from decabench.tasks.task import Task
+from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet
+
+QUESTION = "What is the summary?"
+
+
+def write_part(
+    files: FolderFiles, split: str, part: int, parts: int, rows: Sequence[tuple[str, str, str]]
+) -> None:
+    keys = ("article", "highlights", "id")
+    path = files.folder / "3.0.0" / f"{split}-{part:05d}-of-{parts:05d}.parquet"
+    write_parquet(path, [dict(zip(keys, row, strict=True)) for row in rows])
+
+
+def highlights_as_read(files: FolderFiles, highlights: str) -> str:
+    write_part(files, "test", 0, 1, [("An article.", highlights, "a")])
+    (example,) = read_form(CNN_DAILYMAIL, "hub parquet", "test", files)
+    return example.answers[0]
+
+
+@pytest.mark.parametrize(("split", "rows"), [("train", 64), ("validation", 32), ("test", 32)])
+def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: int) -> None:
+    examples = sample(CNN_DAILYMAIL, split)
+    assert len({example.id for example in examples}) == len(examples) == rows
+    assert {example.question for example in examples} == {QUESTION}
+    assert all(len(example.answers) == 1 and "\n" not in example.answers[0] for example in examples)
+    assert all(len(example.answers[0]) < len(example.context) for example in examples)
+
+
+def test_sample_starts_with_its_first_row(sample: Callable[[Task, str], list[Example]]) -> None:
+    first = sample(CNN_DAILYMAIL, "validation")[0]
+    assert first.id == first.group == "wiki-064"
+    assert first.context.startswith("The exodus of Huguenots from France created a brain drain, as many")
+    assert first.answers[0].startswith("The flight of Huguenots robbed France of talented people")
+
+
+@pytest.mark.parametrize(
+    ("highlights", "answer"),
+    [
+        ("Khan trains .\nHe took a break .", "Khan trains . He took a break ."),
+        ("Khan trains\nHe took a break", "Khan trains. He took a break."),
+        ("Down to 22 %", "Down to 22 %."),
+        (" Who? \n\n Me! \n", "Who? Me!"),
+        ("He said \"go\"\n'no'\n(yes)\n`so`", "He said \"go\" 'no' (yes) `so`"),
+        (
+            "said \N{RIGHT DOUBLE QUOTATION MARK}\nit\N{RIGHT SINGLE QUOTATION MARK}",
+            "said \N{RIGHT DOUBLE QUOTATION MARK} it\N{RIGHT SINGLE QUOTATION MARK}",
+        ),
+        ("one, two,", "one, two,."),
+        (
+            "\ufb01rst ½\u00a0mile\u2026",
+            "first 1\N{FRACTION SLASH}2 mile....",
+        ),  # a mark folded to a period gets one too
+    ],
+    ids=[
+        "periods",
+        "none",
+        "percent",
+        "question and exclamation",
+        "closing marks",
+        "typographic",
+        "comma",
+        "NFKC",
+    ],
+)
+def test_missing_periods(files: FolderFiles, highlights: str, answer: str) -> None:
+    assert highlights_as_read(files, highlights) == answer
+
+
+def test_article_is_folded_and_else_left_alone(files: FolderFiles) -> None:
+    write_part(files, "test", 0, 1, [("  A \ufb01ne  day\nwithout an end ", "Fine", "a")])
+    (example,) = read_form(CNN_DAILYMAIL, "hub parquet", "test", files)
+    assert example == Example("a", QUESTION, "A fine  day\nwithout an end", ("Fine.",), "a")
+
+
+ROWS = [(f"Article {number}.", f"Highlight {number}\nMore", f"id{number}") for number in range(6)]
+
+
+def test_parts_are_read_in_order(files: FolderFiles) -> None:
+    for part in range(3):
+        write_part(files, "train", part, 3, ROWS[2 * part : 2 * part + 2])
+    write_part(files, "train", 0, 1, ROWS)
+    parts = read_form(CNN_DAILYMAIL, "hub parquet", "train", files)
+    assert [example.id for example in parts] == [f"id{number}" for number in range(6)]
+    assert parts == read_form(CNN_DAILYMAIL, "parquet, one file a split", "train", files)
+    assert parts[5].answers == ("Highlight 5. More.",)
+
+
+def write_stories(files: FolderFiles, stories: Mapping[str, Mapping[str, str]]) -> None:
+    """The archives of both papers in alphabetical order of digests, the lists in the order given."""
+    for paper, texts in stories.items():
+        write_lines(files.folder / f"{paper}_wayback_validation_urls.txt", texts)
+        named = {hashlib.sha1(url.encode()).hexdigest(): text for url, text in texts.items()}
+        members = {f"{paper}/stories/{name}.story": named[name].encode() for name in sorted(named)}
+        (files.folder / f"{paper}_stories.tgz").write_bytes(tar_bytes(members))
+
+
+def test_stories_are_like_parquet(files: FolderFiles) -> None:
+    urls = [f"http://web.archive.org/{number}" for number in range(4)]
+    text = "(CNN) -- It rains {n}.\n\nNobody \ufb01nds it odd\n\n@highlight\n\nRain {n}\n\n@highlight\n\nNobody !\n"
+    stories = {url: text.format(n=number) for number, url in enumerate(urls)}
+    write_stories(
+        files, {"cnn": dict(list(stories.items())[:3]), "dailymail": dict(list(stories.items())[3:])}
+    )
+    rows = [
+        (
+            f"(CNN) -- It rains {n}. Nobody finds it odd.",
+            f"Rain {n}\nNobody !",
+            hashlib.sha1(url.encode()).hexdigest(),
+        )
+        for n, url in enumerate(urls)
+    ]
+    write_part(files, "validation", 0, 1, rows)
+    examples = read_form(CNN_DAILYMAIL, "upstream stories", "validation", files)
+    assert examples == read_form(CNN_DAILYMAIL, "hub parquet", "validation", files)
+    assert examples[0].answers == ("Rain 0. Nobody !",)

@@ -1,0 +1,204 @@
+"""IWSLT 2016: tags and xml, sides line by line, the slices of the hub's other form."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import pytest
+
+from decabench.errors import DataError
+from decabench.tasks.datasets import iwslt
+from decabench.tasks.datasets.iwslt import IWSLT_EN_DE
+from decabench.tasks.example import Example
+from decabench.tasks.sources.local_files import LocalFiles
+from decabench.tasks.task import Task
+from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet
+
+QUESTION = "Translate from English to German"
+HUB = "iwslt2017-en-de/test/0000.parquet"
+HEAD = [
+    "<url>http://ted.com/{talk}</url>",
+    "<keywords>talks, art</keywords>",
+    "<speaker>Bo Ek</speaker>",
+    "<talkid>{talk}</talkid>",
+    "<title>Bo Ek: < 5 & more</title>",
+    "<description>TED Talk: a < b</description>",
+    '<translator href="http://ted.com/t">Liv</translator>',
+    '<reviewer href="http://ted.com/r">Per</reviewer>',
+]
+
+
+def tags(*talks: list[str]) -> list[str]:
+    return [
+        line
+        for number, lines in enumerate(talks)
+        for line in (*(tag.format(talk=number + 10) for tag in HEAD), *lines)
+    ]
+
+
+def xml(*talks: list[str]) -> list[str]:
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<mteval>", '<refset setid="x" trglang="de">']
+    for number, segments in enumerate(talks):
+        lines += [
+            f'<doc docid="{number + 10}" genre="lectures">',
+            "<title>Bo Ek</title>",
+            "<url>http://x</url>",
+        ]
+        lines += [f'<seg id="{index}"> {text} </seg>' for index, text in enumerate(segments, 1)]
+        lines += ["</doc>"]
+    return [*lines, "</refset>", "</mteval>"]
+
+
+def read_train(files: FolderFiles, english: list[str], german: list[str]) -> list[Example]:
+    write_lines(files.folder / "train.tags.de-en.en", english)
+    write_lines(files.folder / "train.tags.de-en.de", german)
+    return read_form(IWSLT_EN_DE, "de-en files", "train", files)
+
+
+def read_xml(files: FolderFiles, english: list[str], german: list[str]) -> list[Example]:
+    write_lines(files.folder / "IWSLT16.TED.tst2013.de-en.en.xml", english)
+    write_lines(files.folder / "IWSLT16.TED.tst2013.de-en.de.xml", german)
+    return read_form(IWSLT_EN_DE, "de-en files", "validation", files)
+
+
+def expected(split: str, *rows: tuple[str, str, str]) -> list[Example]:
+    return [
+        Example(
+            f"iwslt.en.de.{split}.{index}", QUESTION, english, (german,), f"iwslt.en.de.{split}.talk.{talk}"
+        )
+        for index, (talk, english, german) in enumerate(rows)
+    ]
+
+
+@pytest.mark.parametrize(("split", "rows"), [("train", 36), ("validation", 17), ("test", 17)])
+def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: int) -> None:
+    examples = sample(IWSLT_EN_DE, split)
+    assert [example.id for example in examples] == [f"iwslt.en.de.{split}.{index}" for index in range(rows)]
+    assert {example.question for example in examples} == {QUESTION}
+
+
+def test_sample_is_the_declaration(sample: Callable[[Task, str], list[Example]]) -> None:
+    assert (
+        sample(IWSLT_EN_DE, "validation")[0] == expected("validation", ("udhr-0", "Preamble", "Präambel"))[0]
+    )
+
+
+def test_tags(files: FolderFiles) -> None:
+    examples = read_train(
+        files, tags([" One & a < b. ", "Two."], ["Three"]), tags([" Eins & a < b. ", "Zwei."], ["Drei"])
+    )
+    assert examples == expected(
+        "train", ("0", "One & a < b.", "Eins & a < b."), ("0", "Two.", "Zwei."), ("1", "Three", "Drei")
+    )
+
+
+def test_xml(files: FolderFiles) -> None:
+    examples = read_xml(
+        files, xml(["Bob &amp; I.", "So"], ["Go"]), xml(["Bob &amp; ich.", "Also"], ["Geh &lt;"])
+    )
+    assert examples == expected(
+        "validation", ("10", "Bob & I.", "Bob & ich."), ("10", "So", "Also"), ("11", "Go", "Geh <")
+    )
+
+
+def test_a_pair_with_an_empty_side_is_left_out(files: FolderFiles) -> None:
+    english, german = ["One", " ", "Three", "Four"], ["Eins", "Zwei", "", "Vier"]
+    rows = (("0", "One", "Eins"), ("0", "Four", "Vier"))
+    assert read_train(files, tags(english), tags(german)) == expected("train", *rows)
+
+
+def test_an_empty_segment_is_left_out(files: FolderFiles) -> None:
+    examples = read_xml(files, xml(["", "Two"]), xml(["Eins", "Zwei"]))
+    assert examples == expected("validation", ("10", "Two", "Zwei"))
+
+
+@pytest.mark.parametrize(
+    ("english", "german"),
+    [(["One"], ["Eins", "Zwei"]), (["One", "Two"], ["Eins"])],
+    ids=["german", "english"],
+)
+def test_sides_of_unequal_length(files: FolderFiles, english: list[str], german: list[str]) -> None:
+    for read, form in ((read_train, tags), (read_xml, xml)):
+        with pytest.raises(DataError, match="different numbers of lines"):
+            read(files, form(english), form(german))
+
+
+def test_text_that_is_not_utf8_is_not_called_unequal(files: FolderFiles) -> None:
+    write_lines(files.folder / "train.tags.de-en.en", ["One"])
+    files.path("train.tags.de-en.de").write_bytes("Müller\n".encode("latin-1"))
+    with pytest.raises(DataError, match="The text of IWSLT is not UTF-8"):
+        read_form(IWSLT_EN_DE, "de-en files", "train", files)
+
+
+def test_cut_xml_is_one_sentence(files: FolderFiles) -> None:
+    with pytest.raises(DataError, match=r"IWSLT16\.TED\.tst2013\.de-en\.de\.xml is not whole XML"):
+        read_xml(files, xml(["One", "Two"]), xml(["Eins", "Zwei"])[:-3])
+
+
+def test_archives_are_like_files(files: FolderFiles) -> None:
+    english, german = xml(["One", "Two"]), xml(["Eins", "Zwei"])
+    plain = read_xml(files, english, german)
+    members = {
+        f"en-de/IWSLT16.TED.tst2013.en-de.{side}.xml": "\n".join(lines).encode()
+        for side, lines in (("en", english), ("de", german))
+    }
+    inner = tar_bytes(members)
+    outer = tar_bytes({"2016-01/README": b"", "2016-01/texts/en/de/en-de.tgz": inner})
+    for form, name, content in (
+        ("en-de archive", "en-de.tgz", inner),
+        ("all pairs archive", "2016-01.tgz", outer),
+    ):
+        source = next(source for source in IWSLT_EN_DE.sources if source.name == form)
+        files.path(name).write_bytes(content)
+        with LocalFiles({name: files.path(name)}, files.folder / "scratch", source.members) as local:
+            assert list(source.read(local, "validation")) == plain
+
+
+def write_hub(files: FolderFiles, pairs: list[tuple[str, str]]) -> None:
+    rows = [{"translation": {"en": english, "de": german}} for english, german in pairs]
+    write_parquet(files.folder / HUB, rows)
+
+
+def pin(monkeypatch: pytest.MonkeyPatch, rows: tuple[int, int], *sides: list[str]) -> None:
+    digests = tuple(
+        hashlib.sha256("".join(f"{line}\n" for line in side).encode()).hexdigest() for side in sides
+    )
+    monkeypatch.setitem(iwslt._SLICES, "validation", rows)
+    monkeypatch.setitem(iwslt._DIGESTS, "validation", digests)
+
+
+def test_hub_slice(files: FolderFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_hub(files, [("no", "nein"), ("Bob &amp; I ", "Bob &amp; ich"), (" Go", "Geh"), ("no", "nein")])
+    pin(monkeypatch, (1, 3), ["Bob & I", "Go"], ["Bob & ich", "Geh"])
+    examples = read_form(IWSLT_EN_DE, "hub parquet (2017)", "validation", files)
+    assert examples == expected("validation", ("0", "Bob & I", "Bob & ich"), ("1", "Go", "Geh"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "english", "german", "language"),
+    [
+        ((0, 2), ["One", "Other"], ["Eins", "Zwei"], "English"),
+        ((0, 2), ["One", "Two"], ["Eins", "Anders"], "German"),
+        ((1, 2), ["One"], ["Eins"], "English"),
+        ((5, 7), ["One", "Two"], ["Eins", "Zwei"], "English"),
+    ],
+    ids=["english", "german", "shifted", "too short a file"],
+)
+def test_hub_text_that_differs(
+    files: FolderFiles,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: tuple[int, int],
+    english: list[str],
+    german: list[str],
+    language: str,
+) -> None:
+    write_hub(files, [("One", "Eins"), ("Two", "Zwei")])
+    pin(monkeypatch, rows, english, german)
+    with pytest.raises(DataError, match=f"The {language} text of tst2013 on the hub has sha256"):
+        read_form(IWSLT_EN_DE, "hub parquet (2017)", "validation", files)
+
+
+def test_slices_have_the_published_lengths() -> None:
+    lengths = {split: stop - start for split, (start, stop) in iwslt._SLICES.items()}
+    assert lengths == {split: IWSLT_EN_DE.counts[split] for split in ("validation", "test")}

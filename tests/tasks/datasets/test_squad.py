@@ -1,0 +1,85 @@
+"""SQuAD: squeezed questions, paragraphs as groups, both forms alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from decabench.errors import DataError
+from decabench.tasks.datasets.squad import SQUAD
+from decabench.tasks.example import Example
+from decabench.tasks.task import Task
+from tests.tasks.fixtures import FolderFiles, read_form, write_lines, write_parquet
+
+ARTICLES = [
+    ("Oslo", [("Oslo is a city.", ["q1", "q2"]), ("It  lies by the sea. ", ["q3"])]),
+    ("Bergen", [("Bergen is wet.", ["q4"])]),
+]
+
+
+def test_sample(sample: Callable[[Task, str], list[Example]]) -> None:
+    train, validation = sample(SQUAD, "train"), sample(SQUAD, "validation")
+    assert [len(train), len(validation)] == [64, 32]
+    assert [len({example.group for example in split}) for split in (train, validation)] == [16, 8]
+    first = validation[0]
+    assert first.id == "56beb7fd3aeaaa14008c92b5"
+    assert first.question == "What Carolina player was injured in the NFC Championship Game?"
+    assert first.context.startswith("Carolina suffered a major setback when Thomas Davis, an 11-year veteran")
+    assert first.answers == ("Thomas Davis", "Thomas Davis,", "Davis")
+    assert first.group == "Super_Bowl_50.0"
+    assert all(answer in example.context for example in train for answer in example.answers)
+
+
+def write_both(files: FolderFiles) -> None:
+    articles = [
+        {
+            "title": title,
+            "paragraphs": [
+                {"context": context, "qas": [question(id) for id in ids]} for context, ids in paragraphs
+            ],
+        }
+        for title, paragraphs in ARTICLES
+    ]
+    text = json.dumps({"data": articles, "version": "1.1"})
+    write_lines(files.folder / "dev-v1.1.json", [text])
+    rows = [
+        {
+            "id": id,
+            "title": title,
+            "context": context,
+            "question": question(id)["question"],
+            "answers": {"text": ["one", "one", "two"], "answer_start": [0, 0, 4]},
+        }
+        for title, paragraphs in ARTICLES
+        for context, ids in paragraphs
+        for id in ids
+    ]
+    write_parquet(files.folder / "plain_text" / "validation-00000-of-00001.parquet", rows)
+
+
+def question(id: str) -> dict[str, object]:
+    answers = [{"text": text, "answer_start": start} for text, start in (("one", 0), ("one", 0), ("two", 4))]
+    return {"id": id, "question": f"  Which\tword is  {id}? ", "answers": answers}
+
+
+@pytest.mark.parametrize("form", ["upstream json", "hub parquet"])
+def test_forms_are_alike(files: FolderFiles, form: str) -> None:
+    write_both(files)
+    examples = read_form(SQUAD, form, "validation", files)
+    answers = ("one", "one", "two")
+    assert examples == [
+        Example("q1", "Which word is q1?", "Oslo is a city.", answers, "Oslo.0"),
+        Example("q2", "Which word is q2?", "Oslo is a city.", answers, "Oslo.0"),
+        Example("q3", "Which word is q3?", "It  lies by the sea. ", answers, "Oslo.1"),
+        Example("q4", "Which word is q4?", "Bergen is wet.", answers, "Bergen.0"),
+    ]
+
+
+def test_cut_json_is_one_sentence(files: FolderFiles) -> None:
+    write_both(files)
+    path = files.path("dev-v1.1.json")
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(DataError, match=r"dev-v1\.1\.json is not whole JSON"):
+        read_form(SQUAD, "upstream json", "validation", files)

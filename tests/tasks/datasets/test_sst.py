@@ -1,0 +1,65 @@
+"""SST: whole sentences with a label, from csv or jsonl."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from decabench.tasks.datasets.sst import SST
+from decabench.tasks.example import Example
+from decabench.tasks.task import Task
+from tests.tasks.fixtures import FolderFiles, read_form, write_csv, write_jsonl, write_lines
+
+SENTENCES = [
+    ("1", "A stirring, funny film ."),
+    ("0", 'He says "no, ""never"" again" twice.'),
+    ("1", "two\nlines"),
+    ("1", "a carriage\rreturn\r\n"),
+    ("0", " Müller  `` quoted '' "),
+]
+
+
+def expected(split: str) -> list[Example]:
+    labels = {"0": "negative", "1": "positive"}
+    return [
+        Example(
+            f"sst.{split}.{index}",
+            "Is this review negative or positive?",
+            sentence,
+            (labels[label],),
+            f"sst.{split}.{index}",
+        )
+        for index, (label, sentence) in enumerate(SENTENCES)
+    ]
+
+
+@pytest.mark.parametrize(("split", "rows"), [("train", 64), ("validation", 32), ("test", 32)])
+def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: int) -> None:
+    examples = sample(SST, split)
+    assert len(examples) == rows
+    assert {example.answers for example in examples} == {("negative",), ("positive",)}
+    assert [example.id for example in examples] == [f"sst.{split}.{index}" for index in range(rows)]
+
+
+def test_sample_starts_as_upstream_does(sample: Callable[[Task, str], list[Example]]) -> None:
+    first = sample(SST, "validation")[0]
+    assert first.question == "Is this review negative or positive?"
+    assert (first.context, first.answers) == ("One long string of cliches.", ("negative",))
+
+
+@pytest.mark.parametrize(
+    ("split", "stem"), [("train", "train"), ("validation", "dev"), ("test", "test")], ids=str
+)
+def test_forms_are_alike(files: FolderFiles, split: str, stem: str) -> None:
+    write_csv(files.folder / f"{stem}_binary_sent.csv", [("label", "sentence"), *SENTENCES])
+    rows = [{"text": text, "label": int(label), "label_text": "?"} for label, text in SENTENCES]
+    write_jsonl(files.folder / f"{stem}.jsonl", rows)
+    assert read_form(SST, "upstream csv", split, files) == expected(split)
+    assert read_form(SST, "hub jsonl", split, files) == expected(split)
+
+
+def test_unquoted_csv(files: FolderFiles) -> None:
+    write_lines(files.folder / "dev_binary_sent.csv", ["label,sentence", "0,No yuks .", '1,"So, so good"'])
+    contexts = [example.context for example in read_form(SST, "upstream csv", "validation", files)]
+    assert contexts == ["No yuks .", "So, so good"]

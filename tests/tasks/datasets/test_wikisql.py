@@ -1,0 +1,132 @@
+"""WikiSQL: queries as text in upstream's own words, the logical form beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from decabench.errors import DataError
+from decabench.tasks.datasets.wikisql import WIKISQL
+from decabench.tasks.example import Example
+from decabench.tasks.task import Task
+from tests.tasks.fixtures import FolderFiles, read_form, write_jsonl
+
+KEY_WORDS = (
+    "MAX, MIN, COUNT, SUM, AVG, =, >, <, OP, SELECT, WHERE, AND, COL, TABLE, CAPTION, PAGE, SECTION, OP, "
+    "COND, QUESTION, AGG, AGGOPS, CONDOPS-- "
+)
+HEADER = ["Player", "No.", "School/Club  Team"]
+TABLE = {
+    "id": "1-1",
+    "header": HEADER,
+    "types": ["text", "real", "text"],
+    "rows": [["Bo", 5.0, "Oslo"], ["Liv", 7.5, "Ås"]],
+}
+
+
+def entry(table: str = "1-1", **sql: Any) -> dict[str, Any]:
+    return {
+        "phase": 1,
+        "table_id": table,
+        "question": "Who  plays?",
+        "sql": {"sel": 0, "conds": [], "agg": 0, **sql},
+    }
+
+
+def read(
+    files: FolderFiles, entries: list[Any], tables: list[Any], split: str = "validation"
+) -> list[Example]:
+    name = {"train": "train", "validation": "dev", "test": "test"}[split]
+    folder = files.folder / "data.tar.bz2" / "data"
+    write_jsonl(folder / f"{name}.jsonl", entries)
+    write_jsonl(folder / f"{name}.tables.jsonl", tables)
+    return read_form(WIKISQL, "upstream archive", split, files)
+
+
+@pytest.mark.parametrize(("split", "rows"), [("train", 64), ("validation", 32), ("test", 32)])
+def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: int) -> None:
+    examples = sample(WIKISQL, split)
+    assert [example.id for example in examples] == [f"wikisql.{split}.{index}" for index in range(rows)]
+    assert all(example.answers[0].startswith("SELECT ") for example in examples)
+    assert all(", ".join(example.meta["header"]) in example.context for example in examples)
+
+
+def test_sample_starts_as_upstream_does(sample: Callable[[Task, str], list[Example]]) -> None:
+    first = sample(WIKISQL, "validation")[0]
+    assert first.question == "What is the translation from English to SQL?"
+    assert first.context == (
+        "The table has columns Player, No., Nationality, Position, Years in Toronto, School/Club Team "
+        f"and key words {KEY_WORDS}What position does the player who played for butler cc (ks) play?"
+    )
+    assert first.answers == ("SELECT Position FROM table WHERE School/Club Team = Butler CC (KS)",)
+    assert first.meta["sql"] == {"sel": 3, "conds": [[5, 0, "Butler CC (KS)"]], "agg": 0}
+    assert first.group == "1-10015132-11"
+
+
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        ({}, "SELECT Player FROM table"),
+        ({"agg": 1, "sel": 1}, "SELECT MAX No. FROM table"),
+        ({"agg": 2, "sel": 1}, "SELECT MIN No. FROM table"),
+        ({"agg": 3}, "SELECT COUNT Player FROM table"),
+        ({"agg": 4, "sel": 1}, "SELECT SUM No. FROM table"),
+        ({"agg": 5, "sel": 1}, "SELECT AVG No. FROM table"),
+        (
+            {"conds": [[2, 0, 'Ås  (N), "it\'s"']]},
+            'SELECT Player FROM table WHERE School/Club  Team = Ås  (N), "it\'s"',
+        ),
+        ({"conds": [[1, 1, 5]]}, "SELECT Player FROM table WHERE No. > 5"),
+        ({"conds": [[1, 2, 5.0]]}, "SELECT Player FROM table WHERE No. < 5.0"),
+        ({"conds": [[1, 3, "x"]]}, "SELECT Player FROM table WHERE No. OP x"),
+        (
+            {"sel": 2, "conds": [[1, 1, 3], [0, 0, "Bo AND Liv"], [1, 2, 9]]},
+            "SELECT School/Club  Team FROM table WHERE No. > 3 AND Player = Bo AND Liv AND No. < 9",
+        ),
+    ],
+)
+def test_query_as_text(files: FolderFiles, sql: dict[str, Any], text: str) -> None:
+    (example,) = read(files, [entry(**sql)], [TABLE])
+    assert example.answers == (text,)
+    assert example.meta["sql"] == entry(**sql)["sql"]
+
+
+def test_context_keeps_upstreams_words(files: FolderFiles) -> None:
+    (example,) = read(files, [entry()], [TABLE])
+    assert example.context == (
+        f"The table has columns Player, No., School/Club  Team and key words {KEY_WORDS}Who  plays?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("split", "rows", "kept"),
+    [
+        ("train", TABLE["rows"], False),
+        ("validation", TABLE["rows"], True),
+        ("test", TABLE["rows"], True),
+        ("test", [], False),
+    ],
+)
+def test_rows_are_kept_for_evaluation(files: FolderFiles, split: str, rows: Any, kept: bool) -> None:
+    (example,) = read(files, [entry()], [{**TABLE, "rows": rows}], split)
+    assert example.meta == {
+        "sql": {"sel": 0, "conds": [], "agg": 0},
+        "header": HEADER,
+        "types": ["text", "real", "text"],
+        **({"rows": TABLE["rows"]} if kept else {}),
+    }
+
+
+def test_tables_in_any_order(files: FolderFiles) -> None:
+    tables = [{**TABLE, "id": f"1-{number}", "header": [f"Höhe {number}"]} for number in range(4)]
+    names = ["1-2", "1-0", "1-0", "1-3", "1-2"]
+    examples = read(files, [entry(name) for name in names], tables)
+    assert [example.meta["header"] for example in examples] == [[f"Höhe {name[2:]}"] for name in names]
+    assert [example.group for example in examples] == names
+
+
+def test_a_table_that_is_not_there(files: FolderFiles) -> None:
+    with pytest.raises(DataError, match=r"dev\.tables\.jsonl has no table '2-7'"):
+        read(files, [entry("2-7")], [TABLE])

@@ -1,0 +1,123 @@
+"""WOZ: what changed in a turn, after what the system did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from decabench.tasks.datasets.woz import WOZ_EN
+from decabench.tasks.example import Example
+from decabench.tasks.task import Task
+from tests.tasks.fixtures import FolderFiles, read_form, write_lines
+
+
+def inform(slot: str, value: str) -> dict[str, Any]:
+    return {"act": "inform", "slots": [[slot, value]]}
+
+
+def request(slot: str) -> dict[str, Any]:
+    return {"act": "request", "slots": [["slot", slot]]}
+
+
+def turn(belief: list[Any], acts: Sequence[Any] = (), words: str = "Hello") -> dict[str, Any]:
+    return {"turn_idx": 0, "belief_state": belief, "system_acts": acts, "transcript": words}
+
+
+def read(files: FolderFiles, *dialogues: list[dict[str, Any]]) -> list[Example]:
+    content = [{"dialogue_idx": 0, "dialogue": turns} for turns in dialogues]
+    write_lines(files.folder / "woz_validate_en.json", [json.dumps(content)])
+    return read_form(WOZ_EN, "upstream json", "validation", files)
+
+
+@pytest.mark.parametrize(("split", "rows"), [("train", 65), ("validation", 35), ("test", 32)])
+def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: int) -> None:
+    examples = sample(WOZ_EN, split)
+    assert len(examples) == rows
+    assert len({example.id for example in examples}) == rows
+    assert all(example.id.startswith(f"{example.group}_") for example in examples)
+    assert all(";" in example.answers[0] or example.answers == ("None",) for example in examples)
+
+
+def test_sample_starts_as_upstream_does(sample: Callable[[Task, str], list[Example]]) -> None:
+    first, second, *_ = sample(WOZ_EN, "validation")
+    assert first == Example(
+        "en_0_0",
+        "What is the change in state?",
+        "I'm looking for an expensive restaurant in the south part of town.",
+        ("price range: expensive, area: south;",),
+        "en_0",
+    )
+    assert (second.id, second.answers) == ("en_0_1", ("; phone, address",))
+
+
+@pytest.mark.parametrize(
+    ("acts", "context"),
+    [
+        ([], "Hello"),
+        (["food"], "food -- Hello"),
+        ([["food", "thai"]], "food: thai -- Hello"),
+        (["area", ["food", "thai"], "price range"], "area, food: thai, price range -- Hello"),
+    ],
+    ids=["none", "slot", "pair", "both"],
+)
+def test_system_acts(files: FolderFiles, acts: list[Any], context: str) -> None:
+    (example,) = read(files, [turn([inform("food", "thai")], acts)])
+    assert example.context == context
+
+
+@pytest.mark.parametrize(
+    ("beliefs", "answers"),
+    [
+        ([[]], ["None"]),
+        ([[inform("food", "thai")]], ["food: thai;"]),
+        ([[request("phone"), request("address")]], ["; phone, address"]),
+        (
+            [[inform("food", "thai"), request("phone"), inform("area", "south")]],
+            ["food: thai, area: south; phone"],
+        ),
+        ([[inform("food", "thai")], [inform("food", "thai")]], ["food: thai;", "None"]),
+        (
+            [[inform("food", "thai")], [inform("food", "thai"), inform("area", "east")]],
+            ["food: thai;", "area: east;"],
+        ),
+        ([[inform("food", "thai")], [inform("food", "greek")]], ["food: thai;", "food: greek;"]),
+        (
+            [[inform("area", "east")], [], [inform("area", "east")]],
+            ["area: east;", "None", "area: east;"],
+        ),
+        ([[request("phone")], [request("phone")]], ["; phone", "; phone"]),
+    ],
+    ids=[
+        "nothing",
+        "informed",
+        "requested",
+        "both",
+        "unchanged",
+        "one more",
+        "changed",
+        "taken back and given again",
+        "requests are not remembered",
+    ],
+)
+def test_answers_are_changes(files: FolderFiles, beliefs: list[list[Any]], answers: list[str]) -> None:
+    examples = read(files, [turn(belief) for belief in beliefs])
+    assert [example.answers for example in examples] == [(answer,) for answer in answers]
+
+
+def test_a_dialogue_forgets_the_one_before(files: FolderFiles) -> None:
+    belief = [inform("food", "thai")]
+    examples = read(files, [turn(belief), turn(belief)], [turn(belief, words=" Hi   there ")])
+    assert [(example.id, example.group, example.answers[0]) for example in examples] == [
+        ("en_0_0", "en_0", "food: thai;"),
+        ("en_0_1", "en_0", "None"),
+        ("en_1_0", "en_1", "food: thai;"),
+    ]
+    assert examples[2].context == "Hi there"
+
+
+def test_an_act_without_slots_is_passed_over(files: FolderFiles) -> None:
+    (example,) = read(files, [turn([{"act": "hello"}, inform("food", "thai")])])
+    assert example.answers == ("food: thai;",)

@@ -1,0 +1,367 @@
+"""Every way in which a server can fail, with the number and kind of requests that it takes."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decabench.errors import DataError, StorageError
+from decabench.tasks.sources import download as transfer
+from decabench.tasks.sources.download import Downloads, Network, TransferError
+from decabench.tasks.task import RemoteFile
+from tests.tasks.sources.build import git_blob, pinned, sha256
+from tests.tasks.sources.server import Fault, FileServer
+
+DATA = "data.json"
+SIZE = 256 * 1200
+CUT = 100_000
+
+
+@pytest.fixture
+def downloads(tmp_path: Path, hasty: Network) -> Downloads:
+    return Downloads(tmp_path / "raw", hasty)
+
+
+def fetch(downloads: Downloads, server: FileServer, file: RemoteFile | None = None) -> bytes:
+    file = file or pinned(server.folder / DATA)
+    downloads.fetch(file, f"{server.url}/{DATA}")
+    return downloads.path(file).read_bytes()
+
+
+def is_whole(content: bytes, server: FileServer) -> bool:
+    return content == (server.folder / DATA).read_bytes()
+
+
+def part(downloads: Downloads) -> Path:
+    return downloads.folder / ".incoming" / f"{DATA}.part"
+
+
+def test_whole_file_takes_one_request(downloads: Downloads, server: FileServer) -> None:
+    assert is_whole(fetch(downloads, server), server)
+    assert [(seen.method, seen.range, seen.status) for seen in server.seen] == [("GET", None, 200)]
+    assert server.seen[0].encoding == "identity"
+    assert sorted(path.name for path in downloads.folder.iterdir()) == [".incoming", DATA, f"{DATA}.json"]
+    assert list((downloads.folder / ".incoming").iterdir()) == []
+
+
+def test_cut_transfer_goes_on_where_it_broke_off(downloads: Downloads, server: FileServer) -> None:
+    server.faults[DATA] = [Fault(cut=CUT), Fault(cut=CUT)]
+    assert is_whole(fetch(downloads, server), server)
+    first, second, third = server.seen
+    assert (first.range, second.range, third.range) == (None, f"bytes={CUT}-", f"bytes={2 * CUT}-")
+    assert server.statuses() == [200, 206, 206]
+    assert second.if_range == third.if_range == f'"{sha256(server.folder / DATA)}"'
+
+
+def test_cut_transfer_without_ranges_starts_over(downloads: Downloads, server: FileServer) -> None:
+    server.ranges = False
+    server.faults[DATA] = [Fault(cut=CUT)]
+    assert is_whole(fetch(downloads, server), server)
+    assert server.statuses() == [200, 200]
+
+
+def test_cut_transfer_without_a_tag_goes_on(downloads: Downloads, server: FileServer) -> None:
+    server.tags = False
+    server.faults[DATA] = [Fault(cut=CUT)]
+    assert is_whole(fetch(downloads, server), server)
+    assert [(seen.range, seen.if_range) for seen in server.seen] == [(None, None), (f"bytes={CUT}-", None)]
+
+
+def test_always_cut_gives_up_after_the_resumes(downloads: Downloads, server: FileServer) -> None:
+    server.ranges = False
+    server.always[DATA] = Fault(cut=CUT)
+    with pytest.raises(TransferError, match="broke off, 4 times"):
+        fetch(downloads, server)
+    assert server.statuses() == [200] * 4
+    assert part(downloads).stat().st_size == CUT
+    assert not (downloads.folder / DATA).exists()
+
+
+def test_next_run_resumes_what_the_last_one_left(downloads: Downloads, server: FileServer) -> None:
+    server.always[DATA] = Fault(cut=10_000)
+    with pytest.raises(TransferError):
+        fetch(downloads, server)
+    server.always.clear()
+    server.seen.clear()
+    assert is_whole(fetch(downloads, server), server)
+    assert [(seen.range, seen.status) for seen in server.seen] == [("bytes=40000-", 206)]
+
+
+def test_file_that_changed_meanwhile_starts_over(downloads: Downloads, server: FileServer) -> None:
+    server.always[DATA] = Fault(cut=10_000)
+    with pytest.raises(TransferError):
+        fetch(downloads, server)
+    server.always.clear()
+    server.seen.clear()
+    (server.folder / DATA).write_bytes(b"new" * 50_000)
+    assert fetch(downloads, server, RemoteFile(DATA)) == b"new" * 50_000
+    assert [(seen.range, seen.status) for seen in server.seen] == [("bytes=40000-", 200)]
+
+
+def test_part_of_another_address_is_not_used(downloads: Downloads, server: FileServer) -> None:
+    server.always[DATA] = Fault(cut=10_000)
+    with pytest.raises(TransferError):
+        fetch(downloads, server)
+    server.always.clear()
+    server.seen.clear()
+    other = server.folder / "other"
+    other.mkdir()
+    (server.folder / DATA).rename(other / DATA)
+    downloads.fetch(pinned(other / DATA), f"{server.url}/other/{DATA}")
+    assert [(seen.range, seen.status) for seen in server.seen] == [(None, 200)]
+
+
+def test_part_that_is_whole_needs_no_bytes(downloads: Downloads, server: FileServer) -> None:
+    leave_part(downloads, server, (server.folder / DATA).read_bytes())
+    assert is_whole(fetch(downloads, server), server)
+    assert server.statuses() == [416]
+
+
+def test_part_longer_than_the_file_starts_over(downloads: Downloads, server: FileServer) -> None:
+    leave_part(downloads, server, b"x" * (SIZE + 1))
+    assert is_whole(fetch(downloads, server), server)
+    assert server.statuses() == [416, 200]
+
+
+def test_damaged_part_is_dropped_and_fetched_once_more(downloads: Downloads, server: FileServer) -> None:
+    leave_part(downloads, server, b"x" * CUT)
+    assert is_whole(fetch(downloads, server), server)
+    assert [(seen.range, seen.status) for seen in server.seen] == [(f"bytes={CUT}-", 206), (None, 200)]
+
+
+def leave_part(downloads: Downloads, server: FileServer, content: bytes) -> None:
+    """What a killed run leaves."""
+    server.faults[DATA] = [Fault(cut=10)] * 4
+    with pytest.raises(TransferError):
+        fetch(downloads, server)
+    part(downloads).write_bytes(content)
+    server.seen.clear()
+
+
+def test_part_without_its_note_starts_over(downloads: Downloads, server: FileServer) -> None:
+    part(downloads).parent.mkdir(parents=True)
+    part(downloads).write_bytes(b"x" * CUT)
+    assert is_whole(fetch(downloads, server), server)
+    assert [(seen.range, seen.status) for seen in server.seen] == [(None, 200)]
+
+
+def test_killed_process_leaves_a_part_that_resumes(downloads: Downloads, server: FileServer) -> None:
+    server.faults[DATA] = [Fault(drip=0.5)]
+    script = (
+        "import sys\nfrom pathlib import Path\n"
+        "from decabench.tasks.sources import Network\n"
+        "from decabench.tasks.sources.download import Downloads\n"
+        "from decabench.tasks.task import RemoteFile\n"
+        "Downloads(Path(sys.argv[1]), Network()).fetch(RemoteFile('data.json'), sys.argv[2])\n"
+    )
+    arguments = [sys.executable, "-c", script, str(downloads.folder), f"{server.url}/{DATA}"]
+    with subprocess.Popen(arguments) as process:
+        deadline = time.monotonic() + 20
+        while not (part(downloads).exists() and part(downloads).stat().st_size):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        process.kill()
+    kept = part(downloads).stat().st_size
+    server.seen.clear()
+    assert 0 < kept < SIZE
+    assert not (downloads.folder / DATA).exists()
+    assert is_whole(fetch(downloads, server), server)
+    assert [(seen.range, seen.status) for seen in server.seen] == [(f"bytes={kept}-", 206)]
+
+
+def test_interrupt_leaves_the_part(
+    downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_writing(monkeypatch, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        fetch(downloads, server)
+    assert part(downloads).stat().st_size > 0
+    assert not (downloads.folder / DATA).exists()
+    monkeypatch.undo()
+    server.seen.clear()
+    assert is_whole(fetch(downloads, server), server)
+    assert server.statuses() == [206]
+
+
+def fail_writing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Lets one chunk through and raises at the second."""
+    chunks: list[bytes] = []
+
+    def write(file: Any, chunk: bytes) -> None:
+        if chunks:
+            raise error
+        chunks.append(chunk)
+        file.write(chunk)
+
+    monkeypatch.setattr(transfer, "_write", write)
+
+
+def test_full_disk_is_told(downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_writing(monkeypatch, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    with pytest.raises(StorageError, match="No space is left"):
+        fetch(downloads, server)
+    assert server.statuses() == [200]
+    assert not (downloads.folder / DATA).exists()
+
+
+def test_too_little_space_is_told_before_the_transfer(
+    downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
+    with pytest.raises(StorageError, match=r"307,200 bytes are to come and 1,000 are free"):
+        fetch(downloads, server)
+
+
+def test_folder_that_cannot_be_written_is_told(downloads: Downloads, server: FileServer) -> None:
+    downloads.folder.write_text("a file where the folder should be")
+    with pytest.raises(StorageError, match="cannot be written"):
+        fetch(downloads, server)
+    assert server.seen == []
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is read-only for root")
+def test_read_only_folder_is_told(downloads: Downloads, server: FileServer) -> None:
+    downloads.folder.mkdir(mode=0o500)
+    with pytest.raises(StorageError, match="cannot be written"):
+        fetch(downloads, server)
+
+
+def test_permission_refused_is_told(
+    downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_writing(monkeypatch, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
+    with pytest.raises(StorageError, match="cannot be written"):
+        fetch(downloads, server)
+
+
+def test_slow_server_is_waited_for(downloads: Downloads, server: FileServer) -> None:
+    server.faults[DATA] = [Fault(drip=0.15)]
+    patient = replace(downloads, network=replace(downloads.network, read_timeout=0.6))
+    started = time.monotonic()
+    assert is_whole(fetch(patient, server), server)
+    assert time.monotonic() - started > 1.0  # longer than the timeout, which counts silence alone
+    assert server.statuses() == [200]
+
+
+def test_silent_server_is_left(downloads: Downloads, server: FileServer) -> None:
+    server.always[DATA] = Fault(drip=0.5)
+    impatient = replace(downloads, network=replace(downloads.network, read_timeout=0.1, resumes=1))
+    with pytest.raises(TransferError, match="it fell silent, 2 times"):
+        fetch(impatient, server)
+
+
+def test_two_errors_then_the_file(downloads: Downloads, server: FileServer) -> None:
+    server.faults[DATA] = [Fault(500), Fault(503)]
+    assert is_whole(fetch(downloads, server), server)
+    assert server.statuses() == [500, 503, 200]
+
+
+@pytest.mark.parametrize(("status", "requests"), [(500, 4), (502, 4), (504, 4), (429, 4), (403, 1), (404, 1)])
+def test_lasting_refusal(downloads: Downloads, server: FileServer, status: int, requests: int) -> None:
+    server.always[DATA] = Fault(status)
+    with pytest.raises(TransferError, match=f"HTTP {status}") as caught:
+        fetch(downloads, server)
+    assert server.statuses() == [status] * requests
+    assert caught.value.absent == (status == 404)
+
+
+def test_retry_after_is_honoured(downloads: Downloads, server: FileServer) -> None:
+    server.faults[DATA] = [Fault(429, retry_after=1)]
+    started = time.monotonic()
+    patient = replace(downloads, network=replace(downloads.network, longest_wait=5.0))
+    assert is_whole(fetch(patient, server), server)
+    assert time.monotonic() - started >= 1.0
+    assert server.statuses() == [429, 200]
+
+
+def test_retry_after_of_an_hour_is_cut_short(downloads: Downloads, server: FileServer) -> None:
+    server.faults[DATA] = [Fault(503, retry_after=3600)]
+    started = time.monotonic()
+    assert is_whole(fetch(downloads, server), server)
+    assert time.monotonic() - started < 5
+
+
+def test_wrong_bytes_are_fetched_twice_and_refused(downloads: Downloads, server: FileServer) -> None:
+    server.always[DATA] = Fault(wrong=True)
+    expected = sha256(server.folder / DATA)
+    with pytest.raises(DataError, match=f"sha256 [0-9a-f]{{64}}, expected {expected}"):
+        fetch(downloads, server)
+    assert [(seen.range, seen.status) for seen in server.seen] == [(None, 200), (None, 200)]
+    assert [path for path in downloads.folder.rglob("*") if path.is_file()] == []
+
+
+def test_wrong_bytes_once_do_no_harm(downloads: Downloads, server: FileServer) -> None:
+    server.faults[DATA] = [Fault(wrong=True)]
+    assert is_whole(fetch(downloads, server), server)
+    assert server.statuses() == [200, 200]
+
+
+@pytest.mark.parametrize("kind", ["sha256", "md5", "git_blob"])
+def test_every_pin_is_checked(downloads: Downloads, server: FileServer, kind: str) -> None:
+    content = (server.folder / DATA).read_bytes()
+    good = {"sha256": sha256(server.folder / DATA), "git_blob": git_blob(content)}
+    pins: dict[str, Any] = good | {kind: "0" * (32 if kind == "md5" else len(good[kind]))}
+    with pytest.raises(DataError, match=f"{kind} [0-9a-f]+, expected 0"):
+        fetch(downloads, server, RemoteFile(DATA, **pins))
+
+
+def test_git_blob_alone_is_enough(downloads: Downloads, server: FileServer) -> None:
+    content = (server.folder / DATA).read_bytes()
+    assert fetch(downloads, server, RemoteFile(DATA, git_blob=git_blob(content).upper())) == content
+
+
+def test_size_counts_where_no_digest_is_known(downloads: Downloads, server: FileServer) -> None:
+    with pytest.raises(DataError, match="307200 bytes, expected 5"):
+        fetch(downloads, server, RemoteFile(DATA, size=5))
+
+
+def test_web_page_is_not_taken_for_a_file(downloads: Downloads, server: FileServer) -> None:
+    (server.folder / DATA).write_text("\n<!DOCTYPE html><title>Log in to the network</title>")
+    with pytest.raises(TransferError, match="a web page came instead"):
+        fetch(downloads, server, RemoteFile(DATA))
+
+
+def test_encoding_that_is_the_file_itself_is_kept(downloads: Downloads, server: FileServer) -> None:
+    archive = server.folder / "archive.tgz"
+    archive.write_bytes(gzip.compress(b"members"))
+    server.faults["archive.tgz"] = [Fault(headers={"Content-Encoding": "x-gzip"})]
+    file = pinned(archive)
+    downloads.fetch(file, f"{server.url}/archive.tgz")
+    assert downloads.path(file).read_bytes() == archive.read_bytes()
+
+
+def test_encoding_over_the_file_is_undone(downloads: Downloads, server: FileServer) -> None:
+    content = (server.folder / DATA).read_bytes()
+    expected = pinned(server.folder / DATA)
+    (server.folder / DATA).write_bytes(gzip.compress(content))
+    server.always[DATA] = Fault(headers={"Content-Encoding": "gzip"})
+    assert fetch(downloads, server, expected) == content
+
+
+def test_nobody_listens(downloads: Downloads) -> None:
+    with pytest.raises(TransferError, match="connection refused"):
+        downloads.fetch(RemoteFile(DATA), "http://127.0.0.1:9/data.json")
+
+
+def test_no_such_host(downloads: Downloads) -> None:
+    with pytest.raises(TransferError, match="its name is not known"):
+        downloads.fetch(RemoteFile(DATA), "http://nowhere.invalid/data.json")
+
+
+def test_no_secret_in_notes(downloads: Downloads, server: FileServer) -> None:
+    server.faults[DATA] = [Fault(cut=CUT)]
+    downloads.fetch(pinned(server.folder / DATA), f"http://me:secret@{server.host}/{DATA}")
+    assert server.seen[0].authorization is not None
+    assert server.statuses() == [200, 206]
+    assert "secret" not in (downloads.folder / f"{DATA}.json").read_text()

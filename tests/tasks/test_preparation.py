@@ -1,0 +1,400 @@
+"""From files to splits: once, again only where something changed, and never half."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decabench.errors import DataError, MissingDataError, StorageError
+from decabench.tasks.example import Example
+from decabench.tasks.preparation import Request, available_splits, is_prepared, prepare_task, requested_splits
+from decabench.tasks.registry import TASKS
+from decabench.tasks.store import Store
+from decabench.tasks.task import Files, RemoteFile, Task
+from tests.tasks.commands import ROOT
+from tests.tasks.fixtures import lines_task, write_jsonl, write_lines
+
+TASK = lines_task()
+SST = TASKS["sst"]
+Requests = Callable[..., Request]
+
+
+def stamps(request: Request, task: Task = TASK) -> dict[str, tuple[int, int]]:
+    """Inode and time of every file of the task: a file written anew has another."""
+    folder = Store(request.home).folder(task.name)
+    return {path.name: (path.stat().st_ino, path.stat().st_mtime_ns) for path in sorted(folder.iterdir())}
+
+
+def answers(request: Request, split: str, task: Task = TASK) -> list[str]:
+    return [example.answers[0] for example in Store(request.home).examples(task.name, split)]
+
+
+def test_sample_of_every_task(request_for: Requests) -> None:
+    request = request_for(sample=True)
+    for task in TASKS.values():
+        records = prepare_task(task, request)
+        assert tuple(records) == tuple(split for split in task.counts if split not in task.hidden)
+        for split, record in records.items():
+            assert len(Store(request.home).ids(task.name, split)) == record.rows > 0
+            assert record.origin == "sample"
+            assert record.verified == (task.name == "schema")  # the only whole file of the sample
+        assert list((request.home / "raw" / task.name).iterdir()) == []  # nothing extracted is left
+
+
+@pytest.mark.parametrize("name", ["iwslt.en.de", "cnn_dailymail"])
+def test_a_stand_in_says_so(request_for: Requests, name: str) -> None:
+    record = prepare_task(TASKS[name], request_for(sample=True, split="validation"))["validation"]
+    assert record.note.startswith("A stand-in: ")
+
+
+def test_record(request_for: Requests, words: Path) -> None:
+    record = prepare_task(TASK, request_for(mirror=str(words)))["test"]
+    assert (record.rows, record.origin, record.source, record.version) == (2, "mirror", "words", 1)
+    assert not record.verified
+    (file,) = record.files
+    assert (file["name"], file["url"], file["size"], file["status"]) == (
+        "test.txt",
+        "mirror:test.txt",
+        18,
+        "unpinned",
+    )
+
+
+def test_a_second_run_does_nothing(request_for: Requests, words: Path) -> None:
+    request = request_for(mirror=str(words))
+    assert not is_prepared(TASK, request)
+    first = prepare_task(TASK, request)
+    before = stamps(request)
+    assert is_prepared(TASK, request)
+    assert prepare_task(TASK, request) == first
+    assert stamps(request) == before
+
+
+def test_force(request_for: Requests, words: Path) -> None:
+    request = request_for(mirror=str(words))
+    prepare_task(TASK, request)
+    before = stamps(request)
+    prepare_task(TASK, replace(request, force=True))
+    assert all(stamps(request)[name] != stamp for name, stamp in before.items())
+
+
+def test_a_split_at_a_time(request_for: Requests, words: Path) -> None:
+    request = request_for(mirror=str(words))
+    assert list(prepare_task(TASK, replace(request, split="validation"))) == ["validation"]
+    assert sorted(stamps(request)) == ["inputs.json", "task.json", "validation.parquet"]
+    assert not is_prepared(TASK, request)
+    before = stamps(request)["validation.parquet"]
+    assert list(prepare_task(TASK, request)) == ["train", "validation", "test"]
+    assert stamps(request)["validation.parquet"] == before
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(request_for: Requests, words: Path) -> None:
+    reads: list[str] = []
+
+    def read(files: Files, split: str) -> Iterator[Example]:
+        reads.append(split)
+        if reads == ["train", "validation"]:
+            raise KeyboardInterrupt
+        yield Example("a", "q", "c", ("x",), "g")
+
+    task, request = lines_task(read=read), request_for(mirror=str(words))
+    with pytest.raises(KeyboardInterrupt):
+        prepare_task(task, request)
+    assert sorted(stamps(request)) == ["inputs.json", "task.json", "train.parquet"]
+    assert list(prepare_task(task, request)) == ["train", "validation", "test"]
+    assert reads == ["train", "validation", "validation", "test"]
+
+
+def test_from_sample_to_mirror(request_for: Requests, tmp_path: Path) -> None:
+    write_lines(tmp_path / "mirror" / "sst" / "dev_binary_sent.csv", ["label,sentence", "1,Good"])
+    sample = request_for(sample=True, split="validation")
+    mirror = request_for(mirror=str(tmp_path / "mirror"), split="validation")
+    assert prepare_task(SST, sample)["validation"].rows == 32
+    assert not is_prepared(SST, mirror)
+    record = prepare_task(SST, mirror)["validation"]
+    assert (record.rows, record.origin) == (1, "mirror")
+    assert record.files[0]["status"] == "mirror-differs"
+    assert not is_prepared(SST, sample)
+
+
+def test_a_mirror_by_another_name_is_the_same(
+    request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_task(TASK, request_for(mirror=str(words)))
+    monkeypatch.chdir(words.parent)
+    assert is_prepared(TASK, request_for(mirror="mirror/"))
+
+
+def test_another_mirror_with_files_of_the_same_time(
+    request_for: Requests, words: Path, tmp_path: Path
+) -> None:
+    prepare_task(TASK, request_for(mirror=str(words)))
+    other = request_for(mirror=str(shutil.copytree(words, tmp_path / "other")))
+    assert not is_prepared(TASK, other)
+    prepare_task(TASK, other)
+    assert not is_prepared(TASK, request_for(mirror=str(words)))
+
+
+def test_a_changed_file_of_the_mirror(request_for: Requests, words: Path) -> None:
+    request = request_for(mirror=str(words))
+    prepare_task(TASK, request)
+    write_lines(words / "lines" / "test.txt", ["test new", "test two"])
+    assert not is_prepared(TASK, request)
+    prepare_task(TASK, request)
+    assert answers(request, "test") == ["test new", "test two"]
+    assert answers(request, "train") == ["train one", "train two"]
+
+
+def test_a_newer_adapter(request_for: Requests, words: Path) -> None:
+    request = request_for(mirror=str(words))
+    prepare_task(TASK, request)
+    newer = replace(TASK, version=2)
+    assert not is_prepared(newer, request)
+    assert prepare_task(newer, request)["test"].version == 2
+
+
+@pytest.mark.parametrize("name", ["test.parquet", "task.json", "inputs.json"])
+def test_what_was_taken_away_is_made_again(request_for: Requests, words: Path, name: str) -> None:
+    request = request_for(mirror=str(words))
+    first = prepare_task(TASK, request)
+    (Store(request.home).folder("lines") / name).unlink()
+    assert not is_prepared(TASK, request)
+    assert prepare_task(TASK, request) == first
+    assert len(stamps(request)) == 5
+
+
+@pytest.mark.parametrize("name", ["task.json", "inputs.json"])
+@pytest.mark.parametrize("text", ["", "[]", '{"format": "decabench.task/1", "splits": []}', '{"test": 3}'])
+def test_damaged_records_are_replaced(request_for: Requests, words: Path, name: str, text: str) -> None:
+    request = request_for(mirror=str(words))
+    first = prepare_task(TASK, request)
+    (Store(request.home).folder("lines") / name).write_text(text)
+    assert not is_prepared(TASK, request)
+    assert prepare_task(TASK, request) == first
+
+
+def test_leftovers_of_a_killed_run_are_removed(request_for: Requests, words: Path) -> None:
+    request = request_for(mirror=str(words))
+    folder = Store(request.home).folder("lines")
+    folder.mkdir(parents=True)
+    (folder / ".train.parquet.abc123.tmp").write_bytes(b"half")
+    prepare_task(TASK, request)
+    assert sorted(stamps(request)) == [
+        "inputs.json",
+        "task.json",
+        "test.parquet",
+        "train.parquet",
+        "validation.parquet",
+    ]
+
+
+def test_splits_of_a_task(request_for: Requests) -> None:
+    squad = TASKS["squad"]
+    assert available_splits(squad) == ("train", "validation")
+    assert requested_splits(squad, request_for()) == ("train", "validation")
+    assert requested_splits(squad, request_for(split="validation")) == ("validation",)
+    assert requested_splits(squad, request_for(split="test")) == ()
+
+
+@pytest.mark.parametrize(("name", "split"), [("squad", "test"), ("multinli.in.out", "test"), ("sst", "dev")])
+def test_a_split_that_is_not_public(request_for: Requests, name: str, split: str) -> None:
+    with pytest.raises(
+        MissingDataError, match=f"{name} has no public {split} split.*It has train, validation"
+    ):
+        prepare_task(TASKS[name], request_for(sample=True, split=split))
+
+
+def test_a_mirror_without_the_files(request_for: Requests, tmp_path: Path) -> None:
+    with pytest.raises(MissingDataError, match=r"lines.*no train\.txt, validation\.txt, test\.txt"):
+        prepare_task(TASK, request_for(mirror=str(tmp_path)))
+
+
+def test_a_failure_leaves_what_was_there(request_for: Requests, words: Path) -> None:
+    request = request_for(mirror=str(words))
+    first = prepare_task(TASK, request)
+    write_lines(words / "lines" / "train.txt", [])
+    with pytest.raises(DataError, match="lines, train has no examples"):
+        prepare_task(TASK, request)
+    assert answers(request, "train") == ["train one", "train two"]
+    assert Store(request.home).records("lines") == first
+    assert not is_prepared(TASK, request)
+
+
+def test_a_split_that_the_only_form_lacks_is_told(request_for: Requests, words: Path) -> None:
+    source = TASK.sources[0]
+    partial = {split: files for split, files in source.files.items() if split != "train"}
+    absent = {split: (RemoteFile("absent.txt"),) for split in source.files}
+    task = replace(TASK, sources=(replace(source, files=absent), replace(source, name="few", files=partial)))
+    request = request_for(mirror=str(words))
+    told = (
+        r"^lines: few is the only form that can be had, and it has no split train; the others are prepared\.$"
+    )
+    with pytest.raises(MissingDataError, match=told):
+        prepare_task(task, request)
+    assert answers(request, "test") == ["test one", "test two"]
+    assert is_prepared(task, replace(request, split="test"))
+    with pytest.raises(MissingDataError, match=r"'few': it has no split train"):
+        prepare_task(task, request)
+
+
+def refuse(number: int) -> Callable[..., Any]:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    return refused
+
+
+@pytest.mark.parametrize(
+    ("function", "number", "sentence"),
+    [
+        ("tempfile.mkstemp", errno.EROFS, "cannot be written"),
+        ("pathlib.Path.mkdir", errno.EACCES, "cannot be written"),
+        ("os.fsync", errno.ENOSPC, "No space is left for"),
+        ("os.replace", errno.EDQUOT, "No space is left for"),
+    ],
+)
+def test_a_home_that_takes_no_files(
+    request_for: Requests,
+    words: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+    number: int,
+    sentence: str,
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(function, refuse(number))
+        with pytest.raises(StorageError, match=sentence) as caught:
+            prepare_task(TASK, request_for(mirror=str(words)))
+    assert str(request_for().home) in str(caught.value)
+    assert prepare_task(TASK, request_for(mirror=str(words)))["test"].rows == 2
+
+
+def test_a_home_that_takes_no_files_and_needs_none(
+    request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = request_for(mirror=str(words))
+    first = prepare_task(TASK, request)
+    monkeypatch.setattr("os.open", refuse(errno.EROFS))
+    assert prepare_task(TASK, request) == first
+
+
+def test_a_full_disk_in_the_middle(
+    request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as pq
+
+    request = request_for(mirror=str(words))
+    first = prepare_task(TASK, request)
+    before = stamps(request)
+    with monkeypatch.context() as patch:
+        patch.setattr(pq.ParquetWriter, "write_table", refuse(errno.ENOSPC))
+        with pytest.raises(StorageError, match=r"No space is left for .*train\.parquet"):
+            prepare_task(TASK, replace(request, force=True))
+    # What was prepared stays; only the note that it is up to date is withdrawn.
+    assert {**stamps(request), "inputs.json": before["inputs.json"]} == before
+    assert not is_prepared(TASK, request)
+    assert Store(request.home).records("lines") == first
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_a_read_only_home(request_for: Requests, words: Path) -> None:
+    request = request_for(mirror=str(words))
+    request.home.mkdir(mode=0o500)
+    with pytest.raises(StorageError, match="cannot be written"):
+        prepare_task(TASK, request)
+
+
+def test_one_process_waits_for_another(request_for: Requests, words: Path) -> None:
+    from filelock import FileLock
+
+    request = request_for(mirror=str(words))
+    home = Store(request.home).folder("lines").parent
+    home.mkdir(parents=True)
+    with ThreadPoolExecutor() as pool:
+        with FileLock(home / ".lines.lock"):
+            waiting = pool.submit(prepare_task, TASK, request)
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.3)
+            assert stamps(request) == {}
+        assert len(waiting.result(timeout=30)) == 3
+
+
+_TWO = """
+import sys
+from pathlib import Path
+from decabench.tasks import TASKS
+from decabench.tasks.preparation import Request, prepare_task
+request = Request(Path(sys.argv[1]), sample=True, progress=False, force="force" in sys.argv)
+print(sorted((split, record.fingerprint) for split, record in prepare_task(TASKS["woz.en"], request).items()))
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["force"]], ids=["second waits", "both write"])
+def test_two_processes_at_once(tmp_path: Path, options: list[str]) -> None:
+    command = [sys.executable, "-c", _TWO, str(tmp_path), *options]
+    running = [
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    ended = [process.communicate(timeout=60) for process in running]
+    assert [process.returncode for process in running] == [0, 0], ended
+    assert ended[0] == ended[1]
+    request = Request(tmp_path, sample=True)
+    assert is_prepared(TASKS["woz.en"], request)
+    assert not any(name.endswith(".tmp") for name in stamps(request, TASKS["woz.en"]))
+
+
+def test_files_of_a_task_of_ones_own(request_for: Requests, tmp_path: Path) -> None:
+    write_lines(tmp_path / "mine" / "test.txt", ["one"])
+    source = replace(TASK.sources[0], files={"test": TASK.sources[0].files["test"]})
+    task = replace(TASK, sources=(source,), folder=tmp_path / "mine")
+    record = prepare_task(task, request_for())["test"]
+    assert (record.origin, record.files[0]["url"]) == ("user", "local:test.txt")
+    assert is_prepared(task, request_for())
+    write_lines(tmp_path / "mine" / "test.txt", ["two"])
+    assert not is_prepared(task, request_for())
+
+
+_TOML = """
+format = "decabench.taskfile/1"
+name = "many"
+metric = "em"
+question = "{word}"
+answer = "label"
+[files]
+train = "data.FORM"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_memory_does_not_grow_with_the_data(tmp_path: Path, form: str) -> None:
+    from tests.tasks.commands import prepare_command
+    from tests.tasks.fixtures import write_csv
+
+    peaks = []
+    for rows in (2_000, 20_000):
+        folder = tmp_path / str(rows)
+        table = [
+            {"word": f"word {number} " + "x" * 4_000, "label": str(number % 7)} for number in range(rows)
+        ]
+        if form == "csv":
+            write_csv(folder / "data.csv", [tuple(table[0]), *(tuple(row.values()) for row in table)])
+        else:
+            write_jsonl(folder / "data.jsonl", table)
+        write_lines(folder / "many.toml", [_TOML.replace("FORM", form)])
+        run = prepare_command(folder / "home", "many", "--include", str(folder / "many.toml"))
+        assert run.code == 0, run.output
+        assert Store(folder / "home").record("many", "train").rows == rows
+        peaks.append(run.megabytes)
+    assert peaks[1] < 1.3 * peaks[0]

@@ -1,0 +1,262 @@
+"""The real data: its counts, its ids, and answers that equal those of the official scorers' cases."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decabench.tasks.example import Example
+from decabench.tasks.registry import TASKS
+from tests.tasks.commands import prepare_command
+from tests.tasks.conftest import Prepared
+
+pytestmark = pytest.mark.mirror
+
+ROWS = {  # of mirror/MIRROR.md
+    "squad": {"train": 87_599, "validation": 10_570},
+    "iwslt.en.de": {"train": 5_585, "validation": 993, "test": 1_305},
+    "cnn_dailymail": {"train": 9_000, "validation": 1_000, "test": 1_490},
+    "multinli.in.out": {"train": 9_999, "validation": 9_815 + 1_000},
+    "sst": {"train": 6_920, "validation": 872, "test": 1_821},
+    "srl": {"train": 6_414, "validation": 2_183, "test": 2_201},
+    "zre": {"train": 11_185, "validation": 600, "test": 2_814},
+    "woz.en": {"train": 2_536, "validation": 830, "test": 1_646},
+    "wikisql": {"train": 56_164, "validation": 8_421, "test": 15_878},
+    "schema": {"train": 80, "validation": 82, "test": 100},
+}
+IDS = {
+    "squad": r"[0-9a-f]{24}|recon-train-.+-\d+-\d+",
+    "cnn_dailymail": r"see2017-\d{6}",
+    "multinli.in.out": r"(train|matched|mismatched)-\d+",
+    "woz.en": r"en_\d+_\d+",
+}
+"""Where upstream has ids; else they are `<task>.<split>.<index>`."""
+VERIFIED = {"sst", "srl", "woz.en", "schema"}
+"""Whole, with upstream's own bytes."""
+
+
+def examples(prepared: Prepared, task: str, split: str = "validation") -> list[Example]:
+    return list(prepared.store.examples(task, split))
+
+
+def gold(shared: Path, task: str) -> list[Any]:
+    """The references of the cases for a task, in order."""
+    lines = (shared / "conformance" / f"{task}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["gold"] for line in lines]
+
+
+def test_time_and_memory(prepared: Prepared) -> None:
+    assert prepared.first.code == 0, prepared.first.output
+    assert prepared.first.seconds < 60
+    assert prepared.first.megabytes < 800
+
+
+def test_a_second_run_does_nothing(prepared: Prepared) -> None:
+    paths = list(prepared.store.home.glob("tasks/*/*"))
+    before = {path: path.stat().st_mtime_ns for path in paths}
+    again = prepare_command(prepared.store.home, "--mirror", str(prepared.mirror))
+    assert again.code == 0, again.output
+    assert again.seconds < 2
+    assert {path: path.stat().st_mtime_ns for path in paths} == before
+    assert again.output.count("was ready") == len(TASKS)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_counts(prepared: Prepared, task: str) -> None:
+    records = prepared.store.records(task)
+    assert {split: record.rows for split, record in records.items()} == ROWS[task]
+    assert {record.origin for record in records.values()} == {"mirror"}
+    verified = {record.verified for record in records.values()}
+    assert verified == {task in VERIFIED}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_ids(prepared: Prepared, task: str) -> None:
+    for split, rows in ROWS[task].items():
+        ids = prepared.store.ids(task, split)
+        assert len(set(ids)) == len(ids) == rows
+        if task in IDS:
+            assert all(re.fullmatch(IDS[task], id) for id in ids)
+        else:
+            assert ids == [f"{task}.{split}.{index}" for index in range(rows)]
+
+
+@pytest.mark.parametrize("task", sorted(set(TASKS) - {"zre", "wikisql"}))  # sentences and tables come again
+def test_groups_stand_together(prepared: Prepared, task: str) -> None:
+    for split in ROWS[task]:
+        groups = [row["group"] for row in prepared.store.read(task, split, ("group",))]
+        changes = sum(one != other for one, other in pairwise(groups))
+        assert changes + 1 == len(set(groups)), split
+
+
+@pytest.mark.parametrize(
+    ("task", "groups"),
+    [("squad", 2_067), ("srl", 392), ("woz.en", 200), ("iwslt.en.de", 16), ("schema", 41), ("zre", 550)],
+)
+def test_number_of_groups(prepared: Prepared, task: str, groups: int) -> None:
+    assert len({example.group for example in examples(prepared, task)}) == groups
+
+
+@pytest.mark.parametrize("task", ["srl", "sst", "schema", "zre", "iwslt.en.de"])
+def test_answers_of_the_official_cases(prepared: Prepared, shared: Path, task: str) -> None:
+    references = [answers if isinstance(answers, list) else [answers] for answers in gold(shared, task)]
+    found = [list(example.answers) for example in examples(prepared, task)]
+    if task == "iwslt.en.de":
+        assert found == references  # cased
+    else:
+        assert [[answer.lower() for answer in answers] for answers in found] == references
+
+
+def test_woz_answers_of_the_official_cases(prepared: Prepared, shared: Path) -> None:
+    found = [[[example.id, example.answers[0].lower()]] for example in examples(prepared, "woz.en")]
+    assert found == gold(shared, "woz.en")
+
+
+def test_wikisql_answers_of_the_official_cases(prepared: Prepared, shared: Path) -> None:
+    found = [
+        (example.answers[0], example.meta["sql"], example.meta["header"])
+        for example in examples(prepared, "wikisql")
+    ]
+    cases = [case for (case,) in gold(shared, "wikisql")]
+    assert found == [(case["answer"], case["sql"], case["header"]) for case in cases]
+
+
+def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> None:
+    found = [example.answers for example in examples(prepared, "cnn_dailymail")]
+    references = [tuple(answers) for answers in gold(shared, "cnn_dailymail")]
+    differing = [(one, other) for one, other in zip(found, references, strict=True) if one != other]
+    assert [one for one, _ in differing] == [(f"{other}.",) for _, (other,) in differing]
+    assert len(differing) == 2  # two end with a percent sign, to which a period is added
+
+
+@pytest.mark.parametrize(
+    ("task", "first"),
+    [
+        (
+            "srl",
+            Example(
+                "srl.validation.0",
+                "what might be oxygenated?",
+                "Plans to artificially oxygenate areas of the Baltic that have experienced eutrophication have "
+                "been proposed by the University of Gothenburg and Inocean AB.",
+                ("areas of the Baltic that have experienced eutrophication",),
+                "srl.validation.sentence.0",
+            ),
+        ),
+        (
+            "iwslt.en.de",
+            Example(
+                "iwslt.en.de.validation.0",
+                "Translate from English to German",
+                "When I was 11, I remember waking up one morning to the sound of joy in my house.",
+                ("Als ich 11 Jahre alt war, wurde ich eines Morgens von den Klängen heller Freude geweckt.",),
+                "iwslt.en.de.validation.talk.1666",
+            ),
+        ),
+        (
+            "zre",
+            Example(
+                "zre.validation.0",
+                "By which body of water is Virginia located?",
+                "In 1607 the London Company established the Colony of Virginia as the first permanent New World "
+                "English colony.",
+                ("unanswerable",),
+                "7fc59484c6c93ca3",
+            ),
+        ),
+        (
+            "woz.en",
+            Example(
+                "en_0_0",
+                "What is the change in state?",
+                "I'm looking for an expensive restaurant in the south part of town.",
+                ("price range: expensive, area: south;",),
+                "en_0",
+            ),
+        ),
+        (
+            "schema",
+            Example(
+                "schema.validation.0",
+                "Who is hurt? Bob or Charlie?",
+                "Bob paid for Charlie's college education, but now Charlie acts as though it never happened. "
+                "He is very hurt.",
+                ("Bob",),
+                "schema.40",
+            ),
+        ),
+    ],
+)
+def test_first_example(prepared: Prepared, task: str, first: Example) -> None:
+    assert next(prepared.store.examples(task, "validation")) == first
+
+
+def test_first_turns_of_woz(prepared: Prepared) -> None:
+    answers = {example.id: example.answers[0] for example in examples(prepared, "woz.en")}
+    assert [answers[f"en_{turn}"] for turn in ("0_1", "0_2", "2_0")] == [
+        "; phone, address",
+        "None",
+        "food: spanish, area: centre; phone, address",
+    ]
+
+
+def test_acts_stand_before_the_users_words(prepared: Prepared) -> None:
+    contexts = [example.context for example in examples(prepared, "woz.en", "train")]
+    acted = [context for context in contexts if " -- " in context]
+    assert len(acted) == 518
+    assert any(re.match(r"[a-z ]+: [^,]+, [a-z ]+ -- \S", context) for context in acted)
+
+
+def test_relations_of_zre_are_answered_or_not(prepared: Prepared) -> None:
+    found = examples(prepared, "zre")
+    assert not any("XXX" in example.question or "\n" in example.context for example in found)
+    unanswerable = sum(example.answers == ("unanswerable",) for example in found)
+    assert 0 < unanswerable < len(found)
+
+
+def test_schema_with_two_alternatives(prepared: Prepared) -> None:
+    found = [
+        example for example in examples(prepared, "schema", "test") if "Emma's mother" in example.context
+    ]
+    assert [(example.question, example.answers) for example in found] == [
+        ("Whose place had been taken? mother's or Emma's?", ("mother's",)),
+        ("Whose education had been managed? mother's or Emma's?", ("Emma's",)),
+    ]
+
+
+def test_misquoted_answers_of_srl(prepared: Prepared) -> None:
+    answers = {
+        answer
+        for split in ROWS["srl"]
+        for example in prepared.store.examples("srl", split)
+        for answer in example.answers
+    }
+    assert {
+        "an electronic sender",
+        "the US Army",
+        "plan to work with the E Street Band again in the future",
+        "rather die than name the cause of his disease to his father",
+    } <= answers
+
+
+def test_srl_answers_are_words_of_their_sentence(prepared: Prepared) -> None:
+    for split in ROWS["srl"]:
+        for example in prepared.store.examples("srl", split):
+            assert all(answer and answer in example.context for answer in example.answers)
+
+
+def test_a_row_without_a_gold_label_is_left_out(prepared: Prepared) -> None:
+    labels = Counter(example.answers[0] for example in examples(prepared, "multinli.in.out"))
+    assert set(labels) == {"entailment", "neutral", "contradiction"}
+
+
+def test_all_references_of_squad(prepared: Prepared) -> None:
+    numbers = Counter(len(example.answers) for example in examples(prepared, "squad"))
+    assert max(numbers) > 3
+    assert numbers[3] > 5_000

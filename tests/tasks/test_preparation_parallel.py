@@ -1,0 +1,171 @@
+"""Several tasks at once: each ends in its own outcome, in the order asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from decabench.tasks.example import Example
+from decabench.tasks.preparation import Outcome, Request, prepare_all
+from decabench.tasks.registry import TASKS, included_tasks
+from decabench.tasks.task import Files
+from tests.tasks.fixtures import lines_task, write_lines
+
+NAMES = ("sst", "woz.en", "schema", "srl")
+Requests = Callable[..., Request]
+
+
+def home_bytes(home: Path) -> dict[str, bytes]:
+    """Every parquet file and record below a home."""
+    paths = [*home.glob("tasks/*/*.parquet"), *home.glob("tasks/*/task.json")]
+    return {str(path.relative_to(home)): path.read_bytes() for path in paths}
+
+
+def test_processes_give_the_same_bytes(tmp_path: Path) -> None:
+    tasks = [TASKS[name] for name in NAMES]
+    for jobs in (1, 2):
+        outcomes = prepare_all(tasks, Request(tmp_path / str(jobs), sample=True, progress=False), jobs)
+        assert [outcome.task for outcome in outcomes] == list(NAMES)
+        assert not any(outcome.error for outcome in outcomes)
+    one, two = home_bytes(tmp_path / "1"), home_bytes(tmp_path / "2")
+    assert len(one) == 4 * 4
+    assert one == two
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_task_that_fails_stops_no_other(request_for: Requests, tmp_path: Path, jobs: int) -> None:
+    mirror = tmp_path / "mirror"
+    write_lines(mirror / "sst" / "dev_binary_sent.csv", ["label,sentence", "1,Good"])
+    write_lines(mirror / "srl" / "wiki1.dev.qa", ["WIKI1_1\t1", "Bo ran .", "who\tran\t?\tLiv", ""])
+    write_lines(mirror / "woz.en" / "woz_validate_en.json", ['[{"turns": []}]'])
+    reports: list[Outcome] = []
+    outcomes = prepare_all(
+        [TASKS[name] for name in ("srl", "woz.en", "wikisql", "sst")],
+        request_for(mirror=str(mirror), split="validation"),
+        jobs,
+        report=reports.append,
+    )
+    srl, woz, wikisql, sst = outcomes
+    assert "A QA-SRL answer is not in its sentence" in srl.error
+    assert woz.error.startswith("woz.en could not be read (KeyError: 'dialogue')")
+    assert "no data.tar.bz2" in wikisql.error
+    assert {outcome.exit_code for outcome in (srl, woz, wikisql)} == {3}
+    assert (sst.error, sst.exit_code, sst.records["validation"].rows) == ("", 0, 1)
+    assert sorted(reports, key=str) == sorted(outcomes, key=str)
+
+
+def test_what_is_ready_is_told(request_for: Requests) -> None:
+    sst, woz = TASKS["sst"], TASKS["woz.en"]
+    request = request_for(sample=True)
+    prepare_all([sst], request, 1)
+    reports: list[str] = []
+    outcomes = prepare_all([woz, sst], request, 2, report=lambda outcome: reports.append(outcome.task))
+    assert [(outcome.task, outcome.was_ready) for outcome in outcomes] == [("woz.en", False), ("sst", True)]
+    assert reports == ["sst", "woz.en"]
+    assert [len(outcome.records) for outcome in outcomes] == [3, 3]
+
+
+def test_the_unforeseen_shows_its_place_on_request(
+    request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(files: Files, split: str) -> Iterator[Example]:
+        raise ZeroDivisionError("by zero")
+        yield
+
+    monkeypatch.delenv("DECABENCH_DEBUG", raising=False)
+    task, request = lines_task(read=read), request_for(mirror=str(words))
+    (outcome,) = prepare_all([task], request, 1)
+    assert outcome.error.startswith("lines could not be read (ZeroDivisionError: by zero)")
+    assert "--debug" in outcome.error
+    monkeypatch.setenv("DECABENCH_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        prepare_all([task], request, 1)
+
+
+_TWO_TASKS = """
+import os, signal
+from dataclasses import replace
+from decabench.tasks import TASKS, Example
+
+def good(files, split):
+    yield Example(split, "q", "c", ("a",), "g")
+
+def bad(files, split):
+    os.kill(os.getpid(), signal.SIGKILL)
+    yield
+
+def task(name, read):
+    source = replace(TASKS["sst"].sources[0], read=read)
+    return replace(TASKS["sst"], name=name, sources=(source,))
+
+GOOD, KILLED = task("good", good), task("killed", bad)
+"""
+
+
+def test_a_task_of_an_included_file(request_for: Requests, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "two.py", [_TWO_TASKS.replace("os.kill", "print")])
+    mirror = write_mirror(tmp_path)
+    outcomes = prepare_all(included_tasks(path), request_for(mirror=mirror), 2, [path])
+    assert [(outcome.task, bool(outcome.error)) for outcome in outcomes] == [
+        ("good", False),
+        ("killed", True),
+    ]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_a_process_that_is_killed_is_a_sentence(request_for: Requests, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "two.py", [_TWO_TASKS])
+    tasks = [replace(task) for task in included_tasks(path)]
+    outcomes = prepare_all(tasks, request_for(mirror=write_mirror(tmp_path)), 2, [path])
+    killed = outcomes[1]
+    assert killed.exit_code == 3
+    assert "killed" in killed.error
+    assert "--jobs 1" in killed.error
+
+
+def write_mirror(folder: Path) -> str:
+    for name in ("good", "killed"):
+        for part in ("train", "dev", "test"):
+            write_lines(folder / "mirror" / name / f"{part}_binary_sent.csv", ["label,sentence"])
+    return str(folder / "mirror")
+
+
+def test_one_ctrl_c_to_the_parent_alone_ends_every_worker(tmp_path: Path) -> None:
+    """A worker that was told to end in the middle of a task must not go back to the queue."""
+    import os
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    example = 'Example(str(index), "q", "c", ("a",), "g")'
+    rows = f"for index in range(10**6):\n        time.sleep(0.01)\n        yield {example}"
+    (tmp_path / "slow.py").write_text(
+        "import time\nfrom pathlib import Path\nfrom decabench.tasks import Example, RemoteFile, Source, Task\n"
+        f"def read(files, split):\n    {rows}\n"
+        "def task(name):\n"
+        "    source = Source('s', {'train': (RemoteFile('slow.py'),)}, read)\n"
+        "    return Task(name, name, name, 'em', {}, (source,), '', '', folder=Path(__file__).parent)\n"
+        "ONE, TWO, THREE = task('one'), task('two'), task('three')\n"
+    )
+    command = [sys.executable, "-m", "decabench.cli", "prepare", "one", "two", "three", "--jobs", "2"]
+    command += ["--include", str(tmp_path / "slow.py"), "--home", str(tmp_path / "home")]
+    pipes = {"stderr": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes, start_new_session=True) as running:
+        try:
+            deadline = time.monotonic() + 120
+            while len(list((tmp_path / "home").glob("tasks/*/.train.parquet.*"))) < 2:
+                assert time.monotonic() < deadline and running.poll() is None
+                time.sleep(0.05)
+            os.kill(running.pid, signal.SIGINT)
+            _, said = running.communicate(timeout=120)
+        except BaseException:  # its tasks last for hours, and leaving this block waits for them
+            os.killpg(running.pid, signal.SIGKILL)
+            raise
+    assert running.returncode == 130
+    assert said.splitlines()[-1].startswith("Error: Interrupted: ")
+    assert not list((tmp_path / "home").rglob("*.tmp"))

@@ -1,0 +1,59 @@
+"""JSON a piece at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decabench.errors import DataError
+from decabench.tasks.readers import stream_items, stream_lines
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_items_keep_pythons_types(tmp_path: Path) -> None:
+    items: list[Any] = [1, 2.5, 10**15, "ü\u2028", None, True, {"a": [1]}]
+    path = write(
+        tmp_path / "a.json",
+        '{"data": [1, 2.5, 1000000000000000, "\\u00fc\\u2028", null, true, {"a": [1]}]}',
+    )
+    found = list(stream_items(path, "data.item"))
+    assert found == items
+    assert [type(item) for item in found] == [type(item) for item in items]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['{"data": [1, 2', '{"data": [1, 2]', "", "<html>", b'{"data": ["\xff"]}', '{"data": [1]} {'],
+    ids=["cut", "unclosed", "empty", "not JSON", "not UTF-8", "more behind it"],
+)
+def test_damaged_json_is_one_sentence(tmp_path: Path, content: str | bytes) -> None:
+    path = write(tmp_path / "a.json", content)
+    with pytest.raises(DataError, match=r"^a\.json is not whole JSON .*--force\.$"):
+        list(stream_items(path, "data.item"))
+
+
+def test_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"a": "\u2028\u0085"}\r\n\n  \n[1]\n"last"')
+    assert list(stream_lines(path)) == [{"a": "\u2028\u0085"}, [1], "last"]
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"a": 1}\n\n{"a": \n')
+    with pytest.raises(DataError, match=r"^a\.jsonl, line 3, is not JSON"):
+        list(stream_lines(path))
+
+
+def test_values_come_one_at_a_time(tmp_path: Path) -> None:
+    for values in (
+        stream_lines(write(tmp_path / "a.jsonl", "1\n2\n{")),
+        stream_items(write(tmp_path / "a.json", "[1, 2, {"), "item"),
+    ):
+        assert [next(values), next(values)] == [1, 2]
+        with pytest.raises(DataError):
+            next(values)

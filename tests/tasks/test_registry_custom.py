@@ -1,0 +1,159 @@
+"""Tasks from outside: TOML and Python files, installed packages; one that is broken stops no other."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from decabench.errors import DataError, UnknownNameError
+from decabench.tasks.registry import TASKS, included_tasks, known_tasks
+from tests.tasks.fixtures import write_lines
+
+HEAD = "from dataclasses import replace\nfrom decabench.tasks import TASKS\n"
+TOML = [
+    'format = "decabench.taskfile/1"',
+    'name = "capitals"',
+    'metric = "em"',
+    'question = "q"',
+    'answer = "a"',
+    'files = { test = "data.csv" }',
+]
+
+
+def write_python(folder: Path, text: str, name: str = "mine.py") -> Path:
+    return write_lines(folder / name, [HEAD + text])
+
+
+def install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, points: list[str], code: str = "", package: str = "outside"
+) -> None:
+    """A package as an installer leaves it: a module, and a folder that says what it brings."""
+    info = folder / f"{package}-1.0.dist-info"
+    write_lines(info / "METADATA", ["Metadata-Version: 2.1", f"Name: {package}", "Version: 1.0"])
+    write_lines(info / "entry_points.txt", ["[decabench.tasks]", *points])
+    write_python(folder, code, f"{package}.py")
+    monkeypatch.syspath_prepend(folder)
+
+
+def test_without_anything_from_outside() -> None:
+    assert known_tasks() == TASKS
+
+
+def test_toml_file(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "capitals.toml", TOML)
+    assert [task.name for task in included_tasks(path)] == ["capitals"]
+    assert list(known_tasks([path])) == [*TASKS, "capitals"]
+
+
+def test_python_file(tmp_path: Path) -> None:
+    path = write_python(
+        tmp_path,
+        "ONE = replace(TASKS['sst'], name='one')\n"
+        "TWO = ALIAS = replace(TASKS['squad'], name='two')\n"
+        "SST = TASKS['sst']\n"
+        "NUMBER = 3\n",
+    )
+    tasks = included_tasks(path)
+    assert [(task.name, task.dataset, task.origin) for task in tasks] == [
+        ("one", TASKS["sst"].dataset, "user"),
+        ("two", TASKS["squad"].dataset, "user"),
+    ]
+    assert list(known_tasks([path])) == [*TASKS, "one", "two"]
+
+
+def test_python_file_with_a_dataclass_of_its_own(tmp_path: Path) -> None:
+    text = (
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass, replace\n"
+        "from decabench.tasks import TASKS\n"
+        "@dataclass(frozen=True)\n"
+        "class Row:\n"
+        "    word: str\n"
+        "ONE = replace(TASKS['sst'], name=Row('one').word)\n"
+    )
+    path = write_lines(tmp_path / "mine.py", [text])
+    assert [task.name for task in included_tasks(path)] == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("mine.py", None, r"--include names .*mine\.py, which is not there"),
+        ("mine.json", "{}", r"--include takes a \.toml or a \.py file, not .*mine\.json"),
+        ("mine.py", "X = 1", r"mine\.py defines no decabench\.tasks\.Task at its top level"),
+        ("mine.py", "X = TASKS['sst']", "defines no decabench"),
+        ("mine.py", "1 / 0", r"mine\.py cannot be run \(ZeroDivisionError: division by zero\)"),
+        ("mine.py", "def f(:", r"cannot be run \(SyntaxError"),
+        ("mine.py", "import no_such_module", r"cannot be run \(ModuleNotFoundError"),
+    ],
+)
+def test_files_that_bring_no_task(tmp_path: Path, name: str, text: str | None, sentence: str) -> None:
+    if text is not None:
+        write_python(tmp_path, text, name)
+    with pytest.raises(UnknownNameError, match=sentence):
+        known_tasks([tmp_path / name])
+
+
+def test_a_mistake_in_a_toml_file_is_told(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "capitals.toml", TOML[:-1])
+    with pytest.raises(DataError, match=r"\[files\] must name a file"):
+        known_tasks([path])
+
+
+def test_two_tasks_of_one_name(tmp_path: Path) -> None:
+    ten = write_python(tmp_path, "X = replace(TASKS['sst'], title='Mine')", "ten.py")
+    one = write_python(tmp_path, "X = replace(TASKS['sst'], name='one')", "one.py")
+    twice = write_python(
+        tmp_path, "X = replace(TASKS['sst'], name='one')\nY = replace(TASKS['squad'], name='one')", "twice.py"
+    )
+    for include, name in (([ten], "sst"), ([one, one], "one"), ([twice], "one")):
+        with pytest.raises(UnknownNameError, match=f"There are two tasks named '{name}'"):
+            known_tasks(include)
+
+
+def test_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(
+        tmp_path,
+        monkeypatch,
+        ["mine = outside_good:MINE"],
+        "MINE = replace(TASKS['sst'], name='mine')",
+        "outside_good",
+    )
+    known = known_tasks()
+    assert list(known) == [*TASKS, "mine"]
+    assert known["mine"].origin == "user"
+
+
+@pytest.mark.parametrize(
+    ("point", "sentence"),
+    [
+        ("broken = outside_{}:MISSING", "The entry point broken = .* cannot be loaded"),
+        ("broken = no_such_module:X", "The entry point broken = no_such_module:X cannot be loaded"),
+        ("broken = outside_{}:NUMBER", "The entry point broken = .* is no decabench.tasks.Task"),
+        ("broken = outside_{}:SST", "A second installed task named 'sst' is left out"),
+        ("broken = outside_{}:GOOD", "A second installed task named 'good' is left out"),
+    ],
+    ids=["missing", "no module", "no task", "one of the ten", "twice"],
+)
+def test_a_broken_entry_point_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, sentence: str
+) -> None:
+    module = tmp_path.name  # modules stay loaded: every test needs a name of its own
+    code = "GOOD = replace(TASKS['srl'], name='good')\nNUMBER = 3\nSST = replace(TASKS['sst'], title='Mine')"
+    points = [f"good = outside_{module}:GOOD", point.format(module)]
+    install(tmp_path, monkeypatch, points, code, f"outside_{module}")
+    with pytest.warns(UserWarning, match=sentence) as told:
+        known = known_tasks()
+    assert len(told) == 1
+    assert list(known) == [*TASKS, "good"]
+    assert known["sst"] is TASKS["sst"]
+
+
+def test_a_broken_package_warns_without_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, ["broken = outside_raises:X"], "raise OSError('no')", "outside_raises")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert known_tasks() == TASKS
+    assert "outside_raises:X cannot be loaded (no)" in str(told[0].message)

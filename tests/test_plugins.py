@@ -1,0 +1,111 @@
+"""Objects by reference, files as modules, entry points by name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from decabench.errors import UnknownNameError
+from decabench.plugins import load_entry_point, load_file, load_object, plugin_names
+from tests.tasks.fixtures import write_lines
+
+
+def test_load_object() -> None:
+    assert load_object("os.path:sep") == os.path.sep
+    assert load_object("pathlib:Path.home") == Path.home
+
+
+@pytest.mark.parametrize(
+    ("reference", "sentence"),
+    [
+        ("os.path", "names no object: write package.module:object"),
+        (":sep", "names no object"),
+        ("os.path:", "names no object"),
+        ("no_such_module:x", r"'no_such_module:x' cannot be imported .*: is its package installed\?"),
+        ("os.path:no_such", "os.path has no 'no_such', which 'os.path:no_such' asks for"),
+        ("os:path.no_such", "os has no 'no_such'"),
+    ],
+)
+def test_references_that_name_nothing(reference: str, sentence: str) -> None:
+    with pytest.raises(UnknownNameError, match=sentence):
+        load_object(reference)
+
+
+def test_load_file(tmp_path: Path) -> None:
+    module = load_file(write_lines(tmp_path / "some.py", ["X = 3"]))
+    assert module.X == 3
+
+
+def test_a_file_that_fails_is_no_module(tmp_path: Path) -> None:
+    before = set(sys.modules)
+    with pytest.raises(UnknownNameError, match=r"bad\.py cannot be run \(ValueError: no\)"):
+        load_file(write_lines(tmp_path / "bad.py", ["raise ValueError('no')"]))
+    assert set(sys.modules) == before
+
+
+def test_a_file_that_is_not_python(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="is not a Python file"):
+        load_file(write_lines(tmp_path / "some.txt", ["X = 3"]))
+
+
+def test_entry_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = tmp_path / "outside-1.0.dist-info"
+    write_lines(info / "METADATA", ["Metadata-Version: 2.1", "Name: outside", "Version: 1.0"])
+    write_lines(info / "entry_points.txt", ["[some.group]", "sep = os.path:sep", "gone = os.path:gone"])
+    monkeypatch.syspath_prepend(tmp_path)
+    points = plugin_names("some.group")
+    assert sorted(points) == ["gone", "sep"]
+    assert load_entry_point(points["sep"]) == "/"
+    with pytest.raises(UnknownNameError, match=r"The entry point gone = os\.path:gone cannot be loaded"):
+        load_entry_point(points["gone"])
+
+
+def test_a_group_that_nobody_fills() -> None:
+    assert plugin_names("decabench.no.such.group") == {}
+
+
+def test_any_error_of_a_package_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_lines(tmp_path / "outside_syntax.py", ["def f(:"])
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UnknownNameError, match="cannot be loaded"):
+        load_entry_point(EntryPoint("x", "outside_syntax:X", "some.group"))
+
+
+@pytest.mark.parametrize("name", ["script", "empty"])
+def test_modules_of_the_current_folder_are_found(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installed script has neither the current folder nor the empty entry that stands for it."""
+    (tmp_path / f"own_{name}.py").write_text("X = 7\n")
+    monkeypatch.chdir(tmp_path)
+    entries = [entry for entry in sys.path if entry not in ("", os.getcwd())]
+    entries = ["", *entries] if name == "empty" else entries
+    monkeypatch.setattr(sys, "path", entries)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    assert load_object(f"own_{name}:X") == 7
+    assert sys.path[0] == ("" if name == "empty" else os.getcwd())
+    assert sys.path.count(os.getcwd()) == (0 if name == "empty" else 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("def f(:", r"SyntaxError: .*own_broken\.py, line 1"),
+        ("x = y", "NameError: name 'y' is not defined"),
+        ("raise SystemExit(0)", "SystemExit: 0"),
+    ],
+)
+def test_a_module_that_fails(code: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_lines(tmp_path / "own_broken.py", [code])
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    with pytest.raises(UnknownNameError, match=rf"'own_broken:x' cannot be imported, .* \({said}"):
+        load_object("own_broken:x")
+    with pytest.raises(UnknownNameError, match="cannot be loaded"):
+        load_entry_point(EntryPoint("x", "own_broken:x", "some.group"))
+    with pytest.raises(UnknownNameError, match="cannot be run"):
+        load_file(tmp_path / "own_broken.py")

@@ -1,0 +1,189 @@
+"""The rooms of ARCHITECTURE.md: imports run downwards, through public faces, and no two files import each other."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from tests.sources import Import, imports, modules
+
+ROOMS = (
+    "metrics",
+    "base",
+    "tasks",
+    "prompts",
+    "submission",
+    "models",
+    "scoring",
+    "predictors",
+    "training",
+    "runs",
+    "leaderboard",
+    "commands",
+    "console",
+)
+"""From the ground up; a room may import those before it. `base` is errors, files and the like beside the package's
+face, which is `console` with the command line: it names things of all rooms, and loads them on request."""
+
+BESIDE = {"training": {"predictors"}, "leaderboard": {"predictors", "training", "runs"}, "runs": {"training"}}
+"""What a room does without though it stands below: these rooms are side by side."""
+
+ON_USE = {"sacrebleu", "rouge_score", "numpy"}
+"""What metrics may load beside the standard library, on first use: scorers, and numpy where arrays are given."""
+
+WITH_TORCH = ("models", "training", "predictors")
+
+
+def room(module: str) -> str:
+    """Which room a module belongs to."""
+    if module in ("decabench", "decabench.cli", "decabench.__main__"):
+        return "console"
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in ROOMS else "base"
+
+
+def face(module: str) -> str:
+    """The package whose public face other rooms import."""
+    return f"decabench.{room(module)}"
+
+
+def target(found: Import) -> str:
+    """The module that an import reaches: `from decabench.tasks import store` is the store."""
+    whole = f"{found.module}.{found.name}"
+    return whole if whole in modules() else found.module
+
+
+def faults(module: str, found: Import) -> Iterator[str]:
+    """What an import breaks."""
+    own, reached = room(module), target(found)
+    if reached.partition(".")[0] == "decabench" and reached != "decabench":
+        other = room(reached)
+        allowed = set(ROOMS[: ROOMS.index(own) + 1]) - BESIDE.get(own, set())
+        if other not in allowed:
+            yield f"{module} imports {reached}, and {own} stands below {other} or beside it"
+        if other not in (own, "base", "commands", "console") and reached != face(reached) and not is_public(reached):
+            yield f"{module} imports {reached}, and not the face {face(reached)}"
+    top = found.module.partition(".")[0]
+    if own == "metrics":
+        if top == "decabench" and not found.relative:
+            yield f"{module} does not import {found.module} relatively"
+        elif top not in sys.stdlib_module_names | ON_USE | {"decabench"}:
+            yield f"{module} imports {found.module}"
+    if top == "torch" and own not in WITH_TORCH:
+        yield f"{module} imports torch"
+
+
+def is_public(module: str) -> bool:
+    """Whether a module is a face of its own beside its room's: it is named in a table and loaded on request."""
+    return module == "decabench.metrics.selftest"
+
+
+def all_faults(module: str, text: str, is_package: bool = False) -> list[str]:
+    """What the imports of a source text break."""
+    return [fault for found in imports(text, module, is_package) for fault in faults(module, found)]
+
+
+@pytest.mark.parametrize("module", modules())
+def test_imports_run_downwards_through_faces(module: str) -> None:
+    path = modules()[module]
+    assert all_faults(module, path.read_text(encoding="utf-8"), path.name == "__init__.py") == []
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "count"),
+    [
+        ("decabench.metrics.x", "from .base import Item\nimport math", 0),
+        ("decabench.metrics.x", "from decabench.metrics.base import Item", 1),
+        ("decabench.metrics.x", "from ..tasks import Task", 1),
+        ("decabench.metrics.x", "import pandas", 1),
+        ("decabench.metrics.x", "def f():\n    import sacrebleu", 0),
+        ("decabench.errors", "from decabench.metrics import DecabenchError", 0),
+        ("decabench.errors", "from decabench.tasks import Task", 1),
+        ("decabench.tasks.x", "from decabench.files import atomic_file", 0),
+        ("decabench.tasks.x", "from decabench.scoring import find_metric", 1),
+        ("decabench.tasks.x", "def f():\n    from decabench import scoring", 1),
+        ("decabench.scoring.x", "from decabench.tasks import Store", 0),
+        ("decabench.scoring.x", "from decabench.tasks.store import Store", 1),
+        ("decabench.scoring.x", "from decabench.scoring.results import Results", 0),
+        ("decabench.scoring.x", "from decabench.leaderboard import build", 1),
+        ("decabench.scoring.x", "import torch.nn", 1),
+        ("decabench.training.x", "from decabench.predictors import Answer", 1),
+        ("decabench.models.mqan", "import torch", 0),
+        ("decabench.leaderboard.x", "from decabench.cli import cli", 1),
+        ("decabench.commands.x", "from decabench.leaderboard import build", 0),
+        ("decabench.cli", "from decabench.commands.check import check", 0),
+    ],
+)
+def test_the_rule_itself(module: str, text: str, count: int) -> None:
+    assert len(all_faults(module, text)) == count
+
+
+def test_relative_imports_are_resolved() -> None:
+    assert list(imports("from .base import Item", "decabench.metrics", True)) == [
+        Import("decabench.metrics.base", "Item", True)
+    ]
+    assert list(imports("from ..tasks import Task", "decabench.metrics.nf1")) == [
+        Import("decabench.tasks", "Task", True)
+    ]
+
+
+def test_every_room_was_looked_at() -> None:
+    assert {room(module) for module in modules()} == set(ROOMS)
+
+
+def imported(module: str) -> set[str]:
+    """The project's files that a file imports, at any depth of its functions; faces of its own room left out."""
+    path = modules()[module]
+    found = imports(path.read_text(encoding="utf-8"), module, path.name == "__init__.py")
+    return {reached for reached in map(target, found) if reached in modules()} - {module}
+
+
+def circle(arrows: Mapping[str, set[str]]) -> list[str]:
+    """Some files that import each other in a ring; empty where there are none."""
+    left = {name: set(reached) for name, reached in arrows.items()}
+    while free := [name for name, reached in left.items() if not reached & left.keys()]:
+        for name in free:
+            del left[name]
+    if not left:
+        return []
+    way = [next(iter(left))]
+    while (following := min(left[way[-1]] & left.keys())) not in way:
+        way.append(following)
+    return way[way.index(following) :]
+
+
+def test_no_files_import_each_other() -> None:
+    arrows = {module: imported(module) - {"decabench"} for module in modules()}  # which is lazy, and has the version
+    assert circle(arrows) == []
+
+
+def test_a_circle_is_found() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == ["b", "c"]
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_no_face_hides_a_file_behind_a_function() -> None:
+    """`from decabench.runs import plan` would be a function, and `decabench.runs.plan` a module."""
+    hidden = []
+    for package in {face(module) for module in modules() if room(module) in ROOMS[2:-2]}:
+        listed = getattr(importlib.import_module(package), "__all__", ())
+        hidden += [f"{package}.{name}" for name in listed if f"{package}.{name}" in modules()]
+    assert sorted(hidden) == []
+
+
+def test_no_two_files_have_one_name() -> None:
+    names = Counter(path.name for path in modules().values() if not path.name.startswith("__"))
+    assert {name: count for name, count in names.items() if count > 1} == {}
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    names: Counter[str] = Counter()
+    for path in modules().values():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        names.update(node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name[0] != "_")
+    assert {name: count for name, count in names.items() if count > 1} == {}

@@ -1,0 +1,1 @@
+from tests.tasks.conftest import shared  # noqa: F401

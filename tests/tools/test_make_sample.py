@@ -1,0 +1,91 @@
+"""The bundled sample is what the tool makes of the real data."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from decabench.tasks.preparation import SAMPLE_FOLDER
+from decabench.tasks.registry import TASKS
+from tests.tasks.commands import ROOT
+
+BY_HAND = {"LICENSES.md", "SOURCES.toml"}
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
+    """The tool, writing into a folder of this test."""
+    spec = importlib.util.spec_from_file_location("make_sample", ROOT / "tools" / "make_sample.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "SAMPLE", tmp_path / "sample")
+    yield module
+
+
+def contents(folder: Path) -> dict[str, object]:
+    """Bytes by name; of what a library packs, which another version packs otherwise, what is in it."""
+    import pyarrow.parquet as pq
+
+    found: dict[str, object] = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder).as_posix()
+        if path.suffix == ".parquet":
+            found[name] = pq.read_table(path).to_pylist()
+        elif path.suffix == ".tgz":
+            found[name] = gzip.decompress(path.read_bytes())
+        else:
+            found[name] = path.read_bytes()
+    return found
+
+
+def packers(folder: Path) -> list[str]:
+    """Which versions of a library packed the parquet files of a folder."""
+    import pyarrow.parquet as pq
+
+    return [pq.read_metadata(path).created_by for path in sorted(folder.rglob("*.parquet"))]
+
+
+@pytest.mark.slow
+@pytest.mark.mirror
+def test_the_same_mirror_gives_the_committed_bytes(tool: ModuleType, shared: Path) -> None:
+    for name, build in tool.BUILDERS.items():
+        build(shared / "mirror" / name)
+    made = contents(tool.SAMPLE)
+    assert made.keys() == contents(SAMPLE_FOLDER).keys() - BY_HAND
+    for name, content in made.items():
+        assert content == contents(SAMPLE_FOLDER)[name], name
+    if packers(tool.SAMPLE) == packers(SAMPLE_FOLDER):
+        assert all((tool.SAMPLE / name).read_bytes() == (SAMPLE_FOLDER / name).read_bytes() for name in made)
+
+
+def test_every_task_has_a_builder(tool: ModuleType) -> None:
+    assert list(tool.BUILDERS) == list(TASKS)
+
+
+@pytest.mark.parametrize(
+    ("number", "chosen"),
+    [(1, [0]), (2, [0, 5]), (3, [0, 3, 6]), (10, list(range(10)))],
+)
+def test_spaced(tool: ModuleType, number: int, chosen: list[int]) -> None:
+    assert tool.spaced(range(10), number) == chosen
+
+
+def test_filled_comes_closest_from_above(tool: ModuleType) -> None:
+    sizes = [5, 1, 1, 1, 9, 1]
+    assert sum(tool.filled(sizes, 6, int)) == 6
+    assert sum(tool.filled(sizes, 18, int)) == 18
+
+
+@pytest.mark.parametrize("name", ["iwslt.en.de", "cnn_dailymail"])
+def test_stand_ins_need_no_mirror(tool: ModuleType, name: str, tmp_path: Path) -> None:
+    tool.BUILDERS[name](tmp_path / "no mirror")
+    made = contents(tool.SAMPLE)
+    assert made == {
+        key: value for key, value in contents(SAMPLE_FOLDER).items() if key.startswith(f"{name}/")
+    }

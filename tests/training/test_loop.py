@@ -1,0 +1,320 @@
+"""Runs: what they leave, that they resume to the bit, that they learn, that two processes are one."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from safetensors.torch import load_file
+
+from decabench.errors import DecabenchError
+from decabench.models.saved import Saved
+from decabench.training.config import TrainConfig, read_config, to_toml
+from decabench.training.logs import read_rows
+from decabench.training.loop import learning_rate, train
+from tests.sources import ROOT
+from tests.training.conftest import TINY
+
+
+def weights(output):
+    pointer = json.loads((output / "latest.json").read_text())["checkpoint"]
+    return load_file(output / pointer / "model.safetensors")
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_what_a_run_leaves(make_run):
+    run = make_run()
+    finished = train(run)
+    assert finished.step == 6
+    assert read_config(run.output / "config.toml") == run.config
+    rows = read_rows(run.output / "train.csv")
+    assert [(row["step"], row["task"]) for row in rows] == [
+        (str(n + 1), ("sst", "schema")[n % 2]) for n in range(6)
+    ]
+    assert [row["step"] for row in read_rows(run.output / "validation.csv")] == ["3"] * 3 + ["6"] * 3
+    record = Saved.open(run.output).record
+    splits = ("train", "validation")
+    assert record["data"].keys() == {f"{task}.{split}" for task in run.config.tasks for split in splits}
+    assert all(value.startswith("sha256:") for value in record["data"].values())
+    assert record["versions"].keys() == {"decabench", "torch", "numpy", "python"}
+    assert record["vectors"] == "none:12"
+    kept = {path.name for path in (run.output / "checkpoints").iterdir()}
+    pointers = [
+        json.loads((run.output / name).read_text())["checkpoint"] for name in ("best.json", "latest.json")
+    ]
+    assert {f"checkpoints/{name}" for name in kept} == set(pointers)
+
+
+def test_the_same_run_twice(make_run):
+    train(make_run("one"))
+    train(make_run("two"))
+    train(make_run("three", seed=1))
+    one, two, three = (weights(make_run(name).output) for name in ("one", "two", "three"))
+    assert same(one, two)
+    assert not same(one, three)
+
+
+@pytest.mark.parametrize("stop", [2, 3, 5])
+def test_a_run_in_two_parts_is_the_run_in_one(make_run, stop):
+    train(make_run("whole"))
+    train(make_run("parts", steps=stop))
+    train(make_run("parts", resume=True))
+    whole, parts = make_run("whole").output, make_run("parts").output
+    assert same(weights(whole), weights(parts))
+
+    def curve(output):
+        return [(row["step"], row["task"], row["loss"]) for row in read_rows(output / "train.csv")]
+
+    assert curve(whole) == curve(parts)
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_to_the_same_weights(make_run, home, tmp_path):
+    run = make_run("killed", steps=120, checkpoint_every=5, validate_every=1000)
+    train(make_run("whole", steps=120, checkpoint_every=120, validate_every=1000))
+    (tmp_path / "config.toml").write_text(to_toml(run.config))
+    command = [
+        *(sys.executable, "-m", "decabench.cli", "train", "--output", run.output, "--home", home),
+        *("--config", tmp_path / "config.toml", "--device", "cpu", "--resume"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    for kills in range(2):
+        before = read_latest(run.output)
+        child = subprocess.Popen(list(map(str, command)), env=environment, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 120
+        while read_latest(run.output) < min(before + 20 + 7 * kills, 100) and time.monotonic() < deadline:
+            time.sleep(0.003)
+        child.send_signal(signal.SIGKILL)
+        assert child.wait() == -signal.SIGKILL
+    assert 0 < read_latest(run.output) < 120
+    done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert same(weights(run.output), weights(make_run("whole").output))
+    assert [int(row["step"]) for row in read_rows(run.output / "train.csv")] == list(range(1, 121))
+
+
+def read_latest(output):
+    try:
+        return int(json.loads((output / "latest.json").read_text())["checkpoint"][-8:])
+    except FileNotFoundError:
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seed": 3}, "other settings .seed."),
+        ({"vectors": ("none:8",)}, "and these are others"),
+        ({"tasks": ("sst",)}, "other settings .tasks."),
+    ],
+)
+def test_it_does_not_go_on_with_other_settings(make_run, changes, words):
+    train(make_run(steps=2))
+    with pytest.raises(DecabenchError, match=words):
+        train(make_run(resume=True, **changes))
+
+
+def test_the_learning_rate():
+    config = TrainConfig()
+    assert learning_rate(config, 1) == pytest.approx(2.5e-3 / 800)
+    assert learning_rate(config, 400) == pytest.approx(1.25e-3)
+    assert learning_rate(config, 800) == pytest.approx(2.5e-3)
+    assert learning_rate(config, 3200) == pytest.approx(1.25e-3)
+
+
+def test_the_learning_rate_cools_down():
+    config = TrainConfig(steps=1000, warmup=100, learning_rate=1.0, cooldown=200)
+    assert learning_rate(config, 100) == 1.0
+    assert learning_rate(config, 800) == pytest.approx((100 / 800) ** 0.5)
+    assert learning_rate(config, 900) == pytest.approx((100 / 900) ** 0.5 * 101 / 201)
+    assert learning_rate(config, 1000) == pytest.approx((100 / 1000) ** 0.5 / 201)
+
+
+def test_a_run_that_cools_down_keeps_its_end(make_run):
+    train(make_run(steps=4, cooldown=2))
+    for steps, cooldown in ((6, 2), (3, 2), (4, 1), (4, 0)):
+        with pytest.raises(DecabenchError, match=r"is at step 4, .* keep steps at 4 and cooldown at 2"):
+            train(make_run(steps=steps, cooldown=cooldown, resume=True))
+
+
+def test_a_cooldown_that_has_not_begun_may_change(make_run):
+    train(make_run(steps=3, cooldown=0))
+    assert train(make_run(steps=9, cooldown=2, resume=True)).step == 9
+
+
+def test_a_run_is_not_cut_down_into_its_cooldown(make_run):
+    train(make_run(steps=3, cooldown=0))
+    assert train(make_run(steps=9, cooldown=0, resume=True)).step == 9
+    train(make_run("two", steps=12, cooldown=2, patience=2, learning_rate=0.0))  # stops early, at step 9
+    with pytest.raises(DecabenchError, match=r"is at step 9, .* cools down after step 8: keep steps at 12"):
+        train(make_run("two", steps=10, cooldown=2, learning_rate=0.0, resume=True))
+
+
+def test_tasks_one_after_the_other_keep_their_steps(make_run):
+    train(make_run(steps=2, schedule="sequential"))
+    with pytest.raises(DecabenchError, match="one task after the other in 2 steps, not 6: keep steps"):
+        train(make_run(steps=6, schedule="sequential", resume=True))
+
+
+def test_another_number_of_processes_does_not_go_on(make_run):
+    """Where a run stands in its data is counted in batches, and how large those are hangs on the processes."""
+    run = make_run(steps=2)
+    train(run)
+    path = Saved.open(run.output).folder / "checkpoint.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "processes": 2}))
+    (run.output / "latest.json").write_text(json.dumps({"checkpoint": f"checkpoints/{path.parent.name}"}))
+    with pytest.raises(DecabenchError, match="in 2 processes, and 1 go on"):
+        train(make_run(steps=4, resume=True))
+
+
+def test_scores_of_another_choice_are_not_compared(make_run):
+    train(make_run(steps=3, learning_rate=0.0))
+    run = make_run(steps=6, learning_rate=0.0, best_by="sst", resume=True)
+    train(run)
+    assert Saved.open(run.output).record["step"] == 6  # though no score is above the sum of both tasks
+
+
+def test_vectors_may_have_moved(make_run, tmp_path):
+    for name in ("one.txt", "two.txt"):
+        (tmp_path / name).write_text("film 1 2\ngood 3 4\n")
+    train(make_run(steps=2, vectors=(str(tmp_path / "one.txt"),)))
+    moved = make_run(steps=4, vectors=(str(tmp_path / "two.txt"),), resume=True)
+    assert train(moved).step == 4
+    (tmp_path / "two.txt").write_text("film 1 2\ngood 3 5\n")
+    with pytest.raises(DecabenchError, match="and these are others"):
+        train(make_run(steps=6, vectors=(str(tmp_path / "two.txt"),), resume=True))
+
+
+def test_what_a_run_began_with_is_not_needed_again(make_run):
+    first = make_run("first", steps=2)
+    train(first)
+    train(make_run("second", steps=2, init=str(first.output)))
+    shutil.rmtree(first.output)
+    run = make_run("second", steps=4, init=str(first.output), resume=True)
+    assert train(run).step == 4
+    assert Saved.open(run.output).record["config"]["init"] == str(first.output)
+
+
+def test_the_last_checkpoint_where_none_is_chosen(make_run):
+    run = make_run(steps=6, learning_rate=0.0, validate_every=2, best_by="last")
+    assert train(run).step == 6
+    assert Saved.open(run.output).record["step"] == 6
+
+
+def test_it_stops_when_nothing_gets_better(make_run):
+    run = make_run(steps=60, learning_rate=0.0, validate_every=2, patience=3)
+    finished = train(run)
+    assert finished.step == 8  # the first validation is the best, and three more are not
+    assert Saved.open(run.output).record["step"] == 2
+
+
+def test_patience_compares_with_the_best_where_the_last_is_taken(make_run):
+    run = make_run(steps=60, learning_rate=0.0, validate_every=2, patience=3, best_by="last")
+    finished = train(run)
+    assert finished.step == 8
+    assert Saved.open(run.output).record["step"] == 8
+
+
+def test_a_weight_scales_a_tasks_gradient(make_run):
+    train(make_run("one", steps=1, tasks=("sst",)))
+    train(make_run("two", steps=1, tasks=("sst",), weights={"sst": 2.0}))
+    one, two = (read_rows(make_run(name).output / "train.csv")[0] for name in ("one", "two"))
+    assert one["loss"] == two["loss"]
+    assert float(two["gradient_norm"]) == pytest.approx(2 * float(one["gradient_norm"]), rel=1e-3)
+
+
+def test_what_is_frozen_stays(make_run):
+    first = make_run("first")
+    train(first)
+    run = make_run("second", init=str(first.output), freeze=("encoder", "decoder.lstm"))
+    train(run)
+    before, after = load_file(Saved.open(first.output).folder / "model.safetensors"), weights(run.output)
+    frozen = {key for key in before if key.startswith(("encoder.", "decoder.lstm."))}
+    assert {key for key in before if torch.equal(before[key], after[key])} == frozen
+    with pytest.raises(DecabenchError, match="no part 'encodr'"):
+        train(make_run("third", freeze=("encodr",)))
+    with pytest.raises(DecabenchError, match="Everything is frozen"):
+        train(make_run("fourth", freeze=("encoder", "decoder", "generate")))
+
+
+def test_a_new_task_begins_with_what_was_learned(make_run):
+    first = make_run("first")
+    train(first)
+    run = make_run("second", init=str(first.output), tasks=("woz.en",), steps=1, learning_rate=0.0)
+    train(run)
+    old, new = Saved.open(first.output), Saved.open(run.output)
+    before, after = load_file(old.folder / "model.safetensors"), weights(run.output)
+    assert all(torch.equal(before[key], after[key]) for key in before if not key.startswith("generate."))
+    words = {word: row for row, word in enumerate(old.lexicon().words)}
+    assert old.lexicon().words != new.lexicon().words
+    for row, word in enumerate(new.lexicon().words):
+        if word in words:
+            assert torch.equal(after["generate.weight"][row], before["generate.weight"][words[word]])
+    with pytest.raises(DecabenchError, match="give the same sizes"):
+        train(make_run("third", init=str(first.output), model=replace(TINY.model, dimension=10)))
+
+
+@pytest.mark.slow
+def test_it_learns_by_heart(make_run):
+    """32 examples each of sst and woz.en, answered as they were taught: the whole path from text to text."""
+    model = replace(TINY.model, dimension=64, hidden=64, dropout=0.0, max_answer_tokens=40)
+    run = make_run(
+        model=model,
+        tasks=("sst", "woz.en"),
+        steps=240,
+        train_examples=32,
+        batch_tokens=2_000,
+        warmup=40,
+        validate_every=240,
+        checkpoint_every=240,
+        vectors=("none:64",),
+    )
+    train(run)
+    answerer = Saved.open(run.output).load("cpu")
+    for task in run.config.tasks:
+        examples = list(run.store.examples(task, "train"))[:32]
+        replies = answerer.answer([(example.context, example.question) for example in examples])
+        right = sum(
+            reply.text == example.answers[0].lower() for reply, example in zip(replies, examples, strict=True)
+        )
+        assert right >= len(examples) - 1, task
+
+
+@pytest.mark.slow
+def test_two_processes_are_one_with_twice_the_batch(make_run, home, tmp_path):
+    model = replace(TINY.model, dropout=0.0)
+    tiny = {"model": model, "steps": 12, "validate_every": 6, "train_examples": 0}
+    one = make_run("one", batch_tokens=600, **tiny)
+    train(one)
+    two = make_run("two", batch_tokens=300, **tiny)
+    (tmp_path / "config.toml").write_text(to_toml(two.config))
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
+        *("-m", "decabench.cli", "train", "--output", two.output, "--home", home),
+        *("--config", tmp_path / "config.toml", "--device", "cpu"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = (
+        [(row["task"], float(row["loss"]), int(row["tokens"])) for row in read_rows(run.output / "train.csv")]
+        for run in (one, two)
+    )
+    assert len(first) == 12
+    for (task, loss, tokens), other in zip(first, second, strict=True):
+        assert other == (task, pytest.approx(loss, rel=1e-4), tokens)
+    for key, value in weights(one.output).items():
+        torch.testing.assert_close(weights(two.output)[key], value, atol=2e-4, rtol=1e-3)
