@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from decabench.leaderboard.evidence import Evidence, standard_errors
 from decabench.leaderboard.examples import TaskExamples
-from decabench.leaderboard.pages import PUBLISHED, SOURCE
 from decabench.leaderboard.ranking import Row, Table, TaskColumn
+from decabench.tasks import DECATHLON
 
 __all__ = ["csv_text", "json_text"]
 
@@ -161,13 +161,13 @@ def json_text(tables: Sequence[Table], tasks: Sequence[TaskColumn], pages: Mappi
             }
         )
     reported = [
-        {"name": row.name, "training": row.training, "decascore": row.decascore, "scores": dict(row.scores)}
-        for row in PUBLISHED
+        {"name": row.name, "training": row.training, "decascore": row.total, "scores": dict(row.scores)}
+        for row in DECATHLON.published
     ]
     content = {
         "format": FORMAT,
         "submissions": submissions,
-        "reported_not_verified": {"source": SOURCE, "rows": reported},
+        "reported_not_verified": {"source": DECATHLON.source, "rows": reported},
     }
     return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
 

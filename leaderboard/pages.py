@@ -18,20 +18,15 @@ from decabench.leaderboard.ranking import Row, Table, TaskColumn
 from decabench.leaderboard.read import Found
 from decabench.metrics import METRICS
 from decabench.scoring import Comparison
-from decabench.tasks import TASKS
+from decabench.tasks import DECATHLON, TASKS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
 __all__ = [
-    "NOTES",
     "POLICY",
-    "PUBLISHED",
-    "SOURCE",
-    "SOURCE_URL",
     "Pages",
-    "PublishedRow",
     "TaskPlace",
     "file_stem",
     "stems",
@@ -73,74 +68,6 @@ def _telling(path: str) -> list[str]:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-
-
-# ---- published
-
-SOURCE = (
-    "The Natural Language Decathlon: Multitask Learning as Question Answering "
-    "(McCann, Keskar, Xiong and Socher 2018), Table 2 of the version submitted to ICLR 2019, validation"
-)
-SOURCE_URL = "https://arxiv.org/abs/1806.08730"
-
-NOTES = (
-    "Single-task rows are ten models, one a task; the paper gives them no decaScore, and so does this page.",
-    "Table 3 of the paper has “SQuAD first” at 571.7 and the curriculum at 499.6; the row here is that of Table 2.",
-    "The numbers are copied from the paper. Nobody here has seen the predictions.",
-)
-
-
-@dataclass(frozen=True)
-class PublishedRow:
-    """A column of the paper's table."""
-
-    name: str
-    """The model."""
-    training: str
-    """How it was trained."""
-    scores: Mapping[str, float]
-    """By task name, 0-100."""
-    decascore: float | None
-    """As printed; None for models of single tasks."""
-
-
-_TASKS = (
-    "squad",
-    "iwslt.en.de",
-    "cnn_dailymail",
-    "multinli.in.out",
-    "sst",
-    "srl",
-    "zre",
-    "woz.en",
-    "wikisql",
-    "schema",
-)
-
-
-def _row(name: str, training: str, scores: tuple[float, ...], decascore: float | None = None) -> PublishedRow:
-    return PublishedRow(name, training, dict(zip(_TASKS, scores, strict=True)), decascore)
-
-
-_SINGLE, _JOINT = "single-task", "joint"
-
-PUBLISHED = (
-    _row(
-        "MQAN",
-        "anti-curriculum, SQuAD first",
-        (74.4, 18.6, 24.3, 71.5, 87.4, 78.4, 37.6, 84.8, 64.8, 48.8),
-        590.6,
-    ),
-    _row("MQAN (+QPtr)", _JOINT, (70.8, 16.1, 23.9, 70.5, 86.2, 75.8, 28.0, 80.6, 62.0, 48.8), 562.7),
-    _row("S2S +SAtt", _JOINT, (66.8, 13.6, 14.0, 69.0, 84.7, 75.1, 31.7, 82.8, 64.8, 43.9), 546.4),
-    _row("S2S +SAtt +CAtt", _JOINT, (71.8, 9.0, 15.7, 70.4, 86.5, 76.1, 28.5, 75.1, 62.9, 37.8), 533.8),
-    _row("S2S", _JOINT, (47.5, 14.2, 25.7, 60.9, 85.9, 68.7, 28.5, 84.0, 45.8, 52.4), 513.6),
-    _row("MQAN (+QPtr)", _SINGLE, (75.3, 26.7, 25.5, 73.0, 88.5, 77.9, 24.3, 88.0, 73.5, 48.8)),
-    _row("S2S +SAtt +CAtt", _SINGLE, (74.6, 26.0, 25.1, 34.7, 86.2, 74.8, 16.6, 86.5, 72.3, 40.4)),
-    _row("S2S +SAtt", _SINGLE, (68.2, 23.3, 20.0, 68.5, 86.8, 67.8, 19.9, 86.0, 72.4, 46.3)),
-    _row("S2S", _SINGLE, (48.2, 25.0, 19.0, 67.5, 86.4, 63.5, 20.0, 85.3, 60.0, 43.9)),
-)
-"""The rows of the paper's Table 2."""
 
 
 # ---- comparison_page
@@ -255,10 +182,10 @@ class Pages:
             tasks=self.tasks,
             tables=self.tables,
             found=self.found,
-            published=PUBLISHED,
-            published_notes=NOTES,
-            published_source=SOURCE,
-            published_url=SOURCE_URL,
+            published=DECATHLON.published,
+            published_notes=DECATHLON.notes,
+            published_source=DECATHLON.source,
+            published_url=DECATHLON.source_url,
             **values,
         )
         return page.encode("utf-8")

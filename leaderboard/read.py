@@ -33,7 +33,7 @@ __all__ = [
 
 # ---- result
 
-FORMAT = "decabench.scoring.results/1"
+FORMAT = "decabench.results/1"
 """The only format version this board reads."""
 
 SPLITS = ("validation", "test")
@@ -545,9 +545,7 @@ def _is_of_another_kind(data: object) -> bool:
     """Whether it is some other file of decabench's, such as the times kept beside the results."""
     kind = data.get("format") if isinstance(data, dict) else None
     return (
-        isinstance(kind, str)
-        and kind.startswith("decabench.")
-        and kind.split("/")[0] != "decabench.scoring.results"
+        isinstance(kind, str) and kind.startswith("decabench.") and kind.split("/")[0] != "decabench.results"
     )
 
 

@@ -129,7 +129,7 @@ def _contents(
 def _decathlon() -> tuple[TaskColumn, ...]:
     from decabench.tasks import DECATHLON, TASKS
 
-    tasks = (TASKS[name] for name in DECATHLON)
+    tasks = (TASKS[name] for name in DECATHLON.tasks)
     return tuple(TaskColumn(task.name, task.title, task.metric, tuple(task.hidden)) for task in tasks)
 
 

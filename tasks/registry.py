@@ -21,10 +21,12 @@ from decabench.tasks.datasets.sst import SST
 from decabench.tasks.datasets.wikisql import WIKISQL
 from decabench.tasks.datasets.woz import WOZ_EN
 from decabench.tasks.datasets.zre import ZRE
+from decabench.tasks.suite import Suite
+from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import Task
 from decabench.tasks.taskfile import read_toml_task
 
-__all__ = ["DECATHLON", "GROUP", "TASKS", "get_task", "included_tasks", "known_tasks"]
+__all__ = ["GROUP", "SUITES", "TASKS", "get_task", "included_tasks", "known_tasks"]
 
 # ---- custom
 
@@ -101,8 +103,8 @@ TASKS: dict[str, Task] = {
     "schema": SCHEMA,
 }
 
-DECATHLON = tuple(TASKS)
-"""The ten tasks of the decaScore, in the order of the paper's tables."""
+SUITES: dict[str, Suite] = {"decathlon": DECATHLON}
+"""Every suite by its name; `--include` adds more."""
 
 
 def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import Output, Text
 
 __all__ = [
     "Exactly",
@@ -216,8 +217,8 @@ class Task:
     """Splits whose labels are not public."""
     gold_score: str = ""
     """The score that gold answers must bring to 100, where a quirk of the official scorer denies them the headline."""
-    extractive: bool = False
-    """Whether an answer is a part of the context, so that a context that was cut may have lost it."""
+    output: Output = field(default_factory=Text)
+    """What an answer is: what its metric, extraction, highlighting and limits, and models' heads, follow from."""
     variants: tuple[Variant, ...] = ()
     """Other wordings of its questions, numbered from 1: 0 is the dataset's own."""
     notes: str = ""
@@ -226,3 +227,8 @@ class Task:
     """Who defined it: `decabench`, or `user` for a file or an entry point."""
     folder: Path | None = None
     """Where its files lie, for a task whose data is local and never downloaded."""
+
+    @property
+    def extractive(self) -> bool:
+        """Whether an answer is a part of the context, so that a context that was cut may have lost it."""
+        return isinstance(self.output, Text) and self.output.extractive

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from decabench.cli import cli
 from decabench.runs.write import Run, predict
+from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.preparation import Request, prepare_task
-from decabench.tasks.registry import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 
@@ -50,7 +50,9 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 def submit(home: Path, tmp_path: Path) -> Callable[..., Path]:
     """Writes a baseline's submission over the sample and returns its folder."""
 
-    def write(predictor: str, tasks: Sequence[str] = DECATHLON, output: str = "", **fields: Any) -> Path:
+    def write(
+        predictor: str, tasks: Sequence[str] = DECATHLON.tasks, output: str = "", **fields: Any
+    ) -> Path:
         folder = tmp_path / (output or predictor)
         chosen = [TASKS[name] for name in tasks]
         return predict(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks.registry import DECATHLON
+from decabench.tasks import DECATHLON
 from decabench.training.config import read_config
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "training"
@@ -14,7 +14,7 @@ CONFIGS = sorted(FOLDER.rglob("*.toml"))
 @pytest.mark.parametrize("path", CONFIGS, ids=[str(path.relative_to(FOLDER)) for path in CONFIGS])
 def test_a_configuration(path):
     config = read_config(path)
-    assert config.tasks and set(config.tasks) <= set(DECATHLON)
+    assert config.tasks and set(config.tasks) <= set(DECATHLON.tasks)
     assert config.warmup + config.cooldown <= config.steps
     if config.init:
         folder = FOLDER / path.relative_to(FOLDER).parts[0]

@@ -50,7 +50,9 @@ def test_a_package_lists_all_that_it_shows(package):
     shown = {
         name
         for name, value in vars(loaded).items()
-        if not name.startswith("_") and not isinstance(value, ModuleType) and name not in ("ClassVar", "Iterable", "annotations")
+        if not name.startswith("_")
+        and not isinstance(value, ModuleType)
+        and name not in ("ClassVar", "Iterable", "annotations")
     }
     assert shown - set(loaded.__all__) <= constants(package)
 

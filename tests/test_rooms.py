@@ -66,7 +66,11 @@ def faults(module: str, found: Import) -> Iterator[str]:
         allowed = set(ROOMS[: ROOMS.index(own) + 1]) - BESIDE.get(own, set())
         if other not in allowed:
             yield f"{module} imports {reached}, and {own} stands below {other} or beside it"
-        if other not in (own, "base", "commands", "console") and reached != face(reached) and not is_public(reached):
+        if (
+            other not in (own, "base", "commands", "console")
+            and reached != face(reached)
+            and not is_public(reached)
+        ):
             yield f"{module} imports {reached}, and not the face {face(reached)}"
     top = found.module.partition(".")[0]
     if own == "metrics":
@@ -158,7 +162,9 @@ def circle(arrows: Mapping[str, set[str]]) -> list[str]:
 
 
 def test_no_files_import_each_other() -> None:
-    arrows = {module: imported(module) - {"decabench"} for module in modules()}  # which is lazy, and has the version
+    arrows = {
+        module: imported(module) - {"decabench"} for module in modules()
+    }  # which is lazy, and has the version
     assert circle(arrows) == []
 
 
@@ -185,5 +191,7 @@ def test_no_two_public_classes_have_one_name() -> None:
     names: Counter[str] = Counter()
     for path in modules().values():
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        names.update(node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name[0] != "_")
+        names.update(
+            node.name for node in tree.body if isinstance(node, ast.ClassDef) and node.name[0] != "_"
+        )
     assert {name: count for name, count in names.items() if count > 1} == {}

@@ -20,7 +20,7 @@ from decabench.scoring.evaluator import Scoring, score_submission
 from decabench.scoring.results import read_results_file, write_results_file
 from decabench.scoring.statistics import write_statistics
 from decabench.submission.layout import file_name
-from decabench.tasks.registry import DECATHLON, TASKS
+from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -96,7 +96,9 @@ def table(names: Iterable[str]) -> str:
 def row(name: str) -> str:
     """A submission's scores; a dash where it has not answered a task."""
     results = read_results_file(SUBMISSIONS / name / "results" / SPLIT / "results.json")
-    scores = [f"{results.tasks[task].score:.2f}" if task in results.tasks else "–" for task in DECATHLON]
+    scores = [
+        f"{results.tasks[task].score:.2f}" if task in results.tasks else "–" for task in DECATHLON.tasks
+    ]
     return f"| [{name}]({name}) | {' | '.join(scores)} | {results.total.text} |"
 
 

@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
+from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.preparation import sample_note
-from decabench.tasks.registry import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 TARGET = Path(__file__).parents[1] / "leaderboard" / "task_examples.json"
@@ -18,7 +18,7 @@ TARGET = Path(__file__).parents[1] / "leaderboard" / "task_examples.json"
 
 def main(home: Path) -> None:
     found = {}
-    for name in DECATHLON:
+    for name in DECATHLON.tasks:
         examples = Store(home).examples(name, "validation")
         shortest = min(
             examples, key=lambda example: (len(example.context) < 60, len(example.context), example.id)

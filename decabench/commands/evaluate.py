@@ -86,7 +86,7 @@ def evaluate(
     write_statistics(folder, scored)
     path = write_results_file(folder, results)
     write_run_file(folder, clock)
-    missing = [name for name in names or DECATHLON if name not in results.tasks]
+    missing = [name for name in names or DECATHLON.tasks if name not in results.tasks]
     _print(results, missing, all_scores)
     _print_variants(results)
     click.echo(f"Results: {path}")

@@ -404,7 +404,7 @@ def _run(given: dict[str, Any]) -> Run:
 
     known = known_tasks(given["include"])
     names = chosen_tasks(given["tasks"], given["include"]) or [
-        task for task in DECATHLON if given["split"] in available_splits(known[task])
+        task for task in DECATHLON.tasks if given["split"] in available_splits(known[task])
     ]
     return Run(
         predictor=given["predictor"],

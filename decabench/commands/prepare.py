@@ -64,7 +64,7 @@ def prepare(
         raise click.UsageError(f"--mirror takes a folder or an http(s) address; there is no folder {mirror}.")
     known = known_tasks(include)
     names = chosen_tasks(tasks, include)
-    chosen = [known[name] for name in names or (*DECATHLON, *(set(known) - set(DECATHLON)))]
+    chosen = [known[name] for name in names or (*DECATHLON.tasks, *(set(known) - set(DECATHLON.tasks)))]
     request = Request(home_folder(home), split, mirror, sample, force, progress=sys.stderr.isatty())
     outcomes = _run(chosen, request, jobs, include, named=names is not None)
     if export_ids:

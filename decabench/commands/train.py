@@ -99,7 +99,7 @@ def train(
     made = replace(
         made,
         model=replace(made.model, name=model or made.model.name),
-        tasks=tuple(chosen or DECATHLON),
+        tasks=tuple(chosen or DECATHLON.tasks),
         schedule=schedule or made.schedule,
         freeze=freeze or made.freeze,
         init=init or made.init,

@@ -110,7 +110,7 @@ def ngrams(
 
     _refuse(force, output)
     start, on_terminal = time.monotonic(), sys.stderr.isatty()
-    names = chosen_tasks(tasks, include) or list(DECATHLON)
+    names = chosen_tasks(tasks, include) or list(DECATHLON.tasks)
     corpus = _read(names, examples, home, on_terminal)
     found = train_ngrams(corpus.lexicon.words, corpus.text, NgramTraining(**how), on_terminal)
     write_ngrams(output, found)

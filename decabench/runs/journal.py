@@ -136,7 +136,7 @@ def _shown(value: object) -> str:
 FOLDER = "journal"
 """Where in a submission's folder the journals are."""
 
-FORMAT = "decabench.runs.journal/1"
+FORMAT = "decabench.journal/1"
 
 _SYNC_SECONDS = 1.0
 """A kill loses nothing that was written; this bounds what a power cut loses."""

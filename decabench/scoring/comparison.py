@@ -26,7 +26,7 @@ from decabench.tasks import DECATHLON, Store
 
 __all__ = ["Compared", "Comparison", "Flip", "Pair", "compare"]
 
-FORMAT = "decabench.scoring.comparison/1"
+FORMAT = "decabench.comparison/1"
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def _compared(a: float, b: float, test: Difference, p_holm: float) -> Compared:
 def _decascore(a: float | None, b: float | None, tests: Mapping[str, Difference]) -> Compared | None:
     if a is None or b is None:
         return None
-    test = summed([tests[task] for task in DECATHLON])
+    test = summed([tests[task] for task in DECATHLON.tasks])
     return _compared(a, b, test, test.p)
 
 

@@ -234,9 +234,9 @@ def _has_spread(sample: Sample | None) -> TypeGuard[Sample]:
 
 
 def _decascore_interval(drawn: Mapping[str, Array]) -> tuple[float, float] | None:
-    if not set(DECATHLON) <= drawn.keys():
+    if not set(DECATHLON.tasks) <= drawn.keys():
         return None
-    return interval(total({task: drawn[task] for task in DECATHLON})).ends
+    return interval(total({task: drawn[task] for task in DECATHLON.tasks})).ends
 
 
 def _files(
@@ -253,7 +253,7 @@ def _files(
             f"The submission has no answers for {named_tasks} on {split}: "
             f"they belong in predictions/<task>.{split}.jsonl."
         )
-    return {name: files[name] for name in (*DECATHLON, *files) if name in files}
+    return {name: files[name] for name in (*DECATHLON.tasks, *files) if name in files}
 
 
 def _refuse_other_data(submission: Submission, files: Mapping[str, PredictionFile], store: Store) -> None:

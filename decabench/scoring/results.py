@@ -28,7 +28,7 @@ __all__ = [
     "write_results_file",
 ]
 
-FORMAT = "decabench.scoring.results/1"
+FORMAT = "decabench.results/1"
 
 
 @dataclass(frozen=True)
@@ -141,20 +141,20 @@ class Results:
     @property
     def total(self) -> Total:
         """The sum of what there is."""
-        tasks = {name: self.tasks[name] for name in DECATHLON if name in self.tasks}
+        tasks = {name: self.tasks[name] for name in DECATHLON.tasks if name in self.tasks}
         scored = [task for task in tasks.values() if task.status == "scored"]
         scores = [task.score for task in scored if task.score is not None]
         score, count = math.fsum(scores), len(scores)
-        complete = count == len(DECATHLON)
+        complete = count == len(DECATHLON.tasks)
         partial = tuple(name for name, task in tasks.items() if task.status == "partial")
         more = f"; {len(partial)} partial, not summed" if partial else ""
         text = (
             f"{score:.1f}"
             if complete
-            else f"{score:.1f} of {100 * count} ({count} of {len(DECATHLON)} tasks{more})"
+            else f"{score:.1f} of {100 * count} ({count} of {len(DECATHLON.tasks)} tasks{more})"
         )
         failed = tuple(name for name, task in tasks.items() if task.status == "failed")
-        missing = tuple(name for name in DECATHLON if name not in tasks)
+        missing = tuple(name for name in DECATHLON.tasks if name not in tasks)
         return Total(score, 100 * count, count, complete, text, missing, failed, partial)
 
     @property
@@ -211,7 +211,7 @@ def _without_defaults(content: dict[str, Any]) -> dict[str, Any]:
 
 def ordered(tasks: Mapping[str, TaskResult]) -> dict[str, TaskResult]:
     """The decathlon's tasks in its order, then the others by name."""
-    names: Sequence[str] = [*DECATHLON, *sorted(set(tasks) - set(DECATHLON))]
+    names: Sequence[str] = [*DECATHLON.tasks, *sorted(set(tasks) - set(DECATHLON.tasks))]
     return {name: tasks[name] for name in names if name in tasks}
 
 

@@ -16,7 +16,7 @@ from decabench.text import shown
 
 __all__ = ["FORMAT", "METADATA_NAME", "SubmissionInfo", "parse_metadata", "render_metadata"]
 
-FORMAT = "decabench.submission.folder/1"
+FORMAT = "decabench.submission/1"
 METADATA_NAME = "submission.toml"
 METADATA_LIMIT = 1 << 16
 

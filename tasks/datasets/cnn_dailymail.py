@@ -13,6 +13,7 @@ from pathlib import Path
 
 from decabench.errors import DataError, StorageError
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, fixed
 
@@ -183,6 +184,7 @@ CNN_DAILYMAIL = Task(
     name="cnn_dailymail",
     title="Summarization",
     dataset="CNN/DailyMail",
+    output=Text(max_tokens=384),
     metric="rouge",
     counts={"train": 287_227, "validation": 13_368, "test": 11_490},
     sources=(

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, fixed
 
@@ -163,6 +164,7 @@ IWSLT_EN_DE = Task(
     name="iwslt.en.de",
     title="Machine translation",
     dataset="IWSLT 2016, English to German",
+    output=Text(max_tokens=384),
     metric="bleu",
     counts={"train": 196_884, "validation": 993, "test": 1_305},
     sources=(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import Label
 from decabench.tasks.readers import hub_file, stream_lines
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, matched
 
@@ -74,6 +75,7 @@ MULTINLI = Task(
     name="multinli.in.out",
     title="Natural language inference",
     dataset="MultiNLI",
+    output=Label(("entailment", "neutral", "contradiction")),
     metric="em",
     # The paper counts 20,000 validation rows; 19,647 of them have a gold label (9,815 + 9,832).
     counts={"train": 392_702, "validation": 19_647, "test": 20_000},

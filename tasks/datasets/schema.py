@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import Label
 from decabench.tasks.readers import github_raw, hub_file
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, matched
 
@@ -85,6 +86,7 @@ SCHEMA = Task(
     name="schema",
     title="Pronoun resolution",
     dataset="MWSC",
+    output=Label(),
     metric="em",
     counts={"train": 80, "validation": 82, "test": 100},
     sources=(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file, stream_items
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, wrapped
 
@@ -71,6 +72,7 @@ SQUAD = Task(
     name="squad",
     title="Question answering",
     dataset="SQuAD 1.1",
+    output=Text(extractive=True, max_tokens=96),
     metric="nf1",
     counts={"train": 87_599, "validation": 10_570, "test": 9_616},
     hidden=("test",),
@@ -107,6 +109,5 @@ SQUAD = Task(
     citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
     homepage="https://rajpurkar.github.io/SQuAD-explorer/",
     notes="The test set is hidden by its authors. All reference answers are kept, repeated ones too.",
-    extractive=True,
     variants=_VARIANTS,
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import Text
 from decabench.tasks.task import Files, RemoteFile, Source, Task, wrapped
 
 __all__ = ["SRL", "detokenise"]
@@ -103,6 +104,7 @@ SRL = Task(
     name="srl",
     title="Semantic role labeling",
     dataset="QA-SRL, Wikipedia",
+    output=Text(extractive=True, max_tokens=128),
     metric="nf1",
     counts={"train": 6_414, "validation": 2_183, "test": 2_201},
     sources=(
@@ -125,6 +127,5 @@ SRL = Task(
     licence="Not stated (University of Washington); the sentences are Wikipedia's, CC BY-SA",
     citation="He et al. 2015, Question-Answer Driven Semantic Role Labeling",
     homepage="https://dada.cs.washington.edu/qasrl/",
-    extractive=True,
     variants=_VARIANTS,
 )

@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterator
 
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import Label
 from decabench.tasks.readers import github_raw, stream_lines
 from decabench.tasks.task import Files, RemoteFile, Source, Task, fixed
 
@@ -67,6 +68,7 @@ SST = Task(
     name="sst",
     title="Sentiment analysis",
     dataset="SST, binary",
+    output=Label(("negative", "positive")),
     metric="em",
     counts={"train": 6_920, "validation": 872, "test": 1_821},
     sources=(

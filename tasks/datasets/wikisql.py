@@ -10,6 +10,7 @@ from typing import Any
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import Text
 from decabench.tasks.readers import stream_lines
 from decabench.tasks.task import Files, RemoteFile, Source, Task, fixed
 
@@ -94,6 +95,7 @@ WIKISQL = Task(
     name="wikisql",
     title="Semantic parsing",
     dataset="WikiSQL",
+    output=Text(max_tokens=160),
     metric="lfem",
     gold_score="lfem_corrected",
     counts={"train": 56_355, "validation": 8_421, "test": 15_878},

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, stream_items
 from decabench.tasks.task import Files, RemoteFile, Source, Task, fixed
 
@@ -77,6 +78,7 @@ WOZ_EN = Task(
     name="woz.en",
     title="Goal-oriented dialogue",
     dataset="WOZ 2.0, English",
+    output=Text(max_tokens=48),
     metric="joint_goal_em",
     counts={"train": 2_536, "validation": 830, "test": 1_646},
     sources=(

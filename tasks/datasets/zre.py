@@ -8,6 +8,7 @@ from itertools import islice
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import Text
 from decabench.tasks.readers import hub_file
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, wrapped
 
@@ -68,6 +69,7 @@ ZRE = Task(
     name="zre",
     title="Relation extraction",
     dataset="QA-ZRE",
+    output=Text(extractive=True, max_tokens=64),
     metric="corpus_f1",
     counts=_FOLD,
     sources=(
@@ -88,6 +90,5 @@ ZRE = Task(
     citation="Levy et al. 2017, Zero-Shot Relation Extraction via Reading Comprehension",
     homepage="http://nlp.cs.washington.edu/zeroshot/",
     notes="Several answers are joined with `, `; a question that upstream leaves without one is `unanswerable`.",
-    extractive=True,
     variants=_VARIANTS,
 )

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from decabench.scoring.results import read_results_file
-from decabench.tasks.registry import DECATHLON
+from decabench.tasks import DECATHLON
 
 
 def spoil(folder, task):
@@ -28,7 +28,7 @@ def test_a_decascore(command, home, submit):
     assert done.exit_code == 0
     assert done.stdout.splitlines()[0] == "oracle, validation"
     table = rows(done)
-    assert list(table)[1:] == list(DECATHLON)
+    assert list(table)[1:] == list(DECATHLON.tasks)
     assert table["squad"] == ["nf1", "100.00", "100.0 to 100.0", "32", "0", "sample"]
     assert "\ndecaScore: 1000.0 (95 %: 1000.0 to 1000.0)\n" in done.stdout
     assert "No answers for" not in done.stdout
@@ -43,7 +43,7 @@ def test_seven_of_ten(command, home, submit, tmp_path):
     done = command(
         "evaluate",
         "--submission",
-        submit("oracle", DECATHLON[:7]),
+        submit("oracle", DECATHLON.tasks[:7]),
         "--home",
         home,
         "--output",

@@ -8,7 +8,7 @@ import pytest
 
 from decabench.predictors.schemes import PREDICTORS
 from decabench.runs.write import PART
-from decabench.tasks.registry import DECATHLON, TASKS
+from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 
@@ -27,7 +27,7 @@ def test_the_test_split_has_fewer_tasks(command, home, tmp_path):
     )
     assert done.exit_code == 0
     names = {path.name.removesuffix(".test.jsonl") for path in (tmp_path / "s" / "predictions").iterdir()}
-    assert names == set(DECATHLON) - {"squad", "multinli.in.out"}
+    assert names == set(DECATHLON.tasks) - {"squad", "multinli.in.out"}
 
 
 def test_what_it_is_told_of_the_submission(command, home, tmp_path):

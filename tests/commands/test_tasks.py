@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from decabench.tasks.registry import DECATHLON, TASKS
+from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 
@@ -12,7 +12,7 @@ def test_list(command, home):
     done = command("tasks", "--home", home)
     assert done.exit_code == 0
     first = [line.split()[0] for line in done.stdout.splitlines() if not line.startswith("   ")]
-    assert [name for name in first if name in TASKS] == list(DECATHLON)
+    assert [name for name in first if name in TASKS] == list(DECATHLON.tasks)
     assert "sample: 64 / 32 / –" in done.stdout
     assert "9,616 hidden" in done.stdout
     assert str(home) in done.stdout.replace("\n", "")

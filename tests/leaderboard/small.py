@@ -49,7 +49,7 @@ def results(
         tasks[task] = {"status": "failed", "reason": reason, "faults": 1}
     is_complete = all(tasks.get(task, {}).get("status") == "scored" for task in NAMES)
     return {
-        "format": "decabench.scoring.results/1",
+        "format": "decabench.results/1",
         "submission": {"name": name, **(about or {})},
         "split": split,
         "decascore": sum(scores[task] for task in NAMES) if is_complete else None,

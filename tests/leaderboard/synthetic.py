@@ -24,8 +24,8 @@ from decabench.metrics import METRICS
 from decabench.scoring.significance import Sample, bootstrap, interval, total
 from decabench.submission.answers import predictions_digest
 from decabench.submission.folder import SubmissionInfo, write_submission
+from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.example import Example
-from decabench.tasks.registry import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -35,18 +35,18 @@ HOSTILE_ANSWER = "</script><script>alert(1)</script> ]]> \u2028 -->"
 def submissions(home: Path, folder: Path, count: int, groups: int = 0) -> Path:
     """`count` systems, the oracle and a baseline; the second system is hostile, the last one partial."""
     store = Store(home)
-    data = {task: list(store.examples(task, "validation")) for task in DECATHLON}
+    data = {task: list(store.examples(task, "validation")) for task in DECATHLON.tasks}
     for number in range(count):
         generator = random.Random(number)
         skill = 0.25 + 0.6 * (count - number) / count
-        tasks = [task for task in DECATHLON if number != count - 1 or task != "sst"]
+        tasks = [task for task in DECATHLON.tasks if number != count - 1 or task != "sst"]
         answers = {task: _answers(data[task], skill, generator, number) for task in tasks}
         _write(store, folder / f"system-{number:02}", _info(number), data, answers, groups)
-    gold = {task: [example.answers[0] for example in data[task]] for task in DECATHLON}
+    gold = {task: [example.answers[0] for example in data[task]] for task in DECATHLON.tasks}
     _write(
         store, folder / "oracle", SubmissionInfo("oracle", predictor={"name": "oracle"}), data, gold, groups
     )
-    floor = {task: [data[task][0].answers[0]] * len(data[task]) for task in DECATHLON}
+    floor = {task: [data[task][0].answers[0]] * len(data[task]) for task in DECATHLON.tasks}
     _write(
         store,
         folder / "majority",
@@ -114,11 +114,11 @@ def _write(
         digest = predictions_digest(written.files[task, "validation"]) if written else ""
         tasks[task] = _task(store, task, sample, drawn[task], texts, len(rows), digest)
         _parquet(target / "statistics" / f"{task}.parquet", task, rows, numbers)
-    whole = interval(total(drawn)) if len(tasks) == len(DECATHLON) else None
+    whole = interval(total(drawn)) if len(tasks) == len(DECATHLON.tasks) else None
     (target / "results.json").write_text(
         json.dumps(
             {
-                "format": "decabench.scoring.results/1",
+                "format": "decabench.results/1",
                 "decabench": "0.1.0",
                 "split": "validation",
                 "submission": {

@@ -13,15 +13,15 @@ from decabench.leaderboard.evidence import Evidence, TaskEvidence, standard_erro
 from decabench.leaderboard.ranking import Shuffles
 from decabench.leaderboard.read import Entry, read
 from decabench.scoring.significance import paired_test, summed
-from decabench.tasks.registry import DECATHLON
+from decabench.tasks import DECATHLON
 
 
 def entries(folder: Path) -> dict[str, Entry]:
-    return {entry.path.split("/")[0]: entry for entry in read(folder, DECATHLON).entries}
+    return {entry.path.split("/")[0]: entry for entry in read(folder, DECATHLON.tasks).entries}
 
 
 def all_of(evidence: Evidence, entry: Entry) -> list[TaskEvidence | None]:
-    return [evidence.of(entry, task) for task in DECATHLON]
+    return [evidence.of(entry, task) for task in DECATHLON.tasks]
 
 
 def test_scores_of_single_examples(made_up: Path) -> None:

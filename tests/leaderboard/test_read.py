@@ -53,7 +53,7 @@ def test_other_places(tmp_path: Path, place: str) -> None:
         ('{"a": 1, "a": 2}', "not clear: a key stands twice"),
         ('{"a": ' + "9" * 5000 + "}", "not JSON: a number too long"),
         ("[" * 200_000, "not a results file: nested too deeply"),
-        ('{"format": "decabench.scoring.results/0"}', "its format is “decabench.scoring.results/0”"),
+        ('{"format": "decabench.results/0"}', "its format is “decabench.results/0”"),
     ],
 )
 def test_unreadable_files_are_listed(tmp_path: Path, content: str | bytes, reason: str) -> None:

@@ -14,8 +14,8 @@ from tests.leaderboard.small import entry, results, without
     ("file", "reason"),
     [
         (
-            {**results(), "format": "decabench.scoring.results/2"},
-            "its format is “decabench.scoring.results/2”",
+            {**results(), "format": "decabench.results/2"},
+            "its format is “decabench.results/2”",
         ),
         ({**results(), "format": None}, "its format is None"),
         ({**results(), "split": "train"}, "its split is “train”"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decabench.models.words import detokenize, tokenize
-from decabench.tasks.registry import DECATHLON
+from decabench.tasks import DECATHLON
 from decabench.tasks.store import Store
 from tests.tasks.conftest import prepared, shared  # noqa: F401
 
@@ -44,7 +44,7 @@ def test_spaces_and_signs_come_back(text):
     assert all(tokens)
 
 
-@pytest.mark.parametrize("task", DECATHLON)
+@pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_the_ten_tasks_come_back(task, home):
     for split in ("train", "validation"):
         for example in Store(home).examples(task, split):
@@ -55,7 +55,7 @@ def test_the_ten_tasks_come_back(task, home):
 
 @pytest.mark.mirror
 @pytest.mark.slow
-@pytest.mark.parametrize("task", DECATHLON)
+@pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_the_real_data_comes_back(task, prepared):  # noqa: F811
     # Every fourth row of every split: all of them take minutes.
     columns, seen = ("question", "context", "answers"), set()

@@ -11,13 +11,13 @@ from decabench.errors import SubmissionError
 from decabench.runs.write import Run, predict
 from decabench.scoring.comparison import Pair, compare
 from decabench.submission.folder import SubmissionInfo, write_submission
-from decabench.tasks.registry import DECATHLON, TASKS
+from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
 
 @pytest.fixture
 def submission(home: Path, tmp_path: Path):
-    def make(predictor: str, tasks: tuple[str, ...] = DECATHLON) -> Path:
+    def make(predictor: str, tasks: tuple[str, ...] = DECATHLON.tasks) -> Path:
         chosen = [TASKS[task] for task in tasks]
         return predict(
             Run(predictor, chosen, "validation", tmp_path / predictor, Store(home), date="2026-11-21")
@@ -63,7 +63,7 @@ def test_the_p_value_is_the_sign_test_s(labels, home):
 
 def test_ten_tasks_have_holm_s_correction_and_a_decascore(submission, home):
     found = compare(Pair(submission("majority"), submission("oracle"), home=home))
-    assert list(found.tasks) == list(DECATHLON)
+    assert list(found.tasks) == list(DECATHLON.tasks)
     assert found.decascore is not None
     assert found.decascore.b == pytest.approx(1000)
     assert found.decascore.difference == pytest.approx(sum(task.difference for task in found.tasks.values()))
@@ -85,7 +85,7 @@ def test_jobs_and_runs_change_no_byte(submission, home):
     pair = Pair(submission("random"), submission("lead-3"), home=home)
     other = Pair(pair.a, pair.b, home=home, jobs=3)
     assert compare(pair).to_json() == compare(pair).to_json() == compare(other).to_json()
-    assert json.loads(compare(pair).to_json())["format"] == "decabench.scoring.comparison/1"
+    assert json.loads(compare(pair).to_json())["format"] == "decabench.comparison/1"
 
 
 def test_tasks_that_one_lacks_are_named_and_there_is_no_decascore(submission, home):

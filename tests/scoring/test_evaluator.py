@@ -18,7 +18,7 @@ from decabench.errors import DataError, MissingDataError, SubmissionError, Unkno
 from decabench.scoring import rows as scoring
 from decabench.scoring.evaluator import evaluate
 from decabench.submission.folder import SubmissionInfo, write_submission
-from decabench.tasks.registry import DECATHLON
+from decabench.tasks import DECATHLON
 from decabench.tasks.store import Store
 
 
@@ -43,7 +43,7 @@ def test_gold_is_a_thousand(home, submit):
     results = evaluate(submit("oracle"), home=home)
     assert results.decascore == pytest.approx(1000)
     assert [task.score for task in results.tasks.values()] == pytest.approx([100] * 10)
-    assert list(results.tasks) == list(DECATHLON)
+    assert list(results.tasks) == list(DECATHLON.tasks)
     assert results.ok
 
 
@@ -99,10 +99,10 @@ def test_mean_of_overlaps(home, tmp_path):
 
 
 def test_seven_of_ten(home, submit):
-    results = evaluate(submit("oracle", DECATHLON[:7]), home=home)
+    results = evaluate(submit("oracle", DECATHLON.tasks[:7]), home=home)
     assert results.total.text == "700.0 of 700 (7 of 10 tasks)"
     assert results.decascore is None
-    assert results.total.missing == DECATHLON[7:]
+    assert results.total.missing == DECATHLON.tasks[7:]
     assert json.loads(results.to_json())["decascore"] is None
     assert results.ok
 
@@ -350,7 +350,7 @@ def put(folder, task, rows, variant=0):
 def mark(folder, table, key, **fields):
     """Writes submission.toml with a mark of a limited or a failed run."""
     values = "".join(f"{name} = {json.dumps(value)}\n" for name, value in fields.items())
-    head = 'format = "decabench.submission.folder/1"\nname = "n"\n'
+    head = 'format = "decabench.submission/1"\nname = "n"\n'
     (folder / "submission.toml").write_text(f'{head}[{table}."{key}"]\n{values}')
     return folder
 

@@ -14,7 +14,7 @@ from decabench.scoring.results import (
     read_results_file,
     write_results_file,
 )
-from decabench.tasks.registry import DECATHLON
+from decabench.tasks import DECATHLON
 
 DATA = DataUsed("sha256:00", "mirror", True, 10, 10)
 
@@ -35,15 +35,15 @@ def results(scores: dict[str, TaskResult]) -> Results:
     return Results({"name": "a"}, "validation", scores)
 
 
-ALL = {name: scored(10.25 + index) for index, name in enumerate(DECATHLON)}
-SEVEN = dict(zip(DECATHLON[:7], map(scored, [75.3, 14.6, 24.7, 69.2, 86.4, 77.6, 64.5]), strict=True))
+ALL = {name: scored(10.25 + index) for index, name in enumerate(DECATHLON.tasks)}
+SEVEN = dict(zip(DECATHLON.tasks[:7], map(scored, [75.3, 14.6, 24.7, 69.2, 86.4, 77.6, 64.5]), strict=True))
 
 
 @pytest.mark.parametrize(
     ("tasks", "text", "score", "count", "decascore"),
     [
         (ALL, "147.5", 147.5, 10, 147.5),
-        ({name: scored(100) for name in DECATHLON}, "1000.0", 1000, 10, 1000),
+        ({name: scored(100) for name in DECATHLON.tasks}, "1000.0", 1000, 10, 1000),
         (SEVEN, "412.3 of 700 (7 of 10 tasks)", 412.3, 7, None),
         ({**ALL, "squad": failed()}, "137.2 of 900 (9 of 10 tasks)", 137.25, 9, None),
         ({**ALL, "own": scored(50)}, "147.5", 147.5, 10, 147.5),
@@ -71,21 +71,21 @@ def test_total(tasks, text, score, count, decascore):
 def test_missing_and_failed_are_told_apart():
     total = results({**SEVEN, "squad": failed()}).total
     assert total.failed == ("squad",)
-    assert total.missing == DECATHLON[7:]
+    assert total.missing == DECATHLON.tasks[7:]
 
 
 def test_the_order_of_tasks_does_not_change_the_sum():
-    scores = {name: scored(0.1 * 3**index) for index, name in enumerate(DECATHLON)}
+    scores = {name: scored(0.1 * 3**index) for index, name in enumerate(DECATHLON.tasks)}
     assert results(scores).decascore == results(dict(reversed(scores.items()))).decascore
 
 
 def test_json_says_so_too():
     content = json.loads(results(SEVEN).to_json())
-    assert content["format"] == "decabench.scoring.results/1"
+    assert content["format"] == "decabench.results/1"
     assert content["decascore"] is None
     assert content["total"]["text"] == "412.3 of 700 (7 of 10 tasks)"
     assert content["total"]["complete"] is False
-    assert content["total"]["missing"] == list(DECATHLON[7:])
+    assert content["total"]["missing"] == list(DECATHLON.tasks[7:])
     assert content["tasks"]["squad"]["score"] == 75.3
     assert content["tasks"]["squad"]["scores"] == {"em": 75.3}
     assert json.loads(results(ALL).to_json())["decascore"] == 147.5
@@ -102,7 +102,7 @@ def test_what_is_written_is_read(tmp_path):
     made = Results({"name": "Ünï"}, "test", {**ALL, "squad": failed(), "own": scored(1 / 3)}, decabench="9.9")
     path = write_results_file(tmp_path / "new", made)
     assert read_results_file(path) == made
-    assert list(read_results_file(path).tasks) == [*DECATHLON, "own"]
+    assert list(read_results_file(path).tasks) == [*DECATHLON.tasks, "own"]
     assert path.read_text(encoding="utf-8") == made.to_json()
 
 
@@ -157,7 +157,7 @@ GOOD = results(SEVEN).to_json()
         ("", "is not a results file"),
         ("[]", "is not a results file"),
         (GOOD[:-20], "is not a results file"),
-        (GOOD.replace("decabench.scoring.results/1", "decabench.scoring.results/2"), "evaluate again"),
+        (GOOD.replace("decabench.results/1", "decabench.results/2"), "evaluate again"),
         (GOOD.replace('"name": "a"', '"title": "a"'), "is not a results file"),
         (GOOD.replace('"name": "a"', '"name": 3'), "no name"),
         (GOOD.replace('"score": 75.3', '"score": "75.3"'), "is not a results file"),

@@ -6,8 +6,8 @@ import pytest
 
 from decabench.errors import MetricError, MissingDataError
 from decabench.scoring.validation import empty_answer_floor, validate_task
+from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.example import Example
-from decabench.tasks.registry import DECATHLON, TASKS
 from decabench.tasks.store import SplitRecord, Store
 
 
@@ -36,7 +36,7 @@ def failing(tmp_path):
     return names
 
 
-@pytest.mark.parametrize("name", DECATHLON)
+@pytest.mark.parametrize("name", DECATHLON.tasks)
 def test_the_ten_are_proven(home, name):
     checks = validate_task(TASKS[name], "validation", Store(home))
     assert [check for check in checks if not check.passed] == []

@@ -18,7 +18,7 @@ from decabench.submission.folder import SubmissionInfo, open_submission, write_s
 
 TASKS = {"squad": ..., "iwslt.en.de": ..., "woz.en": ..., "multinli.in.out": ...}
 EXPECTED = {("squad", "validation"): ["a", "b"], ("iwslt.en.de", "test"): frozenset({"0"})}
-GOOD_TOML = b'format = "decabench.submission.folder/1"\nname = "n"\n'
+GOOD_TOML = b'format = "decabench.submission/1"\nname = "n"\n'
 GOOD_LINES = b'{"id": "a", "answer": "1"}\n{"id": "b", "answer": "2"}\n'
 SQUAD = "predictions/squad.validation.jsonl"
 
@@ -140,7 +140,7 @@ FILES = {
     "Latin-1 toml": ({TOML: GOOD_TOML + b'description = "\xfc"'}, [("bad-encoding", TOML, 3)]),
     "no format, no name": ({TOML: b""}, [("bad-metadata", TOML, None)] * 2),
     "other format": (
-        {TOML: b'format = "decabench.submission.folder/2"\nname = "n"'},
+        {TOML: b'format = "decabench.submission/2"\nname = "n"'},
         [("bad-metadata", TOML, 1)],
     ),
     "blank name": ({TOML: GOOD_TOML.replace(b'"n"', b'" "')}, [("bad-metadata", TOML, 2)]),

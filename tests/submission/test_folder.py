@@ -250,7 +250,7 @@ def test_an_archive_that_is_refused_leaves_nothing(tmp_path, monkeypatch):
 def test_opening_what_is_no_submission(tmp_path, files, message):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        good = 'format = "decabench.submission.folder/1"\nname = "n"\n'
+        good = 'format = "decabench.submission/1"\nname = "n"\n'
         (tmp_path / name).write_text(good if text == "good" else text)
     with pytest.raises(SubmissionError, match=message) as error, open_submission(tmp_path):
         pass
@@ -279,7 +279,7 @@ def test_unquoted_data_keys_and_toml_dates_are_understood(tmp_path):
     write_submission(tmp_path, INFO, ANSWERS)
     fingerprint = "sha256:" + "a" * 64
     (tmp_path / "submission.toml").write_text(
-        'format = "decabench.submission.folder/1"\nname = "n"\ndate = 2018-06-20\n'
+        'format = "decabench.submission/1"\nname = "n"\ndate = 2018-06-20\n'
         f'[predictor]\nstarted = 2018-06-19T12:00:00\n[data]\niwslt.en.de.test = "{fingerprint}"\n'
     )
     with open_submission(tmp_path) as submission:

@@ -10,8 +10,8 @@ import pytest
 
 from decabench.errors import UnknownNameError, named
 from decabench.metrics import METRICS
+from decabench.tasks import DECATHLON, TASKS, get_task
 from decabench.tasks.datasets.iwslt import _DIGESTS
-from decabench.tasks.registry import DECATHLON, TASKS, get_task
 from decabench.tasks.task import RemoteFile, Task
 
 COUNTS = {  # train, validation, test of the paper; MultiNLI's validation rows with a gold label
@@ -53,7 +53,7 @@ PINNED = {
 
 
 def test_names_in_the_order_of_the_paper() -> None:
-    assert DECATHLON == tuple(COUNTS)
+    assert DECATHLON.tasks == tuple(COUNTS)
     assert [task.name for task in TASKS.values()] == list(COUNTS)
 
 
@@ -176,7 +176,7 @@ def test_an_unknown_name(name: str, hint: str) -> None:
         get_task(name)
     told = str(caught.value)
     assert told.startswith(f"There is no task {name!r}.{' ' if hint else ''}{hint}")
-    assert told.endswith(f"Known: {', '.join(DECATHLON)}.")
+    assert told.endswith(f"Known: {', '.join(DECATHLON.tasks)}.")
     assert ("Did you mean" in told) == bool(hint)
     assert isinstance(caught.value, ValueError)
 

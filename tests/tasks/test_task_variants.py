@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.example import SPLITS, Example
-from decabench.tasks.registry import DECATHLON, TASKS
 from decabench.tasks.task import Task, Variant, fixed, matched, wrapped
 from tests.tasks.conftest import Prepared
 
@@ -51,14 +51,14 @@ def test_rewrites(task: str, number: int, question: str, asked: str) -> None:
     assert TASKS[task].variants[number - 1].rewrite(question) == asked
 
 
-@pytest.mark.parametrize("task", DECATHLON)
+@pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_there_are_three_with_names_of_their_own(task: str) -> None:
     names = [variant.name for variant in TASKS[task].variants]
     assert len(names) >= 3
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("task", DECATHLON)
+@pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_they_can_be_sent_to_another_process(task: str) -> None:
     assert pickle.loads(pickle.dumps(TASKS[task].variants)) == TASKS[task].variants
 
@@ -132,14 +132,14 @@ def assert_all_are_taken(task: Task, examples: Iterable[Example]) -> None:
             assert all(word in question for word in variant.labels for question in asked)
 
 
-@pytest.mark.parametrize("task", DECATHLON)
+@pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_on_the_sample(task: str, sample: Callable[[Task, str], list[Example]]) -> None:
     assert_all_are_taken(TASKS[task], sample(TASKS[task], "validation"))
 
 
 @pytest.mark.mirror
 @pytest.mark.slow
-@pytest.mark.parametrize("task", DECATHLON)
+@pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_on_the_real_data(task: str, prepared: Prepared) -> None:
     splits = [split for split in SPLITS if split in prepared.store.records(task)]
     assert splits

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("torch")
 
 from decabench.errors import DecabenchError
-from decabench.tasks.registry import DECATHLON
+from decabench.tasks import DECATHLON
 from decabench.training.config import TrainConfig
 from decabench.training.schedule import Phase, phases, task_at
 
@@ -43,10 +43,15 @@ def test_order(settings, expected):
 
 
 def test_the_papers_two_groups():
-    config = TrainConfig(tasks=DECATHLON, schedule="curriculum", steps=10, first_steps=4)
+    config = TrainConfig(tasks=DECATHLON.tasks, schedule="curriculum", steps=10, first_steps=4)
     easy, whole = phases(config)
-    assert set(DECATHLON) - set(easy.tasks) == {"squad", "iwslt.en.de", "cnn_dailymail", "multinli.in.out"}
-    assert whole == Phase(DECATHLON, 6)
+    assert set(DECATHLON.tasks) - set(easy.tasks) == {
+        "squad",
+        "iwslt.en.de",
+        "cnn_dailymail",
+        "multinli.in.out",
+    }
+    assert whole == Phase(DECATHLON.tasks, 6)
 
 
 @pytest.mark.parametrize(
