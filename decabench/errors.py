@@ -17,7 +17,7 @@ __all__ = [
     "StorageError",
     "SubmissionError",
     "UnknownNameError",
-    "named",
+    "require_name",
 ]
 
 # ---- errors
@@ -57,7 +57,7 @@ class UnknownNameError(DecabenchError, ValueError):
 # ---- names
 
 
-def named(name: str, known: Iterable[str], kind: str) -> str:
+def require_name(name: str, known: Iterable[str], kind: str) -> str:
     """`name` if it is known. Raises UnknownNameError with the near matches and the list."""
     names = list(known)
     if name in names:

@@ -20,9 +20,9 @@ __all__ = [
     "Compression",
     "Writable",
     "atomic_file",
+    "canonical_json",
     "file_digest",
     "fingerprint",
-    "home_folder",
     "make_folder",
     "parse_json",
     "replacing",
@@ -30,16 +30,6 @@ __all__ = [
 ]
 
 # ---- home
-
-
-def home_folder(given: str | Path | None = None) -> Path:
-    """The folder of prepared data: as given, else $DECABENCH_HOME, else the platform's user data folder."""
-    chosen = given or os.environ.get("DECABENCH_HOME")
-    if chosen:
-        return Path(chosen).expanduser()
-    from platformdirs import user_data_path
-
-    return user_data_path("decabench", appauthor=False)
 
 
 @contextmanager
@@ -140,6 +130,11 @@ def _packed(handle: IO[bytes], compress: Compression) -> Iterator[Writable]:
 
 
 # ---- fingerprint
+
+
+def canonical_json(value: Any) -> str:
+    """One spelling for one value."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def fingerprint(content: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["excerpt", "of_error", "printable", "shown", "well_formed"]
+__all__ = ["describe_error", "excerpt", "printable", "quoted", "well_formed"]
 
 # ---- texts
 
@@ -16,7 +16,7 @@ def excerpt(text: str, limit: int = 200) -> str:
     return line if len(line) <= limit else f"{line[:limit]}…"
 
 
-def of_error(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """`ValueError: what it says`, on one line; the name alone where it says nothing."""
     said = excerpt(str(error), _ERROR_LENGTH)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
@@ -32,7 +32,7 @@ def well_formed(text: str) -> str:
 # ---- showing
 
 
-def shown(text: str, width: int = 60) -> str:
+def quoted(text: str, width: int = 60) -> str:
     """A stranger's text as a message may quote it: in quotes, short, without control characters."""
     return repr(text if len(text) <= width else text[: width - 1] + "…")
 

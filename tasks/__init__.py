@@ -4,7 +4,7 @@ from decabench.tasks.example import SPLITS, Example, Question
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree, default_metric
 from decabench.tasks.preparation import Outcome, Request, available_splits, prepare_all, requested_splits
 from decabench.tasks.registry import SUITES, TASKS, get_task, known_tasks
-from decabench.tasks.store import SplitRecord, Store, canonical_json, fingerprint_line
+from decabench.tasks.store import SplitRecord, Store, fingerprint_line, home_folder
 from decabench.tasks.suite import Combination, PublishedRow, Suite
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, Variant
@@ -36,10 +36,10 @@ __all__ = [
     "Tree",
     "Variant",
     "available_splits",
-    "canonical_json",
     "default_metric",
     "fingerprint_line",
     "get_task",
+    "home_folder",
     "known_tasks",
     "prepare_all",
     "requested_splits",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import UnknownNameError, named
+from decabench.errors import UnknownNameError, require_name
 from decabench.metrics import DecabenchError
 from decabench.plugins import load_entry_point, load_file, plugin_names
 from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
@@ -109,4 +109,4 @@ SUITES: dict[str, Suite] = {"decathlon": DECATHLON}
 
 def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     """A task by name. Raises UnknownNameError with the near matches and the list."""
-    return tasks[named(name, tasks, "task")]
+    return tasks[require_name(name, tasks, "task")]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -15,15 +16,25 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import DataError, MissingDataError
-from decabench.files import atomic_file
+from decabench.files import atomic_file, canonical_json
 from decabench.tasks.example import Example
 from decabench.tasks.task import Task
 
-__all__ = ["FORMAT", "SplitRecord", "Store", "canonical_json", "fingerprint_line"]
+__all__ = ["FORMAT", "SplitRecord", "Store", "fingerprint_line", "home_folder"]
 
 FORMAT = "decabench.task/1"
 _BATCH = 1_000
 _COLUMNS = ("id", "question", "context", "answers", "group", "meta")
+
+
+def home_folder(given: str | Path | None = None) -> Path:
+    """The folder of prepared data: as given, else $DECABENCH_HOME, else the platform's user data folder."""
+    chosen = given or os.environ.get("DECABENCH_HOME")
+    if chosen:
+        return Path(chosen).expanduser()
+    from platformdirs import user_data_path
+
+    return user_data_path("decabench", appauthor=False)
 
 
 @dataclass(frozen=True)
@@ -46,11 +57,6 @@ class SplitRecord:
     """The adapter's version."""
     note: str = ""
     """What a reader of a score must know: a stand-in, a subset."""
-
-
-def canonical_json(value: Any) -> str:
-    """One spelling for one value."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def fingerprint_line(example: Example) -> bytes:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DataError, named
+from decabench.errors import DataError, require_name
 from decabench.metrics import METRICS
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.readers import stream_lines
@@ -159,7 +159,7 @@ def read_toml_task(path: Path) -> Task:
         name=name,
         title=_text(content, "title", path, name),
         dataset=_text(content, "dataset", path, name),
-        metric=named(_text(content, "metric", path), METRICS, "metric"),
+        metric=require_name(_text(content, "metric", path), METRICS, "metric"),
         counts={},
         sources=(source,),
         licence=_text(content, "licence", path, "not stated"),

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import StorageError
-from decabench.files import atomic_file, home_folder, make_folder, storage_errors
+from decabench.files import atomic_file, make_folder, storage_errors
+from decabench.tasks.store import home_folder
 
 
 def test_home_as_given_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

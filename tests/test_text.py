@@ -2,7 +2,7 @@
 
 import pytest
 
-from decabench.text import excerpt, of_error, well_formed
+from decabench.text import describe_error, excerpt, well_formed
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_well_formed(text, whole):
     ],
 )
 def test_of_error(error, said):
-    assert of_error(error) == said
+    assert describe_error(error) == said

@@ -100,12 +100,13 @@ def test_it_holds_the_package_and_nothing_else(built):
     inside = {name.split("/")[1] for name in names if name.startswith("decabench/") and name.count("/") > 1}
     assert inside - {"models", "training"} == {
         "commands",
-        "engines",
-        "extraction",
         "leaderboard",
         "metrics",
         "predictors",
         "prompts",
+        "runs",
+        "scoring",
+        "submission",
         "tasks",
     }
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name or "/tools/" in name]

@@ -120,7 +120,7 @@ def processes(jobs: int | None) -> int:
 
 def chosen_tasks(tasks: Sequence[str], include: Sequence[Path]) -> list[str] | None:
     """The names behind `--tasks`; None where all are meant. Raises UnknownNameError."""
-    from decabench.errors import named
+    from decabench.errors import require_name
     from decabench.tasks import known_tasks
 
     names = [name.strip() for value in tasks for name in value.split(",") if name.strip()]
@@ -129,7 +129,7 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path]) -> list[str] | N
     if not names or names == ["all"]:
         return None
     known = known_tasks(include)
-    return [named(name, known, "task") for name in dict.fromkeys(names)]
+    return [require_name(name, known, "task") for name in dict.fromkeys(names)]
 
 
 def require_torch() -> None:

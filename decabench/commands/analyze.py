@@ -53,9 +53,8 @@ def pointers(
     Without --tasks: those that the model was trained on.
     """
     from decabench.commands._options import chosen_tasks
-    from decabench.files import home_folder
     from decabench.models import Saved
-    from decabench.tasks import Store
+    from decabench.tasks import Store, home_folder
     from decabench.training import pointing, write_pointing
 
     saved = Saved.open(checkpoint)
@@ -85,13 +84,12 @@ def attention(
     id: str,
 ) -> None:
     """Where the model looks as it answers one example (Figures 6 and 7 of the paper)."""
-    from decabench.errors import named
-    from decabench.files import home_folder
+    from decabench.errors import require_name
     from decabench.models import Saved
-    from decabench.tasks import Store, known_tasks
+    from decabench.tasks import Store, home_folder, known_tasks
     from decabench.training import attention_map, find_example, write_attention
 
-    name = named(task, known_tasks(include), "task")
+    name = require_name(task, known_tasks(include), "task")
     examples = Store(home_folder(home)).examples(name, split)
     example = find_example(list(examples) if id else [next(examples)], id)
     saved = Saved.open(checkpoint)

@@ -49,9 +49,8 @@ def check(
     prepared here.
     """
     from decabench.commands._options import chosen_tasks
-    from decabench.files import home_folder
     from decabench.submission import check_submission, read_id_list
-    from decabench.tasks import Store, known_tasks
+    from decabench.tasks import Store, home_folder, known_tasks
 
     known = known_tasks(include)
     names = chosen_tasks(tasks, include)

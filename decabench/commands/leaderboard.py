@@ -49,8 +49,8 @@ def leaderboard(
     submissions: Path, output: Path, home: Path | None, examples: str, serve: bool, port: int
 ) -> None:
     """Write the board as a static site that opens from the disk."""
-    from decabench.files import home_folder
     from decabench.leaderboard import build
+    from decabench.tasks import home_folder
 
     page = build(submissions, output, home=home_folder(home), examples=cast("Policy", examples))
     click.echo(f"Board: {page.resolve().as_uri()}")

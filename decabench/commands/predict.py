@@ -397,10 +397,9 @@ def _predict(planned: Plan, price: Any) -> int:
 
 def _run(given: dict[str, Any]) -> Run:
     from decabench.commands._options import chosen_tasks
-    from decabench.files import home_folder
     from decabench.predictors import ModelOptions
     from decabench.runs import Choice, Run, read_ids
-    from decabench.tasks import DECATHLON, Store, available_splits, known_tasks
+    from decabench.tasks import DECATHLON, Store, available_splits, home_folder, known_tasks
 
     known = known_tasks(given["include"])
     names = chosen_tasks(given["tasks"], given["include"]) or [

@@ -53,8 +53,7 @@ def prepare(
     TASK… are task names; all ten are prepared where none is given. What is there already is left alone.
     """
     from decabench.commands._options import chosen_tasks
-    from decabench.files import home_folder
-    from decabench.tasks import DECATHLON, Request, known_tasks
+    from decabench.tasks import DECATHLON, Request, home_folder, known_tasks
 
     if export_ids and not export_ids.name.endswith((".json", ".json.gz")):
         raise click.UsageError(f"--export-ids writes .json or .json.gz, not {export_ids.name}.")

@@ -29,8 +29,7 @@ def _list(home: Path | None, include: tuple[Path, ...]) -> None:
     from rich.table import Table
 
     from decabench.commands._console import console, count
-    from decabench.files import home_folder
-    from decabench.tasks import SPLITS, Store, known_tasks
+    from decabench.tasks import SPLITS, Store, home_folder, known_tasks
 
     store = Store(home_folder(home))
     table = Table("task", "dataset", "metric", *SPLITS, "prepared", "licence", box=None, header_style="bold")
@@ -71,8 +70,7 @@ def _status(store: Store, task: Task) -> str:
 def show(name: str, examples: int, split: str, home: Path | None, include: tuple[Path, ...]) -> None:
     """Show where a task comes from, what is prepared of it, and a few examples."""
     from decabench.commands._console import console
-    from decabench.files import home_folder
-    from decabench.tasks import Store, get_task, known_tasks
+    from decabench.tasks import Store, get_task, home_folder, known_tasks
 
     task, store, out = get_task(name, known_tasks(include)), Store(home_folder(home)), console()
     for label, value in _facts(task):
@@ -158,9 +156,8 @@ def validate(
 ) -> None:
     """Prove a task: examples render, gold scores 100, empty answers the floor, shuffled answers less than gold."""
     from decabench.commands._console import console
-    from decabench.files import home_folder
     from decabench.scoring import validate_task
-    from decabench.tasks import Store, get_task, known_tasks
+    from decabench.tasks import Store, get_task, home_folder, known_tasks
 
     task, out = get_task(name, known_tasks(include)), console()
     checks = validate_task(task, split, Store(home_folder(home)))

@@ -85,9 +85,8 @@ def train(
 
     require_torch()
     from decabench.commands._options import chosen_tasks
-    from decabench.errors import named
-    from decabench.files import home_folder
-    from decabench.tasks import DECATHLON, Store, known_tasks
+    from decabench.errors import require_name
+    from decabench.tasks import DECATHLON, Store, home_folder, known_tasks
     from decabench.training import Run, TrainConfig, read_config, with_settings
     from decabench.training import train as run
 
@@ -109,7 +108,7 @@ def train(
     finished = run(
         Run(
             config=made,
-            tasks={name: known[named(name, known, "task")] for name in made.tasks},
+            tasks={name: known[require_name(name, known, "task")] for name in made.tasks},
             store=Store(home_folder(home)),
             output=output,
             device=device,

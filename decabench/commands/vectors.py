@@ -122,9 +122,8 @@ def ngrams(
 
 
 def _read(names: list[str], examples: int | None, home: Path | None, on_terminal: bool) -> Corpus:
-    from decabench.files import home_folder
     from decabench.models import read_corpus
-    from decabench.tasks import Store
+    from decabench.tasks import Store, home_folder
 
     def report(task: str) -> None:
         if on_terminal:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from decabench.errors import DecabenchError, named
+from decabench.errors import DecabenchError, require_name
 from decabench.models.batches import Batch
 from decabench.models.layers import BiLSTM, FeedForward, KeysValues, MultiHead, SelfAttention, positions
 from decabench.models.recurrence import Moved, Recurrence, Steps, Weights
@@ -82,7 +82,7 @@ class ModelConfig:
     """Where decoding stops if the model does not."""
 
     def __post_init__(self) -> None:
-        named(self.name, MODELS, "model")
+        require_name(self.name, MODELS, "model")
         for key in ("dimension", "hidden", "heads", "layers", "vocabulary", "max_answer_tokens"):
             if getattr(self, key) < 1:
                 raise DecabenchError(f"The model's {key} is {getattr(self, key)}: give 1 or more.")

@@ -14,12 +14,12 @@ from types import ModuleType
 from typing import Any
 
 import decabench
-from decabench.errors import DecabenchError, UnknownNameError, named
+from decabench.errors import DecabenchError, UnknownNameError, require_name
 from decabench.files import file_digest
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.predictors.options import ModelOptions, unused
 from decabench.predictors.protocol import Predictor, PredictorFactory, Setting, StreamingPredictor
-from decabench.text import excerpt, of_error
+from decabench.text import describe_error, excerpt
 
 __all__ = ["GROUP", "PythonBackend", "find_predictor"]
 
@@ -40,7 +40,7 @@ def find_predictor(name: str) -> Any:
         return load_object(name)
     points = plugin_names(GROUP)
     known = (*PREDICTORS, *points, *(f"{scheme}:…" for scheme in SCHEMES))
-    return load_entry_point(points[named(name, known, "predictor")])
+    return load_entry_point(points[require_name(name, known, "predictor")])
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ class PythonBackend:
             said = describe()
         except (Exception, SystemExit) as error:
             raise DecabenchError(
-                f"{self.reference} could not describe itself ({of_error(error)}): describe() returns a dict that names "
+                f"{self.reference} could not describe itself ({describe_error(error)}): "
+                "describe() returns a dict that names "
                 "what decides the answers."
             ) from error
         return _as_json(self.reference, said)

@@ -12,9 +12,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from decabench.errors import DecabenchError, UnknownNameError, named
+from decabench.errors import DecabenchError, UnknownNameError, require_name
+from decabench.files import canonical_json
 from decabench.prompts.answer_forms import KINDS, AnswerForm, Kind
-from decabench.tasks import Task, canonical_json
+from decabench.tasks import Task
 
 __all__ = [
     "BUILT_IN",
@@ -171,7 +172,7 @@ class TemplateError(DecabenchError, ValueError):
 
 def built_in_text(name: Literal["default", "plain"] | str) -> str:
     """The file of a built-in set, as it is shipped. Raises UnknownNameError."""
-    file = resources.files(__package__) / "templates" / f"{named(name, BUILT_IN, 'template')}.toml"
+    file = resources.files(__package__) / "templates" / f"{require_name(name, BUILT_IN, 'template')}.toml"
     return file.read_text(encoding="utf-8")
 
 
@@ -181,7 +182,7 @@ def load_template(name_or_path: str | Path) -> TemplateSet:
         return _read(built_in_text(str(name_or_path)), str(name_or_path), str(name_or_path))
     path = Path(name_or_path)
     if path.suffix != ".toml" and not path.exists():
-        named(str(name_or_path), BUILT_IN, "template (nor a .toml file of that name)")
+        require_name(str(name_or_path), BUILT_IN, "template (nor a .toml file of that name)")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:

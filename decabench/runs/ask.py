@@ -13,7 +13,7 @@ from decabench.predictors import Answer, Failure, Outcome, Setting
 from decabench.runs.engine import Engine
 from decabench.runs.journal import Journal, sound
 from decabench.tasks import Question
-from decabench.text import shown
+from decabench.text import quoted
 
 __all__ = ["GIVE_UP_AFTER", "Progress", "Silent", "Tally", "TaskRun", "answer_task"]
 
@@ -137,7 +137,7 @@ def _ask(run: TaskRun, tally: Tally, start: float) -> None:
     for id_, outcome in run.engine.outcomes(run.setting, _open_questions(run, failed, pending)):
         if id_ not in pending:
             raise DecabenchError(
-                f"The predictor answered {shown(id_)} of {run.setting.task.name}, which was not asked, or twice: "
+                f"The predictor answered {quoted(id_)} of {run.setting.task.name}, which was not asked, or twice: "
                 "every question needs one answer under its own id."
             )
         pending.discard(id_)

@@ -23,7 +23,7 @@ from decabench.predictors import (
     StreamingPredictor,
 )
 from decabench.tasks import Question
-from decabench.text import excerpt, of_error
+from decabench.text import describe_error, excerpt
 
 __all__ = ["BATCH", "Engine", "EngineOptions", "LocalEngine", "outcomes_of"]
 
@@ -113,7 +113,7 @@ def _made(factory: PredictorFactory, setting: Setting) -> Any:
     except (*_THEIRS, SystemExit) as error:
         raise DecabenchError(
             f"The predictor failed on {setting.task.name} before its first question "
-            f"({of_error(error)}): run again with --debug for the place."
+            f"({describe_error(error)}): run again with --debug for the place."
         ) from error
 
 
@@ -144,7 +144,8 @@ def _guarded(setting: Setting, answers: int, call: Callable[[], Any]) -> Any:
     except (*_THEIRS, SystemExit) as error:
         so_far = "1 answer" if answers == 1 else f"{answers:,} answers"
         raise DecabenchError(
-            f"The predictor failed on {setting.task.name} ({of_error(error)}) after {so_far}: mend it and run the same "
+            f"The predictor failed on {setting.task.name} ({describe_error(error)}) after {so_far}: "
+            "fix it and run the same "
             "command again to go on, for what was answered is kept; --debug shows the place."
         ) from error
 
@@ -168,12 +169,13 @@ def _asked(
         raise
     except SystemExit as error:
         raise DecabenchError(
-            f"The predictor ended the program on {setting.task.name} ({of_error(error)}): it must raise an error of a "
+            f"The predictor ended the program on {setting.task.name} ({describe_error(error)}): it must "
+            "raise an error of a "
             "question, or return; run again with --debug for the place."
         ) from error
     except _THEIRS as error:
         if len(batch) == 1:
-            yield batch[0].id, Failure(of_error(error))
+            yield batch[0].id, Failure(describe_error(error))
             return
         for question in batch:
             yield from _asked(setting, predictor, (question,))

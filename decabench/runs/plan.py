@@ -19,7 +19,7 @@ from decabench.runs.ask import GIVE_UP_AFTER
 from decabench.runs.journal import Key
 from decabench.submission import SubmissionInfo, read_id_list, render_metadata
 from decabench.tasks import Question, Store, Task, Variant
-from decabench.text import shown
+from decabench.text import quoted
 
 __all__ = [
     "ALL_VARIANTS",
@@ -80,7 +80,7 @@ class Choice:
         found = {task.name: self.ids.intersection(store.ids(task.name, split)) for task in tasks}
         missing = self.ids.difference(*found.values())
         if missing:
-            named = ", ".join(shown(id_) for id_ in sorted(missing)[:5])
+            named = ", ".join(quoted(id_) for id_ in sorted(missing)[:5])
             more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
             raise DecabenchError(
                 f"--ids names examples that {', '.join(found)} ({split}) lack: {named}{more}; decabench prepare "

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError
-from decabench.files import home_folder
 from decabench.scoring.evaluator import Scored, Scoring, score_submission
 from decabench.scoring.results import partial_text
 from decabench.scoring.significance import (
@@ -22,7 +21,7 @@ from decabench.scoring.significance import (
     paired_test,
     summed,
 )
-from decabench.tasks import DECATHLON, Store
+from decabench.tasks import DECATHLON, Store, home_folder
 
 __all__ = ["Compared", "Comparison", "Flip", "Pair", "compare"]
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from decabench.errors import DataError, MetricError, MissingDataError, SubmissionError, named
-from decabench.files import home_folder
+from decabench.errors import DataError, MetricError, MissingDataError, SubmissionError, require_name
 from decabench.metrics import Item, Row
 from decabench.scoring.results import DataUsed, Results, TaskResult, ordered
 from decabench.scoring.rows import find_metric, score_task, workers
@@ -29,7 +28,16 @@ from decabench.submission import (
     read_answers,
     read_records,
 )
-from decabench.tasks import DECATHLON, SPLITS, SplitRecord, Store, Task, fingerprint_line, known_tasks
+from decabench.tasks import (
+    DECATHLON,
+    SPLITS,
+    SplitRecord,
+    Store,
+    Task,
+    fingerprint_line,
+    home_folder,
+    known_tasks,
+)
 
 if TYPE_CHECKING:
     from decabench.scoring.significance import Array
@@ -206,9 +214,9 @@ def evaluate(
 
 def score_submission(submission: str | Path, scoring: Scoring) -> tuple[Results, dict[str, Scored]]:
     """The results, and by task what they rest on: for comparisons and for the board. Raises as `evaluate` does."""
-    split = named(scoring.split, SPLITS, "split")
+    split = require_name(scoring.split, SPLITS, "split")
     known = known_tasks([Path(path) for path in scoring.include])
-    wanted = [named(name, known, "task") for name in scoring.tasks] if scoring.tasks else None
+    wanted = [require_name(name, known, "task") for name in scoring.tasks] if scoring.tasks else None
     store = Store(home_folder(scoring.home))
     with open_submission(submission) as opened:
         files = _files(opened, split, wanted, known)

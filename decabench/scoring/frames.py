@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DataError, MissingDataError, named
-from decabench.files import atomic_file, home_folder
+from decabench.errors import DataError, MissingDataError, require_name
+from decabench.files import atomic_file
 from decabench.scoring.results import Results, read_results_file
-from decabench.tasks import SPLITS, Store, known_tasks
+from decabench.tasks import SPLITS, Store, home_folder, known_tasks
 
 if TYPE_CHECKING:
     import datasets
@@ -27,9 +27,9 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
     import datasets
 
     store = Store(home_folder(home))
-    named(split, SPLITS, "split")
+    require_name(split, SPLITS, "split")
     if not store.records(task):
-        named(task, known_tasks(), "task")
+        require_name(task, known_tasks(), "task")
     # Named by the fingerprint, so that data that was prepared anew is never served from an old file.
     fingerprint = store.record(task, split).fingerprint.removeprefix("sha256:")
     path = store.home / "arrow" / f"{task}.{split}.{fingerprint[:16]}.arrow"

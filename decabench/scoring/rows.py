@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context
 
-from decabench.errors import UnknownNameError, named
+from decabench.errors import UnknownNameError, require_name
 from decabench.metrics import METRICS, Metric, Reference, Row, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.workers import interrupts_held
@@ -44,7 +44,7 @@ def find_metric(name: str) -> Metric:
         metric = load_object(name)
     else:
         points = plugin_names(GROUP)
-        metric = load_entry_point(points[named(name, (*METRICS, *points), "metric")])
+        metric = load_entry_point(points[require_name(name, (*METRICS, *points), "metric")])
     if not isinstance(metric, Metric):
         raise UnknownNameError(f"{name!r} names {metric!r:.100}, which is no decabench.metrics.Metric.")
     return metric

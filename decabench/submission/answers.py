@@ -20,7 +20,7 @@ from decabench.errors import SubmissionError
 from decabench.files import Writable, parse_json
 from decabench.submission.faults import WARNINGS
 from decabench.submission.layout import PredictionFile
-from decabench.text import shown
+from decabench.text import quoted
 
 __all__ = [
     "Answers",
@@ -252,7 +252,7 @@ def write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[
     for number, given in enumerate(answers, start=1):
         line = given if isinstance(given, Mapping) else {"id": given[0], "answer": given[1]}
         id_, answer = line["id"], line["answer"]
-        place = f"Answer {number} (id {shown(str(id_))}) was not written"
+        place = f"Answer {number} (id {quoted(str(id_))}) was not written"
         if not isinstance(id_, str) or not isinstance(answer, str):
             raise SubmissionError(f"{place}: id and answer must both be strings.")
         if id_ in seen:
@@ -316,7 +316,7 @@ def _path(file: PredictionFile | Path) -> Path:
 
 
 def _twice(place: str, id_: str) -> str:
-    return f"{place}: duplicate-id: the id {shown(id_)} stands twice; keep one answer for it."
+    return f"{place}: duplicate-id: the id {quoted(id_)} stands twice; keep one answer for it."
 
 
 def _parsed(number: int, raw: bytes) -> Line:
@@ -334,7 +334,7 @@ def _parsed(number: int, raw: bytes) -> Line:
     id_ = _field(value, "id", "non-string-id", problems)
     answer = _field(value, "answer", "non-string-answer", problems)
     if answer is not None and not answer.strip():
-        problems.append(("empty-answer", f"the answer to {shown(id_ or '?')} is empty"))
+        problems.append(("empty-answer", f"the answer to {quoted(id_ or '?')} is empty"))
     told = _told(value, problems)
     return Line(number, id_, answer, tuple(problems), **told)
 
@@ -348,7 +348,7 @@ def _told(value: dict[str, Any], problems: list[tuple[str, str]]) -> dict[str, A
     if (finish := value.get("finish", "stop")) in _FINISHES:
         told["finish"] = finish
     else:
-        given = shown(finish) if isinstance(finish, str) else _kind(finish)
+        given = quoted(finish) if isinstance(finish, str) else _kind(finish)
         problems.append(("bad-record", f"finish is {given}; use one of {', '.join(_FINISHES)}"))
     if "context_kept" in value:
         kept = value["context_kept"]
@@ -374,7 +374,7 @@ def _is_span(value: Any) -> bool:
 
 def _field(value: dict[str, Any], key: str, code: str, problems: list[tuple[str, str]]) -> str | None:
     if key not in value:
-        keys = ", ".join(shown(other, 30) for other in list(value)[:5]) or "none"
+        keys = ", ".join(quoted(other, 30) for other in list(value)[:5]) or "none"
         problems.append(("missing-field", f"the line has no {key!r}; its keys: {keys}"))
         return None
     text = value[key]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from decabench.errors import StorageError, SubmissionError
-from decabench.text import shown
+from decabench.text import quoted
 
 __all__ = ["ARCHIVE_SUFFIXES", "LIMIT_BYTES", "LIMIT_MEMBERS", "is_archive", "unpack"]
 
@@ -125,7 +125,7 @@ class _Target:
             clash |= self.files.intersection(paths[-1:]) | self.folders.intersection(paths[-1:])
             self.files.add(paths[-1])
         if clash:
-            raise self.refuse(f"it holds the name {shown(min(clash))} twice")
+            raise self.refuse(f"it holds the name {quoted(min(clash))} twice")
         self.folders.update(folders)
 
     def _make(self, folder: Path) -> None:
@@ -158,10 +158,10 @@ def _parts(target: _Target, name: str) -> list[str]:
     climbs = name.startswith("/") or "\\" in name or ".." in parts
     if climbs or any(re.match("[A-Za-z]:", part) for part in parts):
         raise target.refuse(
-            f"the member {shown(name)} could climb out of its folder; pack it with plain relative names"
+            f"the member {quoted(name)} could climb out of its folder; pack it with plain relative names"
         )
     if not name.isprintable() or len(name) > 1000 or any(len(part.encode()) > 200 for part in parts):
-        raise target.refuse(f"the member {shown(name)} has a name that is too long or not plain text")
+        raise target.refuse(f"the member {quoted(name)} has a name that is too long or not plain text")
     return parts
 
 
@@ -179,7 +179,7 @@ def _unpack_zip(path: Path, target: _Target) -> None:
 
 
 def _check_zip_member(member: zipfile.ZipInfo, target: _Target) -> None:
-    name = shown(member.orig_filename)
+    name = quoted(member.orig_filename)
     if member.flag_bits & 0x41:
         raise target.refuse(f"the member {name} is encrypted; pack it without a password")
     kind = stat.S_IFMT(member.external_attr >> 16)
@@ -206,7 +206,7 @@ def _unpack_tar_member(archive: tarfile.TarFile, member: tarfile.TarInfo, target
         return
     if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
         raise target.refuse(
-            f"the member {shown(member.name)} is a link, a device or a sparse file; pack plain files only"
+            f"the member {quoted(member.name)} is a link, a device or a sparse file; pack plain files only"
         )
     source = archive.extractfile(member)
     if source is not None:

@@ -27,7 +27,7 @@ from decabench.submission.layout import (
 )
 from decabench.submission.metadata import SubmissionInfo
 from decabench.tasks import SPLITS
-from decabench.text import printable, shown
+from decabench.text import printable, quoted
 
 __all__ = ["FORMAT", "CheckReport", "IdList", "check_submission", "read_id_list", "write_id_list"]
 
@@ -118,7 +118,7 @@ def _pair(entry: Any, path: Path) -> tuple[str, str]:
         raise _damaged(path, "one of its splits is not an object")
     task, split = entry.get("task"), entry.get("split")
     if not isinstance(task, str) or not task or split not in SPLITS:
-        raise _damaged(path, f"one of its splits is called {shown(f'{task}.{split}')}")
+        raise _damaged(path, f"one of its splits is called {quoted(f'{task}.{split}')}")
     return task, split
 
 
@@ -207,7 +207,7 @@ def _refuse_unknown(kind: str, names: Collection[str] | None, known: Collection[
             close = nearest(name, known)
             hint = f"Did you mean {close!r}? " if close else ""
             raise UnknownNameError(
-                f"There is no {kind} {shown(name)}. {hint}Use one of {', '.join(sorted(known))}."
+                f"There is no {kind} {quoted(name)}. {hint}Use one of {', '.join(sorted(known))}."
             )
 
 
@@ -276,7 +276,7 @@ def _check_marks(marks: _Marks, book: _IdBook, log: FaultLog) -> None:
         log.add("partial", message, book.file)
     if failures := marks.incomplete:
         lines = failures["of"] - failures["failed"]
-        commonest = f" (commonest: {shown(failures['error'], 200)})" if failures.get("error") else ""
+        commonest = f" (commonest: {quoted(failures['error'], 200)})" if failures.get("error") else ""
         message = f"{failures['failed']:,} of {failures['of']:,} examples failed{commonest}"
         log.add("incomplete", f"{message}: run the same predict command again to retry them", book.file)
     elif not lines:
@@ -340,10 +340,10 @@ class _IdBook:
             return
         before = self.seen.get(line.id)
         if before:
-            message = f"the id {shown(line.id)} stands on line {before} too; keep one answer for it"
+            message = f"the id {quoted(line.id)} stands on line {before} too; keep one answer for it"
             self.log.add("duplicate-id", message, self.file, line.number)
         elif before is None and self.known:
-            message = f"the split has no example {shown(line.id)}; remove the line or check the split"
+            message = f"the split has no example {quoted(line.id)}; remove the line or check the split"
             self.log.add("unknown-id", message, self.file, line.number)
         else:
             self.seen[line.id] = line.number
@@ -352,5 +352,5 @@ class _IdBook:
     def note_missing(self) -> None:
         for id_, line in self.seen.items():
             if not line:
-                message = f"the example {shown(id_)} has no answer; add a line for it"
+                message = f"the example {quoted(id_)} has no answer; add a line for it"
                 self.log.add("missing-id", message, self.file)

@@ -12,7 +12,7 @@ from decabench.errors import SubmissionError
 from decabench.files import SUFFIXES
 from decabench.submission.faults import FaultLog
 from decabench.tasks import SPLITS
-from decabench.text import printable, shown
+from decabench.text import printable, quoted
 
 __all__ = [
     "FOLDER",
@@ -81,9 +81,9 @@ def _folder(variant: int) -> str:
 def file_name(task: str, split: str) -> str:
     """`<task>.<split>.jsonl`; refuses what could not be read back."""
     if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", task, re.ASCII):
-        raise SubmissionError(f"{shown(task)} cannot be a task's name: use letters, digits, dots, - and _.")
+        raise SubmissionError(f"{quoted(task)} cannot be a task's name: use letters, digits, dots, - and _.")
     if split not in SPLITS:
-        raise SubmissionError(f"{shown(split)} is no split: use one of {', '.join(SPLITS)}.")
+        raise SubmissionError(f"{quoted(split)} is no split: use one of {', '.join(SPLITS)}.")
     return f"{task}.{split}.jsonl"
 
 
@@ -159,17 +159,17 @@ def _task_and_split(stem: str, layout: Layout, log: FaultLog, name: str) -> tupl
     known = layout.known_tasks
     if not task or (known is not None and stem in known):
         if layout.wants_task(stem):
-            meant = shown(f"{stem}.validation.jsonl")
+            meant = quoted(f"{stem}.validation.jsonl")
             log.add("unknown-split", f"the name has no split; call it {meant} or after its split", name)
         return None
     if split not in SPLITS:
         if layout.wants_task(task):
-            log.add("unknown-split", f"{shown(split)} is no split; {_instead(split, SPLITS)}", name)
+            log.add("unknown-split", f"{quoted(split)} is no split; {_instead(split, SPLITS)}", name)
         return None
     if not layout.wants(task, split):
         return None
     if known is not None and task not in known:
-        log.add("unknown-task", f"{shown(task)} is no task; {_instead(task, known)}", name)
+        log.add("unknown-task", f"{quoted(task)} is no task; {_instead(task, known)}", name)
         return None
     return task, split
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from decabench.errors import SubmissionError
 from decabench.submission.faults import WARNINGS, Fault
-from decabench.text import shown
+from decabench.text import quoted
 
 __all__ = ["FORMAT", "METADATA_NAME", "SubmissionInfo", "parse_metadata", "render_metadata"]
 
@@ -155,7 +155,7 @@ class _Reader:
             incomplete=self._marks("incomplete", _INCOMPLETE),
         )
         for key in self.table:
-            self._note(key, f"the field {shown(key)} is unknown and was passed over", "unknown-key")
+            self._note(key, f"the field {quoted(key)} is unknown and was passed over", "unknown-key")
         return info
 
     def _note(self, key: str, message: str, code: str = "bad-metadata") -> None:
@@ -168,7 +168,7 @@ class _Reader:
         if given is None:
             self._note("format", f'the format is missing; add format = "{FORMAT}"')
         elif given != FORMAT:
-            self._note("format", f"the format is {shown(str(given))}; this version reads {FORMAT!r}")
+            self._note("format", f"the format is {quoted(str(given))}; this version reads {FORMAT!r}")
 
     def _name(self) -> str:
         if "name" not in self.table:
@@ -176,7 +176,7 @@ class _Reader:
             return ""
         name = self._string("name")
         if not name.strip() or not name.isprintable():
-            self._note("name", f"the name is {shown(name)}; give one line of text")
+            self._note("name", f"the name is {quoted(name)}; give one line of text")
         return name
 
     def _string(self, key: str) -> str:
@@ -196,7 +196,7 @@ class _Reader:
     def _url(self) -> str:
         url = self._string("url")
         if url and not re.fullmatch(r"https?://[!-~]+", url):
-            self._note("url", f"the url is {shown(url)}; write one that begins with https:// or http://")
+            self._note("url", f"the url is {quoted(url)}; write one that begins with https:// or http://")
         return url
 
     def _model_size(self) -> int | None:
@@ -212,7 +212,7 @@ class _Reader:
             return value.isoformat()
         if isinstance(value, str) and (not value or _is_date(value)):
             return value
-        given = shown(value) if isinstance(value, str) else _kind(value)
+        given = quoted(value) if isinstance(value, str) else _kind(value)
         self._note("date", f"the date is {given}; write it as YYYY-MM-DD")
         return ""
 
@@ -235,8 +235,8 @@ class _Reader:
         fingerprints = _flat(value)
         for key, fingerprint in fingerprints.items():
             if not isinstance(fingerprint, str) or not re.fullmatch("sha256:[0-9a-f]{64}", fingerprint):
-                given = shown(fingerprint) if isinstance(fingerprint, str) else _kind(fingerprint)
-                self._note(key, f'the data {shown(key)} is {given}; write "sha256:" and 64 hex digits')
+                given = quoted(fingerprint) if isinstance(fingerprint, str) else _kind(fingerprint)
+                self._note(key, f'the data {quoted(key)} is {given}; write "sha256:" and 64 hex digits')
         return fingerprints
 
     def _marks(self, name: str, mark: _Mark) -> dict[str, dict[str, Any]]:
@@ -247,9 +247,11 @@ class _Reader:
         entries = _entries(value)
         for key, entry in entries.items():
             for reason in _mark_faults(entry, mark):
-                self._note(name, f"the {name} entry {shown(key)} {reason}")
+                self._note(name, f"the {name} entry {quoted(key)} {reason}")
             for unknown in sorted(set(entry) - {mark.count, "of", mark.text}):
-                message = f"the field {shown(unknown)} of {name} {shown(key)} is unknown and was passed over"
+                message = (
+                    f"the field {quoted(unknown)} of {name} {quoted(key)} is unknown and was passed over"
+                )
                 self._note(unknown, message, "unknown-key")
         return {
             key: {field: entry[field] for field in (mark.count, "of", mark.text) if field in entry}

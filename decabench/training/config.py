@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DecabenchError, named
+from decabench.errors import DecabenchError, require_name
 from decabench.models import ModelConfig
 
 __all__ = [
@@ -95,8 +95,8 @@ class TrainConfig:
     """Whether torch.compile makes one kernel of the decoder's time step: worth its minute on GPUs."""
 
     def __post_init__(self) -> None:
-        named(self.schedule, SCHEDULES, "schedule")
-        named(self.precision, ("auto", "float32", "bfloat16"), "precision")
+        require_name(self.schedule, SCHEDULES, "schedule")
+        require_name(self.precision, ("auto", "float32", "bfloat16"), "precision")
         for key in ("steps", "batch_tokens", "warmup", "validate_every", "checkpoint_every"):
             if getattr(self, key) < 1:
                 raise DecabenchError(f"{key} is {getattr(self, key)}: give 1 or more.")
@@ -115,7 +115,7 @@ class TrainConfig:
         if not self.vectors:
             raise DecabenchError("There are no vectors: give a package, a file, or none:DIMENSION.")
         if self.best_by not in ("decascore", "last") and self.tasks:
-            named(self.best_by, ("decascore", "last", *self.tasks), "score to choose by")
+            require_name(self.best_by, ("decascore", "last", *self.tasks), "score to choose by")
 
     def _check_tables(self) -> None:
         for key in ("skip_context", "cut_context"):
@@ -124,7 +124,7 @@ class TrainConfig:
                     raise DecabenchError(f"{key} of {task} is {tokens}: give 1 or more tokens.")
         for key in ("iterations", "weights") if self.tasks else ():
             for task in getattr(self, key):
-                named(task, self.tasks, f"task in {key}")
+                require_name(task, self.tasks, f"task in {key}")
 
 
 def to_mapping(config: TrainConfig) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def _merged(base: Any, content: Mapping[str, Any], above: str) -> Any:
     hints = typing.get_type_hints(type(base))
     changed: dict[str, Any] = {}
     for key, value in content.items():
-        named(key, known, f"setting {above}".strip())
+        require_name(key, known, f"setting {above}".strip())
         changed[key] = _value(getattr(base, key), value, hints[key], f"{above}{key}")
     return replace(base, **changed)
 

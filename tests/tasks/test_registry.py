@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from decabench.errors import UnknownNameError, named
+from decabench.errors import UnknownNameError, require_name
 from decabench.metrics import METRICS
 from decabench.tasks import DECATHLON, TASKS, get_task
 from decabench.tasks.datasets.iwslt import _DIGESTS
@@ -183,9 +183,9 @@ def test_an_unknown_name(name: str, hint: str) -> None:
 
 def test_a_known_name() -> None:
     assert get_task("woz.en") is TASKS["woz.en"]
-    assert named("b", ("a", "b"), "letter") == "b"
+    assert require_name("b", ("a", "b"), "letter") == "b"
 
 
 def test_a_word_of_ones_own_for_the_kind() -> None:
     with pytest.raises(UnknownNameError, match=r"^There is no split 'dev'\. Known: train, test\.$"):
-        named("dev", iter(("train", "test")), "split")
+        require_name("dev", iter(("train", "test")), "split")
