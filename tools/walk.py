@@ -1,0 +1,153 @@
+"""Counts the project's files and functions that a command enters on its way: `python tools/walk.py`.
+
+Each walk runs in a process of its own on the bundled sample, with `sys.setprofile` from the command line's entry to
+its end. A file counts when one of its functions runs; what only an import runs does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from inspect import CO_NEWLOCALS
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("decabench", "metrics", "tasks", "leaderboard")
+
+LIMITS = {"evaluate": 15, "predict": 18, "prepare": 12, "train": 20}
+"""The most files that a walk may enter; the others are shown without a limit."""
+
+CONSTANT = '''"""A predictor that always answers alike."""
+
+
+class Constant:
+    def predict(self, questions):
+        return ["positive"] * len(questions)
+
+
+constant = Constant()
+'''
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What a command entered."""
+
+    name: str
+    """The command."""
+    files: tuple[str, ...]
+    """The project's files, in the order in which they were entered."""
+    functions: int
+    """Distinct functions of theirs."""
+    climbs: int
+    """How often a function called one of a file that is higher up, by the order in which files were first entered."""
+
+
+def main() -> None:
+    """Runs the walks that were asked for, or all, and prints a table; ends with 1 where one is too long."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("walks", nargs="*", help="evaluate, predict, prepare, train or leaderboard; all by default")
+    parser.add_argument("--files", action="store_true", help="list the files of each walk")
+    parser.add_argument("--inside", nargs="+", help=argparse.SUPPRESS)  # this process walks: NAME FOLDER
+    given = parser.parse_args()
+    if given.inside:
+        name, folder = given.inside
+        print(json.dumps(vars(_walk(name, Path(folder)))))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        walks = [run(name, Path(folder)) for name in STEPS]
+    chosen = [walk for walk in walks if walk.name in (given.walks or STEPS)]
+    print(f"{'walk':12}{'files':>7}{'at most':>9}{'functions':>11}{'climbs':>8}")
+    for walk in chosen:
+        limit = LIMITS.get(walk.name)
+        print(f"{walk.name:12}{len(walk.files):>7}{limit or '-':>9}{walk.functions:>11}{walk.climbs:>8}")
+        if given.files:
+            print("".join(f"    {file}\n" for file in walk.files), end="")
+    sys.exit(any(len(walk.files) > LIMITS.get(walk.name, 1_000) for walk in chosen))
+
+
+def run(name: str, folder: Path) -> Walk:
+    """One walk in a process of its own; each leaves in `folder` what the next needs."""
+    (folder / "constant.py").write_text(CONSTANT)
+    command = [sys.executable, str(Path(__file__)), "--inside", name, str(folder)]
+    environment = {**os.environ, "DECABENCH_HOME": str(folder / "home"), "PYTHONPATH": f"{ROOT}:{folder}"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{name} failed:\n{done.stderr[-2000:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    return Walk(found["name"], tuple(found["files"]), found["functions"], found["climbs"])
+
+
+STEPS: dict[str, Callable[[Path], Sequence[str]]] = {
+    "prepare": lambda folder: ["prepare", "sst", "schema", "--sample", "--jobs", "1"],
+    "predict": lambda folder: ["predict", "--predictor", "constant:constant", "--tasks", "sst", "--output", "sub"],
+    "evaluate": lambda folder: ["evaluate", "--submission", "sub", "--tasks", "sst", "--jobs", "1"],
+    "leaderboard": lambda folder: ["leaderboard", "--submissions", "sub", "--output", "site"],
+    "train": lambda folder: [
+        *["train", "--tasks", "sst", "--output", "run", "--set", "steps=1", "--set", "model.dimension=8"],
+        *["--set", "model.hidden=8", "--set", 'vectors=["none:8"]', "--set", "validation_examples=4"],
+        *["--device", "cpu"],
+    ],
+}
+"""The command line of each walk, in an order in which each finds what it needs."""
+
+
+def _walk(name: str, folder: Path) -> Walk:
+    """Runs a command in this process under a profile."""
+    from decabench.cli import cli
+
+    order: dict[str, int] = {}
+    functions: set[CodeType] = set()
+    climbs = 0
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal climbs
+        if event != "call" or (file := _project_file(frame.f_code)) is None:
+            return
+        functions.add(frame.f_code)
+        here = order.setdefault(file, len(order))
+        above = frame.f_back
+        while above is not None and _project_file(above.f_code) is None:
+            above = above.f_back
+        if above is not None and here < order.get(_project_file(above.f_code) or "", here):
+            climbs += 1
+
+    sys.stdout, shown = open(os.devnull, "w"), sys.stdout
+    sys.setprofile(note)
+    try:
+        cli.main(list(STEPS[name](folder)), standalone_mode=False)
+    except SystemExit as ended:
+        if ended.code:
+            raise
+    finally:
+        sys.setprofile(None)
+        sys.stdout = shown
+    return Walk(name, tuple(order), len(functions), climbs)
+
+
+def _project_file(code: CodeType) -> str | None:
+    """The project's file that a function is of; None for others, and for what only an import runs."""
+    is_function = code.co_flags & CO_NEWLOCALS  # the body of a module or a class is none
+    return _within_project(code.co_filename) if is_function else None
+
+
+@cache
+def _within_project(file: str) -> str | None:
+    try:
+        path = Path(file).resolve().relative_to(ROOT)
+    except ValueError:
+        return None
+    return path.as_posix() if path.parts[0] in FOLDERS else None
+
+
+if __name__ == "__main__":
+    main()
