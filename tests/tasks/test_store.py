@@ -129,18 +129,18 @@ GOOD = Example("a", "q", "c", ("x",), "g")
 @pytest.mark.parametrize(
     ("examples", "sentence"),
     [
-        ([GOOD, replace(GOOD, id="b"), GOOD], "1 ids stand more than once"),
+        ([GOOD, replace(GOOD, id="b"), GOOD], "1 ids occur more than once"),
         ([], "has no examples"),
-        ([replace(GOOD, answers=())], r"example 0 \('a'\), has no answer"),
-        ([GOOD, replace(GOOD, id="b", answers=("x", None))], r"example 1 \('b'\), has no answer"),  # type: ignore[arg-type]
-        ([replace(GOOD, id="")], "example 0, lacks an id"),
-        ([replace(GOOD, id=7)], "example 0, lacks an id"),  # type: ignore[arg-type]
-        ([replace(GOOD, question="")], "example 0, lacks an id or a question"),
-        ([replace(GOOD, question=7)], "example 0, has a field that is not text"),  # type: ignore[arg-type]
-        ([replace(GOOD, context=None)], "example 0, has a field that is not text"),  # type: ignore[arg-type]
-        ([GOOD, replace(GOOD, id="b", group=None)], "example 1, has a field that is not text"),  # type: ignore[arg-type]
-        ([replace(GOOD, context="\ud800")], "example 0, has a field that is not text"),
-        ([replace(GOOD, id="\ud800")], "example 0, has a field that is not text"),
+        ([replace(GOOD, answers=())], "example 0: its answers must be"),
+        ([GOOD, replace(GOOD, id="b", answers=("x", None))], "example 1: its answers must be"),  # type: ignore[arg-type]
+        ([replace(GOOD, id="")], "example 0: it needs an id"),
+        ([replace(GOOD, id=7)], "example 0: it needs an id"),  # type: ignore[arg-type]
+        ([replace(GOOD, question="")], "example 0: it needs an id and a question"),
+        ([replace(GOOD, question=7)], "example 0: every field must be text"),  # type: ignore[arg-type]
+        ([replace(GOOD, context=None)], "example 0: every field must be text"),  # type: ignore[arg-type]
+        ([GOOD, replace(GOOD, id="b", group=None)], "example 1: every field must be text"),  # type: ignore[arg-type]
+        ([replace(GOOD, context="\ud800")], "example 0: every field must be text"),
+        ([replace(GOOD, id="\ud800")], "example 0: every field must be text"),
     ],
     ids=[
         "repeated id",
