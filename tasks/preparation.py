@@ -6,8 +6,6 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -21,7 +19,6 @@ from decabench.tasks.example import SPLITS
 from decabench.tasks.registry import known_tasks
 from decabench.tasks.store import SplitRecord, Store
 from decabench.tasks.task import Task
-from decabench.workers import process_pool
 
 if TYPE_CHECKING:
     from decabench.tasks.sources.local_files import SourceFiles
@@ -164,6 +161,12 @@ def _prepare_in_processes(
     include: Sequence[Path],
     end: Callable[[Preparation], None],
 ) -> None:
+    # Importing pools of processes takes longer than listing the tasks, which imports this module.
+    from concurrent.futures import FIRST_COMPLETED, wait
+    from concurrent.futures.process import BrokenProcessPool
+
+    from decabench.workers import process_pool
+
     with process_pool(min(jobs, len(names))) as pool:
         pending = {pool.submit(_prepare_by_name, name, request, tuple(include)): name for name in names}
         while pending:

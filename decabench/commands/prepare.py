@@ -101,17 +101,17 @@ def _report(preparation: Preparation) -> None:
 def _print_table(tasks: list[Task], preparations: list[Preparation]) -> None:
     from rich.table import Table
 
-    from decabench.commands._console import console, count
+    from decabench.commands._console import console, format_count
     from decabench.tasks import SPLITS
 
     table = Table("task", *SPLITS, "of published", "data", "state", box=None, header_style="bold")
     notes = []
     for task, preparation in zip(tasks, preparations, strict=True):
         records = preparation.records
-        published = " / ".join(count(task.counts.get(split)) for split in SPLITS)
+        published = " / ".join(format_count(task.counts.get(split)) for split in SPLITS)
         data = sorted({_describe_data(record) for record in records.values()})
         state = "failed" if preparation.error else "was ready" if preparation.was_ready else "prepared"
-        rows = [count(records[split].rows) if split in records else "–" for split in SPLITS]
+        rows = [format_count(records[split].rows) if split in records else "–" for split in SPLITS]
         table.add_row(task.name, *rows, published, ", ".join(data), state)
         notes += sorted({f"{task.name}: {record.note}" for record in records.values() if record.note})
     out = console()

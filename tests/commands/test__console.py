@@ -2,7 +2,7 @@
 
 import pytest
 
-from decabench.commands._console import console, count, score
+from decabench.commands._console import console, format_count, format_score
 
 SENTENCE = "A sentence of many words. " * 20
 
@@ -30,10 +30,10 @@ def test_markup_of_strangers_is_text(capsys):
 
 
 @pytest.mark.parametrize(("value", "text"), [(87_599, "87,599"), (0, "0"), (None, "–")])
-def test_count(value, text):
-    assert count(value) == text
+def test_format_count(value, text):
+    assert format_count(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(75.306, "75.31"), (0.0, "0.00"), (100, "100.00"), (None, "–")])
-def test_score(value, text):
-    assert score(value) == text
+def test_format_score(value, text):
+    assert format_score(value) == text

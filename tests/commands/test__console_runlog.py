@@ -5,11 +5,11 @@ import re
 import time
 
 import decabench
-from decabench.commands._console import Clock, started, write_run_file
+from decabench.commands._console import Clock, start_clock, write_run_file
 
 
 def test_run_file(tmp_path):
-    clock = started()
+    clock = start_clock()
     content = json.loads(write_run_file(tmp_path / "new", clock).read_text())
     assert (tmp_path / "new" / "run.json").exists()
     assert content["format"] == "decabench.run/1"
