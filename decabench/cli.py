@@ -63,7 +63,7 @@ class _LazyCommands(UserDict[str, click.Command]):
 
 
 def _debug_option() -> click.Option:
-    """Make `--debug`, which every command has, so that it may stand anywhere in the line."""
+    """Make `--debug`. Every command has one, so that it works anywhere in the line."""
     return click.Option(
         ["--debug"],
         is_flag=True,

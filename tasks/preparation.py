@@ -88,7 +88,7 @@ class Request:
         return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
     def folder(self, task: Task) -> Path | None:
-        """Return the folder in which the task's files are read where they lie; None where they are downloaded."""
+        """Return the folder whose files are read in place; None where the task's files are downloaded."""
         if task.folder is not None:
             return task.folder
         mirror = str(SAMPLE_FOLDER) if self.sample else self.mirror
@@ -340,7 +340,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
 
 
 def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:
-    """Return size and time of files that are read where they lie, to notice a change without reading them again."""
+    """Return size and time of files that are read in place, to notice a change without reading them again."""
     folder = request.folder(task)
     if folder is None:
         return {}

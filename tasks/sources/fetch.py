@@ -82,7 +82,7 @@ def fetch_from_mirror(
     Raises MissingDataError, which says which files the mirror does not have, and StorageError.
     """
     mirror = mirror.rstrip("/")
-    # A folder for each mirror: its files may differ from upstream's and never stand in for them.
+    # A folder for each mirror: its files may differ from upstream's, and must never replace them.
     key = hashlib.sha256(plain_url(mirror).encode()).hexdigest()[:8]
     kept = replace(downloads, folder=downloads.folder / f"mirror-{key}", strict=False)
 

@@ -189,7 +189,7 @@ class SourceFiles:
 
 
 Provider = Callable[[Source, list[RemoteFile]], list[tuple[Path, FileRecord]]]
-"""(source, the files needed) -> where each lies and what it is. Raises DataError where one cannot be provided."""
+"""(source, the files needed) -> the path and the record of each. Raises DataError where one cannot be provided."""
 
 
 def open_source(
@@ -223,7 +223,7 @@ def open_source(
 def read_folder(
     task: str, sources: Sequence[Source], splits: Sequence[str], folder: Path, scratch: Path, origin: str
 ) -> SourceFiles:
-    """Open the first source whose files are all in `folder`, reading them where they lie.
+    """Open the first source whose files are all in `folder`, and read them in place.
 
     `origin`, which is `mirror` or `local`, is what their records say. Raises MissingDataError.
     """

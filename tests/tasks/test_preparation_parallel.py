@@ -69,7 +69,7 @@ def test_what_is_ready_is_reported(request_for: Requests) -> None:
     assert [len(outcome.records) for outcome in outcomes] == [3, 3]
 
 
-def test_the_unforeseen_shows_its_place_on_request(
+def test_an_unexpected_error_shows_its_traceback_on_request(
     request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read(files: Files, split: str) -> Iterator[Example]:

@@ -14,7 +14,7 @@ import pytest
 from decabench.errors import DataError, MissingDataError
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS
-from decabench.tasks.store import FORMAT, SplitRecord, Store
+from decabench.tasks.store import FORMAT, SplitRecord, Store, home_folder
 
 RECORD = SplitRecord(
     rows=2,
@@ -228,3 +228,16 @@ def test_damaged_record_names_the_command(store: Store, text: str) -> None:
     (store.folder("sst") / "task.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError, match=r"task\.json .*--force\.$"):
         store.ids("sst", "test")
+
+
+def test_the_home_that_is_given_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DECABENCH_HOME", str(tmp_path / "variable"))
+    assert home_folder(tmp_path / "given") == tmp_path / "given"
+    assert home_folder() == tmp_path / "variable"
+
+
+def test_the_home_in_the_user_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("DECABENCH_HOME", raising=False)
+    assert home_folder("~/data") == tmp_path / "data"
+    assert home_folder().name == "decabench"
