@@ -6,6 +6,7 @@ import os
 import traceback
 import warnings
 from collections import UserDict
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -55,7 +56,7 @@ class _LazyCommands(UserDict[str, click.Command]):
     def __contains__(self, name: object) -> bool:
         return name in _COMMANDS
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(_COMMANDS)
 
     def __len__(self) -> int:

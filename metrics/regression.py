@@ -50,7 +50,7 @@ def _read_gold(reference: Reference) -> float:
     number = _parse_number(reference.answers[0])
     if number is None:
         raise MetricError(
-            f"A gold answer must be a number; {reference.id or 'one'} has {reference.answers[0]!r}."
+            f"A gold answer has to be a number; {reference.id or 'one'} has {reference.answers[0]!r}."
         )
     return number
 

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -395,8 +396,8 @@ def test_a_folder_that_takes_no_files_is_3(command, monkeypatch, home, submit, t
     assert not new.exists()
 
 
-def seconds(*arguments):
-    start = time.perf_counter()
+def processor_seconds(*arguments):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, "-m", "decabench.cli", *map(str, arguments)],
         cwd=ROOT,
@@ -404,11 +405,12 @@ def seconds(*arguments):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    return time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_tasks_are_listed_in_under_a_second(home):
-    assert min(seconds("tasks", "--home", home) for _ in range(3)) < 1
+    assert min(processor_seconds("tasks", "--home", home) for _ in range(3)) < 1
 
 
 HEAVY = {

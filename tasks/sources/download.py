@@ -224,7 +224,7 @@ class _Transfer:
             response = self._get(target, headers)
         if response.status_code not in (200, 206, 416):
             response.close()
-            raise TransferError(f"HTTP {response.status_code}", absent=response.status_code in (404, 410))
+            raise TransferError(f"HTTP {response.status_code}")
         return response
 
     def _get(self, url: str, headers: dict[str, str]) -> requests.Response:

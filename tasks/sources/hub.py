@@ -116,7 +116,7 @@ def _hub_errors() -> Iterator[None]:
         answers = (getattr(link, "response", None) for link in causes(error))
         status = next((answer.status_code for answer in answers if answer is not None), None)
         reason = _REASONS.get(type(error).__name__, reason_of(error))
-        raise TransferError(f"HTTP {status}: {reason}" if status else reason, absent=status == 404) from error
+        raise TransferError(f"HTTP {status}: {reason}" if status else reason) from error
 
 
 _REASONS = {

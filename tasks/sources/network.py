@@ -78,11 +78,6 @@ def new_session(network: Network) -> requests.Session:
 class TransferError(Exception):
     """A download that failed; the message is the reason alone, without address or secret."""
 
-    def __init__(self, reason: str, absent: bool = False) -> None:
-        super().__init__(reason)
-        self.absent = absent
-        """Whether the server says that there is no such file."""
-
 
 def plain_url(url: str, query: bool = True) -> str:
     """Drop user name, password and, on request, the query of an address, so that it can be shown and stored."""
