@@ -1,42 +1,70 @@
-"""The command line: `decabench COMMAND`. Errors are one sentence; `--debug` shows where they came from."""
+"""The command line: `decabench COMMAND`. An error is one sentence; `--debug` shows its traceback."""
 
 from __future__ import annotations
 
 import os
 import traceback
 import warnings
-from typing import Any
+from collections import UserDict
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any, NoReturn
 
 import click
 
 import decabench
-from decabench.commands.analyze import analyze
-from decabench.commands.check import check
-from decabench.commands.compare import compare
-from decabench.commands.evaluate import evaluate
-from decabench.commands.export import export
-from decabench.commands.leaderboard import leaderboard
-from decabench.commands.metrics import metrics
-from decabench.commands.predict import predict
-from decabench.commands.prepare import prepare
-from decabench.commands.tasks import tasks
-from decabench.commands.train import train
-from decabench.commands.vectors import vectors
-from decabench.commands.verify import verify
-from decabench.metrics import DecabenchError
 
 __all__ = ["cli", "main"]
 
+_COMMANDS = (
+    "analyze",
+    "check",
+    "compare",
+    "evaluate",
+    "export",
+    "leaderboard",
+    "metrics",
+    "predict",
+    "prepare",
+    "tasks",
+    "train",
+    "vectors",
+    "verify",
+)
+"""Each is a function in a file of that name in `commands/`."""
+
 _INTERRUPTED = 130
-_UNFORESEEN = 70
+_BUG = 70
 _EPILOG = (
     "Exit codes: 0 done; 1 what was checked has faults; 2 wrong usage; 3 data missing or damaged; "
-    "70 a fault of decabench itself; 130 interrupted."
+    "70 a bug in decabench; 130 interrupted."
 )
 
 
+class _LazyCommands(UserDict[str, click.Command]):
+    """The commands by name, each imported when it is first looked up."""
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self.data and name in _COMMANDS:
+            command: click.Command = getattr(import_module(f"decabench.commands.{name}"), name)
+            children = command.commands.values() if isinstance(command, click.Group) else ()
+            for each in (command, *children):
+                each.params.append(_debug_option())
+            self.data[name] = command
+        return self.data[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in _COMMANDS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
 def _debug_option() -> click.Option:
-    # On every command, so that it may stand anywhere in the line; worker processes inherit the variable.
+    """Make `--debug`. Every command has one, so that it works anywhere in the line."""
     return click.Option(
         ["--debug"],
         is_flag=True,
@@ -48,18 +76,14 @@ def _debug_option() -> click.Option:
 
 def _set_debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value:
-        os.environ["DECABENCH_DEBUG"] = "1"
+        os.environ["DECABENCH_DEBUG"] = "1"  # worker processes inherit it
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    click.echo(f"Warning: {message}", err=True)
-
-
-class _Sentences(click.Group):
+class _Cli(click.Group):
     """A group that turns every error into one sentence and the right exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Runs the command; whatever it raises ends as a sentence."""
+        """Run the command."""
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
@@ -69,33 +93,40 @@ class _Sentences(click.Group):
                 "Interrupted: nothing is left half-written; run the same command again to go on.",
                 _INTERRUPTED,
             )
-        except DecabenchError as error:
-            _fail(str(error), error.exit_code)
         except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
+            from decabench.errors import DecabenchError
+
+            if isinstance(error, DecabenchError):
+                _fail(str(error), error.exit_code)
             _fail(
-                f"Unforeseen {type(error).__name__}: {error}. Run again with --debug and report it.",
-                _UNFORESEEN,
+                f"Unexpected {type(error).__name__}: {error}. Run again with --debug and report the traceback.",
+                _BUG,
             )
 
 
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    click.echo(f"Warning: {message}", err=True)
+
+
 class _Failure(click.ClickException):
-    """What click shows as `Error: ...` and ends with."""
+    """Shown by click as `Error: …`."""
 
     def __init__(self, sentence: str, exit_code: int) -> None:
         super().__init__(sentence)
         self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
 
 
-def _fail(sentence: str, exit_code: int) -> None:
+def _fail(sentence: str, exit_code: int) -> NoReturn:
     if os.environ.get("DECABENCH_DEBUG"):
         traceback.print_exc()
     raise _Failure(sentence, exit_code) from None
 
 
 @click.group(
-    cls=_Sentences,
+    cls=_Cli,
+    commands=_LazyCommands(),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=_EPILOG,
 )
@@ -103,39 +134,15 @@ def _fail(sentence: str, exit_code: int) -> None:
 def cli() -> None:
     """Measure one model on ten language tasks, with scores that agree with the official scorers.
 
-    The way of a number: prepare the data, predict (or bring a submission), check, evaluate, leaderboard.
+    Typical workflow: prepare the data, predict (or bring a submission), check, evaluate, leaderboard.
     """
 
 
-for command in (
-    prepare,
-    tasks,
-    metrics,
-    predict,
-    check,
-    evaluate,
-    verify,
-    compare,
-    leaderboard,
-    vectors,
-    train,
-    export,
-    analyze,
-):
-    cli.add_command(command)
-
-
-def _add_debug(command: click.Command) -> None:
-    command.params.append(_debug_option())
-    for child in command.commands.values() if isinstance(command, click.Group) else ():
-        _add_debug(child)
-
-
-_add_debug(cli)
+cli.params.append(_debug_option())
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script."""
     os.environ.pop("DECABENCH_DEBUG", None)
     cli()
 

@@ -1,4 +1,4 @@
-"""JSON with one reading only: no key twice, no NaN, nothing that Python alone would take."""
+"""Files that appear whole or not at all, their digests, and JSON with one spelling and one reading."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, NoReturn, Protocol
+from typing import IO, Any, Literal, NoReturn, Protocol, cast
 
 from decabench.errors import StorageError
 
@@ -22,27 +22,46 @@ __all__ = [
     "atomic_file",
     "canonical_json",
     "file_digest",
+    "file_digests",
     "fingerprint",
+    "is_refused_write",
     "make_folder",
     "parse_json",
-    "replacing",
     "storage_errors",
 ]
 
-# ---- home
+Compression = Literal["gz", "zst"] | None
+"""How a file is compressed."""
+
+SUFFIXES: dict[Compression, str] = {None: "", "gz": ".gz", "zst": ".zst"}
+"""What each compression adds to a file's name."""
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class Writable(Protocol):
+    """All that a writer of lines needs of a file."""
+
+    def write(self, data: bytes, /) -> int: ...
+
+
+def is_refused_write(error: BaseException) -> bool:
+    """Tell whether the operating system refused to write: no space, or no permission."""
+    return isinstance(error, OSError) and error.errno in (*_NO_SPACE, *_NO_PERMISSION)
 
 
 @contextmanager
 def storage_errors(path: Path) -> Iterator[None]:
-    """Turns the operating system's refusals to write into one sentence."""
+    """Turn the operating system's refusals to write `path` into a StorageError."""
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in _NO_SPACE:
             raise StorageError(
                 f"No space is left for {path}: free some, or choose another folder (--home or --output)."
             ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+        if error.errno in (*_NO_PERMISSION, errno.ENOTDIR, errno.EEXIST):
             raise StorageError(
                 f"{path} cannot be written ({error.strerror}): choose another folder (--home or --output)."
             ) from error
@@ -50,21 +69,25 @@ def storage_errors(path: Path) -> Iterator[None]:
 
 
 def make_folder(path: Path) -> Path:
-    """The folder, made if it was not there. Raises StorageError."""
+    """Create a folder unless it exists, and return it. Raises StorageError."""
     with storage_errors(path):
         path.mkdir(parents=True, exist_ok=True)
     return path
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that appears under its name only when it is whole and on the disk."""
+def atomic_file(path: Path, compress: Compression = None) -> Iterator[IO[bytes]]:
+    """Open a new file that takes the name `path` only once the block has ended well and it is on the disk.
+
+    Raises StorageError. A compressed file can only be written to, not sought in.
+    """
     make_folder(path.parent)
     with storage_errors(path):
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
         try:
             with os.fdopen(handle, "wb") as file:
-                yield file
+                with _compressing(file, compress) as writer:
+                    yield writer
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(temporary, 0o666 & ~_umask())
@@ -75,14 +98,20 @@ def atomic_file(path: Path) -> Iterator[IO[bytes]]:
             raise
 
 
-def _sync_folder(folder: Path) -> None:
-    """Makes the rename itself last; where folders cannot be opened (Windows) the system sees to it."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+@contextmanager
+def _compressing(file: IO[bytes], compress: Compression) -> Iterator[IO[bytes]]:
+    if compress is None:
+        yield file
+    elif compress == "gz":
+        # Neither a time nor a name in the header: equal content gives equal bytes.
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=9, mtime=0) as packed:
+            yield cast(IO[bytes], packed)
+    else:
+        import zstandard
+
+        compressor = zstandard.ZstdCompressor(level=10, write_checksum=True)
+        with compressor.stream_writer(file, closefd=False) as writer:
+            yield cast(IO[bytes], writer)
 
 
 def _umask() -> int:
@@ -91,69 +120,55 @@ def _umask() -> int:
     return mask
 
 
-# ---- atomic
-
-Compression = Literal["gz", "zst"] | None
-"""How a file is packed."""
-
-SUFFIXES: dict[Compression, str] = {None: "", "gz": ".gz", "zst": ".zst"}
-"""What each packing adds to a file's name."""
-
-
-class Writable(Protocol):
-    """All that a writer of lines needs of a file."""
-
-    def write(self, data: bytes, /) -> int: ...
+def _sync_folder(folder: Path) -> None:
+    """Make the renaming itself durable; where folders cannot be opened (Windows), the system takes care of it."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
-@contextmanager
-def replacing(path: Path, compress: Compression = None) -> Iterator[Writable]:
-    """A new file, packed or not, that takes the place of `path` when the block ends well. Raises StorageError."""
-    with atomic_file(path) as handle, _packed(handle, compress) as packed:
-        yield packed
+def file_digest(*paths: Path) -> str:
+    """Compute `sha256:…` over the bytes of a file, or of several as if they were one."""
+    digest = hashlib.sha256()
+    for path in paths:
+        _feed(path, [digest])
+    return f"sha256:{digest.hexdigest()}"
 
 
-@contextmanager
-def _packed(handle: IO[bytes], compress: Compression) -> Iterator[Writable]:
-    if compress is None:
-        yield handle
-    elif compress == "gz":
-        # Neither a time nor a name in the header: equal content, equal bytes.
-        with gzip.GzipFile(filename="", mode="wb", fileobj=handle, compresslevel=9, mtime=0) as packed:
-            yield packed
-    else:
-        import zstandard
-
-        compressor = zstandard.ZstdCompressor(level=10, write_checksum=True)
-        with compressor.stream_writer(handle, closefd=False) as writer:
-            yield writer
+def file_digests(path: Path, kinds: Iterable[str] = ()) -> dict[str, str]:
+    """Compute the `sha256`, and on request the `md5` and the `git_blob` id, of a file in one pass, in hex."""
+    hashes = {"sha256": hashlib.sha256()}
+    if "md5" in kinds:
+        hashes["md5"] = hashlib.md5(usedforsecurity=False)
+    if "git_blob" in kinds:
+        hashes["git_blob"] = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    _feed(path, hashes.values())
+    return {kind: digest.hexdigest() for kind, digest in hashes.items()}
 
 
-# ---- fingerprint
+def _feed(path: Path, digests: Iterable[hashlib._Hash]) -> None:
+    digests = list(digests)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            for digest in digests:
+                digest.update(block)
 
 
-def canonical_json(value: Any) -> str:
-    """One spelling for one value."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+def canonical_json(value: Any, allow_nan: bool = True) -> str:
+    """Write JSON with one spelling for one value: sorted keys, no spaces, no escapes but the required ones."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=allow_nan)
 
 
 def fingerprint(content: Mapping[str, Any]) -> str:
-    """`sha256:` over canonical JSON: the order of keys does not matter, every value does."""
-    text = json.dumps(content, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def file_digest(path: Path) -> str:
-    """`sha256:` over the bytes of a file, read a block at a time."""
-    with open(path, "rb") as file:
-        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-
-
-# ---- strict_json
+    """Compute `sha256:…` over canonical JSON: every value counts, the order of keys does not."""
+    return f"sha256:{hashlib.sha256(canonical_json(content, allow_nan=False).encode()).hexdigest()}"
 
 
 def parse_json(text: str) -> Any:
-    """The value of a JSON text; `ValueError` says in words what is wrong with it."""
+    """Parse JSON strictly: no key twice in an object, no NaN or Infinity. Raises ValueError with the reason."""
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -162,17 +177,17 @@ def parse_json(text: str) -> Any:
         raise ValueError("its brackets are nested too deeply") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice[:60]!r} stands twice in one object")
+        raise ValueError(f"the key {twice[:60]!r} occurs twice in one object")
     return value
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_make_object, parse_constant=_refuse_constant)

@@ -1,4 +1,4 @@
-"""Outside code, found only when somebody asks for it: `package.module:object`, a file, an entry point."""
+"""Outside code, loaded on request only: `package.module:object`, a Python file, an entry point."""
 
 from __future__ import annotations
 
@@ -15,46 +15,42 @@ from decabench.errors import UnknownNameError
 
 __all__ = ["load_entry_point", "load_file", "load_object", "plugin_names"]
 
-_BROKEN = (Exception, SystemExit)
-"""What a module may raise when it runs: a script that ends itself must not end decabench as if all were well."""
+_FAILURES = (Exception, SystemExit)
+"""What a module may raise when it runs: a script that exits must not end decabench as if all were well."""
 
 
 def load_object(reference: str) -> Any:
-    """The object that `package.module:object` names. Raises UnknownNameError.
+    """Import the object that `package.module:object` names. Raises UnknownNameError.
 
-    Modules of the current folder are found, as by `python -m`: its folder goes first on `sys.path` and stays there,
-    for a module may import others only when it is used.
+    Modules in the current folder are found, as by `python -m`. The folder stays on `sys.path`, for a module may
+    import others only when it is used.
     """
     module_name, _, path = reference.partition(":")
     if not module_name or not path:
         raise UnknownNameError(f"{reference!r} names no object: write package.module:object.")
-    _look_here()
+    # An installed script has its own folder on sys.path, not the one it is started in.
+    here = os.getcwd()
+    if not {"", here} & set(sys.path):
+        sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module_name)
     except ImportError as error:
         raise UnknownNameError(
             f"{reference!r} cannot be imported ({error}): is its package installed?"
         ) from error
-    except _BROKEN as error:
+    except _FAILURES as error:
         raise UnknownNameError(
-            f"{reference!r} cannot be imported, for its module fails ({type(error).__name__}: {error}): mend it."
+            f"{reference!r} cannot be imported, as its module fails ({type(error).__name__}: {error}): fix it."
         ) from error
     for part in path.split("."):
         if not hasattr(found, part):
-            raise UnknownNameError(f"{module_name} has no {part!r}, which {reference!r} asks for.")
+            raise UnknownNameError(f"{module_name} has no {part!r}, which {reference!r} refers to.")
         found = getattr(found, part)
     return found
 
 
-def _look_here() -> None:
-    """An installed script has the folder of the script on `sys.path`, not the one it is started in."""
-    here = os.getcwd()
-    if not {"", here} & set(sys.path):
-        sys.path.insert(0, here)
-
-
 def load_file(path: Path) -> ModuleType:
-    """A Python file as a module. It runs: include only files that you trust."""
+    """Run a Python file and return it as a module. Raises UnknownNameError where it fails."""
     name = f"decabench_include_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -63,22 +59,22 @@ def load_file(path: Path) -> ModuleType:
     sys.modules[name] = module  # as an import does: dataclasses look for their module there
     try:
         spec.loader.exec_module(module)
-    except _BROKEN as error:  # whatever the file raises is about the file
+    except _FAILURES as error:
         del sys.modules[name]
-        raise UnknownNameError(f"{path} cannot be run ({type(error).__name__}: {error}).") from error
+        raise UnknownNameError(f"{path} cannot be run ({type(error).__name__}: {error}): fix it.") from error
     return module
 
 
 def plugin_names(group: str) -> dict[str, EntryPoint]:
-    """The installed entry points of a group by name, not loaded."""
+    """Return the installed entry points of a group by name, not loaded."""
     return {point.name: point for point in entry_points(group=group)}
 
 
 def load_entry_point(point: EntryPoint) -> Any:
-    """What an entry point names. Raises UnknownNameError where its package is broken."""
+    """Load the object of an installed package's entry point. Raises UnknownNameError where it fails."""
     try:
         return point.load()
-    except _BROKEN as error:  # a broken package must not break decabench
+    except _FAILURES as error:
         raise UnknownNameError(
-            f"The entry point {point.name} = {point.value} cannot be loaded ({error})."
+            f"The entry point {point.name} = {point.value} cannot be loaded ({error}): reinstall or remove its package."
         ) from error

@@ -8,7 +8,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath
 
-from decabench.files import replacing
+from decabench.files import atomic_file
 from decabench.leaderboard.datafiles import (
     compare_data,
     csv_text,
@@ -79,11 +79,11 @@ def build(
     shown = collect(found.entries, [task.name for task in columns], submissions, evidence, home, examples)
     files: list[str] = []
     for name, content in _contents(found, tables, columns, shown, evidence):
-        with replacing(output / name) as file:
+        with atomic_file(output / name) as file:
             file.write(content)
         files.append(name)
     _remove_others(output, files)
-    with replacing(output / MANIFEST) as file:
+    with atomic_file(output / MANIFEST) as file:
         file.write((json.dumps({"format": FORMAT, "files": sorted(files)}, indent=1) + "\n").encode())
     return output / "index.html"
 

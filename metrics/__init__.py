@@ -1,13 +1,13 @@
-"""Metrics of the Natural Language Decathlon: statistics rows that add up, and scores of their sums.
+"""Metrics of the Natural Language Decathlon and beyond: statistics that add up, and scores of their sums.
 
     >>> from decabench.metrics import nf1
     >>> float(nf1(["the Denver Broncos"], [["Denver Broncos", "the Broncos"]]))
     100.0
 
-Standard library only on import; sacrebleu and rouge-score are loaded when their metric is first used.
+Importing this loads the standard library alone; sacrebleu and rouge-score are loaded when first used.
 """
 
-from .accuracy import ACCURACY, TAG_ACCURACY, accuracy, tag_accuracy
+from .accuracy import ACCURACY, accuracy
 from .base import (
     DecabenchError,
     Item,
@@ -18,8 +18,12 @@ from .base import (
     Score,
     Scores,
     Totals,
+    UnknownNameError,
     evaluate,
     items,
+    near_matches,
+    per_example,
+    require_name,
     score_rows,
 )
 from .bleu import BLEU, bleu
@@ -38,7 +42,7 @@ from .rouge import (
     rouge_perl,
     rouge_score,
 )
-from .tagging import PARSING, SEQUENCE_F1, sequence_f1, uas_las
+from .tagging import PARSING, SEQUENCE_F1, TAG_ACCURACY, sequence_f1, tag_accuracy, uas_las
 
 __all__ = [
     "METRICS",
@@ -51,6 +55,7 @@ __all__ = [
     "Score",
     "Scores",
     "Totals",
+    "UnknownNameError",
     "accuracy",
     "bleu",
     "corpus_f1",
@@ -61,9 +66,12 @@ __all__ = [
     "joint_goal_em",
     "lfem",
     "mse",
+    "near_matches",
     "nem",
     "nf1",
     "pearson",
+    "per_example",
+    "require_name",
     "rouge",
     "rouge_perl",
     "rouge_score",
@@ -73,17 +81,6 @@ __all__ = [
     "tag_accuracy",
     "uas_las",
 ]
-
-
-def get_metric(name: str) -> Metric:
-    """The metric of that name. Raises MetricError with near matches and the list for an unknown one."""
-    if name in METRICS:
-        return METRICS[name]
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, METRICS, n=3)
-    hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise MetricError(f"There is no metric {name!r}.{hint} The metrics are: {', '.join(METRICS)}.")
 
 
 METRICS: dict[str, Metric] = {
@@ -108,3 +105,8 @@ METRICS: dict[str, Metric] = {
     "mse": MSE,
 }
 """Every metric by its name."""
+
+
+def get_metric(name: str) -> Metric:
+    """Return a metric by name. Raises UnknownNameError with near matches and the list."""
+    return METRICS[require_name(name, METRICS, "metric")]

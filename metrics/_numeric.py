@@ -1,6 +1,6 @@
-"""Arithmetic that takes floats and numpy arrays alike: one formula scores one sum or a thousand resamples.
+"""Arithmetic on floats and numpy arrays alike, so that one formula scores one sum or a thousand resamples.
 
-numpy is imported only where an array has come in, so that a caller without numpy never needs it.
+numpy is imported only when an array is given; callers without arrays never need it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ __all__ = ["any_nonzero", "exponential", "f1", "is_scalar", "logarithm", "percen
 
 
 def is_scalar(value: Any) -> bool:
-    """Whether a plain number has come in, not an array (numpy's own float is one)."""
+    """Tell whether this is a plain number, as numpy's own float is, and not an array."""
     return isinstance(value, int | float)
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
-    """`yes` where the condition holds, else `no`."""
+    """Return `yes` where the condition holds, else `no`."""
     if isinstance(condition, bool):
         return yes if condition else no
     import numpy
@@ -26,7 +26,7 @@ def where(condition: Any, yes: Any, no: Any) -> Any:
 
 
 def ratio(part: Any, whole: Any) -> Any:
-    """part / whole, and 0 where whole is 0."""
+    """part / whole, or 0 where whole is 0."""
     if is_scalar(whole) and is_scalar(part):
         return part / whole if whole else 0.0
     import numpy
@@ -36,17 +36,17 @@ def ratio(part: Any, whole: Any) -> Any:
 
 
 def percent(part: Any, whole: Any) -> Any:
-    """100 * part / whole, and 0 where whole is 0."""
+    """100 * part / whole, or 0 where whole is 0."""
     return 100 * ratio(part, whole)
 
 
 def f1(precision: Any, recall: Any) -> Any:
-    """The harmonic mean 2PR / (P + R), and 0 where both are 0."""
+    """The harmonic mean 2PR / (P + R), or 0 where both are 0."""
     return ratio(2 * (precision * recall), precision + recall)
 
 
 def logarithm(value: Any, at_zero: float) -> Any:
-    """The natural logarithm, and `at_zero` where the value is 0."""
+    """The natural logarithm, or `at_zero` where the value is 0."""
     if is_scalar(value):
         return math.log(value) if value else at_zero
     import numpy
@@ -64,5 +64,5 @@ def exponential(value: Any) -> Any:
 
 
 def any_nonzero(value: Any) -> bool:
-    """Whether a float, or any entry of an array, is not 0."""
+    """Tell whether a float, or any entry of an array, is not 0."""
     return bool(value) if is_scalar(value) else bool(value.any())

@@ -1,4 +1,7 @@
-"""ROUGE-1.5.5 for one summary: tokens, stems, n-gram overlap and summary-level LCS, without Perl."""
+"""ROUGE-1.5.5 of one summary, without Perl: stems, tokens, n-gram overlap and summary-level LCS.
+
+The stemmer is Porter's of 1980 with the deviations of the script.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from pathlib import Path
 
 __all__ = [
     "Sentences",
+    "base_form",
     "lcs_hits",
     "marked_positions",
     "overlap",
@@ -19,8 +23,6 @@ __all__ = [
     "stem",
     "tokens",
 ]
-
-# ---- _porter
 
 _CONSONANTS = "[^aeiou][^aeiouy]*"
 _VOWELS = "[aeiouy][aeiou]*"
@@ -45,29 +47,29 @@ _SUFFIX_4 = re.compile("(al|ance|ence|er|ic|able|ible|ant|ement|ou|ism|ate|iti|o
 
 
 def stem(word: str) -> str:
-    """The stem of a lower-case word; words of fewer than three letters stay."""
+    """Stem a lower-case word; words of fewer than three letters are returned unchanged."""
     if len(word) < 3:
         return word
     initial_y = word.startswith("y")
-    if initial_y:  # a first y is a consonant; the capital keeps the patterns from reading it as a vowel
+    if initial_y:  # a consonant here; as a capital it is no vowel to the patterns
         word = "Y" + word[1:]
-    word = _past_and_gerund(_plural(word))
+    word = _cut_past_and_gerund(_cut_plural(word))
     if word.endswith("y") and _HAS_VOWEL.match(word[:-1]):
         word = word[:-1] + "i"
     word = _map_suffix(word, _SUFFIX_2, _STEP_2)
     word = _map_suffix(word, _SUFFIX_3, _STEP_3)
-    word = _final_e(_long_suffixes(word))
+    word = _cut_final_e(_cut_long_suffixes(word))
     return "y" + word[1:] if initial_y else word
 
 
-def _plural(word: str) -> str:
+def _cut_plural(word: str) -> str:
     """Step 1a."""
     if word.endswith(("sses", "ies")):
         return word[:-2]
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word
 
 
-def _past_and_gerund(word: str) -> str:
+def _cut_past_and_gerund(word: str) -> str:
     """Step 1b."""
     if word.endswith("eed"):
         return word[:-1] if _MEASURE_OVER_0.match(word[:-3]) else word
@@ -91,23 +93,23 @@ def _map_suffix(word: str, pattern: re.Pattern[str], mapping: dict[str, str]) ->
     return word
 
 
-def _long_suffixes(word: str) -> str:
+def _cut_long_suffixes(word: str) -> str:
     """Step 4."""
     found = _SUFFIX_4.search(word)
     if found and _MEASURE_OVER_1.match(word[: found.start()]):
         word = word[: found.start()]
-    word = _cut(word, "ment")
+    word = _cut_suffix(word, "ment")
     if word.endswith("ent"):
-        return _cut(word, "ent")
-    return _cut(word, "ion") if word.endswith(("sion", "tion")) else word
+        return _cut_suffix(word, "ent")
+    return _cut_suffix(word, "ion") if word.endswith(("sion", "tion")) else word
 
 
-def _cut(word: str, suffix: str) -> str:
+def _cut_suffix(word: str, suffix: str) -> str:
     left = word[: -len(suffix)]
     return left if word.endswith(suffix) and _MEASURE_OVER_1.match(left) else word
 
 
-def _final_e(word: str) -> str:
+def _cut_final_e(word: str) -> str:
     """Step 5."""
     if word.endswith("e"):
         left = word[:-1]
@@ -116,52 +118,50 @@ def _final_e(word: str) -> str:
     return word[:-1] if word.endswith("ll") and _MEASURE_OVER_1.match(word) else word
 
 
-# ---- _rouge155
-
 Sentences = list[list[str]]
 """Sentences of stemmed tokens."""
 
-_EXCEPTIONS = Path(__file__).parent / "data" / "wordnet-2.0"
+_WORDNET = Path(__file__).parent / "data" / "wordnet-2.0"
 # Later lists overrule earlier ones, and later lines earlier ones: testes stays testes (verb), offer stays
-# offer, best and better become good (adj), as in the scorer that made the published figures.
+# offer, best and better become good (adj), as in the scorer of the published figures.
 _LISTS = ("adv.exc", "noun.exc", "verb.exc", "adj.exc")
 _TO_TOKENS = bytes(
     ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 for byte in range(256)
 )
-"""Bytes to lower-case letters and digits, all others to spaces: Perl saw bytes, so only ASCII has case."""
+"""Lower-case ASCII letters and digits; every other byte becomes a space, as Perl saw bytes."""
 
 
 @cache
-def exceptions() -> dict[str, str]:
-    """WordNet 2.0's irregular forms, inflected to base, read on first use."""
+def _irregular_forms() -> dict[str, str]:
+    """WordNet 2.0's irregular forms with their base forms, read on first use."""
     forms: dict[str, str] = {}
     for name in _LISTS:
-        lines = (_EXCEPTIONS / name).read_text("ascii").splitlines()
+        lines = (_WORDNET / name).read_text("ascii").splitlines()
         forms.update((words[0], words[1]) for words in map(str.split, lines))
     return forms
 
 
 @cache
 def base_form(token: str) -> str:
-    """The token as ROUGE compares it: irregular forms by list, short ones as they are, others by stem."""
+    """Return a token as ROUGE compares it: short ones unchanged, irregular forms by list, others by stem."""
     if len(token) <= 3:
         return token
-    return exceptions().get(token) or stem(token)
+    return _irregular_forms().get(token) or stem(token)
 
 
 def tokens(text: str) -> list[str]:
-    """Stemmed tokens of a text: runs of ASCII letters and digits, lower-cased."""
+    """Split a text into stemmed tokens: runs of ASCII letters and digits, in lower case."""
     words = text.encode("utf-8", "surrogatepass").translate(_TO_TOKENS).decode("ascii").split()
     return [base_form(word) for word in words]
 
 
 def sentence_tokens(text: str, separator: str) -> Sentences:
-    """Stemmed tokens of each sentence of a text, without the empty ones."""
+    """Split a text into sentences of stemmed tokens, leaving out empty ones."""
     return [sentence for part in text.split(separator) if (sentence := tokens(part))]
 
 
 def precision_recall_f1(hits: int, candidate: int, reference: int) -> tuple[float, float, float]:
-    """(P, R, F) of counts, each rounded to five decimals before the next step, as in the Perl script."""
+    """Compute (P, R, F), each rounded to five decimals before the next step, as in the Perl script."""
     precision = round(hits / candidate, 5) if candidate else 0.0
     recall = round(hits / reference, 5) if reference else 0.0
     if precision + recall == 0:
@@ -170,21 +170,18 @@ def precision_recall_f1(hits: int, candidate: int, reference: int) -> tuple[floa
 
 
 def overlap(candidate: Sentences, reference: Sentences, order: int) -> tuple[int, int, int]:
-    """(clipped hits, candidate's n-grams, reference's n-grams) over the whole texts, for order 1 or 2."""
-    left, right = list(chain(*candidate)), list(chain(*reference))
-    if order == 1:
-        return (_shared(left, right), len(left), len(right))
-    pairs, gold = list(pairwise(left)), list(pairwise(right))
-    return (_shared(pairs, gold), len(pairs), len(gold))
-
-
-def _shared(left: Sequence[object], right: Sequence[object]) -> int:
+    """Count (clipped hits, candidate's n-grams, reference's n-grams) over the whole texts, for order 1 or 2."""
+    left: Sequence[object] = list(chain(*candidate))
+    right: Sequence[object] = list(chain(*reference))
+    if order == 2:
+        left, right = list(pairwise(left)), list(pairwise(right))
     counts = Counter(right)
-    return sum(min(count, counts[gram]) for gram, count in Counter(left).items() if gram in counts)
+    hits = sum(min(count, counts[gram]) for gram, count in Counter(left).items() if gram in counts)
+    return (hits, len(left), len(right))
 
 
 def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
-    """Tokens on the LCS of a reference sentence with any candidate sentence, no token counted twice."""
+    """Count tokens on the LCS of a reference sentence with any candidate sentence, none of them twice."""
     left, right = Counter(chain(*candidate)), Counter(chain(*reference))
     hits = 0
     for sentence in reference:
@@ -199,11 +196,11 @@ def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
 
 
 def marked_positions(reference: Sequence[str], candidate: Sequence[str]) -> list[int]:
-    """Positions of the reference on its longest common subsequence with the candidate, last first.
+    """Find the reference's positions on its longest common subsequence with the candidate, last first.
 
-    Of several such subsequences it is the one that the Perl script finds: the table has the reference as
-    rows, and on a tie the way back goes up. A row is one integer (Hyyrö 2004): bit j is set where the length
-    in column j + 1 is one more than in column j, so that a cell is a count of bits and a row one addition.
+    Of several such subsequences it is the one that the Perl script finds: the table has the reference as rows, and
+    on a tie the way back goes up. A row is one integer (Hyyrö 2004): bit j is set where the length in column j + 1
+    is one more than in column j, so that a cell is a count of bits and a row one addition.
     """
     rows = _lcs_rows(reference, candidate)
     marked = []
@@ -220,13 +217,13 @@ def marked_positions(reference: Sequence[str], candidate: Sequence[str]) -> list
 
 
 def _same_length(row: int, above: int, columns: int) -> bool:
-    """Whether two rows of the table have equal lengths in a column."""
+    """Tell whether two rows of the table have equal lengths in a column."""
     mask = (1 << columns) - 1
     return (row & mask).bit_count() == (above & mask).bit_count()
 
 
 def _lcs_rows(reference: Sequence[str], candidate: Sequence[str]) -> list[int]:
-    """The table of LCS lengths, each row as the integer of its steps."""
+    """Compute the table of LCS lengths, each row as the integer of its steps."""
     places: dict[str, int] = {}
     for column, token in enumerate(candidate):
         places[token] = places.get(token, 0) | 1 << column

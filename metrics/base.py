@@ -1,15 +1,16 @@
 """What a metric is: statistics that add up, and a score of their sums.
 
-A metric never averages scores. It turns every example into a row of numbers (`statistics`), the rows are
-summed, and `score` turns sums into named scores. So an average, BLEU and corpus F1 have one shape, and a
-bootstrap resample is a weighted sum of rows.
+A metric never averages scores. `statistics` turns every example into a row of numbers, rows are summed, and `score`
+turns the sums into named scores. So a mean, BLEU and corpus F1 have one shape, and a bootstrap resample is a
+weighted sum of rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Literal, Protocol
 
 __all__ = [
@@ -22,19 +23,21 @@ __all__ = [
     "Score",
     "Scores",
     "Totals",
+    "UnknownNameError",
     "evaluate",
     "items",
+    "near_matches",
+    "per_example",
+    "require_name",
     "score_rows",
 ]
 
-# ---- errors
-
 
 class DecabenchError(Exception):
-    """One sentence: what was wrong, what was given, what to do.
+    """The base of all errors: one sentence that says what was wrong, what was given and what to do.
 
-    The command line prints it without a traceback and ends with `exit_code`:
-    1 the thing checked has faults, 2 wrong usage, 3 data missing or damaged.
+    The command line prints the sentence without a traceback and exits with `exit_code`: 1 what was checked has
+    faults, 2 wrong usage, 3 data missing or damaged.
     """
 
     exit_code: ClassVar[int] = 2
@@ -44,20 +47,40 @@ class MetricError(DecabenchError, ValueError):
     """A metric was called with something it cannot score."""
 
 
-# ---- base
+class UnknownNameError(DecabenchError, ValueError):
+    """A name is not in its registry; the message suggests near matches and lists the known names."""
+
+
+def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """Return the known names most like a misspelt one, nearest first; upper and lower case are the same."""
+    from difflib import get_close_matches
+
+    by_folded = {other.casefold(): other for other in known}
+    return [by_folded[near] for near in get_close_matches(name.casefold(), by_folded, count)]
+
+
+def require_name(name: str, known: Iterable[str], kind: str) -> str:
+    """Return `name` if it is known. Raises UnknownNameError, whose message calls it a `kind`."""
+    names = list(known)
+    if name in names:
+        return name
+    near = near_matches(name, names)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    raise UnknownNameError(f"There is no {kind} {name!r}.{hint} Known: {', '.join(names)}.")
+
 
 Row = tuple[float, ...]
 """One number for each of `Metric.columns`."""
 
 Totals = Mapping[str, Any]
-"""Column name to its sum: a float, or a numpy array of any shape (one entry a resample)."""
+"""Column name to its sum: a float, or a numpy array of any shape (one entry per resample)."""
 
 Scores = dict[str, Any]
-"""Score name to its value, 0-100: floats for float totals, arrays for array totals."""
+"""Score name to its value, 0-100: floats for float totals, arrays of the same shape for array totals."""
 
 
 class Reference(Protocol):
-    """What a metric may see of an example. `decabench.tasks.Example` is one."""
+    """What a metric may see of an example; `decabench.tasks.Example` has this form."""
 
     @property
     def id(self) -> str: ...
@@ -69,23 +92,38 @@ class Reference(Protocol):
     def meta(self) -> Mapping[str, Any]: ...
 
 
+Statistics = Callable[[Sequence[str], Sequence[Reference]], list[Row]]
+"""(predictions, references) of equal length -> one row per example, in the same order."""
+
+
+def per_example(row: Callable[[str, Reference], Row]) -> Statistics:
+    """Make the `statistics` of a metric that looks at one example at a time; they pickle if `row` does."""
+    return partial(_map_rows, row)
+
+
+def _map_rows(
+    row: Callable[[str, Reference], Row], predictions: Sequence[str], references: Sequence[Reference]
+) -> list[Row]:
+    return [row(text, reference) for text, reference in zip(predictions, references, strict=True)]
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
-    """The plainest `Reference`, for calls without a dataset."""
+    """The simplest `Reference`, for calls without a dataset."""
 
     answers: Sequence[str]
     """All references; never empty."""
     id: str = ""
-    """The example's name, where the metric needs one (dialogue turns)."""
+    """The example's id, where the metric needs one (dialogue turns)."""
     group: str = ""
-    """What the example was sampled with (its dialogue, paragraph or document)."""
+    """What the example was sampled with: its dialogue, paragraph or document."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """What a structured metric needs: the table and the logical form."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric as a value: two pure functions and what one must know to read their numbers."""
+    """A metric as a value: two pure functions, and what a reader of their numbers must know."""
 
     name: str
     """Its name in the registry."""
@@ -94,29 +132,29 @@ class Metric:
     source: str
     """The paper or official scorer that it reproduces."""
     signature: str
-    """Every setting that decides a digit, e.g. `nf1|case:lower|norm:squad1|refs:max|empty:0|v:1`."""
+    """Every setting that can change a digit, e.g. `nf1|case:lower|norm:squad1|refs:max|empty:0|v:1`."""
     columns: tuple[str, ...]
     """Names of the numbers in a row."""
     headline: str
-    """The score that stands for the metric: a key of what `score` returns."""
-    statistics: Callable[[Sequence[str], Sequence[Reference]], list[Row]]
-    """(predictions, references) of equal length -> one row an example, in the same order."""
+    """The score that represents the metric: a key of what `score` returns."""
+    statistics: Statistics
+    """(predictions, references) of equal length -> one row per example, in the same order."""
     score: Callable[[Totals], Scores]
-    """Sums of columns -> named scores; works on floats and on arrays alike."""
+    """Sums of columns -> named scores; takes floats and arrays alike."""
     scope: Literal["example", "group", "corpus"] = "example"
-    """What must be given to `statistics` in one call: any slice, whole groups (dialogues), or everything."""
+    """What one call of `statistics` needs: any slice of the examples, whole groups (dialogues), or all of them."""
     range: tuple[float, float] = (0.0, 100.0)
-    """Lowest and highest possible headline."""
+    """The lowest and the highest possible headline."""
     higher_is_better: bool = True
-    """False for errors such as MSE."""
+    """The direction of the headline; False for errors such as MSE."""
     packages: tuple[str, ...] = ()
-    """Distributions that do the counting, by their names on PyPI: their versions end the full signature."""
+    """Distributions that do the counting, by their names on PyPI; their versions end the full signature."""
 
     @property
     def full_signature(self) -> str:
-        """The signature with the installed version of each of `packages`, e.g. `...|sacrebleu:2.6.0`.
+        """The signature, ended by the installed version of each of `packages`: `…|sacrebleu:2.6.0`.
 
-        It is what a result records. Read on request: finding versions takes longer than importing us.
+        Results record it. It is looked up on request, as finding versions takes longer than importing metrics.
         """
         return "|".join([self.signature, *(f"{name}:{_installed_version(name)}" for name in self.packages)])
 
@@ -144,13 +182,13 @@ class Score:
 
 
 def items(references: Sequence[Any], **columns: Sequence[Any]) -> list[Item]:
-    """Items from one list of strings an example (a bare string is a single reference).
+    """Make items from one list of strings per example; a plain string is a single reference.
 
-    `columns` may give `id`, `group` and `meta`, one value an example.
+    `columns` may give `id`, `group` and `meta`, one value per example.
     Raises MetricError for an empty list of references, a non-string, or columns of another length.
     """
     if isinstance(references, str):
-        raise MetricError("References are one list of strings an example; given a single string.")
+        raise MetricError("References must be one list of strings per example; given a single string.")
     for name, values in columns.items():
         if len(values) != len(references):
             raise MetricError(
@@ -159,25 +197,26 @@ def items(references: Sequence[Any], **columns: Sequence[Any]) -> list[Item]:
     made = []
     for index, answers in enumerate(references):
         answers = [answers] if isinstance(answers, str) else answers
-        if not _is_texts(answers):
+        if not _are_texts(answers):
             raise MetricError(
-                f"References are one non-empty list of strings an example; number {index} is {answers!r}."
+                "References must be one non-empty list of strings per example; "
+                f"number {index} is {answers!r}."
             )
         made.append(Item(list(answers), **{name: values[index] for name, values in columns.items()}))
     return made
 
 
-def _is_texts(answers: Any) -> bool:
-    """Whether this is a non-empty sequence of strings (a numpy array or a tuple too)."""
+def _are_texts(answers: Any) -> bool:
+    """Tell whether this is a non-empty sequence of strings; numpy arrays and tuples are sequences too."""
     if not hasattr(answers, "__iter__") or not hasattr(answers, "__len__"):
         return False
     return len(answers) > 0 and all(isinstance(answer, str) for answer in answers)
 
 
 def evaluate(metric: Metric, predictions: Sequence[str], references: Sequence[Reference]) -> Score:
-    """Statistics, sum and score in one call. Raises MetricError for no or unequal numbers of examples."""
+    """Compute statistics, sums and scores. Raises MetricError for no examples or unequal numbers of them."""
     if isinstance(predictions, str) or not all(isinstance(text, str) for text in predictions):
-        raise MetricError(f"Predictions are a list of strings; {metric.name} was given something else.")
+        raise MetricError(f"Predictions must be a list of strings; {metric.name} was given something else.")
     if len(predictions) != len(references):
         raise MetricError(f"{len(predictions)} predictions for {len(references)} examples: give one each.")
     if not predictions:
@@ -186,7 +225,7 @@ def evaluate(metric: Metric, predictions: Sequence[str], references: Sequence[Re
 
 
 def score_rows(metric: Metric, rows: Sequence[Row]) -> Score:
-    """The score of rows. Sums are rounded once (`math.fsum`), so order and splitting never change a digit."""
+    """Sum rows and score the sums. `math.fsum` rounds once, so order and splitting never change a digit."""
     totals = {
         name: math.fsum(column) for name, column in zip(metric.columns, zip(*rows, strict=True), strict=True)
     }

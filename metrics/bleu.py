@@ -1,4 +1,4 @@
-"""Corpus BLEU: sacrebleu counts, and the score is computed from sums of its counts."""
+"""Corpus BLEU: sacrebleu counts n-grams, and the score is computed from sums of its counts."""
 
 from __future__ import annotations
 
@@ -10,50 +10,54 @@ from .base import Metric, MetricError, Reference, Row, Score, Scores, Totals, ev
 
 __all__ = ["BLEU", "bleu"]
 
-ORDERS = (1, 2, 3, 4)
-NAMES = (*(f"right{n}" for n in ORDERS), *(f"total{n}" for n in ORDERS), "system_length", "reference_length")
-COLUMNS = (*NAMES, *(f"cased_{name}" for name in NAMES))
-LOG_OF_ZERO = -9999999999.0
-"""What sacrebleu takes for log 0: a precision of 0 makes the score 0."""
+_ORDERS = (1, 2, 3, 4)
+_COUNTS = (
+    *(f"right{n}" for n in _ORDERS),
+    *(f"total{n}" for n in _ORDERS),
+    "system_length",
+    "reference_length",
+)
+_LOG_OF_ZERO = -9999999999.0
+"""sacrebleu's value for log 0: a precision of 0 makes the score 0."""
 
 
-def statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
     try:
         from sacrebleu.metrics.bleu import BLEU as SacreBLEU
     except ImportError:
         raise MetricError(
             "BLEU needs sacrebleu, which is not installed: pip install 'sacrebleu>=2.4'"
         ) from None
-    # effective_order changes only the sentence's own score, which we do not read; without it sacrebleu warns.
+    # effective_order changes only the sentence's own score, which is not read here; without it sacrebleu warns.
     lower = SacreBLEU(lowercase=True, tokenize="13a", effective_order=True)
     cased = SacreBLEU(lowercase=False, tokenize="13a", effective_order=True)
     return [
-        counts(lower, text, reference.answers) + counts(cased, text, reference.answers)
+        _count(lower, text, reference.answers) + _count(cased, text, reference.answers)
         for text, reference in zip(predictions, references, strict=True)
     ]
 
 
-def counts(scorer: Any, prediction: str, answers: Sequence[str]) -> Row:
-    """One segment's clipped and total n-gram counts and lengths (the closest reference's)."""
+def _count(scorer: Any, prediction: str, answers: Sequence[str]) -> Row:
+    """Count one segment's clipped and total n-grams, and its length and the closest reference's."""
     found = scorer.sentence_score(prediction, list(answers))
     return tuple(map(float, (*found.counts, *found.totals, found.sys_len, found.ref_len)))
 
 
-def corpus_bleu(totals: Totals, prefix: str) -> Any:
-    """BP * exp(mean of log p_n) from sums, with sacrebleu's smoothing (exp) of orders without a match."""
+def _corpus_bleu(totals: Totals, prefix: str) -> Any:
+    """BP * exp(mean of log p_n) from sums; orders without a match are smoothed as in sacrebleu ("exp")."""
     system, reference = totals[prefix + "system_length"], totals[prefix + "reference_length"]
     brevity = where(system < reference, exponential(1 - ratio(reference, system)), 1.0)
     logs, smoothing = 0.0, 1.0
-    for order in ORDERS:
+    for order in _ORDERS:
         right, total = totals[f"{prefix}right{order}"], totals[f"{prefix}total{order}"]
         smoothing = where(right == 0, 2 * smoothing, smoothing)
         precision = where(right == 0, ratio(100.0, smoothing * total), ratio(100.0 * right, total))
-        logs = logs + logarithm(precision, LOG_OF_ZERO)
-    return where(totals[prefix + "right1"] == 0, 0.0, brevity * exponential(logs / len(ORDERS)))
+        logs = logs + logarithm(precision, _LOG_OF_ZERO)
+    return where(totals[prefix + "right1"] == 0, 0.0, brevity * exponential(logs / len(_ORDERS)))
 
 
-def score(totals: Totals) -> Scores:
-    return {"bleu": corpus_bleu(totals, ""), "bleu_cased": corpus_bleu(totals, "cased_")}
+def _score(totals: Totals) -> Scores:
+    return {"bleu": _corpus_bleu(totals, ""), "bleu_cased": _corpus_bleu(totals, "cased_")}
 
 
 BLEU = Metric(
@@ -61,20 +65,20 @@ BLEU = Metric(
     definition="Corpus BLEU of up to 4-grams, lower-cased.",
     source="Papineni et al. 2002; sacrebleu (Post 2018)",
     signature="bleu|case:lower|tok:13a|smooth:exp|order:4|refs:all,closest|v:1",
-    columns=COLUMNS,
+    columns=(*_COUNTS, *(f"cased_{name}" for name in _COUNTS)),
     headline="bleu",
-    statistics=statistics,
-    score=score,
+    statistics=_statistics,
+    score=_score,
     packages=("sacrebleu",),
 )
 
 
 def bleu(predictions: Sequence[str], references: Sequence[Any]) -> Score:
-    """Corpus BLEU, 0-100: BP * exp(1/4 sum log p_n), tokenizer 13a, lower-cased; `bleu_cased` beside it.
+    """Corpus BLEU, 0-100 (Papineni et al. 2002), lower-cased, tokenizer 13a: BP * exp(1/4 sum over n of log p_n).
 
-    p_n is the share of the predictions' n-grams found in a reference (clipped), smoothed as sacrebleu does;
-    BP = exp(1 - r/c) where the predictions' length c is under the closest references' r. sacrebleu counts,
-    and its version ends the signature. Raises MetricError where it is not installed, for unequal numbers or
-    an example without a reference.
+    p_n is the percentage of the predictions' n-grams that a reference has (clipped), smoothed as in sacrebleu;
+    BP = exp(1 - r/c) where the predictions' length c is below the closest references' length r, else 1. `details`
+    also has `bleu_cased`. sacrebleu counts; its version ends the signature. Raises MetricError where it is not
+    installed, for unequal numbers, or for an example without a reference.
     """
     return evaluate(BLEU, predictions, items(references))

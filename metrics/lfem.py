@@ -1,4 +1,4 @@
-"""Logical form exact match (lfEM) of text-to-SQL, and execution accuracy where the table has rows."""
+"""Text-to-SQL: logical form exact match (lfEM), and execution accuracy where the table has rows."""
 
 from __future__ import annotations
 
@@ -10,21 +10,31 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from ._numeric import any_nonzero, percent
-from .base import Item, Metric, MetricError, Reference, Row, Score, Scores, Totals, evaluate, items
+from .base import (
+    Item,
+    Metric,
+    MetricError,
+    Reference,
+    Row,
+    Score,
+    Scores,
+    Totals,
+    evaluate,
+    items,
+    per_example,
+)
 
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["AGGREGATORS", "LFEM", "OPERATORS", "LogicalForm", "Table", "from_sql", "lfem", "parse"]
-
-# ---- _logical_form
+__all__ = ["AGGREGATORS", "LFEM", "OPERATORS", "LogicalForm", "Table", "lfem", "parse_query"]
 
 AGGREGATORS = ("", "max", "min", "count", "sum", "avg")
 OPERATORS = ("=", ">", "<", "op")
 _COLUMN_AND_OPERATOR = re.compile(r"(Col\d+ Cond\d+)")
 
-Condition = tuple[Any, ...]
-"""(column, operator, value); shorter or longer only where a text was read wrongly."""
+_Condition = tuple[Any, ...]
+"""(column, operator, value); shorter or longer only where a text was misread."""
 
 
 @dataclass(frozen=True)
@@ -34,32 +44,34 @@ class LogicalForm:
     select: int | None
     """Index of the selected column; None where the text names none."""
     aggregator: int
-    """Index into max, min, count, sum, avg after the empty one."""
-    conditions: tuple[Condition, ...]
+    """Index into AGGREGATORS."""
+    conditions: tuple[_Condition, ...]
     """In the order of the text."""
 
+    @classmethod
+    def from_sql(cls, sql: Mapping[str, Any]) -> LogicalForm:
+        """Read WikiSQL's `{sel, agg, conds: [[column, operator, value]]}`; values become lower case."""
+        try:
+            conditions = tuple(
+                (column, operator, str(value).lower()) for column, operator, value in sql["conds"]
+            )
+            return cls(sql["sel"], sql["agg"], conditions)
+        except (KeyError, TypeError, ValueError):
+            raise MetricError(
+                f"A WikiSQL form must be {{sel, agg, conds: [[column, operator, value]]}}; given {sql!r}."
+            ) from None
+
     def equals_unordered(self, other: LogicalForm) -> bool:
-        """Equality with the conditions in any order."""
+        """Compare with the conditions in any order."""
         same = (self.select, self.aggregator) == (other.select, other.aggregator)
         return same and Counter(self.conditions) == Counter(other.conditions)
 
 
-def from_sql(sql: Mapping[str, Any]) -> LogicalForm:
-    """The form of WikiSQL's `{sel, agg, conds: [[column, operator, value]]}`, values in lower case."""
-    try:
-        conditions = tuple((column, operator, str(value).lower()) for column, operator, value in sql["conds"])
-        return LogicalForm(sql["sel"], sql["agg"], conditions)
-    except (KeyError, TypeError, ValueError):
-        raise MetricError(
-            f"A WikiSQL form is {{sel, agg, conds: [[column, operator, value]]}}; given {sql!r}."
-        ) from None
+def parse_query(text: str, header: Sequence[str]) -> LogicalForm | None:
+    """Parse query text over a table's columns, ignoring case; None where it cannot be read.
 
-
-def parse(text: str, header: Sequence[str]) -> LogicalForm | None:
-    """The form that lower-cased query text stands for over a table's columns, None where it cannot be read.
-
-    The text is read as 2018 read it, with its faults: `where` is found inside words, and a column's name is
-    taken for the column inside a value too.
+    This is decaNLP 2018's parser, faults included: `where` is found inside words, and inside a value the name of a
+    column is taken for the column.
     """
     names = [name.lower() for name in header]
     selection, where, conditions = text.lower().partition("where")
@@ -70,28 +82,25 @@ def parse(text: str, header: Sequence[str]) -> LogicalForm | None:
         return None
 
 
-def _longest_first(names: Sequence[str]) -> list[tuple[int, str]]:
-    return sorted(enumerate(names), key=lambda column: len(column[1]), reverse=True)
-
-
 def _read_selection(words: Sequence[str], names: Sequence[str]) -> tuple[int | None, int]:
-    """(column, aggregator) of the words between `select` and `from table`. KeyError if there is neither."""
-    whole = _find(" ".join(words), names)
+    """Read (column, aggregator) from the words between `select` and `from table`. KeyError where there is neither."""
+    whole = _find_column(" ".join(words), names)
     if whole is not None:
         return whole, 0
     if words[0] not in AGGREGATORS:
         raise KeyError(words[0])
-    return _find(" ".join(words[1:]), names), AGGREGATORS.index(words[0])
+    return _find_column(" ".join(words[1:]), names), AGGREGATORS.index(words[0])
 
 
-def _find(name: str, names: Sequence[str]) -> int | None:
-    """The column of that name; the last of several."""
+def _find_column(name: str, names: Sequence[str]) -> int | None:
+    """Return the index of the column of that name, the last of several."""
     return max((index for index, other in enumerate(names) if other == name), default=None)
 
 
-def _read_conditions(text: str, names: Sequence[str]) -> tuple[Condition, ...]:
+def _read_conditions(text: str, names: Sequence[str]) -> tuple[_Condition, ...]:
     marked = f" {text} "
-    for index, name in _longest_first(names):
+    longest_first = sorted(enumerate(names), key=lambda column: len(column[1]), reverse=True)
+    for index, name in longest_first:
         marked = marked.replace(f" {name} ", f" Col{index} ")
     for index, operator in enumerate(OPERATORS):
         marked = " ".join(f"Cond{index}" if word == operator else word for word in marked.split())
@@ -99,13 +108,13 @@ def _read_conditions(text: str, names: Sequence[str]) -> tuple[Condition, ...]:
     read = []
     for heads, values in zip_longest(pieces[::2], pieces[1::2]):
         column, operator = heads.split()[:2]
-        condition: Condition = (int(column.replace("Col", "")), int(operator.replace("Cond", "")))
+        condition: _Condition = (int(column.replace("Col", "")), int(operator.replace("Cond", "")))
         read.append(condition if values is None else (*condition, _read_value(values, names)))
     return tuple(read)
 
 
 def _read_value(text: str, names: Sequence[str]) -> str:
-    """The words of a value, without the `and` that ends it, marks turned back to what they replaced."""
+    """Read a value: without the `and` that ends it, marks turned back into the text that they replaced."""
     words = text.split()
     if words[-1] == "and":
         words.pop()
@@ -119,19 +128,16 @@ def _unmark(word: str, mark: str, texts: Sequence[str]) -> str:
     return texts[int(word.replace(mark, ""))] if mark in word else word
 
 
-# ---- _execution
-
 _NUMBER = re.compile(r"[-+]?\d*\.\d+|\d+")
 
 
 class Table:
-    """One table with its rows: text lower-cased, numbers in `real` columns."""
+    """A table with its rows in SQLite, text in lower case; without `types` a column of numbers alone is `real`."""
 
     def __init__(self, rows: Sequence[Sequence[Any]], types: Sequence[str] | None = None) -> None:
-        """Without `types` a column is `real` where every cell is a number, else `text`."""
         import sqlite3
 
-        self.types = list(types) if types else [_type(column) for column in zip(*rows, strict=True)]
+        self.types = list(types) if types else [_guess_type(column) for column in zip(*rows, strict=True)]
         self.database: sqlite3.Connection = sqlite3.connect(":memory:")
         columns = ", ".join(
             f"col{i} {'REAL' if kind == 'real' else 'TEXT'}" for i, kind in enumerate(self.types)
@@ -142,10 +148,11 @@ class Table:
         self.database.executemany(f"INSERT INTO cells VALUES ({places})", cells)
 
     def close(self) -> None:
+        """Free the database."""
         self.database.close()
 
     def run(self, form: LogicalForm) -> list[Any] | None:
-        """The values that the query finds, None where it cannot be run."""
+        """Return the values that the query finds, None where it cannot be run."""
         import sqlite3
 
         try:
@@ -155,7 +162,7 @@ class Table:
             return None
 
     def _query(self, form: LogicalForm) -> tuple[str, dict[str, Any]]:
-        """The statement and its values. As in DBEngine, a column's last value overrules its earlier ones."""
+        """Make the statement and its values; as in WikiSQL's DBEngine, a column's last value overrules earlier ones."""
         if form.select is None:
             raise ValueError("no column")
         values = {f"col{column}": self._value(column, value) for column, _, value in form.conditions}
@@ -164,53 +171,50 @@ class Table:
         return f"SELECT {AGGREGATORS[form.aggregator]}(col{form.select}) FROM cells{where}", values
 
     def _value(self, column: int, text: str) -> str | float:
-        """A condition's value: in a `real` column the number, or the text's first (IndexError if none)."""
+        """A condition's value: for a `real` column its number, or the first one in it (IndexError if none)."""
         if self.types[column] != "real":
             return text
-        number = _number(text)
+        number = _parse_number(text)
         return float(_NUMBER.findall(text)[0]) if number is None else number
 
     def _cell(self, column: int, cell: Any) -> Any:
-        number = _number(cell) if self.types[column] == "real" else None
+        number = _parse_number(cell) if self.types[column] == "real" else None
         return str(cell).lower() if number is None else number
 
 
-def _number(value: Any) -> float | None:
+def _guess_type(cells: Sequence[Any]) -> str:
+    return "real" if all(isinstance(cell, int | float) for cell in cells) else "text"
+
+
+def _parse_number(value: Any) -> float | None:
     try:
         return float(str(value).replace(",", ""))
     except ValueError:
         return None
 
 
-def _type(cells: Sequence[Any]) -> str:
-    return "real" if all(isinstance(cell, int | float) for cell in cells) else "text"
+_SHARES = ("lfem", "lfem_unordered", "lfem_corrected")
 
 
-# ---- lfem
-
-SHARES = ("lfem", "lfem_unordered", "lfem_corrected")
-COLUMNS = ("n", *SHARES, "n_executed", "executed_right")
-
-
-def row(prediction: str, reference: Reference) -> Row:
-    gold = from_sql(_required(reference, "sql"))
-    predicted = parse(prediction, _required(reference, "header"))
+def _row(prediction: str, reference: Reference) -> Row:
+    gold = LogicalForm.from_sql(_require(reference, "sql"))
+    predicted = parse_query(prediction, _require(reference, "header"))
     same = predicted == gold
     unordered = predicted is not None and predicted.equals_unordered(gold)
     same_text = prediction.lower().split() == reference.answers[0].lower().split()
-    executed, right = execution(predicted, gold, reference.meta)
+    executed, right = _execute(predicted, gold, reference.meta)
     return tuple(map(float, (1, same, unordered, same or same_text, executed, right)))
 
 
-def _required(reference: Reference, key: str) -> Any:
+def _require(reference: Reference, key: str) -> Any:
     value = reference.meta.get(key)
     if value is None:
         raise MetricError(f"lfem needs meta[{key!r}] of every example; {reference.id or 'one'} has none.")
     return value
 
 
-def execution(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str, Any]) -> tuple[bool, bool]:
-    """(the gold query could be run, the prediction finds the same values)."""
+def _execute(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Run both queries: (the gold one could be run, the predicted one finds the same values)."""
     if not meta.get("rows"):
         return (False, False)
     table = Table(meta["rows"], meta.get("types"))
@@ -222,12 +226,8 @@ def execution(predicted: LogicalForm | None, gold: LogicalForm, meta: Mapping[st
     return (wanted is not None, right)
 
 
-def statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    return [row(text, reference) for text, reference in zip(predictions, references, strict=True)]
-
-
-def score(totals: Totals) -> Scores:
-    scores = {name: percent(totals[name], totals["n"]) for name in SHARES}
+def _score(totals: Totals) -> Scores:
+    scores = {name: percent(totals[name], totals["n"]) for name in _SHARES}
     if any_nonzero(totals["n_executed"]):
         scores["execution"] = percent(totals["executed_right"], totals["n_executed"])
     return scores
@@ -238,10 +238,10 @@ LFEM = Metric(
     definition="Share of queries whose (select, aggregate, ordered conditions) equal the gold form.",
     source="Zhong et al. 2017; decaNLP 2018 (lfEM)",
     signature="lfem|case:lower|parser:decanlp2018|conditions:ordered|v:1",
-    columns=COLUMNS,
+    columns=("n", *_SHARES, "n_executed", "executed_right"),
     headline="lfem",
-    statistics=statistics,
-    score=score,
+    statistics=per_example(_row),
+    score=_score,
 )
 
 
@@ -250,22 +250,25 @@ def lfem(
     references: Sequence[Any],
     tables: Sequence[Mapping[str, Any]] | None = None,
 ) -> Score:
-    """Logical form exact match, 0-100, of WikiSQL queries (Zhong et al. 2017, as decaNLP 2018 counts it).
+    """Logical form exact match, 0-100, of WikiSQL queries (Zhong et al. 2017; decaNLP 2018): 100 * right / n.
 
-    References are gold query texts with `tables` giving each {sql, header} (and types, rows), or lists of one
-    {sql, header, answer}. `details` also has lfem_unordered (conditions in any order), lfem_corrected (right
-    too where the text equals the gold text: three gold queries of the test set cannot be read back), and,
-    where there are rows, execution: the share that finds the same values as the gold query.
+    A query is right if select, aggregate and ordered conditions equal the gold form. References are gold query
+    texts, with the {sql, header} of each (and types, rows) in `tables`, or lists of one {sql, header, answer}.
+    `details` also has lfem_unordered (conditions in any order); lfem_corrected (right too where the text equals the
+    gold text: three gold queries of the test set cannot be parsed back); and, where tables have rows, execution:
+    the share of queries that find the same values as the gold query.
     Raises MetricError for an example without its form or header.
     """
     if tables is None:
-        return evaluate(LFEM, predictions, [gold_item(reference) for reference in references])
+        return evaluate(LFEM, predictions, [_gold_item(reference) for reference in references])
     return evaluate(LFEM, predictions, items(references, meta=tables))
 
 
-def gold_item(reference: Any) -> Item:
+def _gold_item(reference: Any) -> Item:
     gold = reference[0] if isinstance(reference, list | tuple) and len(reference) == 1 else reference
     if not isinstance(gold, Mapping) or "answer" not in gold:
-        raise MetricError(f"Without tables= a reference is [{{sql, header, answer}}]; given {reference!r}.")
-    # The table of WikiSQL's own files holds rows and types beside the header.
+        raise MetricError(
+            f"Without tables= a reference must be [{{sql, header, answer}}]; given {reference!r}."
+        )
+    # In WikiSQL's own files the table has rows and types beside the header.
     return Item([gold["answer"]], meta={**gold.get("table", {}), **gold})

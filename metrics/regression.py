@@ -1,4 +1,7 @@
-"""Agreement of numbers: Pearson's and Spearman's correlation, and mean squared error."""
+"""Agreement of numbers: Pearson's and Spearman's correlation, and mean squared error.
+
+Answers are read as numbers; only the first reference counts.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +13,32 @@ from typing import Any
 from ._numeric import percent, ratio, where
 from .base import Metric, MetricError, Reference, Row, Score, Scores, Totals, evaluate, items
 
-__all__ = ["MSE", "PEARSON", "SPEARMAN", "mse", "pearson", "spearman"]
+__all__ = ["MSE", "PEARSON", "SPEARMAN", "mse", "pearson", "ranks", "spearman"]
 
-LIMIT = 1e100
-"""Larger numbers are taken as unreadable: their squares would leave the range of floats."""
+_LIMIT = 1e100
+"""Larger numbers count as unreadable: their squares would be out of range."""
 
 
-def read_number(text: str) -> float | None:
-    """The number that a text is, None where it is none, not finite or absurdly large."""
+def _parse_number(text: str) -> float | None:
+    """Parse a number; None where the text is none, not finite or absurdly large."""
     try:
         number = float(text)
     except ValueError:
         return None
-    return number if abs(number) < LIMIT else None
+    return number if abs(number) < _LIMIT else None
 
 
-def read_pairs(
+def _read_pairs(
     predictions: Sequence[str], references: Sequence[Reference]
 ) -> tuple[list[float], list[float], list[float]]:
-    """(predicted, gold, 1 where the prediction was no number).
+    """(predicted, gold, 1 where the prediction was unreadable), one number per example each.
 
-    No number stands for the end of the gold range that is farther from its own gold value: the worst answer
-    within the range, so that saying nothing never pays.
+    An unreadable prediction becomes the end of the gold range farther from its own gold value: the worst answer
+    within the range, so that an empty answer never pays.
     """
-    gold = [_gold(reference) for reference in references]
+    gold = [_read_gold(reference) for reference in references]
     low, high = min(gold), max(gold)
-    read = [read_number(text) for text in predictions]
+    read = [_parse_number(text) for text in predictions]
     filled = [
         (low if target - low > high - target else high) if number is None else number
         for number, target in zip(read, gold, strict=True)
@@ -43,8 +46,8 @@ def read_pairs(
     return filled, gold, [float(number is None) for number in read]
 
 
-def _gold(reference: Reference) -> float:
-    number = read_number(reference.answers[0])
+def _read_gold(reference: Reference) -> float:
+    number = _parse_number(reference.answers[0])
     if number is None:
         raise MetricError(
             f"A gold answer has to be a number; {reference.id or 'one'} has {reference.answers[0]!r}."
@@ -53,7 +56,7 @@ def _gold(reference: Reference) -> float:
 
 
 def ranks(values: Sequence[float]) -> list[float]:
-    """1 for the smallest; equal values share the mean of their ranks."""
+    """Rank values from 1 for the smallest; equal ones share the mean of their ranks."""
     order = sorted(range(len(values)), key=values.__getitem__)
     found = [0.0] * len(values)
     first = 0
@@ -67,23 +70,30 @@ def ranks(values: Sequence[float]) -> list[float]:
     return found
 
 
-def moments(left: Sequence[float], right: Sequence[float], unreadable: Sequence[float]) -> list[Row]:
+def _moments(left: Sequence[float], right: Sequence[float], unreadable: Sequence[float]) -> list[Row]:
     return [
         (1.0, x, y, x * x, y * y, x * y, missing)
         for x, y, missing in zip(left, right, unreadable, strict=True)
     ]
 
 
-def pearson_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    return moments(*read_pairs(predictions, references))
+def _pearson_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+    return _moments(*_read_pairs(predictions, references))
 
 
-def spearman_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    predicted, gold, unreadable = read_pairs(predictions, references)
-    return moments(ranks(predicted), ranks(gold), unreadable)
+def _spearman_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+    predicted, gold, unreadable = _read_pairs(predictions, references)
+    return _moments(ranks(predicted), ranks(gold), unreadable)
 
 
-def correlation(totals: Totals) -> Any:
+def _mse_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+    return [
+        (1.0, (x - y) ** 2, missing)
+        for x, y, missing in zip(*_read_pairs(predictions, references), strict=True)
+    ]
+
+
+def _correlation(totals: Totals) -> Any:
     """100 times the correlation of moments, and 0 where a side is constant."""
     n = totals["n"]
     covariance = n * totals["xy"] - totals["x"] * totals["y"]
@@ -92,22 +102,15 @@ def correlation(totals: Totals) -> Any:
     return percent(covariance, left**0.5 * right**0.5)
 
 
-def pearson_score(totals: Totals) -> Scores:
-    return {"pearson": correlation(totals), "unreadable": percent(totals["unreadable"], totals["n"])}
+def _pearson_score(totals: Totals) -> Scores:
+    return {"pearson": _correlation(totals), "unreadable": percent(totals["unreadable"], totals["n"])}
 
 
-def spearman_score(totals: Totals) -> Scores:
-    return {"spearman": correlation(totals), "unreadable": percent(totals["unreadable"], totals["n"])}
+def _spearman_score(totals: Totals) -> Scores:
+    return {"spearman": _correlation(totals), "unreadable": percent(totals["unreadable"], totals["n"])}
 
 
-def mse_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    return [
-        (1.0, (x - y) ** 2, missing)
-        for x, y, missing in zip(*read_pairs(predictions, references), strict=True)
-    ]
-
-
-def mse_score(totals: Totals) -> Scores:
+def _mse_score(totals: Totals) -> Scores:
     return {
         "mse": ratio(totals["squares"], totals["n"]),
         "unreadable": percent(totals["unreadable"], totals["n"]),
@@ -121,8 +124,8 @@ PEARSON = Metric(
     signature="pearson|scale:100|unreadable:farthest|refs:first|v:1",
     columns=("n", "x", "y", "xx", "yy", "xy", "unreadable"),
     headline="pearson",
-    statistics=pearson_statistics,
-    score=pearson_score,
+    statistics=_pearson_statistics,
+    score=_pearson_score,
     scope="corpus",
     range=(-100.0, 100.0),
 )
@@ -133,8 +136,8 @@ SPEARMAN = replace(
     definition="Spearman's rank correlation of predicted and gold numbers, times 100.",
     signature="spearman|scale:100|ties:mean|unreadable:farthest|refs:first|v:1",
     headline="spearman",
-    statistics=spearman_statistics,
-    score=spearman_score,
+    statistics=_spearman_statistics,
+    score=_spearman_score,
 )
 
 MSE = replace(
@@ -144,34 +147,34 @@ MSE = replace(
     signature="mse|unreadable:farthest|refs:first|v:1",
     columns=("n", "squares", "unreadable"),
     headline="mse",
-    statistics=mse_statistics,
-    score=mse_score,
+    statistics=_mse_statistics,
+    score=_mse_score,
     range=(0.0, math.inf),
     higher_is_better=False,
 )
 
 
 def pearson(predictions: Sequence[str], references: Sequence[Any]) -> Score:
-    """Pearson's correlation times 100, -100 to 100; 0 where all predictions or all gold values are equal.
+    """Pearson's correlation times 100, -100 to 100 (SemEval 2014 task 1): 100 * cov(x, y) / (sd(x) sd(y)).
 
-    cov(x, y) / (sd(x) sd(y)) of answers read as numbers (the first reference). A prediction that is no number
-    counts as the end of the gold range farther from its gold value; `details["unreadable"]` is their share,
-    0-100. Raises MetricError for a gold answer that is no number.
+    It is 0 where all predictions or all gold values are equal. An unreadable prediction counts as the end of the
+    gold range farther from its gold value; `details["unreadable"]` is the share of these, 0-100.
+    Raises MetricError for a gold answer that is not a number.
     """
     return evaluate(PEARSON, predictions, items(references))
 
 
 def spearman(predictions: Sequence[str], references: Sequence[Any]) -> Score:
-    """Spearman's rank correlation times 100, -100 to 100: Pearson's of the ranks; ties share a mean rank.
+    """Spearman's correlation times 100, -100 to 100 (SemEval 2014 task 1): Pearson's of ranks, ties sharing a mean.
 
-    Unreadable predictions and errors as in `pearson`.
+    Unreadable predictions and errors are treated as in `pearson`.
     """
     return evaluate(SPEARMAN, predictions, items(references))
 
 
 def mse(predictions: Sequence[str], references: Sequence[Any]) -> Score:
-    """Mean squared error, 0 and up, lower is better: mean of (x - y)^2 in the unit of the answers.
+    """Mean squared error, 0 and up, lower is better (SemEval 2014 task 1): the mean of (x - y)^2.
 
-    Unreadable predictions and errors as in `pearson`.
+    Its unit is the square of the answers' unit. Unreadable predictions and errors are treated as in `pearson`.
     """
     return evaluate(MSE, predictions, items(references))

@@ -2,7 +2,14 @@
 
 from decabench.tasks.example import SPLITS, Example, Question
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree, default_metric
-from decabench.tasks.preparation import Outcome, Request, available_splits, prepare_all, requested_splits
+from decabench.tasks.preparation import (
+    Preparation,
+    Request,
+    available_splits,
+    is_web_address,
+    prepare_all,
+    requested_splits,
+)
 from decabench.tasks.registry import SUITES, TASKS, get_task, known_tasks
 from decabench.tasks.store import SplitRecord, Store, fingerprint_line, home_folder
 from decabench.tasks.suite import Combination, PublishedRow, Suite
@@ -20,8 +27,8 @@ __all__ = [
     "Hub",
     "Label",
     "Number",
-    "Outcome",
     "Output",
+    "Preparation",
     "PublishedRow",
     "Question",
     "RemoteFile",
@@ -40,6 +47,7 @@ __all__ = [
     "fingerprint_line",
     "get_task",
     "home_folder",
+    "is_web_address",
     "known_tasks",
     "prepare_all",
     "requested_splits",

@@ -1,21 +1,15 @@
-"""Several tasks prepared at once, each in a process of its own."""
+"""From published files to prepared splits: fetched, read by the task's adapter and stored, as far as they are due."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
-import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
-from multiprocessing import active_children, get_context
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, MissingDataError
@@ -25,18 +19,17 @@ from decabench.tasks.example import SPLITS
 from decabench.tasks.registry import known_tasks
 from decabench.tasks.store import SplitRecord, Store
 from decabench.tasks.task import Task
-from decabench.workers import interrupts_held
 
 if TYPE_CHECKING:
-    from decabench.tasks.sources import Fetched
+    from decabench.tasks.sources.local_files import SourceFiles
 
 __all__ = [
     "SAMPLE_FOLDER",
-    "Outcome",
+    "Preparation",
     "Request",
     "available_splits",
     "is_prepared",
-    "local_files",
+    "is_web_address",
     "prepare_all",
     "prepare_task",
     "requested_splits",
@@ -44,118 +37,174 @@ __all__ = [
     "sample_sources",
 ]
 
-# ---- samples
-
 SAMPLE_FOLDER = Path(__file__).parent / "sample"
-"""Laid out as a mirror: one folder a task, upstream's file names."""
+"""The bundled sample: a mirror, with one folder per task and published file names."""
 
 
 @cache
 def sample_sources() -> dict[str, Any]:
-    """Source, licence and remarks of every task's sample, from the one file that has them."""
+    """Read the source, licence and remarks of every task's sample."""
     with (SAMPLE_FOLDER / "SOURCES.toml").open("rb") as file:
         return tomllib.load(file)
 
 
 def sample_note(task: str) -> str:
-    """What must be said wherever a task's sample shows: that it is a stand-in. Empty for real rows."""
+    """Return the note to show wherever a task's sample is used because it is a stand-in; empty for real rows."""
     return str(sample_sources().get(task, {}).get("note", ""))
 
 
-# ---- local
-
-
-def local_files(task: Task, splits: Sequence[str], scratch: Path) -> Fetched:
-    """The files of a task with a `folder`, read where they lie. Raises MissingDataError."""
-    from decabench.tasks.sources import Fetched, LocalFiles, digests_of, record_of, scratch_in
-
-    folder = task.folder or Path()
-    source = task.sources[0]
-    files = {file.name: file for split in splits for file in source.files.get(split, ())}
-    if absent := [name for name in files if not (folder / name).is_file()]:
-        raise MissingDataError(f"{task.name} names {', '.join(absent)}, which {folder} has not.")
-    records = tuple(
-        record_of(file, f"local:{name}", digests_of(folder / name, ())) for name, file in files.items()
-    )
-    paths = {name: folder / name for name in files}
-    return Fetched(LocalFiles(paths, scratch_in(scratch), source.members), source, records)
-
-
-# ---- prepare
-
-_WEB = ("http://", "https://")
+def is_web_address(mirror: str) -> bool:
+    """Tell whether a mirror is an HTTP(S) address, not a folder."""
+    return mirror.startswith(("http://", "https://"))
 
 
 @dataclass(frozen=True)
 class Request:
-    """What `decabench prepare` was asked for."""
+    """What to prepare, and from where."""
 
     home: Path
-    """Where prepared data goes."""
+    """The home folder of prepared data."""
     split: str | None = None
-    """Only this split; else every public one."""
+    """Only this split; by default every public one."""
     mirror: str | None = None
-    """A folder or an HTTP(S) address with the files under upstream's names."""
+    """A folder or an HTTP(S) address that has the files, under their published names, below a folder per task."""
     sample: bool = False
     """The bundled sample instead of the data."""
     force: bool = False
-    """Again, even where nothing has changed."""
+    """Prepare again even where nothing has changed."""
     progress: bool = True
-    """Whether downloads show a bar."""
+    """Show a bar for downloads."""
 
     @property
     def origin(self) -> str:
-        """What results will say of the data."""
+        """Where the data comes from, as results record it."""
         return "sample" if self.sample else "mirror" if self.mirror else "upstream"
 
     @property
     def place(self) -> str:
-        """Names where the files come from, to notice when that changes."""
-        if self.sample:
-            return "sample"
-        if self.mirror is None:
-            return "upstream"
-        return self.mirror if self.mirror.startswith(_WEB) else str(Path(self.mirror).expanduser().resolve())
+        """Where the files come from; prepared data is out of date when it changes."""
+        if self.sample or self.mirror is None:
+            return self.origin
+        return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
-    @property
-    def mirror_place(self) -> str | None:
-        """The mirror to read from; the sample is one too."""
-        return str(SAMPLE_FOLDER) if self.sample else self.mirror
+    def folder(self, task: Task) -> Path | None:
+        """Return the folder whose files are read in place; None where the task's files are downloaded."""
+        if task.folder is not None:
+            return task.folder
+        mirror = str(SAMPLE_FOLDER) if self.sample else self.mirror
+        if mirror is None or is_web_address(mirror):
+            return None
+        return Path(mirror).expanduser() / task.name
 
 
 def available_splits(task: Task) -> tuple[str, ...]:
-    """The splits that some source of the task has, in the usual order."""
+    """Return the splits that some source of the task has, in the usual order."""
     return tuple(split for split in SPLITS if any(split in source.files for source in task.sources))
 
 
 def requested_splits(task: Task, request: Request) -> tuple[str, ...]:
-    """The splits to prepare; empty where the one asked for is not public."""
+    """Return the splits to prepare; empty where the one asked for is not public."""
     return tuple(split for split in available_splits(task) if request.split in (None, split))
 
 
-def is_prepared(task: Task, request: Request) -> bool:
-    """Whether all that was asked for is there, from the same files, by the same adapter."""
-    return not _due_splits(task, request)
+@dataclass(frozen=True)
+class Preparation:
+    """How the preparation of one task ended."""
+
+    task: str
+    """Its name."""
+    records: Mapping[str, SplitRecord] = field(default_factory=dict)
+    """Its prepared splits; empty where it failed."""
+    was_ready: bool = False
+    """Whether there was nothing to do."""
+    error: str = ""
+    """Why it failed; empty where it did not."""
+    exit_code: int = 0
+    """The exit code that this calls for."""
 
 
-def _due_splits(task: Task, request: Request) -> tuple[str, ...]:
-    """Of the splits asked for, those to prepare: an interrupted run goes on where it stopped."""
-    store, splits = Store(request.home), requested_splits(task, request)
+def prepare_all(
+    tasks: Sequence[Task],
+    request: Request,
+    jobs: int,
+    include: Sequence[Path] = (),
+    report: Callable[[Preparation], None] = lambda preparation: None,
+) -> list[Preparation]:
+    """Prepare tasks on `jobs` processes and report each as it ends; one that fails does not stop the others.
+
+    `include` names the files that define tasks, which each process loads again.
+    """
+    ended: dict[str, Preparation] = {}
+
+    def end(preparation: Preparation) -> None:
+        ended[preparation.task] = preparation
+        report(preparation)
+
+    waiting = []
+    for task in tasks:
+        if is_prepared(task, request):
+            end(_try_to_prepare(task, request, was_ready=True))
+        else:
+            waiting.append(task)
+    if jobs > 1 and len(waiting) > 1:
+        _prepare_in_processes([task.name for task in waiting], request, jobs, include, end)
+    else:
+        for task in waiting:
+            end(_try_to_prepare(task, request))
+    return [ended[task.name] for task in tasks]
+
+
+def _prepare_in_processes(
+    names: Sequence[str],
+    request: Request,
+    jobs: int,
+    include: Sequence[Path],
+    end: Callable[[Preparation], None],
+) -> None:
+    # Importing pools of processes takes longer than listing the tasks, which imports this module.
+    from concurrent.futures import FIRST_COMPLETED, wait
+    from concurrent.futures.process import BrokenProcessPool
+
+    from decabench.workers import process_pool
+
+    with process_pool(min(jobs, len(names))) as pool:
+        pending = {pool.submit(_prepare_by_name, name, request, tuple(include)): name for name in names}
+        while pending:
+            for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                name = pending.pop(future)
+                try:
+                    end(future.result())
+                except BrokenProcessPool:  # one process that is killed ends the whole pool
+                    sentence = (
+                        f"{name} is not prepared: a process was killed, perhaps for lack of memory; "
+                        "run again with --jobs 1."
+                    )
+                    end(Preparation(name, error=sentence, exit_code=DataError.exit_code))
+
+
+def _prepare_by_name(name: str, request: Request, include: Sequence[Path]) -> Preparation:
+    return _try_to_prepare(known_tasks(include)[name], request)
+
+
+def _try_to_prepare(task: Task, request: Request, was_ready: bool = False) -> Preparation:
     try:
-        records, inputs = store.records(task.name), _read_inputs(store, task)
-    except DataError:
-        return splits
-    return tuple(
-        split
-        for split in splits
-        if request.force or not _is_current(store, task, split, records, inputs, request)
-    )
+        return Preparation(task.name, prepare_task(task, request), was_ready)
+    except DecabenchError as error:
+        return Preparation(task.name, error=str(error), exit_code=error.exit_code)
+    except Exception as error:  # an adapter met data in an unknown form: the other tasks go on
+        if os.environ.get("DECABENCH_DEBUG"):
+            raise
+        sentence = (
+            f"{task.name} could not be read ({type(error).__name__}: {error}): its files have another form than "
+            "expected; run again with --debug for the traceback."
+        )
+        return Preparation(task.name, error=sentence, exit_code=DataError.exit_code)
 
 
 def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
-    """Prepares what is not there yet; returns the records of the splits asked for.
+    """Prepare the splits that are due, and return the records of all that were asked for.
 
-    Raises MissingDataError, DataError or StorageError; whatever was prepared before stays as it was.
+    Raises MissingDataError, DataError or StorageError; what was prepared before stays unchanged.
     """
     store = Store(request.home)
     splits = requested_splits(task, request)
@@ -164,7 +213,7 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
             f"{task.name} has no public {request.split} split: its authors keep it. "
             f"It has {', '.join(available_splits(task))}."
         )
-    if not is_prepared(task, request):  # else nothing is touched, for the home may be read-only
+    if not is_prepared(task, request):  # else nothing is touched, as the home may be read-only
         _refuse_sample_over_data(task, request, store)
         folder = make_folder(store.folder(task.name))
         with _locked(folder):
@@ -174,6 +223,35 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
                 _prepare_splits(task, due, request, store)
     records = store.records(task.name)
     return {split: records[split] for split in splits if split in records}
+
+
+def is_prepared(task: Task, request: Request) -> bool:
+    """Tell whether all that was asked for is there, made from the same files by the same adapter."""
+    return not _due_splits(task, request)
+
+
+def _due_splits(task: Task, request: Request) -> tuple[str, ...]:
+    """Of the splits asked for, return those to prepare: an interrupted run goes on where it stopped."""
+    store, splits = Store(request.home), requested_splits(task, request)
+    if request.force:
+        return splits
+    try:
+        records, inputs = store.records(task.name), _read_inputs(store, task)
+    except DataError:
+        return splits
+
+    def is_current(split: str) -> bool:
+        record, entry = records.get(split), inputs.get(split)
+        return (
+            record is not None
+            and isinstance(entry, dict)
+            and store.path(task.name, split).exists()
+            and record.version == task.version
+            and entry.get("place") == request.place
+            and entry.get("files") == _stamp_files(task, record, request)
+        )
+
+    return tuple(split for split in splits if not is_current(split))
 
 
 def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None:
@@ -186,18 +264,18 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
         return
     if origins:
         raise DecabenchError(
-            f"{task.name} is prepared from {' and '.join(sorted(origins))} in {request.home}: name another folder with "
-            "--home for the sample, or replace the data with --force."
+            f"{task.name} is prepared from {' and '.join(sorted(origins))} in {request.home}: choose another folder "
+            "with --home for the sample, or replace the data with --force."
         )
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time prepares a task; another waits."""
+    """Let one process at a time prepare a task; others wait."""
     from filelock import FileLock
 
+    lock = FileLock(folder.parent / f".{folder.name}.lock")
     with storage_errors(folder):
-        lock = FileLock(folder.parent / f".{folder.name}.lock")
         lock.acquire()
     try:
         yield
@@ -205,86 +283,66 @@ def _locked(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def _fetch(task: Task, splits: tuple[str, ...], request: Request) -> Fetched:
-    from decabench.tasks.sources import fetch
-
-    raw = request.home / "raw" / task.name
-    if task.folder is not None:
-        return local_files(task, splits, raw)
-    return fetch(
-        task.name,
-        task.sources,
-        splits,
-        raw,
-        mirror=request.mirror_place,
-        progress=request.progress,
-        force=request.force,
-    )
-
-
 def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store: Store) -> None:
-    with _fetch(task, splits, request) as fetched:
+    opened = _open_files(task, splits, request)
+    with opened.files:
         for split in splits:
-            if split in fetched.missing:
-                continue
-            names = {file.name for file in fetched.source.files[split]}
-            files = [file for file in fetched.records if file.name in names]
-            _write_inputs(store, task, {split: None})  # a run that is killed now must not look ready
-            rows, fingerprint = store.write(task.name, split, fetched.source.read(fetched.files, split))
-            record = SplitRecord(
-                rows=rows,
-                fingerprint=fingerprint,
-                origin="user" if task.folder else request.origin,
-                source=fetched.source.name,
-                verified=bool(files) and all(file.status == "verified" for file in files),
-                files=tuple(file.to_dict() for file in files),
-                version=task.version,
-                note=sample_note(task.name) if request.sample else "",
-            )
-            _record_split(store, task, split, record, request)
-    if fetched.missing:
+            if split not in opened.missing:
+                _prepare_split(task, split, request, store, opened)
+    if opened.missing:
         raise MissingDataError(
-            f"{task.name}: {fetched.source.name} is the only form that can be had, and it has no split "
-            f"{', '.join(fetched.missing)}; the others are prepared."
+            f"{task.name}: {opened.source.name} is the only source that works, and it has no split "
+            f"{', '.join(opened.missing)}; the others are prepared."
         )
 
 
-def _record_split(store: Store, task: Task, split: str, record: SplitRecord, request: Request) -> None:
+def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> SourceFiles:
+    """Find or fetch the files of the first source that works."""
+    from decabench.tasks.sources.local_files import read_folder
+
+    raw = request.home / "raw" / task.name
+    if folder := request.folder(task):
+        origin = "local" if task.folder else "mirror"
+        return read_folder(task.name, task.sources, splits, folder, raw, origin)
+    # Downloads load libraries that take longer to import than a small task takes to prepare.
+    from decabench.tasks.sources.download import Downloads
+    from decabench.tasks.sources.fetch import fetch, fetch_from_mirror
+
+    downloads = Downloads(raw, progress=request.progress, force=request.force)
+    if request.mirror is None:
+        return fetch(task.name, task.sources, splits, downloads)
+    return fetch_from_mirror(task.name, task.sources, splits, downloads, request.mirror)
+
+
+def _prepare_split(task: Task, split: str, request: Request, store: Store, opened: SourceFiles) -> None:
+    source = opened.source
+    names = {file.name for file in source.files[split]}
+    files = [record for record in opened.records if record.name in names]
+    _write_inputs(store, task, split, None)  # a run that is killed from here on must not look finished
+    rows, fingerprint = store.write(task.name, split, source.read(opened.files, split))
+    record = SplitRecord(
+        rows=rows,
+        fingerprint=fingerprint,
+        origin="user" if task.folder else request.origin,
+        source=source.name,
+        verified=bool(files) and all(file.status == "verified" for file in files),
+        files=tuple(asdict(file) for file in files),
+        version=task.version,
+        note=sample_note(task.name) if request.sample else "",
+    )
     try:
         records = store.records(task.name)
     except DataError:  # a damaged record is replaced by what was just prepared
         records = {}
     store.write_records(task, {**records, split: record})
-    _write_inputs(store, task, {split: {"place": request.place, "files": _stamps(task, record, request)}})
+    stamps = _stamp_files(task, record, request)
+    _write_inputs(store, task, split, {"place": request.place, "files": stamps})
 
 
-def _write_inputs(store: Store, task: Task, changed: Mapping[str, Any]) -> None:
-    inputs = {**_read_inputs(store, task), **changed}
-    with atomic_file(_inputs_path(store, task)) as file:
-        file.write(json.dumps(inputs, indent=1, sort_keys=True).encode())
-
-
-def _inputs_path(store: Store, task: Task) -> Path:
-    # Beside task.json and not in it: modification times would make its bytes differ from run to run.
-    return store.folder(task.name) / "inputs.json"
-
-
-def _read_inputs(store: Store, task: Task) -> dict[str, Any]:
-    try:
-        content = json.loads(_inputs_path(store, task).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def _stamps(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:
-    """Size and time of the files of a folder, to notice a change without reading them again."""
-    mirror = request.mirror_place
-    if task.folder is not None:
-        folder = task.folder
-    elif mirror is not None and not mirror.startswith(_WEB):
-        folder = Path(mirror, task.name)
-    else:
+def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:
+    """Return size and time of files that are read in place, to notice a change without reading them again."""
+    folder = request.folder(task)
+    if folder is None:
         return {}
     paths = {file["name"]: folder / file["name"] for file in record.files}
     return {
@@ -292,131 +350,21 @@ def _stamps(task: Task, record: SplitRecord, request: Request) -> dict[str, list
     }
 
 
-def _is_current(
-    store: Store,
-    task: Task,
-    split: str,
-    records: Mapping[str, SplitRecord],
-    inputs: Mapping[str, Any],
-    request: Request,
-) -> bool:
-    record, entry = records.get(split), inputs.get(split)
-    if record is None or not isinstance(entry, dict) or not store.path(task.name, split).exists():
-        return False
-    return (
-        record.version == task.version
-        and entry.get("place") == request.place
-        and entry.get("files") == _stamps(task, record, request)
-    )
+def _inputs_path(store: Store, task: Task) -> Path:
+    # Beside task.json and not in it: times of files would make its bytes differ from run to run.
+    return store.folder(task.name) / "inputs.json"
 
 
-# ---- parallel
-
-_ENDED = 130
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one task."""
-
-    task: str
-    """Its name."""
-    records: Mapping[str, SplitRecord] = field(default_factory=dict)
-    """Its prepared splits; empty where it failed."""
-    was_ready: bool = False
-    """Whether there was nothing to do."""
-    error: str = ""
-    """The sentence that says why it failed."""
-    exit_code: int = 0
-    """What the command should end with because of it."""
-
-
-def prepare_all(
-    tasks: Sequence[Task],
-    request: Request,
-    jobs: int,
-    include: Sequence[Path] = (),
-    report: Callable[[Outcome], None] = lambda outcome: None,
-) -> list[Outcome]:
-    """Prepares tasks, reporting each as it ends; one that fails does not stop the others."""
-    ready = [task for task in tasks if is_prepared(task, request)]
-    waiting = [task for task in tasks if task not in ready]
-    outcomes = [_attempt(task, request, was_ready=True) for task in ready]
-    for outcome in outcomes:
-        report(outcome)
-    if jobs > 1 and len(waiting) > 1:
-        outcomes += _in_processes([task.name for task in waiting], request, jobs, include, report)
-    else:
-        for task in waiting:
-            outcomes.append(_attempt(task, request))
-            report(outcomes[-1])
-    order = [task.name for task in tasks]
-    return sorted(outcomes, key=lambda outcome: order.index(outcome.task))
-
-
-def _attempt(task: Task, request: Request, was_ready: bool = False) -> Outcome:
+def _read_inputs(store: Store, task: Task) -> dict[str, Any]:
+    """Read what each split was made from: `place`, and `files` with their sizes and times."""
     try:
-        return Outcome(task.name, prepare_task(task, request), was_ready)
-    except DecabenchError as error:
-        return Outcome(task.name, error=str(error), exit_code=error.exit_code)
-    except Exception as error:  # an adapter met data in a form that nobody foresaw: the others go on
-        if os.environ.get("DECABENCH_DEBUG"):
-            raise
-        sentence = (
-            f"{task.name} could not be read ({type(error).__name__}: {error}): its files are in another form than "
-            "expected; run again with --debug for the place."
-        )
-        return Outcome(task.name, error=sentence, exit_code=DataError.exit_code)
+        content = json.loads(_inputs_path(store, task).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
-def _attempt_by_name(name: str, request: Request, include: Sequence[Path]) -> Outcome:
-    try:
-        return _attempt(known_tasks(include)[name], request)
-    except SystemExit:
-        # What was half-written is removed by now. The pool would take the exit for a result and go on.
-        os._exit(_ENDED)
-
-
-def _end_quietly(signum: int, frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # nothing may stop the cleaning
-    sys.exit(_ENDED)
-
-
-def _start_worker() -> None:
-    # A worker that its parent ends after a Ctrl-C cleans up and says nothing.
-    signal.signal(signal.SIGTERM, _end_quietly)
-
-
-def _outcome(future: Future[Outcome], name: str) -> Outcome:
-    try:
-        return future.result()
-    except BrokenProcessPool:  # one process that is killed takes the whole pool with it
-        sentence = f"{name} is not prepared: a process was killed, for want of memory perhaps; run again with --jobs 1."
-        return Outcome(name, error=sentence, exit_code=DataError.exit_code)
-
-
-def _in_processes(
-    names: Sequence[str],
-    request: Request,
-    jobs: int,
-    include: Sequence[Path],
-    report: Callable[[Outcome], None],
-) -> list[Outcome]:
-    outcomes = []
-    with ProcessPoolExecutor(min(jobs, len(names)), get_context("spawn"), _start_worker) as pool:
-        try:
-            with interrupts_held():
-                pending = {
-                    pool.submit(_attempt_by_name, name, request, tuple(include)): name for name in names
-                }
-            while pending:
-                for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                    outcomes.append(_outcome(future, pending.pop(future)))
-                    report(outcomes[-1])
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in active_children():
-                if child.pid is not None:
-                    os.kill(child.pid, signal.SIGTERM)
-            raise
-    return outcomes
+def _write_inputs(store: Store, task: Task, split: str, entry: Mapping[str, Any] | None) -> None:
+    inputs = {**_read_inputs(store, task), split: entry}
+    with atomic_file(_inputs_path(store, task)) as file:
+        file.write(json.dumps(inputs, indent=1, sort_keys=True).encode())

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from decabench.errors import UnknownNameError, require_name
 from decabench.metrics import DecabenchError
-from decabench.plugins import load_entry_point, load_file, plugin_names
+from decabench.plugins import load_entry_point, load_file
 from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
 from decabench.tasks.datasets.iwslt import IWSLT_EN_DE
 from decabench.tasks.datasets.multinli import MULTINLI
@@ -75,7 +76,7 @@ def _as_users(task: Task) -> Task:
 
 
 def _installed() -> Iterator[Task]:
-    for point in plugin_names(GROUP).values():
+    for point in entry_points(group=GROUP):
         try:
             task = load_entry_point(point)
             if not isinstance(task, Task):

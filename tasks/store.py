@@ -1,6 +1,6 @@
-"""Prepared examples on disk: one parquet file a split, and a record of where they came from.
+"""Prepared examples on disk: a parquet file per split, and a record of where it came from.
 
-Examples are written and read a batch at a time, so memory does not grow with a dataset.
+Examples are written and read in batches, so memory does not grow with a dataset.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COLUMNS = ("id", "question", "context", "answers", "group", "meta")
 
 
 def home_folder(given: str | Path | None = None) -> Path:
-    """The folder of prepared data: as given, else $DECABENCH_HOME, else the platform's user data folder."""
+    """Return the folder of prepared data: the one given, else $DECABENCH_HOME, else the user's data folder."""
     chosen = given or os.environ.get("DECABENCH_HOME")
     if chosen:
         return Path(chosen).expanduser()
@@ -39,94 +39,48 @@ def home_folder(given: str | Path | None = None) -> Path:
 
 @dataclass(frozen=True)
 class SplitRecord:
-    """What is known of one prepared split: everything that a result needs to say about its data."""
+    """What `task.json` says of a prepared split: all that a result needs to record about its data."""
 
     rows: int
-    """How many examples it has."""
+    """The number of examples."""
     fingerprint: str
-    """`sha256:` over its examples in order."""
+    """`sha256:…` over the examples in order."""
     origin: str
     """`upstream`, `mirror`, `sample` or `user`."""
     source: str
-    """Which form of the dataset it was read from."""
+    """The name of the source that it was read from."""
     verified: bool
-    """Whether every file had its published checksum."""
+    """Whether every file has its published digest."""
     files: tuple[Mapping[str, Any], ...]
-    """Name, address, sha256, size and status of every file."""
+    """Name, url, sha256, size and status of every file."""
     version: int
-    """The adapter's version."""
+    """The version of the adapter."""
     note: str = ""
-    """What a reader of a score must know: a stand-in, a subset."""
+    """What a reader of a score must know: that the data is a stand-in, or a subset."""
 
 
 def fingerprint_line(example: Example) -> bytes:
-    """What one example adds to the fingerprint of its split."""
+    """Return the bytes that an example adds to the fingerprint of its split."""
     values = [example.id, example.question, example.context, list(example.answers), example.group]
     return (canonical_json([*values, dict(example.meta)]) + "\n").encode("utf-8", "surrogatepass")
 
 
-class _Ids:
-    """Finds repeated ids with eight bytes an id, however long the ids are."""
-
-    def __init__(self) -> None:
-        self._hashes = array("q")
-
-    def add(self, id: str) -> None:
-        digest = hashlib.blake2b(id.encode(), digest_size=8).digest()
-        self._hashes.append(int.from_bytes(digest, "little", signed=True))
-
-    def repeated(self) -> int:
-        import numpy
-
-        return len(self._hashes) - len(numpy.unique(numpy.frombuffer(self._hashes, dtype=numpy.int64)))
-
-
-def _is_text(value: object) -> bool:
-    """Whether it is text that UTF-8 can hold: JSON escapes may leave half of a character."""
-    try:
-        return isinstance(value, str) and (value.isascii() or bool(value.encode()))
-    except UnicodeEncodeError:
-        return False
-
-
-def _checked(examples: Iterable[Example], name: str) -> Iterator[Example]:
-    for number, example in enumerate(examples):
-        if not example.answers or not all(isinstance(answer, str) for answer in example.answers):
-            raise DataError(f"{name}, example {number} ({example.id!r}), has no answer that is text.")
-        if not (isinstance(example.id, str) and example.id and example.question):
-            raise DataError(f"{name}, example {number}, lacks an id or a question: {example!r:.200}.")
-        fields = (example.id, example.question, example.context, example.group, *example.answers)
-        if not all(map(_is_text, fields)):
-            raise DataError(f"{name}, example {number}, has a field that is not text: {example!r:.200}.")
-        yield example
-
-
-def _columns(batch: list[Example]) -> dict[str, list[Any]]:
-    return {
-        "id": [example.id for example in batch],
-        "question": [example.question for example in batch],
-        "context": [example.context for example in batch],
-        "answers": [list(example.answers) for example in batch],
-        "group": [example.group for example in batch],
-        "meta": [canonical_json(dict(example.meta)) for example in batch],
-    }
-
-
 class Store:
-    """The prepared tasks below one home folder."""
+    """The prepared tasks in a home folder."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
 
     def folder(self, task: str) -> Path:
+        """Return the folder of a task."""
         return self.home / "tasks" / task
 
     def path(self, task: str, split: str) -> Path:
-        """The parquet file of a split."""
+        """Return the path of a split's parquet file."""
         return self.folder(task) / f"{split}.parquet"
 
     def write(self, task: str, split: str, examples: Iterable[Example]) -> tuple[int, str]:
-        """Writes a split; returns its number of rows and its fingerprint. Raises DataError, StorageError."""
+        """Write a split; returns its number of rows and its fingerprint. Raises DataError and StorageError."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -134,23 +88,22 @@ class Store:
             [(name, pa.list_(pa.string()) if name == "answers" else pa.string()) for name in _COLUMNS]
         )
         ids, digest, name = _Ids(), hashlib.sha256(), f"{task}, {split}"
-        stream = _checked(examples, name)
+        valid = _validate(examples, name)
         with atomic_file(self.path(task, split)) as file:
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
-                while batch := list(islice(stream, _BATCH)):
+                while batch := list(islice(valid, _BATCH)):
                     for example in batch:
                         ids.add(example.id)
                         digest.update(fingerprint_line(example))
                     writer.write_table(pa.table(_columns(batch), schema=schema))
-            rows = len(ids._hashes)
-            if rows == 0:
-                raise DataError(f"{name} has no examples: its files are empty or in another form.")
-            if repeated := ids.repeated():
-                raise DataError(f"{name}: {repeated} ids stand more than once; an id must name one example.")
-        return rows, f"sha256:{digest.hexdigest()}"
+            if not len(ids):
+                raise DataError(f"{name} has no examples: its files are empty or have another form.")
+            if repeated := ids.count_repeated():
+                raise DataError(f"{name}: {repeated} ids occur more than once; an id must name one example.")
+        return len(ids), f"sha256:{digest.hexdigest()}"
 
     def read(self, task: str, split: str, columns: tuple[str, ...] = _COLUMNS) -> Iterator[dict[str, Any]]:
-        """The rows of a prepared split as plain dicts, `meta` parsed. Raises MissingDataError, DataError."""
+        """Stream the rows of a prepared split as dicts, `meta` parsed. Raises MissingDataError and DataError."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -168,41 +121,44 @@ class Store:
             ) from error
 
     def examples(self, task: str, split: str) -> Iterator[Example]:
-        """The examples of a prepared split. Raises MissingDataError, DataError."""
+        """Stream the examples of a prepared split. Raises MissingDataError and DataError."""
         for row in self.read(task, split):
             yield Example(**{**row, "answers": tuple(row["answers"])})
 
     def ids(self, task: str, split: str) -> list[str]:
-        """The ids of a prepared split, in order."""
+        """Return the ids of a prepared split, in order."""
         return [row["id"] for row in self.read(task, split, ("id",))]
 
     def records(self, task: str) -> dict[str, SplitRecord]:
-        """What is recorded of a task's prepared splits; empty where nothing is prepared."""
+        """Read the records of a task's prepared splits; empty where nothing is prepared. Raises DataError."""
         path = self.folder(task) / "task.json"
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             if content["format"] != FORMAT:
                 raise DataError(
-                    f"{path} has format {content['format']!r}, not {FORMAT!r}: prepare again with --force."
+                    f"{path} has format {content['format']!r}, not {FORMAT!r}: run decabench prepare {task} --force."
                 )
-            return {split: _record(value) for split, value in content["splits"].items()}
+            return {
+                split: SplitRecord(**{**value, "files": tuple(value["files"])})
+                for split, value in content["splits"].items()
+            }
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"{path} is damaged ({error}): run decabench prepare {task} --force.") from error
 
     def record(self, task: str, split: str) -> SplitRecord:
-        """What is recorded of one split. Raises MissingDataError where it is not prepared."""
+        """Read the record of one split. Raises MissingDataError where it is not prepared, and DataError."""
         record = self.records(task).get(split)
         if record is None or not self.path(task, split).exists():
             raise MissingDataError(
                 f"{task}, {split}, is not prepared in {self.home}: run decabench prepare {task}, with --mirror or "
-                "--sample where there is no internet."
+                "--sample if you are offline."
             )
         return record
 
     def write_records(self, task: Task, records: Mapping[str, SplitRecord]) -> None:
-        """Replaces task.json."""
+        """Replace a task's `task.json`. Raises StorageError."""
         content = {
             "format": FORMAT,
             "task": task.name,
@@ -216,5 +172,55 @@ class Store:
             file.write(json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n")
 
 
-def _record(value: Mapping[str, Any]) -> SplitRecord:
-    return SplitRecord(**{**value, "files": tuple(value["files"])})
+def _validate(examples: Iterable[Example], name: str) -> Iterator[Example]:
+    for number, example in enumerate(examples):
+        if fault := _find_fault(example):
+            raise DataError(f"{name}, example {number}: {fault}; given {example!r:.200}.")
+        yield example
+
+
+def _find_fault(example: Example) -> str:
+    if not example.answers or not all(isinstance(answer, str) for answer in example.answers):
+        return "its answers must be one or more texts"
+    if not (isinstance(example.id, str) and example.id and example.question):
+        return "it needs an id and a question"
+    fields = (example.id, example.question, example.context, example.group, *example.answers)
+    return "" if all(map(_is_text, fields)) else "every field must be text"
+
+
+def _is_text(value: object) -> bool:
+    """Tell whether a value is text that UTF-8 can hold: JSON escapes may leave half of a character."""
+    try:
+        return isinstance(value, str) and (value.isascii() or bool(value.encode()))
+    except UnicodeEncodeError:
+        return False
+
+
+class _Ids:
+    """Counts repeated ids with eight bytes per id, however long the ids are."""
+
+    def __init__(self) -> None:
+        self._hashes = array("q")
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def add(self, id: str) -> None:
+        digest = hashlib.blake2b(id.encode(), digest_size=8).digest()
+        self._hashes.append(int.from_bytes(digest, "little", signed=True))
+
+    def count_repeated(self) -> int:
+        import numpy
+
+        return len(self) - len(numpy.unique(numpy.frombuffer(self._hashes, dtype=numpy.int64)))
+
+
+def _columns(batch: list[Example]) -> dict[str, list[Any]]:
+    return {
+        "id": [example.id for example in batch],
+        "question": [example.question for example in batch],
+        "context": [example.context for example in batch],
+        "answers": [list(example.answers) for example in batch],
+        "group": [example.group for example in batch],
+        "meta": [canonical_json(dict(example.meta)) for example in batch],
+    }

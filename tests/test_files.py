@@ -1,24 +1,178 @@
-"""Digests of what a run depends on."""
+"""Files that appear whole or not at all, their digests, and JSON with one spelling and one reading."""
 
+from __future__ import annotations
+
+import errno
+import gzip
 import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import Any
 
 import pytest
+import zstandard
 
-from decabench.files import file_digest, fingerprint
+from decabench.errors import StorageError
+from decabench.files import (
+    atomic_file,
+    canonical_json,
+    file_digest,
+    file_digests,
+    fingerprint,
+    is_refused_write,
+    make_folder,
+    parse_json,
+    storage_errors,
+)
+
+ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, its first example
 
 
-def test_it_is_the_sha256_of_canonical_json():
+def test_atomic_file(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "deep" / "file"
+    with atomic_file(path) as file:
+        file.write(b"one")
+        assert not path.exists()
+    assert path.read_bytes() == b"one"
+    assert [entry.name for entry in path.parent.iterdir()] == ["file"]
+
+
+def test_atomic_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    (tmp_path / "usual").write_bytes(b"")
+    with atomic_file(tmp_path / "file"):
+        pass
+    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("usual", "file")}
+    assert len(modes) == 1
+
+
+def test_atomic_file_that_fails(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError), atomic_file(path) as file:
+        file.write(b"new")
+        raise ZeroDivisionError
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (errno.ENOSPC, "No space is left for"),
+        (errno.EDQUOT, "No space is left for"),
+        (errno.EACCES, "cannot be written"),
+        (errno.EPERM, "cannot be written"),
+        (errno.EROFS, "cannot be written"),
+    ],
+)
+def test_refusals_are_sentences(tmp_path: Path, number: int, sentence: str) -> None:
+    with pytest.raises(StorageError, match=sentence) as caught, storage_errors(tmp_path):
+        raise OSError(number, os.strerror(number))
+    assert str(tmp_path) in str(caught.value)
+    assert "--home" in str(caught.value)
+
+
+def test_another_error_passes(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError), storage_errors(tmp_path):
+        raise IsADirectoryError(errno.EISDIR, "a folder")
+
+
+def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StorageError, match="cannot be written"):
+            make_folder(path)
+
+
+@pytest.mark.parametrize("compress", [None, "gz", "zst"])
+def test_compressed_files_are_equal_where_their_content_is(tmp_path: Path, compress: Any) -> None:
+    content = b"line\n" * 10_000
+    for name in ("one", "two"):
+        with atomic_file(tmp_path / name, compress) as file:
+            file.write(content[:7])
+            file.write(content[7:])
+    one, two = ((tmp_path / name).read_bytes() for name in ("one", "two"))
+    assert one == two
+    unpack = {
+        None: bytes,
+        "gz": gzip.decompress,
+        "zst": lambda data: zstandard.decompress(data, len(content)),
+    }
+    assert unpack[compress](one) == content
+
+
+@pytest.mark.parametrize("compress", ["gz", "zst"])
+def test_a_compressed_file_that_fails(tmp_path: Path, compress: Any) -> None:
+    with pytest.raises(ZeroDivisionError), atomic_file(tmp_path / "file", compress) as file:
+        file.write(b"new")
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (OSError(errno.ENOSPC, "no space"), True),
+        (PermissionError(errno.EACCES, "no permission"), True),
+        (FileNotFoundError(errno.ENOENT, "no file"), False),
+        (ValueError(), False),
+    ],
+)
+def test_refused_writes(error: Exception, refused: bool) -> None:
+    assert is_refused_write(error) == refused
+
+
+def test_file_digest(tmp_path: Path) -> None:
+    (tmp_path / "abc").write_bytes(b"abc")
+    assert file_digest(tmp_path / "abc") == f"sha256:{ABC}"
+    for name in ("a", "bc"):
+        (tmp_path / name).write_bytes(name.encode())
+    assert file_digest(tmp_path / "a", tmp_path / "bc") == f"sha256:{ABC}"
+
+
+def test_file_digests(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"abc")
+    assert file_digests(path) == {"sha256": ABC}
+    assert file_digests(path, ["md5", "git_blob", "sha256"]) == {
+        "sha256": ABC,
+        "md5": "900150983cd24fb0d6963f7d28e17f72",  # RFC 1321
+        "git_blob": "f2ba8f84ab5c1bce84a7b441cb1959cfc7093b7f",  # printf abc | git hash-object --stdin
+    }
+
+
+def test_canonical_json() -> None:
+    assert canonical_json({"b": [1, 2.5, None], "a": "é"}) == '{"a":"é","b":[1,2.5,null]}'
+
+
+def test_fingerprint_is_the_sha256_of_canonical_json() -> None:
     expected = hashlib.sha256('{"a":[1,"é"],"b":null}'.encode()).hexdigest()
     assert fingerprint({"b": None, "a": [1, "é"]}) == f"sha256:{expected}"
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        fingerprint({"a": float("nan")})
 
 
 @pytest.mark.parametrize("other", [{"a": 2}, {"a": "1"}, {"a": 1.5}, {"a": 1, "b": None}, {"b": 1}, {}])
-def test_every_value_matters(other):
+def test_every_value_counts_in_a_fingerprint(other: dict[str, Any]) -> None:
     assert fingerprint({"a": 1}) != fingerprint(other)
 
 
-def test_of_a_file(tmp_path):
-    (tmp_path / "f").write_bytes(b"abc")  # the digest is FIPS 180-2's first example
-    assert file_digest(tmp_path / "f") == (
-        "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    )
+def test_parse_json() -> None:
+    assert parse_json('{"a": [1, null, "x"]}') == {"a": [1, None, "x"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"a": 1, "a": 2}', "the key 'a' occurs twice in one object"),
+        ("[NaN]", "NaN is not JSON"),
+        ("[-Infinity]", "-Infinity is not JSON"),
+        ("[1", "Expecting ',' delimiter at column 3"),
+        ("[" * 100_000, "its brackets are nested too deeply"),
+    ],
+)
+def test_json_that_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_json(text)
+    assert str(caught.value) == reason

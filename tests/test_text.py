@@ -1,8 +1,8 @@
-"""Text of others, made fit for a sentence and for a file."""
+"""Text of unknown origin, made fit for a message, a terminal or a file."""
 
 import pytest
 
-from decabench.text import describe_error, excerpt, well_formed
+from decabench.text import describe_error, excerpt, printable, quoted, well_formed
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,21 @@ def test_well_formed(text, whole):
         (ValueError("x" * 400), "ValueError: " + "x" * 300 + "…"),
     ],
 )
-def test_of_error(error, said):
+def test_describe_error(error, said):
     assert describe_error(error) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("plain", "'plain'"), ("a\nb\x1b", r"'a\nb\x1b'"), ("x" * 10, "'" + "x" * 7 + "…'")],
+)
+def test_quoted(text, shown):
+    assert quoted(text, 8) == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("Größe.txt", "Größe.txt"), ("a\x1b[31m", r"a\x1b[31m"), ("a\udcff", r"a\udcff")],
+)
+def test_printable(name, shown):
+    assert printable(name) == shown

@@ -1,18 +1,58 @@
-"""What is started while interrupts are held."""
+"""Pools whose parent alone hears of Ctrl-C, and ends the others."""
 
+from __future__ import annotations
+
+import os
 import signal
+import time
+from pathlib import Path
 
 import pytest
 
-from decabench.workers import interrupts_held
+from decabench.workers import process_pool
+
+
+def hears_ctrl_c(seconds: float) -> tuple[int, bool]:
+    """(the process, whether Ctrl-C would reach it)."""
+    time.sleep(seconds)
+    return os.getpid(), signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="this system has no signal masks")
-def test_ctrl_c_waits_for_the_end() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        with interrupts_held():
-            signal.raise_signal(signal.SIGINT)
-            reached = True
-        pytest.fail("the signal was lost")
-    assert reached
+def test_no_worker_hears_of_ctrl_c() -> None:
+    """The pool starts its processes one by one, as work comes in."""
+    with process_pool(2) as pool:
+        first = pool.submit(hears_ctrl_c, 1.0)
+        found = [first.result(), *pool.map(hears_ctrl_c, [0.5] * 4)]
+    assert len({process for process, _ in found}) == 2
+    assert not any(heard for _, heard in found)
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def work_and_clean_up(folder: Path) -> None:
+    (folder / f"begun.{os.getpid()}").touch()
+    try:
+        time.sleep(60)
+    finally:
+        (folder / f"ended.{os.getpid()}").touch()
+
+
+def test_workers_clean_up_where_the_block_fails(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), process_pool(2) as pool:
+        for _ in range(4):  # two of them wait
+            pool.submit(work_and_clean_up, tmp_path)
+        while len(list(tmp_path.glob("begun.*"))) < 2:
+            assert time.monotonic() - started < 30
+            time.sleep(0.02)
+        raise KeyboardInterrupt
+    while len(list(tmp_path.glob("ended.*"))) < 2:
+        assert time.monotonic() - started < 30
+        time.sleep(0.02)
+    assert len(list(tmp_path.glob("begun.*"))) == 2
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_error_of_a_worker_is_the_result() -> None:
+    with process_pool(1) as pool, pytest.raises(ValueError, match="invalid literal"):
+        pool.submit(int, "x").result()

@@ -56,7 +56,7 @@ def metrics() -> str:
         f"| `{name}` | {metric.definition} | `{metric.signature.replace('|', chr(92) + '|')}` | {metric.source} |"
         for name, metric in METRICS.items()
     ]
-    return "\n".join(["| name | what | signature | after |", "|---|---|---|---|", *rows])
+    return "\n".join(["| name | definition | signature | source |", "|---|---|---|---|", *rows])
 
 
 def notes() -> str:

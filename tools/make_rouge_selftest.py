@@ -1,9 +1,9 @@
-"""Makes the self-test's `rouge155` case out of official ROUGE-1.5.5 figures for texts that may not be passed on.
+"""Make the self-test's `rouge155` case from official ROUGE-1.5.5 figures for texts that may not be redistributed.
 
     python tools/make_rouge_selftest.py CONFORMANCE
 
-Every stem is replaced by an opaque token (`q17`) that tokenizer and stemmer leave alone. ROUGE sees which tokens
-are equal and where sentences end, and nothing else, so the official figures hold while no word of the texts is left.
+Every stem is replaced by an opaque token (`q17`), which tokenizer and stemmer leave unchanged. ROUGE only sees which
+tokens are equal and where sentences end, so the official figures still hold, and no word of the texts remains.
 """
 
 from __future__ import annotations
@@ -27,21 +27,23 @@ Case = tuple[str, str, str, str, tuple[float, ...]]
 """(id, prediction, reference, what ends a sentence, official F of each kind)"""
 
 
-def one_string_summaries(folder: Path) -> Iterator[Case]:
+def read_one_string_summaries(folder: Path) -> Iterator[Case]:
+    """Read evenly spaced cases whose sentences end with a period."""
     lines = (folder / "cnn_dailymail.jsonl").read_text(encoding="utf-8").splitlines()
     for row in map(json.loads, lines[:: len(lines) // ROWS][:ROWS]):
         yield row["id"], row["prediction"], row["gold"][0], ".", tuple(row[kind] for kind in KINDS)
 
 
-def one_sentence_a_line(folder: Path) -> Iterator[Case]:
+def read_line_summaries(folder: Path) -> Iterator[Case]:
+    """Read evenly spaced cases with one sentence per line."""
     rows = pq.read_table(folder / "rouge155.pointer-gen-cov.parquet").to_pylist()
     for number, row in enumerate(rows[:: len(rows) // ROWS][:ROWS]):
         figures = tuple(row[f"{kind}_f"] for kind in KINDS)
         yield f"see2017-{number}", row["prediction"], row["reference"], "\n", figures
 
 
-def opaque(text: str, separator: str, names: dict[str, str]) -> str:
-    """The text with every stem replaced, sentences ended by a full stop."""
+def make_opaque(text: str, separator: str, names: dict[str, str]) -> str:
+    """Replace every stem of a text, and end sentences with a period."""
     sentences = sentence_tokens(text, separator)
     return " . ".join(
         " ".join(names.setdefault(stem, f"q{len(names)}") for stem in sentence) for sentence in sentences
@@ -49,12 +51,13 @@ def opaque(text: str, separator: str, names: dict[str, str]) -> str:
 
 
 def main(folder: Path) -> None:
-    cases = [*one_string_summaries(folder), *one_sentence_a_line(folder)]
+    """Write the case."""
+    cases = [*read_one_string_summaries(folder), *read_line_summaries(folder)]
     rows = []
     for id, prediction, reference, separator, _ in cases:
         names: dict[str, str] = {}
-        answers = [opaque(reference, separator, names)]
-        rows.append({"id": id, "prediction": opaque(prediction, separator, names), "answers": answers})
+        answers = [make_opaque(reference, separator, names)]
+        rows.append({"id": id, "prediction": make_opaque(prediction, separator, names), "answers": answers})
     means = [
         100 * math.fsum(figures) / len(cases) for figures in zip(*(case[4] for case in cases), strict=True)
     ]

@@ -1,9 +1,9 @@
-"""Builds the bundled sample (tasks/sample/) from a mirror: a small mirror in upstream's own formats.
+"""Build the bundled sample (tasks/sample/) from a mirror: a small mirror in upstream's own formats.
 
     python tools/make_sample.py MIRROR
 
-Real rows are copied as upstream has them, evenly spaced over each split; two tasks get stand-ins (see
-tools/standin/README.md). The same mirror gives the same bytes.
+Real rows are copied unchanged, evenly spaced over each split; two tasks get stand-ins (see tools/standin/README.md).
+The same mirror gives the same bytes.
 """
 
 from __future__ import annotations
@@ -27,27 +27,28 @@ STANDIN = ROOT / "tools" / "standin"
 TRAIN, HELD_OUT = 64, 32
 
 XML = '<?xml version="1.0" encoding="UTF-8"?>\n<mteval>\n<refset>\n{documents}</refset>\n</mteval>\n'
-# Each paragraph stands for a talk of its own: a sample of one document would have no spread to show.
+# Each paragraph becomes a document: scores of a sample with one document would have no spread.
 DOCUMENT = '<doc docid="udhr-{number}">\n<seg id="1"> {text} </seg>\n</doc>\n'
 
 Item = TypeVar("Item")
 
 
-def spaced(items: Sequence[Item], number: int) -> list[Item]:
-    """`number` items, evenly spaced over all."""
+def pick_spaced(items: Sequence[Item], number: int) -> list[Item]:
+    """Pick `number` items, evenly spaced over all."""
     number = min(number, len(items))
     return [items[index * len(items) // number] for index in range(number)]
 
 
-def filled(items: Sequence[Item], rows: int, size: Callable[[Item], int]) -> list[Item]:
-    """Evenly spaced whole items (dialogues, sentences) that come closest to `rows` rows from above."""
-    choices = (spaced(items, number) for number in range(1, rows + 1))
+def pick_whole(items: Sequence[Item], rows: int, size: Callable[[Item], int]) -> list[Item]:
+    """Pick evenly spaced items (dialogues, sentences) whose sizes sum to `rows` rows or just above."""
+    choices = (pick_spaced(items, number) for number in range(1, rows + 1))
     return min(
         (chosen for chosen in choices if sum(map(size, chosen)) >= rows), key=lambda it: sum(map(size, it))
     )
 
 
-def tar_bytes(members: dict[str, bytes]) -> bytes:
+def make_tar(members: dict[str, bytes]) -> bytes:
+    """Pack members into a tar file, without times or owners."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, content in members.items():
@@ -58,16 +59,19 @@ def tar_bytes(members: dict[str, bytes]) -> bytes:
 
 
 def write(name: str, content: bytes) -> None:
+    """Write a file of the sample."""
     path = SAMPLE / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
 
 
-def lines(rows: Iterable[Any]) -> bytes:
+def make_json_lines(rows: Iterable[Any]) -> bytes:
+    """Write one JSON value per line."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
-def member(archive: Path, name: str) -> bytes:
+def read_member(archive: Path, name: str) -> bytes:
+    """Read a member of a tar file."""
     with tarfile.open(archive) as tar:
         file = tar.extractfile(name)
         assert file is not None, name
@@ -78,7 +82,7 @@ def squad(mirror: Path) -> None:
     for name, rows in (("train-v1.1.json", TRAIN), ("dev-v1.1.json", HELD_OUT)):
         articles = json.loads((mirror / name).read_text(encoding="utf-8"))["data"]
         chosen = []
-        for article in spaced(articles, rows // 4):
+        for article in pick_spaced(articles, rows // 4):
             short = sorted(article["paragraphs"], key=lambda paragraph: len(paragraph["context"]))
             paragraph = next(p for p in short if len(p["qas"]) >= 4 and len(p["context"]) > 300)
             paragraph = {**paragraph, "qas": paragraph["qas"][:4]}
@@ -102,7 +106,7 @@ def iwslt(mirror: Path) -> None:
             numbered = enumerate(escape(pair[side]) for pair in groups[split])
             documents = "".join(DOCUMENT.format(number=number, text=text) for number, text in numbered)
             members[f"en-de/IWSLT16.TED.{year}.en-de.{side}.xml"] = XML.format(documents=documents).encode()
-    write("iwslt.en.de/en-de.tgz", gzip.compress(tar_bytes(members), mtime=0))
+    write("iwslt.en.de/en-de.tgz", gzip.compress(make_tar(members), mtime=0))
 
 
 def cnn_dailymail(mirror: Path) -> None:
@@ -132,7 +136,7 @@ def multinli(mirror: Path) -> None:
             rows = [row for row in rows if row["gold_label"] != "-"]
             info = zipfile.ZipInfo(name)
             info.compress_type = zipfile.ZIP_DEFLATED
-            target.writestr(info, lines(spaced(rows, number)))
+            target.writestr(info, make_json_lines(pick_spaced(rows, number)))
     write("multinli.in.out/multinli_1.0.zip", buffer.getvalue())
 
 
@@ -142,7 +146,7 @@ def sst(mirror: Path) -> None:
         with (mirror / name).open(encoding="utf-8", newline="") as file:
             header, *rows = csv.reader(file)
         buffer = io.StringIO(newline="")
-        csv.writer(buffer, lineterminator="\n").writerows([header, *spaced(rows, number)])
+        csv.writer(buffer, lineterminator="\n").writerows([header, *pick_spaced(rows, number)])
         write(f"sst/{name}", buffer.getvalue().encode())
 
 
@@ -150,7 +154,7 @@ def srl(mirror: Path) -> None:
     for part, number in (("train", TRAIN), ("dev", HELD_OUT), ("test", HELD_OUT)):
         name = f"wiki1.{part}.qa"
         blocks = (mirror / name).read_text(encoding="utf-8").strip("\n").split("\n\n")
-        chosen = filled(blocks, number, lambda block: block.count("\t?\t"))
+        chosen = pick_whole(blocks, number, lambda block: block.count("\t?\t"))
         write(f"srl/{name}", "".join(f"{block}\n\n" for block in chosen).encode())
 
 
@@ -158,19 +162,19 @@ def zre(mirror: Path) -> None:
     members = {}
     for part, number in (("train", TRAIN), ("dev", HELD_OUT), ("test", HELD_OUT)):
         name = f"relation_splits/{part}.0"
-        rows = member(mirror / "relation_splits.tar.bz2", name).decode().splitlines()
+        rows = read_member(mirror / "relation_splits.tar.bz2", name).decode().splitlines()
         answerable = [row for row in rows if row.count("\t") > 3]
         unanswerable = [row for row in rows if row.count("\t") == 3]
-        both = zip(spaced(answerable, number // 2), spaced(unanswerable, number // 2), strict=True)
+        both = zip(pick_spaced(answerable, number // 2), pick_spaced(unanswerable, number // 2), strict=True)
         members[name] = "".join(f"{row}\n" for pair in both for row in pair).encode()
-    write("zre/relation_splits.tar.bz2", bz2.compress(tar_bytes(members)))
+    write("zre/relation_splits.tar.bz2", bz2.compress(make_tar(members)))
 
 
 def woz(mirror: Path) -> None:
     for part, number in (("train", TRAIN), ("validate", HELD_OUT), ("test", HELD_OUT)):
         name = f"woz_{part}_en.json"
         dialogues = json.loads((mirror / name).read_text(encoding="utf-8"))
-        chosen = filled(dialogues, number, lambda dialogue: len(dialogue["dialogue"]))
+        chosen = pick_whole(dialogues, number, lambda dialogue: len(dialogue["dialogue"]))
         for dialogue in chosen:
             for turn in dialogue["dialogue"]:
                 del turn["asr"]  # many hypotheses of a speech recogniser, which no task uses
@@ -181,15 +185,17 @@ def wikisql(mirror: Path) -> None:
     members = {}
     for part, number in (("train", TRAIN), ("dev", HELD_OUT), ("test", HELD_OUT)):
         texts = (
-            member(mirror / "data.tar.bz2", f"data/{part}{end}").decode()
+            read_member(mirror / "data.tar.bz2", f"data/{part}{end}").decode()
             for end in (".jsonl", ".tables.jsonl")
         )
         questions, tables = ([json.loads(line) for line in text.splitlines()] for text in texts)
-        chosen = spaced(questions, number)
+        chosen = pick_spaced(questions, number)
         needed = {row["table_id"] for row in chosen}
-        members[f"data/{part}.jsonl"] = lines(chosen)
-        members[f"data/{part}.tables.jsonl"] = lines(table for table in tables if table["id"] in needed)
-    write("wikisql/data.tar.bz2", bz2.compress(tar_bytes(members)))
+        members[f"data/{part}.jsonl"] = make_json_lines(chosen)
+        members[f"data/{part}.tables.jsonl"] = make_json_lines(
+            table for table in tables if table["id"] in needed
+        )
+    write("wikisql/data.tar.bz2", bz2.compress(make_tar(members)))
 
 
 def schema(mirror: Path) -> None:
@@ -211,6 +217,7 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
 
 
 def main(mirror: Path) -> None:
+    """Build the sample of every task."""
     for task, build in BUILDERS.items():
         build(mirror / task)
     size = sum(path.stat().st_size for path in SAMPLE.rglob("*") if path.is_file())

@@ -1,32 +1,22 @@
-"""Times and hardware of an evaluation: kept apart from the results, whose bytes must not depend on them."""
+"""What commands print with, and `run.json`: the times and the hardware of a run."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import resource
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import decabench
-from decabench.files import atomic_file
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Clock", "console", "count", "peak_memory", "score", "started", "write_run_file"]
-
-# ---- console
+__all__ = ["Clock", "console", "format_count", "format_score", "peak_memory", "start_clock", "write_run_file"]
 
 
 def console(stderr: bool = False) -> Console:
-    """A console whose tables fit the terminal, or 140 columns of a pipe or a file; a sentence stays one line."""
+    """Make a console: tables fit the terminal, or 140 columns of a pipe or a file; a sentence stays on one line."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -34,24 +24,19 @@ def console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
-def count(value: int | None) -> str:
-    """`87,599`, or a dash for what is not known."""
+def format_count(value: int | None) -> str:
+    """Format a count as `87,599`, or as a dash where it is not known."""
     return "–" if value is None else f"{value:,}"
 
 
-def score(value: float | None) -> str:
-    """`75.31`, or a dash for what was not scored."""
+def format_score(value: float | None) -> str:
+    """Format a score as `75.31`, or as a dash where there is none."""
     return "–" if value is None else f"{value:.2f}"
-
-
-# ---- runlog
-
-_PACKAGES = ("numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets", "torch", "transformers", "ray")
 
 
 @dataclass(frozen=True)
 class Clock:
-    """When something began."""
+    """When a run began."""
 
     at: str
     """ISO time, UTC."""
@@ -59,13 +44,26 @@ class Clock:
     """On the monotonic clock."""
 
 
-def started() -> Clock:
-    """Now."""
+def start_clock() -> Clock:
+    """Return the present time."""
     return Clock(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.monotonic())
 
 
+_PACKAGES = ("numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets", "torch", "transformers", "ray")
+
+
 def write_run_file(folder: Path, clock: Clock, more: Mapping[str, Any] | None = None) -> Path:
-    """Writes `run.json` beside `results.json`, or beside the answers; `more` is what the run itself counted."""
+    """Write `run.json`; `more` is what the run itself counted. Raises StorageError.
+
+    It is kept apart from results and answers, whose bytes must not depend on times and hardware.
+    """
+    import json
+    import os
+    import platform
+
+    import decabench
+    from decabench.files import atomic_file
+
     content = {
         "format": "decabench.run/1",
         "started": clock.at,
@@ -76,7 +74,7 @@ def write_run_file(folder: Path, clock: Clock, more: Mapping[str, Any] | None = 
         "system": platform.system(),
         "python": platform.python_version(),
         "decabench": decabench.__version__,
-        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+        "packages": _installed_versions(),
         **(more or {}),
     }
     path = folder / "run.json"
@@ -85,17 +83,22 @@ def write_run_file(folder: Path, clock: Clock, more: Mapping[str, Any] | None = 
     return path
 
 
-_KB_PER_MB = 1024 * 1024 if sys.platform == "darwin" else 1024  # macOS counts bytes
-
-
 def peak_memory() -> float:
-    """MB of the largest single process: this one, or a worker that has ended."""
-    whose = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return round(max(resource.getrusage(who).ru_maxrss for who in whose) / _KB_PER_MB, 1)
+    """Return the peak memory of the largest process in MB: this one, or a worker that has ended."""
+    import resource
+
+    processes = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    units_per_mb = 1024 * 1024 if sys.platform == "darwin" else 1024  # macOS counts bytes
+    return round(max(resource.getrusage(each).ru_maxrss for each in processes) / units_per_mb, 1)
 
 
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return ""
+def _installed_versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -151,7 +151,7 @@ def _table(found: Comparison) -> Table:
 
 
 def _cells(compared: Compared) -> list[str]:
-    from decabench.commands._console import count
+    from decabench.commands._console import format_count
 
     low, high = compared.interval
     return [
@@ -161,10 +161,10 @@ def _cells(compared: Compared) -> list[str]:
         f"{low:+.2f} to {high:+.2f}",
         f"{compared.p:.4f}",
         f"{compared.p_holm:.4f}",
-        count(compared.a_wins),
-        count(compared.b_wins),
-        count(compared.examples),
-        count(compared.examples_for_one_point),
+        format_count(compared.a_wins),
+        format_count(compared.b_wins),
+        format_count(compared.examples),
+        format_count(compared.examples_for_one_point),
     ]
 
 

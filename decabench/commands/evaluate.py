@@ -73,12 +73,12 @@ def evaluate(
     or is not the data that the submission was made for. A decaScore needs all ten tasks; else the sum says of how many.
     A task of a limited run is scored on what it answered, marked partial, and in no sum.
     """
-    from decabench.commands._console import started, write_run_file
+    from decabench.commands._console import start_clock, write_run_file
     from decabench.commands._options import chosen_tasks
     from decabench.scoring import Scoring, score_submission, write_results_file, write_statistics
     from decabench.tasks import DECATHLON
 
-    clock = started()
+    clock = start_clock()
     names = chosen_tasks(tasks, include)
     scoring = Scoring(split, names, home, processes(jobs), include, answers)
     results, scored = score_submission(submission, scoring)
@@ -119,7 +119,7 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
 def _table(results: Results, all_scores: bool) -> Table:
     from rich.table import Table
 
-    from decabench.commands._console import count, score
+    from decabench.commands._console import format_count, format_score
 
     table = Table("task", "metric", box=None, header_style="bold")
     for heading in ("score", "95 %", "n", "empty"):
@@ -128,8 +128,14 @@ def _table(results: Results, all_scores: bool) -> Table:
     if all_scores:
         table.add_column("all scores")
     for name, task in results.tasks.items():
-        cells = [name, task.headline, score(task.score), _interval(task.interval), count(task.n)]
-        cells += [count(task.empty), _data(task.data)]
+        cells = [
+            name,
+            task.headline,
+            format_score(task.score),
+            _interval(task.interval),
+            format_count(task.n),
+        ]
+        cells += [format_count(task.empty), _data(task.data)]
         if task.status == "partial":
             cells[2] += " partial"
         if task.status == "failed":

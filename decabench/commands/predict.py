@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from decabench.commands._console import console, count
+from decabench.commands._console import console, format_count
 from decabench.commands._options import (
     SectionedCommand,
     home_option,
@@ -64,8 +64,8 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices) -> None:
         table.add_column(heading, justify="right")
     for row in rows:
         cost = prices.cost(row.prompt_tokens, row.completion_tokens)
-        cells = [count(row.examples), count(row.answered), count(row.prompt_tokens)]
-        cells += [count(row.completion_tokens), _time(row.seconds), _money(cost)]
+        cells = [format_count(row.examples), format_count(row.answered), format_count(row.prompt_tokens)]
+        cells += [format_count(row.completion_tokens), _time(row.seconds), _money(cost)]
         table.add_row(row.task, *cells)
     out = console()
     out.print(table)
@@ -119,15 +119,15 @@ def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
     counted = tally.prompt_tokens or tally.completion_tokens
     cost = prices.cost(tally.prompt_tokens, tally.completion_tokens)
     return {
-        "answers": count(tally.resumed + tally.answered),
-        "failed": count(tally.failed),
+        "answers": format_count(tally.resumed + tally.answered),
+        "failed": format_count(tally.failed),
         "time": _time(tally.seconds),
         "examples/s": f"{tally.answered / tally.seconds:,.1f}" if tally.answered and tally.seconds else "–",
-        "resumed": count(tally.resumed),
-        "context cut": count(tally.cut),
-        "cut off": count(tally.truncated),
-        "tokens in": count(tally.prompt_tokens if counted else None),
-        "tokens out": count(tally.completion_tokens if counted else None),
+        "resumed": format_count(tally.resumed),
+        "context cut": format_count(tally.cut),
+        "cut off": format_count(tally.truncated),
+        "tokens in": format_count(tally.prompt_tokens if counted else None),
+        "tokens out": format_count(tally.completion_tokens if counted else None),
         "cost": _money(cost if counted else None),
     }
 
@@ -384,10 +384,10 @@ def predict(context: click.Context, /, **given: Any) -> None:
 
 
 def _predict(planned: Plan, price: Any) -> int:
-    from decabench.commands._console import started
+    from decabench.commands._console import start_clock
     from decabench.runs import reporter, run_predictor
 
-    clock = started()
+    clock = start_clock()
     with reporter() as progress:
         report = run_predictor(planned, progress)
     write_record(planned, report, clock, price)

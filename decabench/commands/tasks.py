@@ -28,14 +28,15 @@ def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) 
 def _list(home: Path | None, include: tuple[Path, ...]) -> None:
     from rich.table import Table
 
-    from decabench.commands._console import console, count
+    from decabench.commands._console import console, format_count
     from decabench.tasks import SPLITS, Store, home_folder, known_tasks
 
     store = Store(home_folder(home))
     table = Table("task", "dataset", "metric", *SPLITS, "prepared", "licence", box=None, header_style="bold")
     for task in known_tasks(include).values():
         counts = [
-            f"{count(task.counts.get(split))}{' hidden' if split in task.hidden else ''}" for split in SPLITS
+            f"{format_count(task.counts.get(split))}{' hidden' if split in task.hidden else ''}"
+            for split in SPLITS
         ]
         table.add_row(task.name, task.dataset, task.metric, *counts, _status(store, task), task.licence)
     out = console()
@@ -44,7 +45,7 @@ def _list(home: Path | None, include: tuple[Path, ...]) -> None:
 
 
 def _status(store: Store, task: Task) -> str:
-    from decabench.commands._console import count
+    from decabench.commands._console import format_count
     from decabench.errors import DataError
     from decabench.tasks import SPLITS
 
@@ -55,7 +56,7 @@ def _status(store: Store, task: Task) -> str:
     if not records:
         return "no"
     origins = "/".join(sorted({record.origin for record in records.values()}))
-    rows = " / ".join(count(records[split].rows) if split in records else "–" for split in SPLITS)
+    rows = " / ".join(format_count(records[split].rows) if split in records else "–" for split in SPLITS)
     return f"{origins}: {rows}"
 
 

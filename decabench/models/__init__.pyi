@@ -31,7 +31,6 @@ from .saved import load_weights as load_weights
 from .vectors import Joined as Joined
 from .vectors import Vectors as Vectors
 from .vectors import Words as Words
-from .vectors import file_digest as file_digest
 from .vectors import index_path as index_path
 from .vectors import is_line as is_line
 from .vectors import open_vectors as open_vectors
@@ -71,7 +70,6 @@ __all__ = [
     "autocast",
     "by_length",
     "check_name",
-    "file_digest",
     "first_device",
     "greedy",
     "index_path",

@@ -17,10 +17,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.files import file_digest
 from decabench.models.answering import Answerer, pick_device
 from decabench.models.batches import Collator, VectorTable
 from decabench.models.mqan import MQAN, ModelConfig
-from decabench.models.vectors import Joined, Vectors, file_digest, open_vectors
+from decabench.models.vectors import Joined, Vectors, open_vectors
 from decabench.models.words import Lexicon
 
 __all__ = [

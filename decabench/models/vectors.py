@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from decabench.errors import DataError, MissingDataError
-from decabench.files import atomic_file
+from decabench.files import atomic_file, file_digest
 from decabench.models.words import SPECIALS
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "NoVectors",
     "Vectors",
     "Words",
-    "file_digest",
     "index_path",
     "is_line",
     "ngrams",
@@ -197,16 +196,6 @@ def _empty(dimension: int) -> Matrix:
 def _drawn(word: str, dimension: int) -> Matrix:
     seed = int.from_bytes(hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()[:8], "big")
     return np.random.default_rng(seed).standard_normal(dimension, dtype=np.float32)
-
-
-def file_digest(*paths: Path) -> str:
-    """`sha256:` over the bytes of files, one after the other."""
-    digest = hashlib.sha256()
-    for path in paths:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    return f"sha256:{digest.hexdigest()}"
 
 
 def open_vectors(name: str, folders: Sequence[Path] = ()) -> Vectors:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context
 
 from decabench.errors import UnknownNameError, require_name
 from decabench.metrics import METRICS, Metric, Reference, Row, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
-from decabench.workers import interrupts_held
+from decabench.workers import process_pool
 
 __all__ = ["GROUP", "TaskScores", "find_metric", "score_task", "workers"]
 
@@ -56,18 +55,8 @@ def workers(jobs: int, examples: int) -> Iterator[Executor | None]:
     if jobs < 2 or examples < _WORTH_A_PROCESS:
         yield None
         return
-    others = active_children()
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        try:
-            with interrupts_held():
-                pool.submit(int)  # starts every process
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for child in active_children():
-                if child not in others:
-                    child.terminate()
-            raise
+    with process_pool(jobs) as pool:
+        yield pool
 
 
 def score_task(

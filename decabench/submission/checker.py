@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import DataError, MissingDataError, SubmissionError, UnknownNameError
-from decabench.files import parse_json, replacing
+from decabench.files import atomic_file, parse_json
 from decabench.submission.answers import BrokenFileError, Limits, Line, read_lines
 from decabench.submission.faults import CheckReport, FaultLog, FileCount
 from decabench.submission.folder import read_metadata, submission_folder
@@ -61,7 +61,7 @@ def write_id_list(
         splits.append(head | ({"fingerprint": fingerprint} if fingerprint else {}) | {"ids": list(of_split)})
     text = json.dumps({"format": FORMAT, "splits": splits}, ensure_ascii=False, indent=0) + "\n"
     _parsed(path, text)
-    with replacing(path, "gz" if _is_packed(path) else None) as handle:
+    with atomic_file(path, "gz" if _is_packed(path) else None) as handle:
         handle.write(text.encode())
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError
-from decabench.files import SUFFIXES, Compression, replacing
+from decabench.files import SUFFIXES, Compression, atomic_file
 from decabench.submission.answers import predictions_digest, read_answers, read_predictions, write_answers
 from decabench.submission.archive import ARCHIVE_SUFFIXES, is_archive, unpack
 from decabench.submission.faults import WARNINGS, Fault, FaultLog
@@ -97,7 +97,7 @@ def write_submission(
     folder = Path(folder)
     metadata = render_metadata(info)
     write_predictions(folder, predictions, compress)
-    with replacing(folder / METADATA_NAME) as handle:
+    with atomic_file(folder / METADATA_NAME) as handle:
         handle.write(metadata)
     return Submission(info, find_predictions(folder, Layout(), FaultLog()))
 
@@ -111,7 +111,7 @@ def write_predictions(
     paths = {pair: folder / FOLDER / file_name(*pair) for pair in predictions}
     for pair, answers in predictions.items():
         bare = paths[pair]
-        with replacing(bare.with_name(bare.name + SUFFIXES[compress]), compress) as handle:
+        with atomic_file(bare.with_name(bare.name + SUFFIXES[compress]), compress) as handle:
             write_answers(handle, answers)
         for other, suffix in SUFFIXES.items():
             if other != compress:

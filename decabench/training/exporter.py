@@ -10,7 +10,7 @@ import numpy as np
 from safetensors.torch import save
 
 from decabench.errors import DecabenchError
-from decabench.files import atomic_file, make_folder
+from decabench.files import atomic_file, file_digest, make_folder
 from decabench.models import (
     MODEL,
     RECORD,
@@ -20,7 +20,6 @@ from decabench.models import (
     Saved,
     Vectors,
     Words,
-    file_digest,
     index_path,
     is_line,
     load_weights,

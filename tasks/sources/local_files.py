@@ -1,69 +1,110 @@
-"""Local files of one source: paths, members of archives, rows of parquet."""
+"""The files of a source on this disk: what they are, and how an adapter reads them, from archives and parquet too."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
+import re
 import shutil
+import stat
+import tarfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import zipfile
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Any
+from typing import IO, Any, Literal
 from uuid import uuid4
 
-from decabench.errors import DataError, MissingDataError
-from decabench.tasks.sources.download import Network
-from decabench.tasks.sources.members import extract
+from decabench.errors import DataError, MissingDataError, StorageError
+from decabench.files import atomic_file, file_digests, is_refused_write
 from decabench.tasks.task import RemoteFile, Source
 
-__all__ = ["Job", "LocalFiles", "files_of", "parquet_columns", "scratch_in"]
-
-# ---- job
+__all__ = [
+    "Digests",
+    "FileRecord",
+    "LocalFiles",
+    "Provider",
+    "SourceFiles",
+    "Status",
+    "find_faults",
+    "make_record",
+    "new_scratch",
+    "open_source",
+    "published_digests",
+    "read_folder",
+]
 
 
 @dataclass(frozen=True)
-class Job:
-    """What is fetched, and where to."""
+class Digests:
+    """The size and the digests of a file's bytes."""
 
-    task: str
-    """The task's name, which is its folder in a mirror."""
-    splits: tuple[str, ...]
-    """The splits asked for."""
-    folder: Path
-    """Where downloads lie."""
-    mirror: str | None
-    """A folder or an HTTP(S) address that holds the files instead of upstream."""
-    progress: bool
-    """Whether downloads show a bar (on a terminal)."""
-    force: bool
-    """Whether to download again what is there."""
-    network: Network
-    """How patient downloads are."""
+    size: int
+    """In bytes."""
+    values: Mapping[str, str]
+    """By kind, in hex: `sha256`, and `md5` and `git_blob` where they were asked for."""
+
+    @classmethod
+    def compute(cls, path: Path, kinds: Iterable[str] = ()) -> Digests:
+        """Read a file once and compute its sha256 and the kinds asked for."""
+        return cls(path.stat().st_size, file_digests(path, kinds))
 
 
-def files_of(source: Source, splits: Sequence[str]) -> list[RemoteFile]:
-    """The files that the splits are read from, each once, in order."""
-    files = (file for split in splits for file in source.files.get(split, ()))
-    return list({file.name: file for file in files}.values())
+def published_digests(file: RemoteFile) -> dict[str, str]:
+    """Return the published digests of a file by kind; often there is none."""
+    published = {"sha256": file.sha256, "md5": file.md5, "git_blob": file.git_blob}
+    return {kind: value.lower() for kind, value in published.items() if value is not None}
 
 
-# ---- files
+def find_faults(file: RemoteFile, digests: Digests) -> list[str]:
+    """Describe how bytes differ from the published file; the size counts only where no digest is published."""
+    published = published_digests(file)
+    faults = [
+        f"{kind} {digests.values.get(kind, 'none')}, expected {value}"
+        for kind, value in published.items()
+        if digests.values.get(kind) != value
+    ]
+    if not published and file.size not in (None, digests.size):
+        faults.append(f"{digests.size} bytes, expected {file.size}")
+    return faults
 
-_BATCH = 1024
-_SCRATCH = ".extract-"
-_STALE = 24 * 3600
+
+Status = Literal["verified", "unpinned", "mirror-differs"]
+"""Whether a file equals the published one, is published without a digest, or differs and comes from a mirror, which
+was asked for."""
 
 
-def scratch_in(folder: Path) -> Path:
-    """A name for a new scratch folder; those that killed runs left a day ago are removed."""
-    for old in folder.glob(f"{_SCRATCH}*"):
-        if old.is_dir() and time.time() - old.stat().st_mtime > _STALE:
-            shutil.rmtree(old, ignore_errors=True)
-    return folder / f"{_SCRATCH}{uuid4().hex[:12]}"
+@dataclass(frozen=True)
+class FileRecord:
+    """A file that a split was read from, as `task.json` records it."""
+
+    name: str
+    """Its published name."""
+    url: str
+    """The address that it came from, `mirror:<name>` or `local:<name>`."""
+    sha256: str
+    """Computed from the bytes that were read."""
+    size: int
+    """In bytes."""
+    status: Status
+    """How it compares with what is published."""
+
+
+def make_record(file: RemoteFile, url: str, digests: Digests) -> FileRecord:
+    """Record a file with these digests, which came from this address."""
+    status: Status = "verified" if published_digests(file) else "unpinned"
+    if find_faults(file, digests):
+        status = "mirror-differs"
+    return FileRecord(file.name, url, digests.values["sha256"], digests.size, status)
 
 
 class LocalFiles:
-    """Files under upstream's names. Implements the Files protocol; closing it removes what it extracted."""
+    """Local files under their published names. Implements the protocol `Files`; closing removes what it extracted."""
 
     def __init__(self, paths: Mapping[str, Path], scratch: Path, members: tuple[str, ...] = ()) -> None:
         self._paths = dict(paths)
@@ -72,14 +113,16 @@ class LocalFiles:
         self._extracted: dict[str, dict[str, Path]] = {}
 
     def path(self, name: str) -> Path:
-        """The local path of a file."""
+        """Return the local path of a file."""
         if name not in self._paths:
-            known = ", ".join(self._paths)
-            raise MissingDataError(f"{name} is not among the files fetched ({known}): prepare its split too.")
+            raise MissingDataError(
+                f"{name} is not among the files of the splits asked for ({', '.join(self._paths)}): "
+                "prepare its split too."
+            )
         return self._paths[name]
 
     def member(self, name: str, member: str) -> Path:
-        """The local path of a member of an archive; `outer!inner` names one of an archive inside it.
+        """Return the local path of a member of an archive; `outer!inner` is one of an archive inside it.
 
         The first call extracts all members that the source declares, in one pass.
         """
@@ -87,33 +130,38 @@ class LocalFiles:
         extracted = self._extracted.setdefault(name, {})
         if member not in extracted:
             wanted = {member} if extracted else {member, *self._members}
-            extracted |= extract(archive, wanted, self._scratch / name.replace("/", "_"))
+            extracted |= _extract(archive, wanted, self._scratch / name.replace("/", "_"))
         if member not in extracted:
             raise DataError(
                 f"The archive {name} has no member {member}: it is not the file that upstream publishes; "
-                "fetch it again with --force, or name another --mirror."
+                "fetch it again with --force, or choose another --mirror."
             )
         return extracted[member]
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
-        """The rows of a parquet file with the columns named, or all; about a thousand in memory at a time."""
+        """Stream the rows of a parquet file, with these columns or all; about a thousand are in memory at a time."""
         import pyarrow as arrow
         import pyarrow.parquet as parquet
 
         path = self.path(name)
         try:
-            # A small buffer, so that memory does not grow with the row groups, which may be the whole file.
+            # A small buffer, so that memory does not grow with the row groups, which may be as large as the file.
             with parquet.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
-                chosen = parquet_columns(name, columns, file.schema_arrow.names)
-                for batch in file.iter_batches(_BATCH, columns=chosen):
+                present = file.schema_arrow.names
+                if absent := [column for column in columns if column not in present]:
+                    raise DataError(
+                        f"{name} has no column {', '.join(absent)} (it has {', '.join(present)}): "
+                        "it is not the file that upstream publishes."
+                    )
+                for batch in file.iter_batches(1024, columns=list(columns or present)):
                     yield from batch.to_pylist()
         except (arrow.ArrowException, OSError) as error:
             raise DataError(
-                f"{name} is not a whole parquet file ({type(error).__name__}): fetch it again with --force."
+                f"{name} is not a complete parquet file ({type(error).__name__}): fetch it again with --force."
             ) from error
 
     def close(self) -> None:
-        """Removes what was extracted."""
+        """Remove what was extracted."""
         self._extracted.clear()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
@@ -126,12 +174,207 @@ class LocalFiles:
         self.close()
 
 
-def parquet_columns(name: str, columns: tuple[str, ...], present: list[str]) -> list[str]:
-    """The columns asked for. Raises DataError where the file lacks one, which parquet readers pass over."""
-    absent = [column for column in columns if column not in present]
-    if absent:
+@dataclass(frozen=True)
+class SourceFiles:
+    """The local files of one source of a task."""
+
+    files: LocalFiles
+    """What the source's reader reads; close it afterwards."""
+    source: Source
+    """The source that worked."""
+    records: tuple[FileRecord, ...]
+    """What each file is, and where it came from."""
+    missing: tuple[str, ...] = ()
+    """Splits asked for that this source does not have."""
+
+
+Provider = Callable[[Source, list[RemoteFile]], list[tuple[Path, FileRecord]]]
+"""(source, the files needed) -> the path and the record of each. Raises DataError where one cannot be provided."""
+
+
+def open_source(
+    sources: Sequence[Source], splits: Sequence[str], provide: Provider, folder: Path
+) -> SourceFiles:
+    """Open the first source whose files can be provided; archives are extracted into a scratch folder in `folder`.
+
+    Raises MissingDataError with the reason for each source, and StorageError.
+    """
+    failures = []
+    for source in sources:
+        missing = tuple(split for split in splits if split not in source.files)
+        files = {file.name: file for split in splits for file in source.files.get(split, ())}
+        try:
+            if len(missing) == len(splits):
+                raise MissingDataError(f"it has no split {', '.join(missing)}")
+            provided = provide(source, list(files.values()))
+        except StorageError:
+            raise
+        except DataError as error:
+            failures.append(f"'{source.name}': {error}")
+        else:
+            paths = {record.name: path for path, record in provided}
+            records = tuple(record for _, record in provided)
+            return SourceFiles(
+                LocalFiles(paths, new_scratch(folder), source.members), source, records, missing
+            )
+    raise MissingDataError("; ".join(failures) or "it has no sources")
+
+
+def read_folder(
+    task: str, sources: Sequence[Source], splits: Sequence[str], folder: Path, scratch: Path, origin: str
+) -> SourceFiles:
+    """Open the first source whose files are all in `folder`, and read them in place.
+
+    `origin`, which is `mirror` or `local`, is what their records say. Raises MissingDataError.
+    """
+
+    def provide(_: Source, files: list[RemoteFile]) -> list[tuple[Path, FileRecord]]:
+        if absent := [file.name for file in files if not (folder / file.name).is_file()]:
+            raise MissingDataError(f"no {', '.join(absent)}")
+        return [(folder / file.name, record(file)) for file in files]
+
+    def record(file: RemoteFile) -> FileRecord:
+        try:
+            digests = Digests.compute(folder / file.name, published_digests(file))
+        except OSError as error:
+            raise MissingDataError(f"{file.name} cannot be read ({error.strerror})") from error
+        return make_record(file, f"{origin}:{file.name}", digests)
+
+    try:
+        return open_source(sources, splits, provide, scratch)
+    except MissingDataError as error:
+        advice = "add them" if len(sources) == 1 else "add those of one of these sources"
+        raise MissingDataError(
+            f"{folder} does not contain the files for {task}: {error}; {advice}."
+        ) from error
+
+
+_SCRATCH = ".extract-"
+_STALE_SECONDS = 24 * 3600
+
+
+def new_scratch(folder: Path) -> Path:
+    """Name a new scratch folder in `folder`, and remove those that killed runs left there a day ago or earlier."""
+    for old in folder.glob(f"{_SCRATCH}*"):
+        if old.is_dir() and time.time() - old.stat().st_mtime > _STALE_SECONDS:
+            shutil.rmtree(old, ignore_errors=True)
+    return folder / f"{_SCRATCH}{uuid4().hex[:12]}"
+
+
+_NESTED = "!"
+"""Separates an archive inside an archive from its member: `2016-01/en-de.tgz!en-de/train.en`."""
+
+_BUFFER = 1 << 20
+_DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+)
+
+_Member = tuple[str, IO[bytes]]
+"""(name, stream); the stream is good until the next member is asked for."""
+
+
+def _extract(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, Path]:
+    """Extract those of the wanted members that the archive has, and return their paths by name.
+
+    Raises DataError and StorageError.
+    """
+    for name in wanted:
+        if not all(_is_safe(part) for part in name.split(_NESTED)):
+            raise DataError(
+                f"The member {name} of {archive.name} leads out of its folder: it is not extracted."
+            )
+    inner: dict[str, set[str]] = {}
+    for name in wanted:
+        outer, nested, rest = name.partition(_NESTED)
+        inner.setdefault(outer, set()).update([rest] if nested else ())
+    found = _extract_flat(archive, inner.keys(), folder)
+    for outer, names in inner.items():
+        if names and outer in found:
+            below = _extract(found[outer], names, folder / f"{outer}{_NESTED}")
+            found |= {f"{outer}{_NESTED}{name}": path for name, path in below.items()}
+            if outer not in wanted:
+                found.pop(outer).unlink()  # it is as large as all that it holds
+    return found
+
+
+def _extract_flat(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, Path]:
+    found = {}
+    with _archive_errors(archive):
+        with archive.open("rb") as file:
+            is_zip = file.read(4) in (b"PK\3\4", b"PK\5\6")
+        for name, stream in (_zip_members if is_zip else _tar_members)(archive, wanted):
+            found[name] = folder / name
+            with atomic_file(found[name]) as target:
+                shutil.copyfileobj(stream, target, _BUFFER)
+    return found
+
+
+def _zip_members(archive: Path, wanted: Collection[str]) -> Iterator[_Member]:
+    with zipfile.ZipFile(archive) as opened:
+        for info in opened.infolist():
+            name = _plain_name(info.filename)
+            if name in wanted:
+                is_link = stat.S_ISLNK(info.external_attr >> 16)
+                _require_file(archive, name, not is_link and not info.is_dir() and not info.flag_bits & 1)
+                with opened.open(info) as stream:
+                    yield name, stream
+
+
+def _tar_members(archive: Path, wanted: Collection[str]) -> Iterator[_Member]:
+    with _decompressed(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as opened:
+        for info in opened:
+            name = _plain_name(info.name)
+            if name in wanted:
+                _require_file(archive, name, info.isreg())
+                member = opened.extractfile(info)
+                if member is not None:
+                    with member:
+                        yield name, member
+        while stream.read(_BUFFER):  # the checksum of the whole is at its end
+            pass
+
+
+def _decompressed(archive: Path) -> IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile:
+    with archive.open("rb") as file:
+        magic = file.read(6)
+    for prefix, opener in ((b"\x1f\x8b", gzip.open), (b"BZh", bz2.open), (b"\xfd7zXZ\0", lzma.open)):
+        if magic.startswith(prefix):
+            return opener(archive, "rb")
+    return archive.open("rb")
+
+
+def _is_safe(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not (path.is_absolute() or ".." in path.parts or "\\" in name or re.match("[A-Za-z]:", name))
+
+
+def _plain_name(name: str) -> str:
+    """Return `data/train` for `./data/train`; a name that leads elsewhere is never asked for and stays unchanged."""
+    return str(PurePosixPath(name)) if _is_safe(name) else name
+
+
+def _require_file(archive: Path, name: str, is_file: bool) -> None:
+    if not is_file:
         raise DataError(
-            f"{name} has no column {', '.join(absent)} (it has {', '.join(present)}): "
-            "it is not the file that upstream publishes."
+            f"The member {name} of {archive.name} is a link, a folder or encrypted: it is not extracted."
         )
-    return list(columns or present)
+
+
+@contextmanager
+def _archive_errors(archive: Path) -> Iterator[None]:
+    """Turn the many errors of a damaged archive into one DataError; those of writing pass through."""
+    try:
+        yield
+    except _DAMAGE as error:
+        if is_refused_write(error):
+            raise
+        reason = str(error) or type(error).__name__
+        raise DataError(
+            f"The archive {archive.name} is damaged ({reason}): fetch it again with --force."
+        ) from error

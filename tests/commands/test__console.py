@@ -1,8 +1,20 @@
-"""What commands print with."""
+"""What commands print with, and `run.json`."""
+
+import json
+import re
+import time
 
 import pytest
 
-from decabench.commands._console import console, count, score
+import decabench
+from decabench.commands._console import (
+    Clock,
+    console,
+    format_count,
+    format_score,
+    start_clock,
+    write_run_file,
+)
 
 SENTENCE = "A sentence of many words. " * 20
 
@@ -30,10 +42,28 @@ def test_markup_of_strangers_is_text(capsys):
 
 
 @pytest.mark.parametrize(("value", "text"), [(87_599, "87,599"), (0, "0"), (None, "–")])
-def test_count(value, text):
-    assert count(value) == text
+def test_format_count(value, text):
+    assert format_count(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(75.306, "75.31"), (0.0, "0.00"), (100, "100.00"), (None, "–")])
-def test_score(value, text):
-    assert score(value) == text
+def test_format_score(value, text):
+    assert format_score(value) == text
+
+
+def test_run_file(tmp_path):
+    clock = start_clock()
+    content = json.loads(write_run_file(tmp_path / "new", clock).read_text())
+    assert (tmp_path / "new" / "run.json").exists()
+    assert content["format"] == "decabench.run/1"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", content["started"])
+    assert content["decabench"] == decabench.__version__
+    assert content["packages"].keys() >= {"numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets"}
+    assert 1 < content["peak_memory_mb"] < 1_000_000
+    assert content["cpus"] >= 1
+
+
+def test_seconds_are_counted_from_the_start(tmp_path):
+    clock = Clock("2026-01-31T00:00:00Z", time.monotonic() - 5)
+    seconds = json.loads(write_run_file(tmp_path, clock).read_text())["seconds"]
+    assert 5 <= seconds < 6

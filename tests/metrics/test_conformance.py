@@ -6,9 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from decabench.metrics import METRICS, bleu, corpus_f1, joint_goal_em, lfem, nf1, rouge_perl
-from decabench.metrics.base import items, score_rows
-from decabench.metrics.rouge import rouge_score
+from decabench.metrics import (
+    METRICS,
+    accuracy,
+    bleu,
+    corpus_f1,
+    items,
+    joint_goal_em,
+    lfem,
+    mse,
+    nf1,
+    pearson,
+    rouge_perl,
+    rouge_score,
+    score_rows,
+    sequence_f1,
+    spearman,
+    tag_accuracy,
+    uas_las,
+)
 
 SHARED = Path(os.environ.get("DECABENCH_SHARED", Path(__file__).parents[2].parent / "shared"))
 CASES = SHARED / "conformance"
@@ -20,7 +36,8 @@ pytestmark = [
 
 
 def expected(case):
-    return json.loads((CASES / f"{case}.expected.json").read_text())["expected"]
+    content = json.loads((CASES / f"{case}.expected.json").read_text())
+    return content.get("expected", content)
 
 
 def read(case):
@@ -85,6 +102,58 @@ def test_squad(case):
     wanted = expected(case)
     assert details["nem"] == pytest.approx(wanted["exact_match"], abs=1e-6)
     assert details["nf1"] == pytest.approx(wanted["f1"], abs=1e-6)
+
+
+def test_chunks_of_conll_2000():
+    predictions, gold, _ = read("conll2000.chunk")
+    wanted = expected("conll2000.chunk")
+    totals = map(sum, zip(*METRICS["sequence_f1"].statistics(predictions, items(gold)), strict=True))
+    right, predicted, chunks, tokens, _ = totals
+    assert (right, predicted, chunks) == (
+        wanted["correct_chunks"],
+        wanted["found_chunks"],
+        wanted["gold_chunks"],
+    )
+    assert tokens == wanted["tokens"]
+    details = sequence_f1(predictions, gold).details
+    assert round(details["sequence_f1"], 2) == wanted["f1"]
+    assert round(details["precision"], 2) == wanted["precision"]
+    assert round(details["recall"], 2) == wanted["recall"]
+    assert round(details["tag_accuracy"], 2) == wanted["accuracy"]
+
+
+def test_relatedness_and_entailment_of_sick():
+    predictions, gold, rows = read("sick.trial")
+    labels = [[row[f"{side}_entailment"] for row in rows] for side in ("prediction", "gold")]
+    scores = {"accuracy": float(accuracy(*labels))}
+    scores |= {metric.__name__: float(metric(predictions, gold)) for metric in (pearson, spearman, mse)}
+    wanted = expected("sick.trial")
+    assert scores == pytest.approx({name: wanted[name] for name in scores}, rel=0, abs=1e-6)
+
+
+def cut_subtypes(parse, tags):
+    """A parse as the case counts it: subtypes of relations cut, `punct` just where the gold tag is PUNCT."""
+    tokens = []
+    for token, tag in zip(parse.split(), tags.split(), strict=True):
+        head, label, *_ = token.split(":")
+        label = "punct" if tag == "PUNCT" else label.replace("punct", "other")
+        tokens.append(f"{head}:{label}")
+    return " ".join(tokens)
+
+
+def test_parses_and_tags_of_ewt():
+    predictions, gold, rows = read("ud_ewt.dev")
+    tags = [row["gold_pos"] for row in rows]
+    wanted = expected("ud_ewt.dev")
+    details = uas_las(map_parses(predictions, tags), map_parses(gold, tags)).details
+    assert details["uas"] == pytest.approx(wanted["uas_without_punctuation"], abs=1e-6)
+    assert details["las"] == pytest.approx(wanted["las_without_punctuation"], abs=1e-6)
+    predicted_tags = [row["prediction_pos"] for row in rows]
+    assert float(tag_accuracy(predicted_tags, tags)) == pytest.approx(wanted["upos_ud"], abs=1e-6)
+
+
+def map_parses(parses, tags):
+    return [cut_subtypes(parse, of_sentence) for parse, of_sentence in zip(parses, tags, strict=True)]
 
 
 KINDS = ("rouge1", "rouge2", "rougeL")

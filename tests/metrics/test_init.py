@@ -5,7 +5,7 @@ import pytest
 
 import decabench.metrics as package
 from decabench.metrics import METRICS, get_metric
-from decabench.metrics.base import Item, MetricError
+from decabench.metrics.base import Item, UnknownNameError
 
 NUMBERS = ([" 3.5", "2", "no", "4.25", "1", "2.5"], ["3.6", "2.5", "4", "4.1", "1.5", "2"])
 TAGS = (
@@ -96,9 +96,7 @@ def test_get_metric():
 
 @pytest.mark.parametrize(("name", "near"), [("rogue", "rouge"), ("nf", "nf1"), ("corpus-f1", "corpus_f1")])
 def test_unknown_name_gets_near_matches_and_the_list(name, near):
-    with pytest.raises(
-        MetricError, match=f"no metric '{name}'.*Did you mean .*{near}.*The metrics are: nf1, em"
-    ):
+    with pytest.raises(UnknownNameError, match=f"no metric '{name}'.*Did you mean .*{near}.*Known: nf1, em"):
         get_metric(name)
 
 

@@ -66,7 +66,7 @@ def test_pairs_as_references():
 
 @pytest.mark.parametrize(
     ("turns", "message"),
-    [(["en_0_0"] * 4, "stands twice"), (["a", "b", "c", "d"], "such as en_12_3"), (["en_0_x"] * 4, "en_0_x")],
+    [(["en_0_0"] * 4, "occurs twice"), (["a", "b", "c", "d"], "such as en_12_3"), (["en_0_x"] * 4, "en_0_x")],
 )
 def test_bad_ids(turns, message):
     with pytest.raises(MetricError, match=message):

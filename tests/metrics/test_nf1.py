@@ -1,7 +1,7 @@
 import pytest
 
-from decabench.metrics import nf1
-from decabench.metrics.nf1 import em, nem
+from decabench.metrics import em, nem, nf1
+from decabench.metrics.nf1 import normalize
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,21 @@ def test_mean_over_examples_and_headlines():
         "em",
         "nem",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [  # by hand from SQuAD evaluate-v1.1's normalize_answer
+        ("The  Cat.", "cat"),
+        ("t.h.e. cat", "cat"),
+        ("an-other", "another"),
+        ("a\tb\n an c", "b c"),
+        ("The", ""),
+        ("", ""),
+        ("theater", "theater"),
+        ("b–a", "b–"),
+        ("“quoted”", "“quoted”"),
+    ],
+)
+def test_normalize(text, expected):
+    assert normalize(text) == expected

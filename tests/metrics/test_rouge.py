@@ -1,7 +1,8 @@
 import pytest
+from rouge_score.rouge_scorer import RougeScorer
 
-from decabench.metrics import rouge
-from decabench.metrics.base import MetricError
+from decabench.metrics import MetricError, rouge, rouge_perl, rouge_score
+from decabench.metrics.rouge import resampling_weights
 
 
 def test_a_worked_example():
@@ -38,5 +39,41 @@ def test_empty_texts_score_zero(prediction, reference):
 
 
 def test_other_separators_are_an_error():
-    with pytest.raises(MetricError, match="sentences=';'"):
+    with pytest.raises(MetricError, match="given ';'"):
         rouge(["a"], ["a"], sentences=";")
+
+
+def test_weights_average_one():
+    weights = resampling_weights(25)
+    assert sum(weights) == pytest.approx(25)
+    assert all(0.8 < weight < 1.2 for weight in weights)
+
+
+def test_the_generator_is_perl_s():
+    # perl -e 'srand(1); print int(rand(1000))' prints 41 (drand48 from seed 1: 0.0416303447718782)
+    state = ((1 << 16) + 0x330E) * 0x5DEECE66D + 11 & 0xFFFFFFFFFFFF
+    assert state / (1 << 48) == pytest.approx(0.0416303447718782)
+
+
+def test_one_example_is_its_own_mean():
+    pair = ["a cat sat. it slept."], ["the cat sat. it was asleep."]
+    assert rouge_perl(*pair).details == pytest.approx(rouge(*pair).details)
+
+
+PAIRS = [
+    ("the cats were running home\nit rained", "a cat ran home\nit was raining hard"),
+    ("", "x"),
+    ("police killed the gunman", "police kill the gunman"),
+]
+
+
+def test_is_the_package_s_mean():
+    scorer = RougeScorer(["rouge1", "rouge2", "rougeLsum"], use_stemmer=True)
+    found = [scorer.score(reference, prediction) for prediction, reference in PAIRS]
+    details = rouge_score(*map(list, zip(*PAIRS, strict=True))).details
+    for ours, theirs in (("rouge1", "rouge1"), ("rouge2", "rouge2"), ("rougeL", "rougeLsum")):
+        assert details[ours] == pytest.approx(sum(score[theirs].fmeasure for score in found) / 3 * 100)
+
+
+def test_the_best_of_several_references():
+    assert float(rouge_score(["a b c"], [["x", "a b c"]])) == 100

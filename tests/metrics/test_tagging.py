@@ -4,13 +4,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decabench.metrics import sequence_f1
+from decabench.metrics import sequence_f1, tag_accuracy
 from decabench.metrics.tagging import chunks
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from seqeval.metrics import f1_score, precision_score, recall_score
     from seqeval.metrics.sequence_labeling import get_entities
+
+
+@pytest.mark.parametrize(
+    ("prediction", "answer", "expected"),
+    [
+        ("DT NN VB", "DT NN VB", 100),
+        ("dt nn", "DT NN VB NN", 50),  # missing tags are wrong
+        ("DT NN VB X Y", "DT NN VB", 100),  # extra ones are passed over
+        ("NN DT", "DT NN", 0),
+        ("", "DT", 0),
+        ("", "", 0),
+    ],
+)
+def test_tag_accuracy(prediction, answer, expected):
+    assert float(tag_accuracy([prediction], [answer])) == expected
+
+
+def test_tag_accuracy_is_over_tokens_not_sentences():
+    assert float(tag_accuracy(["A", "B B B"], ["A", "A A A"])) == 25
 
 
 @pytest.mark.parametrize(

@@ -281,12 +281,10 @@ def test_processes_change_no_byte(home, submit, monkeypatch):
     folder = submit("random")
     alone = evaluate(folder, home=home).to_json()
     started = []
-    executor = scoring.ProcessPoolExecutor
+    pool = scoring.process_pool
     monkeypatch.setattr(scoring, "_WORTH_A_PROCESS", 1)
     monkeypatch.setattr(scoring, "_CHUNK", 7)
-    monkeypatch.setattr(
-        scoring, "ProcessPoolExecutor", lambda jobs, *rest: started.append(jobs) or executor(jobs, *rest)
-    )
+    monkeypatch.setattr(scoring, "process_pool", lambda jobs: started.append(jobs) or pool(jobs))
     assert evaluate(folder, home=home, jobs=2).to_json() == alone
     assert started == [2]
 

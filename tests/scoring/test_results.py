@@ -164,7 +164,7 @@ GOOD = results(SEVEN).to_json()
         (GOOD.replace('"score": 75.3', '"score": NaN'), "NaN is not JSON"),
         (GOOD.replace('"score": 75.3', '"score": 1e999'), "no number"),
         (GOOD.replace('"status": "scored"', '"state": "scored"'), "is not a results file"),
-        (GOOD.replace('"origin"', '"origin": "sample",\n    "origin"'), "stands twice"),
+        (GOOD.replace('"origin"', '"origin": "sample",\n    "origin"'), "occurs twice"),
         (GOOD.replace('"split": "validation",', ""), "is not a results file"),
         (GOOD.replace('"split"', '"answers": "both",\n "split"'), "not extracted or raw"),
     ],

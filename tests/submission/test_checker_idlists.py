@@ -80,7 +80,7 @@ def split(**changes):
         (b'{"format": "decabench.ids/2"}', "its format is not"),
         (b'{"format": "decabench.ids/1"}', "'splits' is not a list"),
         (b'{"format": "decabench.ids/1", "splits": [1]}', "is not an object"),
-        (b'{"format": "decabench.ids/1", "splits": [], "splits": []}', "stands twice"),
+        (b'{"format": "decabench.ids/1", "splits": [], "splits": []}', "occurs twice"),
         (split(task=1), "is called '1.test'"),
         (split(split="dev"), "is called 'squad.dev'"),
         (split(split=["test"]), "is called"),

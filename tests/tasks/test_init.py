@@ -11,7 +11,7 @@ import pytest
 import decabench.tasks
 from tests.tasks.commands import ROOT
 
-HEAVY = ["numpy", "pyarrow", "datasets", "pandas", "torch", "requests", "pooch", "ijson", "huggingface_hub"]
+HEAVY = ["numpy", "pyarrow", "datasets", "pandas", "torch", "requests", "ijson", "huggingface_hub"]
 _LOADED = "import json, sys, {module}; print(json.dumps(sorted(sys.modules)))"
 
 
@@ -27,7 +27,7 @@ def loaded(module: str) -> set[str]:
     [
         "decabench.tasks",
         "decabench.tasks.preparation",
-        "decabench.tasks.preparation",
+        "decabench.tasks.sources.local_files",
         "decabench.tasks.store",
     ],
 )
@@ -39,7 +39,7 @@ def test_import_is_light(module: str) -> None:
 
 def test_tasks_know_nothing_above_them() -> None:
     inside = {name.split(".")[1] for name in loaded("decabench.tasks") if name.startswith("decabench.")}
-    assert inside == {"errors", "files", "metrics", "plugins", "tasks", "workers"}
+    assert inside == {"errors", "files", "metrics", "plugins", "tasks"}
 
 
 def test_public_names() -> None:

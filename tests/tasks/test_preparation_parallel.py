@@ -1,4 +1,4 @@
-"""Several tasks at once: each ends in its own outcome, in the order asked for."""
+"""Several tasks at once: each ends in an outcome of its own, in the order asked for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from decabench.tasks.example import Example
-from decabench.tasks.preparation import Outcome, Request, prepare_all
+from decabench.tasks.preparation import Preparation, Request, prepare_all
 from decabench.tasks.registry import TASKS, included_tasks
 from decabench.tasks.task import Files
 from tests.tasks.fixtures import lines_task, write_lines
@@ -42,7 +42,7 @@ def test_a_task_that_fails_stops_no_other(request_for: Requests, tmp_path: Path,
     write_lines(mirror / "sst" / "dev_binary_sent.csv", ["label,sentence", "1,Good"])
     write_lines(mirror / "srl" / "wiki1.dev.qa", ["WIKI1_1\t1", "Bo ran .", "who\tran\t?\tLiv", ""])
     write_lines(mirror / "woz.en" / "woz_validate_en.json", ['[{"turns": []}]'])
-    reports: list[Outcome] = []
+    reports: list[Preparation] = []
     outcomes = prepare_all(
         [TASKS[name] for name in ("srl", "woz.en", "wikisql", "sst")],
         request_for(mirror=str(mirror), split="validation"),
@@ -58,18 +58,18 @@ def test_a_task_that_fails_stops_no_other(request_for: Requests, tmp_path: Path,
     assert sorted(reports, key=str) == sorted(outcomes, key=str)
 
 
-def test_what_is_ready_is_told(request_for: Requests) -> None:
+def test_what_is_ready_is_reported(request_for: Requests) -> None:
     sst, woz = TASKS["sst"], TASKS["woz.en"]
     request = request_for(sample=True)
     prepare_all([sst], request, 1)
     reports: list[str] = []
-    outcomes = prepare_all([woz, sst], request, 2, report=lambda outcome: reports.append(outcome.task))
+    outcomes = prepare_all([woz, sst], request, 2, report=lambda ended: reports.append(ended.task))
     assert [(outcome.task, outcome.was_ready) for outcome in outcomes] == [("woz.en", False), ("sst", True)]
     assert reports == ["sst", "woz.en"]
     assert [len(outcome.records) for outcome in outcomes] == [3, 3]
 
 
-def test_the_unforeseen_shows_its_place_on_request(
+def test_an_unexpected_error_shows_its_traceback_on_request(
     request_for: Requests, words: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read(files: Files, split: str) -> Iterator[Example]:
@@ -135,7 +135,7 @@ def write_mirror(folder: Path) -> str:
 
 
 def test_one_ctrl_c_to_the_parent_alone_ends_every_worker(tmp_path: Path) -> None:
-    """A worker that was told to end in the middle of a task must not go back to the queue."""
+    """A worker that is ended in the middle of a task must not go back to the queue."""
     import os
     import signal
     import subprocess

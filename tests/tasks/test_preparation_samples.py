@@ -1,4 +1,4 @@
-"""The bundled sample: small, whole, and every task's origin and terms told."""
+"""The bundled sample: small, whole, and with every task's origin and terms."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def test_folders_are_the_tasks() -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_source_and_licence_are_told(name: str) -> None:
-    told = sample_sources()[name]
-    assert set(told) <= {"source", "licence", "note"}
-    assert len(told["source"]) > 20
-    assert len(told["licence"]) > 10
+def test_source_and_licence_are_there(name: str) -> None:
+    source = sample_sources()[name]
+    assert set(source) <= {"source", "licence", "note"}
+    assert len(source["source"]) > 20
+    assert len(source["licence"]) > 10
 
 
-def test_no_task_is_told_of_that_is_not_there() -> None:
+def test_no_source_without_a_task() -> None:
     assert set(sample_sources()) == set(TASKS)
 
 
@@ -39,7 +39,7 @@ def test_stand_ins_have_a_note(name: str) -> None:
 
 def test_texts_of_licences_are_there() -> None:
     text = (SAMPLE_FOLDER / "LICENSES.md").read_text(encoding="utf-8")
-    for told in sample_sources().values():
-        if "LICENSES.md" in told["licence"]:
-            owner = told["licence"].split("Copyright (c) ")[1].split(";")[0]
+    for source in sample_sources().values():
+        if "LICENSES.md" in source["licence"]:
+            owner = source["licence"].split("Copyright (c) ")[1].split(";")[0]
             assert owner in text

@@ -14,7 +14,7 @@ import pytest
 from decabench.errors import DataError, MissingDataError
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS
-from decabench.tasks.store import FORMAT, SplitRecord, Store
+from decabench.tasks.store import FORMAT, SplitRecord, Store, home_folder
 
 RECORD = SplitRecord(
     rows=2,
@@ -129,18 +129,18 @@ GOOD = Example("a", "q", "c", ("x",), "g")
 @pytest.mark.parametrize(
     ("examples", "sentence"),
     [
-        ([GOOD, replace(GOOD, id="b"), GOOD], "1 ids stand more than once"),
+        ([GOOD, replace(GOOD, id="b"), GOOD], "1 ids occur more than once"),
         ([], "has no examples"),
-        ([replace(GOOD, answers=())], r"example 0 \('a'\), has no answer"),
-        ([GOOD, replace(GOOD, id="b", answers=("x", None))], r"example 1 \('b'\), has no answer"),  # type: ignore[arg-type]
-        ([replace(GOOD, id="")], "example 0, lacks an id"),
-        ([replace(GOOD, id=7)], "example 0, lacks an id"),  # type: ignore[arg-type]
-        ([replace(GOOD, question="")], "example 0, lacks an id or a question"),
-        ([replace(GOOD, question=7)], "example 0, has a field that is not text"),  # type: ignore[arg-type]
-        ([replace(GOOD, context=None)], "example 0, has a field that is not text"),  # type: ignore[arg-type]
-        ([GOOD, replace(GOOD, id="b", group=None)], "example 1, has a field that is not text"),  # type: ignore[arg-type]
-        ([replace(GOOD, context="\ud800")], "example 0, has a field that is not text"),
-        ([replace(GOOD, id="\ud800")], "example 0, has a field that is not text"),
+        ([replace(GOOD, answers=())], "example 0: its answers must be"),
+        ([GOOD, replace(GOOD, id="b", answers=("x", None))], "example 1: its answers must be"),  # type: ignore[arg-type]
+        ([replace(GOOD, id="")], "example 0: it needs an id"),
+        ([replace(GOOD, id=7)], "example 0: it needs an id"),  # type: ignore[arg-type]
+        ([replace(GOOD, question="")], "example 0: it needs an id and a question"),
+        ([replace(GOOD, question=7)], "example 0: every field must be text"),  # type: ignore[arg-type]
+        ([replace(GOOD, context=None)], "example 0: every field must be text"),  # type: ignore[arg-type]
+        ([GOOD, replace(GOOD, id="b", group=None)], "example 1: every field must be text"),  # type: ignore[arg-type]
+        ([replace(GOOD, context="\ud800")], "example 0: every field must be text"),
+        ([replace(GOOD, id="\ud800")], "example 0: every field must be text"),
     ],
     ids=[
         "repeated id",
@@ -228,3 +228,16 @@ def test_damaged_record_names_the_command(store: Store, text: str) -> None:
     (store.folder("sst") / "task.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(DataError, match=r"task\.json .*--force\.$"):
         store.ids("sst", "test")
+
+
+def test_the_home_that_is_given_comes_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DECABENCH_HOME", str(tmp_path / "variable"))
+    assert home_folder(tmp_path / "given") == tmp_path / "given"
+    assert home_folder() == tmp_path / "variable"
+
+
+def test_the_home_in_the_user_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("DECABENCH_HOME", raising=False)
+    assert home_folder("~/data") == tmp_path / "data"
+    assert home_folder().name == "decabench"

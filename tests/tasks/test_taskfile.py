@@ -165,7 +165,10 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
         (["Norway", "Oslo"], r'row 2: It is no object with columns but \["Norway", "Oslo"\]'),
         ("Norway", "row 2: It is no object"),
         (None, "row 2: It is no object"),
-        ({**ROWS[0], "capital": []}, r"capitals, validation, example 1 .* has no answer"),
+        (
+            {**ROWS[0], "capital": []},
+            r"capitals, validation, example 1: its answers must be one or more texts",
+        ),
     ],
     ids=["no answer", "null", "no question", "list", "text", "nothing", "no answers"],
 )
@@ -183,7 +186,9 @@ def test_a_short_csv_row(request_for: Requests, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there(request_for: Requests, tmp_path: Path) -> None:
-    with pytest.raises(MissingDataError, match=r"capitals names data\.jsonl, which .* has not"):
+    with pytest.raises(
+        MissingDataError, match=r"does not contain the files for capitals: .* no data\.jsonl; add them\."
+    ):
         prepared(write_toml(tmp_path), request_for())
 
 

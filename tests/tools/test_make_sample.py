@@ -72,14 +72,14 @@ def test_every_task_has_a_builder(tool: ModuleType) -> None:
     ("number", "chosen"),
     [(1, [0]), (2, [0, 5]), (3, [0, 3, 6]), (10, list(range(10)))],
 )
-def test_spaced(tool: ModuleType, number: int, chosen: list[int]) -> None:
-    assert tool.spaced(range(10), number) == chosen
+def test_pick_spaced(tool: ModuleType, number: int, chosen: list[int]) -> None:
+    assert tool.pick_spaced(range(10), number) == chosen
 
 
-def test_filled_comes_closest_from_above(tool: ModuleType) -> None:
+def test_pick_whole_comes_closest_from_above(tool: ModuleType) -> None:
     sizes = [5, 1, 1, 1, 9, 1]
-    assert sum(tool.filled(sizes, 6, int)) == 6
-    assert sum(tool.filled(sizes, 18, int)) == 18
+    assert sum(tool.pick_whole(sizes, 6, int)) == 6
+    assert sum(tool.pick_whole(sizes, 18, int)) == 18
 
 
 @pytest.mark.parametrize("name", ["iwslt.en.de", "cnn_dailymail"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import io
 import os
 import subprocess
 import sys
@@ -15,8 +16,9 @@ from typing import Any
 import pytest
 
 from decabench.errors import DataError, StorageError
-from decabench.tasks.sources import download as transfer
-from decabench.tasks.sources.download import Downloads, Network, TransferError
+from decabench.tasks.sources import download
+from decabench.tasks.sources.download import Downloads
+from decabench.tasks.sources.network import Network, TransferError
 from decabench.tasks.task import RemoteFile
 from tests.tasks.sources.build import git_blob, pinned, sha256
 from tests.tasks.sources.server import Fault, FileServer
@@ -79,7 +81,7 @@ def test_cut_transfer_without_a_tag_goes_on(downloads: Downloads, server: FileSe
 def test_always_cut_gives_up_after_the_resumes(downloads: Downloads, server: FileServer) -> None:
     server.ranges = False
     server.always[DATA] = Fault(cut=CUT)
-    with pytest.raises(TransferError, match="broke off, 4 times"):
+    with pytest.raises(TransferError, match="the connection was lost, 4 times"):
         fetch(downloads, server)
     assert server.statuses() == [200] * 4
     assert part(downloads).stat().st_size == CUT
@@ -158,7 +160,7 @@ def test_killed_process_leaves_a_part_that_resumes(downloads: Downloads, server:
     server.faults[DATA] = [Fault(drip=0.5)]
     script = (
         "import sys\nfrom pathlib import Path\n"
-        "from decabench.tasks.sources import Network\n"
+        "from decabench.tasks.sources.network import Network\n"
         "from decabench.tasks.sources.download import Downloads\n"
         "from decabench.tasks.task import RemoteFile\n"
         "Downloads(Path(sys.argv[1]), Network()).fetch(RemoteFile('data.json'), sys.argv[2])\n"
@@ -193,20 +195,29 @@ def test_interrupt_leaves_the_part(
     assert server.statuses() == [206]
 
 
+class FailingFile(io.FileIO):
+    """Takes one chunk and fails at the second."""
+
+    error: BaseException
+
+    def write(self, chunk: Any) -> int:
+        if self.tell():
+            raise self.error
+        return super().write(chunk)
+
+
 def fail_writing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    """Lets one chunk through and raises at the second."""
-    chunks: list[bytes] = []
+    def open_failing(part: Any, start: int) -> FailingFile:
+        file = FailingFile(part.path, "w")
+        file.error = error
+        return file
 
-    def write(file: Any, chunk: bytes) -> None:
-        if chunks:
-            raise error
-        chunks.append(chunk)
-        file.write(chunk)
-
-    monkeypatch.setattr(transfer, "_write", write)
+    monkeypatch.setattr(download._Part, "open", open_failing)
 
 
-def test_full_disk_is_told(downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_reported(
+    downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fail_writing(monkeypatch, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     with pytest.raises(StorageError, match="No space is left"):
         fetch(downloads, server)
@@ -214,16 +225,16 @@ def test_full_disk_is_told(downloads: Downloads, server: FileServer, monkeypatch
     assert not (downloads.folder / DATA).exists()
 
 
-def test_too_little_space_is_told_before_the_transfer(
+def test_too_little_space_is_reported_before_the_transfer(
     downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
-    with pytest.raises(StorageError, match=r"307,200 bytes are to come and 1,000 are free"):
+    with pytest.raises(StorageError, match=r"307,200 bytes are needed and 1,000 are free"):
         fetch(downloads, server)
 
 
-def test_folder_that_cannot_be_written_is_told(downloads: Downloads, server: FileServer) -> None:
+def test_folder_that_cannot_be_written_is_reported(downloads: Downloads, server: FileServer) -> None:
     downloads.folder.write_text("a file where the folder should be")
     with pytest.raises(StorageError, match="cannot be written"):
         fetch(downloads, server)
@@ -231,13 +242,13 @@ def test_folder_that_cannot_be_written_is_told(downloads: Downloads, server: Fil
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="nothing is read-only for root")
-def test_read_only_folder_is_told(downloads: Downloads, server: FileServer) -> None:
+def test_read_only_folder_is_reported(downloads: Downloads, server: FileServer) -> None:
     downloads.folder.mkdir(mode=0o500)
     with pytest.raises(StorageError, match="cannot be written"):
         fetch(downloads, server)
 
 
-def test_permission_refused_is_told(
+def test_permission_refused_is_reported(
     downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_writing(monkeypatch, PermissionError(errno.EACCES, os.strerror(errno.EACCES)))
@@ -257,7 +268,7 @@ def test_slow_server_is_waited_for(downloads: Downloads, server: FileServer) -> 
 def test_silent_server_is_left(downloads: Downloads, server: FileServer) -> None:
     server.always[DATA] = Fault(drip=0.5)
     impatient = replace(downloads, network=replace(downloads.network, read_timeout=0.1, resumes=1))
-    with pytest.raises(TransferError, match="it fell silent, 2 times"):
+    with pytest.raises(TransferError, match="the server stopped sending, 2 times"):
         fetch(impatient, server)
 
 
@@ -270,10 +281,9 @@ def test_two_errors_then_the_file(downloads: Downloads, server: FileServer) -> N
 @pytest.mark.parametrize(("status", "requests"), [(500, 4), (502, 4), (504, 4), (429, 4), (403, 1), (404, 1)])
 def test_lasting_refusal(downloads: Downloads, server: FileServer, status: int, requests: int) -> None:
     server.always[DATA] = Fault(status)
-    with pytest.raises(TransferError, match=f"HTTP {status}") as caught:
+    with pytest.raises(TransferError, match=f"HTTP {status}"):
         fetch(downloads, server)
     assert server.statuses() == [status] * requests
-    assert caught.value.absent == (status == 404)
 
 
 def test_retry_after_is_honoured(downloads: Downloads, server: FileServer) -> None:
@@ -328,7 +338,7 @@ def test_size_counts_where_no_digest_is_known(downloads: Downloads, server: File
 
 def test_web_page_is_not_taken_for_a_file(downloads: Downloads, server: FileServer) -> None:
     (server.folder / DATA).write_text("\n<!DOCTYPE html><title>Log in to the network</title>")
-    with pytest.raises(TransferError, match="a web page came instead"):
+    with pytest.raises(TransferError, match="a web page was sent instead"):
         fetch(downloads, server, RemoteFile(DATA))
 
 
@@ -355,7 +365,7 @@ def test_nobody_listens(downloads: Downloads) -> None:
 
 
 def test_no_such_host(downloads: Downloads) -> None:
-    with pytest.raises(TransferError, match="its name is not known"):
+    with pytest.raises(TransferError, match="unknown host name"):
         downloads.fetch(RemoteFile(DATA), "http://nowhere.invalid/data.json")
 
 

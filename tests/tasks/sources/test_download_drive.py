@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks.sources.download import Downloads, Network, TransferError
+from decabench.tasks.sources.download import Downloads
+from decabench.tasks.sources.network import Network, TransferError
 from tests.tasks.sources.build import pinned
 from tests.tasks.sources.server import Fault, FileServer
 
@@ -58,7 +59,7 @@ def test_page_without_a_form_is_confirmed_all_the_same(
 def test_quota_page_is_told(tmp_path: Path, server: FileServer, hasty: Network) -> None:
     play_drive(server, FORM, {"id": "another"})
     file = pinned(server.folder / "data.json")
-    with pytest.raises(TransferError, match="a web page came instead of the file"):
+    with pytest.raises(TransferError, match="a web page was sent instead of the file"):
         Downloads(tmp_path / "raw", hasty).fetch(file, f"{server.url}/uc?export=download&id=abc")
 
 

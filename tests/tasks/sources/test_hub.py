@@ -1,6 +1,6 @@
-"""The hub's client and `datasets` against a server that plays the hub, in processes of their own.
+"""The hub's client against a server that plays the hub, in processes of their own.
 
-Both libraries read HF_ENDPOINT and HF_HUB_OFFLINE when they are imported.
+The client reads HF_ENDPOINT and HF_HUB_OFFLINE when it is imported.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ SCRIPT = """
 import json, sys
 from pathlib import Path
 from decabench.metrics.base import DecabenchError
-from decabench.tasks.sources import fetch
+from decabench.tasks.sources.download import Downloads
+from decabench.tasks.sources.fetch import fetch
 from decabench.tasks.task import Hub, RemoteFile, Source
 given = json.loads(sys.argv[1])
 file = RemoteFile(given["name"], (), given.get("sha256"))
 hub = Source("hub", {"train": (file,)}, lambda files, split: iter(()), Hub("owner/name", given["commit"]))
 try:
-    with fetch("task", [hub], ["train"], Path(given["folder"]), force=given.get("force", False)) as fetched:
-        rows = list(fetched.files.rows(given["name"], ("answers", "id")))
-        print(json.dumps({"rows": len(rows), "row": rows[7], "record": fetched.records[0].to_dict()}))
+    fetched = fetch("task", [hub], ["train"], Downloads(Path(given["folder"])))
+    rows = list(fetched.files.rows(given["name"], ("answers", "id")))
+    print(json.dumps({"rows": len(rows), "row": rows[7], "record": vars(fetched.records[0])}))
 except DecabenchError as error:
     print(json.dumps({"error": str(error), "kind": type(error).__name__}))
 """
@@ -136,7 +137,7 @@ def test_damaged_cache_is_fetched_again(hub: FileServer, tmp_path: Path) -> None
         ({}, Fault(404, headers={"X-Error-Code": "EntryNotFound"}), "HTTP 404: no such file at that commit"),
         ({}, Fault(401, headers={"X-Error-Code": "RepoNotFound"}), "no such repository, or not a public one"),
         ({}, Fault(404, headers={"X-Error-Code": "RevisionNotFound"}), "no such commit"),
-        ({}, Fault(403, headers={"X-Error-Code": "GatedRepo"}), "its terms have to be accepted"),
+        ({}, Fault(403, headers={"X-Error-Code": "GatedRepo"}), "its terms must be accepted"),
     ],
 )
 def test_refusal_is_a_sentence(

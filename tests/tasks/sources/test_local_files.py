@@ -1,4 +1,4 @@
-"""Paths, members of archives and rows of parquet, whole and broken."""
+"""Files that are read where they lie: paths, members of archives and rows of parquet, whole and broken."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import DataError, MissingDataError, StorageError
-from decabench.tasks.sources.local_files import LocalFiles, scratch_in
-from tests.tasks.sources.build import tar_bytes
+from decabench.tasks.sources.local_files import LocalFiles, SourceFiles, new_scratch, read_folder
+from decabench.tasks.task import RemoteFile, Source
+from tests.tasks.sources.build import no_reader, pinned, sha256, source, tar_bytes
 
 MEMBERS = {"data/train.txt": b"train " * 5000, "data/dev.txt": b"dev", "data/other.txt": b"other"}
 
@@ -91,7 +92,9 @@ def test_member_that_is_not_there(tmp_path: Path, name: str, member: str) -> Non
 
 def test_file_that_was_not_fetched(tmp_path: Path) -> None:
     with local(tmp_path, "data.zip", ARCHIVES["data.zip"]) as files:
-        with pytest.raises(MissingDataError, match=r"other.zip is not among the files fetched \(data.zip\)"):
+        with pytest.raises(
+            MissingDataError, match=r"other.zip is not among the files of the splits asked for \(data.zip\)"
+        ):
             files.path("other.zip")
 
 
@@ -146,7 +149,7 @@ def test_links_in_tar_are_refused(tmp_path: Path, kind: bytes) -> None:
         info.type, info.linkname = kind, "/etc/hostname"
         archive.addfile(info)
     with local(tmp_path, "data.tgz", buffer.getvalue()) as files:
-        with pytest.raises(DataError, match="is a link, a folder or locked"):
+        with pytest.raises(DataError, match="is a link, a folder or encrypted"):
             files.member("data.tgz", "data/train.txt")
 
 
@@ -157,7 +160,7 @@ def test_links_in_zip_are_refused(tmp_path: Path) -> None:
         info.external_attr = 0o120777 << 16
         archive.writestr(info, "/etc/hostname")
     with local(tmp_path, "data.zip", buffer.getvalue()) as files:
-        with pytest.raises(DataError, match="is a link, a folder or locked"):
+        with pytest.raises(DataError, match="is a link, a folder or encrypted"):
             files.member("data.zip", "data/train.txt")
 
 
@@ -190,7 +193,7 @@ def test_rows_stream_the_columns_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"not parquet" * 100])
 def test_rows_of_a_damaged_file(tmp_path: Path, content: bytes) -> None:
     with local(tmp_path, "rows.parquet", content) as files:
-        with pytest.raises(DataError, match="is not a whole parquet file"):
+        with pytest.raises(DataError, match="is not a complete parquet file"):
             next(files.rows("rows.parquet", ("id",)))
 
 
@@ -217,12 +220,97 @@ def test_full_disk_is_not_taken_for_damage(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_scratch_of_a_killed_run_is_removed_after_a_day(tmp_path: Path) -> None:
-    old, new = scratch_in(tmp_path), scratch_in(tmp_path)
+    old, new = new_scratch(tmp_path), new_scratch(tmp_path)
     old.mkdir()
     new.mkdir()
     os.utime(old, (1, 1))
-    assert scratch_in(tmp_path) not in (old, new)
+    assert new_scratch(tmp_path) not in (old, new)
     assert (old.exists(), new.exists()) == (False, True)
+
+
+DATA = "data.json"
+
+
+def read(tmp_path: Path, *sources: Source, splits: tuple[str, ...] = ("train",)) -> SourceFiles:
+    return read_folder("task", sources, splits, tmp_path / "mirror" / "task", tmp_path / "raw", "mirror")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a task in a mirror."""
+    folder = tmp_path / "mirror" / "task"
+    folder.mkdir(parents=True)
+    (folder / DATA).write_bytes(b"whole")
+    return folder
+
+
+def test_files_are_read_where_they_lie(tmp_path: Path, folder: Path) -> None:
+    with read(tmp_path, source(RemoteFile(DATA))).files as files:
+        assert files.path(DATA) == folder / DATA
+    assert not (tmp_path / "raw").exists()
+
+
+@pytest.mark.parametrize(
+    ("published", "held", "status"),
+    [(b"whole", b"whole", "verified"), (b"whole", b"part", "mirror-differs"), (None, b"part", "unpinned")],
+)
+def test_how_a_file_compares(
+    tmp_path: Path, folder: Path, published: bytes | None, held: bytes, status: str
+) -> None:
+    file = RemoteFile(DATA)
+    if published is not None:
+        (tmp_path / DATA).write_bytes(published)
+        file = pinned(tmp_path / DATA)
+    (folder / DATA).write_bytes(held)
+    (record,) = read(tmp_path, source(file)).records
+    assert (record.name, record.url, record.size) == (DATA, f"mirror:{DATA}", len(held))
+    assert (record.status, record.sha256) == (status, sha256(folder / DATA))
+
+
+@pytest.mark.parametrize("kind", ["sha256", "md5", "git_blob"])
+def test_every_published_digest_counts(tmp_path: Path, folder: Path, kind: str) -> None:
+    (record,) = read(tmp_path, source(RemoteFile(DATA, **{kind: "0" * 32}))).records  # type: ignore[arg-type]
+    assert record.status == "mirror-differs"
+
+
+def test_the_first_source_whose_files_are_there(tmp_path: Path, folder: Path) -> None:
+    opened = read(
+        tmp_path, source(RemoteFile("other"), name="first"), source(RemoteFile(DATA), name="second")
+    )
+    assert (opened.source.name, opened.missing) == ("second", ())
+
+
+def test_a_folder_that_lacks_files(tmp_path: Path, folder: Path) -> None:
+    sources = [source(RemoteFile(DATA), RemoteFile("a.json"), name="first"), source(RemoteFile("b.json"))]
+    with pytest.raises(MissingDataError) as caught:
+        read(tmp_path, *sources)
+    assert str(caught.value) == (
+        f"{folder} does not contain the files for task: 'first': no a.json; 'upstream': no b.json; "
+        "add those of one of these sources."
+    )
+
+
+def test_splits_share_files_and_may_be_missing(tmp_path: Path, folder: Path) -> None:
+    both = Source("both", dict.fromkeys(("train", "validation"), (RemoteFile(DATA),)), no_reader)
+    opened = read(tmp_path, both, splits=("train", "validation", "test"))
+    assert (len(opened.records), opened.missing) == (1, ("test",))
+    with pytest.raises(MissingDataError, match="'both': it has no split test;"):
+        read(tmp_path, both, splits=("test",))
+
+
+def test_only_the_files_of_the_splits_are_needed(tmp_path: Path, folder: Path) -> None:
+    form = Source("words", {"train": (RemoteFile(DATA),), "test": (RemoteFile("test.json"),)}, no_reader)
+    assert len(read(tmp_path, form).records) == 1
+    with pytest.raises(MissingDataError, match=r"no test\.json"):
+        read(tmp_path, form, splits=("train", "test"))
+
+
+def test_closing_removes_what_was_extracted(tmp_path: Path, folder: Path) -> None:
+    (folder / "data.tgz").write_bytes(tar_bytes({"in/a.txt": b"a"}))
+    with read(tmp_path, source(RemoteFile("data.tgz"), members=("in/a.txt",))).files as files:
+        assert files.member("data.tgz", "in/a.txt").read_bytes() == b"a"
+        assert len(list((tmp_path / "raw").iterdir())) == 1
+    assert list((tmp_path / "raw").iterdir()) == []
 
 
 @pytest.mark.mirror

@@ -1,7 +1,7 @@
 import pytest
 
 from decabench.metrics.base import MetricError
-from decabench.metrics.lfem import LogicalForm, from_sql, parse
+from decabench.metrics.lfem import LogicalForm, parse_query
 
 HEADER = ["Name", "No.", "No. of games", "Where abouts", "Team and year"]
 
@@ -32,16 +32,16 @@ HEADER = ["Name", "No.", "No. of games", "Where abouts", "Team and year"]
         ("", None),
     ],
 )
-def test_parse(text, expected):
-    assert parse(text, HEADER) == expected
+def test_parse_query(text, expected):
+    assert parse_query(text, HEADER) == expected
 
 
 def test_of_two_columns_of_one_name_the_last_is_selected():
-    assert parse("select a from table", ["a", "b", "A"]) == LogicalForm(2, 0, ())
+    assert parse_query("select a from table", ["a", "b", "A"]) == LogicalForm(2, 0, ())
 
 
 def test_from_sql_lowers_values():
-    gold = from_sql({"sel": 1, "agg": 0, "conds": [[0, 0, "Butler CC"], [1, 1, 3.0]]})
+    gold = LogicalForm.from_sql({"sel": 1, "agg": 0, "conds": [[0, 0, "Butler CC"], [1, 1, 3.0]]})
     assert gold == LogicalForm(1, 0, ((0, 0, "butler cc"), (1, 1, "3.0")))
 
 
@@ -52,5 +52,5 @@ def test_unordered_is_a_multiset():
 
 
 def test_a_gold_form_of_another_shape():
-    with pytest.raises(MetricError, match="A WikiSQL form is"):
-        from_sql({"select": 1})
+    with pytest.raises(MetricError, match="A WikiSQL form must be"):
+        LogicalForm.from_sql({"select": 1})
