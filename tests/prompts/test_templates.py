@@ -37,6 +37,38 @@ def test_every_task_has_its_own(task: str) -> None:
     assert task in load_template("default").tasks
 
 
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("default", "2c01c20a005e98c156109adb2e9248cde60269d677629427961919ccef40d8a6"),
+        ("plain", "9279563c5fa8e3073ccdc7ddb1489b3a995c8d6ae39e7fc52367753a06162013"),
+    ],
+)
+def test_the_digests_of_the_built_in_sets_do_not_change(name: str, digest: str) -> None:
+    """They identify the answers of earlier runs in journals, and stand in submissions."""
+    assert load_template(name).sha256 == digest
+
+
+@pytest.mark.parametrize(
+    ("task", "digest"),
+    [
+        ("squad", "2734bfb7b2a78ce5a40c3244c3322b3b069d795508e1d3e719b5a69ec890b311"),
+        ("iwslt.en.de", "f38b8cce4ffddb2bcd2667fb0fa9bb650e61cad32d1b3e188576603810eb82b4"),
+        ("cnn_dailymail", "5fad3b2390a56332d99e4d43bbaa0a0a9799d515d83c6302328aa98a093e92c4"),
+        ("multinli.in.out", "693799a517c1ae39b6132623aabeccd40cd663e529ba4846307df49e9b133700"),
+        ("sst", "4923bf1476c037353b89a73d2e85e7c7680091f6c89a172ed0ffd96ebe048164"),
+        ("srl", "eaf6ffdc7d27a89b359feb2c53096649f4170365172e52ee902dffc91545d88b"),
+        ("zre", "2e65232d16d5d7033b9f99cacacb264310b852f51fa29801fc7a7b3b17dc465c"),
+        ("woz.en", "2c651c9c5794e69118aa62ed736da6bb4c9819771523adc14b56e27c320380c8"),
+        ("wikisql", "cc300625caa769d3d3f06cb78cbe783fdfe08058ef5835a5f954f519d1188cfb"),
+        ("schema", "2cfe6e1240de3a343c1016af23c6c5594da06e552b93312c002a9e348c9c66db"),
+    ],
+)
+def test_what_is_sent_for_each_task_does_not_change(task: str, digest: str) -> None:
+    made = make_prompting(TASKS[task], load_template("default"))
+    assert made.describe()["template_sha256"] == digest
+
+
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_copy_of_a_built_in_set_is_the_same(name: str, template) -> None:
     copied = load_template(template(built_in_text(name), "copied.toml"))
