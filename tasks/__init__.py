@@ -1,27 +1,53 @@
 """Every dataset as (question, context, answer) triples. Importing this loads no data library."""
 
 from decabench.tasks.example import SPLITS, Example, Question
-from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree, default_metric
+from decabench.tasks.outputs import (
+    Label,
+    Number,
+    Output,
+    Tags,
+    Text,
+    Tree,
+    default_metric,
+    describe_output,
+)
 from decabench.tasks.preparation import Outcome, Request, available_splits, prepare_all, requested_splits
-from decabench.tasks.registry import SUITES, TASKS, get_task, known_tasks
+from decabench.tasks.registry import SUITES, TASKS, get_suite, get_task, known_suites, known_tasks
 from decabench.tasks.store import SplitRecord, Store, fingerprint_line, home_folder
 from decabench.tasks.suite import Combination, PublishedRow, Suite
 from decabench.tasks.suites.decathlon import DECATHLON
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, Variant
+from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task, context_limits
+from decabench.tasks.wording import (
+    KINDS,
+    AnswerForm,
+    Kind,
+    PromptTemplate,
+    Variant,
+    default_form,
+    fixed,
+    matched,
+    read_prompt,
+    wrapped,
+)
 
 __all__ = [
     "DECATHLON",
+    "KINDS",
     "SPLITS",
     "SUITES",
     "TASKS",
+    "AnswerForm",
     "Combination",
+    "ContextLimit",
     "Example",
     "Files",
     "Hub",
+    "Kind",
     "Label",
     "Number",
     "Outcome",
     "Output",
+    "PromptTemplate",
     "PublishedRow",
     "Question",
     "RemoteFile",
@@ -36,11 +62,20 @@ __all__ = [
     "Tree",
     "Variant",
     "available_splits",
+    "context_limits",
+    "default_form",
     "default_metric",
+    "describe_output",
     "fingerprint_line",
+    "fixed",
+    "get_suite",
     "get_task",
     "home_folder",
+    "known_suites",
     "known_tasks",
+    "matched",
     "prepare_all",
+    "read_prompt",
     "requested_splits",
+    "wrapped",
 ]

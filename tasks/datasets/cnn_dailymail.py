@@ -15,7 +15,8 @@ from decabench.errors import DataError, StorageError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, fixed
+from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
 __all__ = ["CNN_DAILYMAIL", "STORY_FILES", "parse_story", "read_stories"]
 
@@ -174,6 +175,18 @@ def _read_stories(files: Files, split: str) -> Iterator[Example]:
         yield _example(id, _joined(article), highlights)
 
 
+_PROMPT = PromptTemplate(
+    instruction=(
+        "You are given a news article. Answer the question with three or four short sentences that say what is most "
+        "important, in the article's own words where they serve. Give only the summary, as one paragraph of plain "
+        "text without a title or list."
+    ),
+    input="Article: {context}\n\nQuestion: {question}",
+    answer="Summary:",
+    stop=("\n\n", "\nArticle:", "\nQuestion:"),
+    form=AnswerForm("text"),
+)
+
 _VARIANTS = (
     fixed("summarize", _QUESTION, "Summarize this article"),
     fixed("highlights", _QUESTION, "What are the highlights of this article?"),
@@ -211,5 +224,9 @@ CNN_DAILYMAIL = Task(
         "The hub's parquet drops 114 training documents without text and ends lines that had no mark in ` .`; "
         "upstream's stories give the paper's 287,227."
     ),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    context_limit=ContextLimit(400, "cut"),
+    redistributable=False,
+    withhold_texts=True,
 )

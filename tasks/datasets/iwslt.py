@@ -14,7 +14,8 @@ from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, fixed
+from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
 __all__ = ["IWSLT_EN_DE"]
 
@@ -42,7 +43,7 @@ def _segments(path: Path) -> Iterator[tuple[str, str]]:
                 yield talk, (element.text or "").strip()
                 element.clear()
     except ElementTree.ParseError as error:
-        raise DataError(f"{path.name} is not whole XML ({error}): prepare again with --force.") from error
+        raise DataError(f"{path.name} is not valid XML ({error}): prepare again with --force.") from error
 
 
 def _tagged_lines(path: Path) -> Iterator[tuple[str, str]]:
@@ -154,6 +155,17 @@ _ALL_PAIRS = RemoteFile(
 )
 _EVERY_NAME = tuple(f"en-de/{name}" for split in ("train", *_SETS) for name in _names(split, "en-de"))
 
+_PROMPT = PromptTemplate(
+    instruction=(
+        "You are given a sentence of a talk. Give only its translation, on one line, without notes or quotation "
+        "marks of your own."
+    ),
+    input="{question}\n\nSentence: {context}",
+    answer="Translation:",
+    stop=("\n\n", "\nSentence:"),
+    form=AnswerForm("line"),
+)
+
 _VARIANTS = (
     fixed("what-is", _QUESTION, "What is the translation from English to German?"),
     fixed("into", _QUESTION, "Translate this English sentence into German"),
@@ -222,5 +234,9 @@ IWSLT_EN_DE = Task(
     citation="Cettolo et al. 2016, The IWSLT 2016 Evaluation Campaign",
     homepage="https://wit3.fbk.eu/",
     notes="Validation is tst2013, test is tst2014, as in decaNLP.",
+    units=("talk",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    redistributable=False,
+    withhold_texts=True,
 )

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file, stream_items
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, wrapped
+from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.wording import PromptTemplate, wrapped
 
 __all__ = ["SQUAD"]
 
@@ -62,6 +63,16 @@ def _json(split: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ..
     return (RemoteFile(name, urls, sha256, size, git_blob=blob),)
 
 
+_PROMPT = PromptTemplate(
+    instruction=(
+        "Answer the question with the shortest span of the passage that answers it. Copy its words exactly as they "
+        "stand there. Give only the span, not a sentence."
+    ),
+    input="Passage: {context}\n\nQuestion: {question}",
+    answer="Answer:",
+    stop=("\n\n", "\nPassage:", "\nQuestion:"),
+)
+
 _VARIANTS = (
     wrapped("words-of-context", "Answer with words of the context: {question}"),
     wrapped("according", "According to the text: {question}"),
@@ -109,5 +120,9 @@ SQUAD = Task(
     citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
     homepage="https://rajpurkar.github.io/SQuAD-explorer/",
     notes="The test set is hidden by its authors. All reference answers are kept, repeated ones too.",
+    units=("paragraph",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    curriculum="hard",  # alone, it was the best of what the paper tried first (Appendix F)
+    context_limit=ContextLimit(400, "skip"),
 )

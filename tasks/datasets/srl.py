@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.task import Files, RemoteFile, Source, Task, wrapped
+from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.wording import PromptTemplate, wrapped
 
 __all__ = ["SRL", "detokenise"]
 
@@ -94,6 +95,17 @@ def _file(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
     return (RemoteFile(name, (f"https://dada.cs.washington.edu/qasrl/data/{name}",), sha256, size),)
 
 
+_PROMPT = PromptTemplate(
+    instruction=(
+        "The question asks for one part of what a verb of the sentence says: who did it, to whom, when, where, how "
+        "or why. Answer with the words of the sentence that are that part, copied exactly as they stand there. Give "
+        "only those words."
+    ),
+    input="Sentence: {context}\n\nQuestion: {question}",
+    answer="Answer:",
+    stop=("\n\n", "\nSentence:", "\nQuestion:"),
+)
+
 _VARIANTS = (
     wrapped("words-of-context", "Answer with words of the context: {question}"),
     wrapped("according", "According to the sentence: {question}"),
@@ -127,5 +139,8 @@ SRL = Task(
     licence="Not stated (University of Washington); the sentences are Wikipedia's, CC BY-SA",
     citation="He et al. 2015, Question-Answer Driven Semantic Role Labeling",
     homepage="https://dada.cs.washington.edu/qasrl/",
+    units=("sentence",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    curriculum="easy",
 )

@@ -12,7 +12,8 @@ from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import stream_lines
-from decabench.tasks.task import Files, RemoteFile, Source, Task, fixed
+from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
 __all__ = ["WIKISQL"]
 
@@ -85,6 +86,21 @@ _DATA = RemoteFile(
     git_blob="941de4cb2ad5fa7aeb2e37d314468636ce070af7",
 )
 
+_PROMPT = PromptTemplate(
+    instruction=(
+        "You are given the columns of a table and, after --, a question about it. Answer with one query on one line, "
+        "in this form: SELECT column FROM table WHERE column = value AND column > value\n"
+        "The table is called table. Write the names of columns as they are given, without quotation marks, and "
+        "values as they stand in the question, without quotation marks. An aggregate stands before the column, "
+        "without parentheses, and is one of MAX, MIN, COUNT, SUM, AVG: SELECT COUNT column FROM table. Conditions "
+        "use =, > or < and are joined by AND; where there is none, leave WHERE out. Give only the query."
+    ),
+    input="{context}\n\n{question}",
+    answer="SQL:",
+    stop=("\n\n", "\nThe table has columns"),
+    form=AnswerForm("sql", unquote=True),
+)
+
 _VARIANTS = (
     fixed("translate", _QUESTION, "Translate from English to SQL"),
     fixed("which-query", _QUESTION, "Which SQL query answers the question?"),
@@ -115,5 +131,8 @@ WIKISQL = Task(
     citation="Zhong et al. 2017, Seq2SQL: Generating Structured Queries from Natural Language",
     homepage="https://github.com/salesforce/WikiSQL",
     notes="Three gold queries of the test set cannot be parsed back to their logical form, so gold scores 99.98.",
+    units=("table",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    curriculum="easy",
 )

@@ -8,7 +8,8 @@ from typing import Any
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, stream_items
-from decabench.tasks.task import Files, RemoteFile, Source, Task, fixed
+from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
 __all__ = ["WOZ_EN"]
 
@@ -68,6 +69,29 @@ def _file(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
     return (RemoteFile(name, (url,), sha256, size),)
 
 
+_PROMPT = PromptTemplate(
+    instruction=(
+        "You are given one turn of a dialogue in which a user looks for a restaurant: what the system asked or "
+        "offered, if anything, then --, then the user's words. Answer with what the turn changes in the state, on "
+        "one line: first the constraints that the user sets, as `slot: value` separated by commas, then a semicolon, "
+        "then the slots that the user asks about, separated by commas. Slots of constraints are food, area and price "
+        "range; a user who has no preference gives a slot the value dontcare. Slots to ask about are phone, address, "
+        "postcode, food, area, price range and name. Either part may be empty, but the semicolon stays. If the turn "
+        "changes nothing, answer: None\n"
+        "Forms of answers: food: thai, area: south; phone, address\n"
+        "Only constraints: price range: cheap;\n"
+        "Only asked about: ; phone, address"
+    ),
+    input="Turn: {context}\n\nQuestion: {question}",
+    answer="Answer:",
+    stop=("\n\n", "\nTurn:", "\nQuestion:"),
+    form=AnswerForm(
+        "state",
+        labels=("food", "area", "price range", "phone", "address", "postcode", "name", "signature"),
+        unquote=True,
+    ),
+)
+
 _VARIANTS = (
     fixed("how-changed", _QUESTION, "How did the state change?"),
     fixed("turn", _QUESTION, "What does this turn change in the state of the dialogue?"),
@@ -104,5 +128,8 @@ WOZ_EN = Task(
     citation="Wen et al. 2016, A Network-based End-to-End Trainable Task-oriented Dialogue System",
     homepage="https://github.com/nmrksic/neural-belief-tracker",
     notes="Ids are `en_<dialogue>_<turn>`: the score rebuilds the state of a dialogue turn by turn.",
+    units=("dialogue",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    curriculum="easy",
 )

@@ -10,7 +10,8 @@ from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import hub_file
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, wrapped
+from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.wording import AnswerForm, PromptTemplate, wrapped
 
 __all__ = ["ZRE"]
 
@@ -59,6 +60,18 @@ _RELATION_SPLITS = RemoteFile(
     516_061_636,
 )
 
+_PROMPT = PromptTemplate(
+    instruction=(
+        "Answer the question from the sentence alone. Copy the answer exactly as it stands there; several answers "
+        "are separated by a comma and a space. If the sentence does not say, answer: unanswerable. Give only the "
+        "answer."
+    ),
+    input="Sentence: {context}\n\nQuestion: {question}",
+    answer="Answer:",
+    stop=("\n\n", "\nSentence:", "\nQuestion:"),
+    form=AnswerForm("span", labels=("unanswerable",)),
+)
+
 _VARIANTS = (
     wrapped("words-of-context", "Answer with words of the context, or with unanswerable: {question}"),
     wrapped("according", "According to the sentence: {question}"),
@@ -90,5 +103,8 @@ ZRE = Task(
     citation="Levy et al. 2017, Zero-Shot Relation Extraction via Reading Comprehension",
     homepage="http://nlp.cs.washington.edu/zeroshot/",
     notes="Several answers are joined with `, `; a question that upstream leaves without one is `unanswerable`.",
+    units=("sentence",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    curriculum="easy",
 )
