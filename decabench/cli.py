@@ -19,6 +19,7 @@ from decabench.commands.leaderboard import leaderboard
 from decabench.commands.metrics import metrics
 from decabench.commands.predict import predict
 from decabench.commands.prepare import prepare
+from decabench.commands.suites import suites
 from decabench.commands.tasks import tasks
 from decabench.commands.train import train
 from decabench.commands.vectors import vectors
@@ -110,6 +111,7 @@ def cli() -> None:
 for command in (
     prepare,
     tasks,
+    suites,
     metrics,
     predict,
     check,

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._options import home_option, include_option, jobs_option, processes, split_option
+from decabench.commands._options import (
+    home_option,
+    include_option,
+    jobs_option,
+    processes,
+    split_option,
+    suite_option,
+)
 
 if TYPE_CHECKING:
     from decabench.tasks import Outcome, Task
@@ -18,6 +25,7 @@ __all__ = ["prepare"]
 
 @click.command()
 @click.argument("tasks", nargs=-1, metavar="[TASK]…")
+@suite_option
 @split_option(None, "Only this split.  [default: all that are public]")
 @click.option(
     "--mirror", metavar="DIR_OR_URL", help="Take upstream's files from here instead of the internet."
@@ -39,6 +47,7 @@ __all__ = ["prepare"]
 def prepare(
     context: click.Context,
     tasks: tuple[str, ...],
+    suite: str | None,
     split: str | None,
     mirror: str | None,
     sample: bool,
@@ -62,10 +71,10 @@ def prepare(
     if mirror and not mirror.startswith(("http://", "https://")) and not Path(mirror).expanduser().is_dir():
         raise click.UsageError(f"--mirror takes a folder or an http(s) address; there is no folder {mirror}.")
     known = known_tasks(include)
-    names = chosen_tasks(tasks, include)
+    names = chosen_tasks(tasks, include, suite)
     chosen = [known[name] for name in names or (*DECATHLON.tasks, *(set(known) - set(DECATHLON.tasks)))]
     request = Request(home_folder(home), split, mirror, sample, force, progress=sys.stderr.isatty())
-    outcomes = _run(chosen, request, jobs, include, named=names is not None)
+    outcomes = _run(chosen, request, jobs, include, named=bool(tasks) and names is not None)
     if export_ids:
         _export(export_ids, request.home, outcomes)
     context.exit(max((outcome.exit_code for outcome in outcomes), default=0))

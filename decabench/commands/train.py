@@ -65,6 +65,7 @@ __all__ = ["train"]
 def train(
     model: str | None,
     tasks: tuple[str, ...],
+    suite: str | None,
     schedule: str | None,
     output: Path,
     config: Path | None,
@@ -78,7 +79,7 @@ def train(
 ) -> None:
     """Train MQAN or one of its ablations on any set of tasks.
 
-    Without --tasks: the ten, or the configuration's. Start it with torchrun for several processes.
+    Without --tasks or --suite: the ten, or the configuration's. Start it with torchrun for several processes.
     """
     import os
     import sys
@@ -94,7 +95,7 @@ def train(
         raise click.UsageError(f"{output} is not empty: name another folder, or go on with --resume.")
     made = _initial(init, output if resume else None, TrainConfig())
     made = read_config(config, made) if config else made
-    chosen = chosen_tasks(tasks, include) if tasks else list(made.tasks)
+    chosen = chosen_tasks(tasks, include, suite) if tasks or suite else list(made.tasks)
     made = replace(
         made,
         model=replace(made.model, name=model or made.model.name),
