@@ -18,12 +18,12 @@ from decabench.tasks.suite import Combination, PublishedRow, Suite
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task, context_limits
 from decabench.tasks.wording import (
+    KIND_OF_METRIC,
     KINDS,
     AnswerForm,
     Kind,
     PromptTemplate,
     Variant,
-    default_form,
     fixed,
     matched,
     read_prompt,
@@ -33,6 +33,7 @@ from decabench.tasks.wording import (
 __all__ = [
     "DECATHLON",
     "KINDS",
+    "KIND_OF_METRIC",
     "SPLITS",
     "SUITES",
     "TASKS",
@@ -63,7 +64,6 @@ __all__ = [
     "Variant",
     "available_splits",
     "context_limits",
-    "default_form",
     "default_metric",
     "describe_output",
     "fingerprint_line",

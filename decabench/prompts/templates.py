@@ -14,7 +14,7 @@ from typing import Any
 from decabench.errors import DecabenchError, UnknownNameError, require_name
 from decabench.files import canonical_json
 from decabench.tables import TomlTable, parse_toml, read_toml
-from decabench.tasks import KINDS, TASKS, AnswerForm, PromptTemplate, Task, default_form, read_prompt
+from decabench.tasks import KIND_OF_METRIC, KINDS, TASKS, AnswerForm, PromptTemplate, Task, read_prompt
 
 __all__ = [
     "BUILT_IN",
@@ -33,7 +33,7 @@ BUILT_IN = ("default", "plain")
 """The sets that come with decabench."""
 
 _AUTO = "auto"
-"""The form that follows from a task's output; for [default] alone."""
+"""The form that follows from a task's metric; for [default] alone."""
 
 
 class TemplateError(DecabenchError, ValueError):
@@ -51,7 +51,7 @@ class TemplateSet:
     default: PromptTemplate | None = None
     """For tasks that are not named; None refuses them."""
     auto_form: bool = False
-    """Whether the form of a task that is not named follows from its output."""
+    """Whether the form of a task that is not named follows from its metric."""
     prefers_own: bool = False
     """Whether a task's own prompt goes before the templates of the set."""
     description: str = ""
@@ -76,23 +76,24 @@ class TemplateSet:
             )
         if self.prefers_own:
             return replace(self.default, form=None, max_new_tokens=None).completed(task.output, task.metric)
-        return replace(self.default, form=self._auto_form(task)) if self.auto_form else self.default
+        return self._general(task)
 
     def including(self, tasks: Iterable[Task]) -> TemplateSet:
-        """Return the set with the prompts that `tasks` bring, so that its digest covers them too."""
-        own = {task.name: self.for_task(task) for task in tasks if self.prefers_own and task.prompt}
+        """Return the set with what `tasks` bring (a prompt, an output), so that its digest covers that too."""
+        own = {}
+        for task in tasks if self.prefers_own else ():
+            template = self.for_task(task)
+            if template not in (self.tasks.get(task.name), self._general(task)):
+                own[task.name] = template
         return replace(self, tasks={**self.tasks, **own})
 
-    def _auto_form(self, task: Task) -> AnswerForm:
-        """The form that follows from a task's output; labels, markers and quotation marks as [default] has them."""
-        own = (self.default.form if self.default else None) or AnswerForm()
-        form = default_form(task.output, task.metric)
-        return replace(
-            own,
-            kind=form.kind,
-            labels=own.labels or form.labels,
-            labels_from_question=own.labels_from_question or form.labels_from_question,
-        )
+    def _general(self, task: Task) -> PromptTemplate:
+        """Return [default] for a task of which nothing but the metric is known."""
+        default = self.default or PromptTemplate()
+        if not self.auto_form:
+            return default
+        form = replace(default.form or AnswerForm(), kind=KIND_OF_METRIC.get(task.metric, "span"))
+        return replace(default, form=form)
 
 
 def describe_template(template: PromptTemplate) -> dict[str, Any]:

@@ -33,7 +33,7 @@ Pair = tuple[str, str, str]
 
 
 def _segments(path: Path) -> Iterator[tuple[str, str]]:
-    """(talk, text) of every `<seg>` of an evaluation set."""
+    """Yield (talk, text) for every `<seg>` of an evaluation set."""
     talk = ""
     try:
         for event, element in ElementTree.iterparse(path, ("start", "end")):
@@ -47,7 +47,7 @@ def _segments(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _tagged_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """(talk, text) of every line without a tag anywhere in it, as decaNLP reads them; a `<url` opens a talk."""
+    """Yield (talk, text) for every line without a tag anywhere in it, as decaNLP does; a `<url` opens a talk."""
     talk = -1
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
@@ -84,7 +84,7 @@ def _read_sides(english: Path, german: Path, split: str) -> Iterator[Example]:
 
 
 def _names(split: str, direction: str) -> tuple[str, str]:
-    """File names of the English and the German side."""
+    """Return the file names of the English and the German side."""
     if split == "train":
         return f"train.tags.{direction}.en", f"train.tags.{direction}.de"
     stem = f"IWSLT16.TED.{_SETS[split]}.{direction}"
@@ -107,8 +107,8 @@ def _read_nested(files: Files, split: str) -> Iterator[Example]:
     return _read_sides(english, german, split)
 
 
-# IWSLT 2017 publishes tst2010 to tst2015 as one test set: these are its rows of 2013 and 2014, and what
-# the English and German text must hash to (one line each, newline-ended) before it is believed.
+# IWSLT 2017 publishes tst2010 to tst2015 as one test set. These are its rows of 2013 and 2014, and the digests that
+# their English and German text (one line each, newline-ended) must have.
 _SLICES = {"validation": (4701, 5694), "test": (5694, 6999)}
 _DIGESTS = {
     "validation": (
@@ -135,9 +135,9 @@ def _read_hub(files: Files, split: str) -> Iterator[Example]:
         if found != (expected := _DIGESTS[split][column]):
             raise DataError(
                 f"The {language} text of {_SETS[split]} on the hub has sha256 {found}, not {expected}: "
-                "it is another text."
+                "it is not the text of IWSLT 2016."
             )
-    # It does not say which talk a line is from: each stands for itself.
+    # The hub does not say which talk a line is from, so each line stands for itself.
     return _examples(((str(number), *pair) for number, pair in enumerate(sides)), split)
 
 

@@ -87,7 +87,7 @@ MULTINLI = Task(
     name="multinli.in.out",
     title="Natural language inference",
     dataset="MultiNLI",
-    output=Label(("entailment", "neutral", "contradiction")),
+    output=Label(_LABELS),
     metric="em",
     # The paper counts 20,000 validation rows; 19,647 of them have a gold label (9,815 + 9,832).
     counts={"train": 392_702, "validation": 19_647, "test": 20_000},

@@ -26,9 +26,9 @@ def _resolve(text: str, choice: int) -> str:
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
-    """Blocks of lines, each closed by an empty line.
+    """Yield blocks of lines, each closed by an empty line.
 
-    The file's last block is not, and is left out as in 2018: with it, the splits would shift.
+    The file's last block is not closed, and is left out as in 2018: with it, the splits would shift.
     """
     block: list[str] = []
     for line in lines:
@@ -40,7 +40,7 @@ def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _triples(block: list[str]) -> Iterator[tuple[str, str, str]]:
-    """The two (question, context, answer) of one schema."""
+    """Yield the two (question, context, answer) triples of one schema."""
     if len(block) != 3:
         raise DataError(f"A schema of {_FILE} has three lines, not {len(block)}: {block}.")
     context, question, options = block

@@ -18,13 +18,14 @@ _HUB = Hub("rajpurkar/squad", "7b6d24c440a36b6815f21b70d25016731768db1f")
 
 
 class _Paragraphs:
-    """Numbers the paragraphs of an article as they pass: a new context under a title is a new paragraph."""
+    """Numbers the paragraphs of an article as they are read: another context under a title is another paragraph."""
 
     def __init__(self) -> None:
         self._title = self._context = ""
         self._number = -1
 
     def group(self, title: str, context: str) -> str:
+        """Return the group of the paragraph: its title and number."""
         if title != self._title:
             self._title, self._context, self._number = title, context, 0
         elif context != self._context:

@@ -36,7 +36,7 @@ _MISQUOTED = {
 
 
 def detokenise(text: str) -> str:
-    """Treebank tokens back to plain text: brackets, no space before closing marks, no quotes."""
+    """Turn treebank tokens into plain text: brackets, no space before closing marks, no quotes."""
     text = " ".join(text.split())
     for mark, plain in _BRACKETS.items():
         text = text.replace(mark, plain)
@@ -51,7 +51,7 @@ def detokenise(text: str) -> str:
 
 
 def _as_in(context: str, answer: str) -> str:
-    """The answer in the casing, and where it is misquoted in the words, of its sentence."""
+    """Return an answer in the casing of its sentence and, where it is misquoted, in its words."""
     lower, upper = answer[:1].lower() + answer[1:], answer[:1].upper() + answer[1:]
     mapped = (words for key, words in _MISQUOTED.items() if key in answer)
     for candidate in (answer, lower, upper, *mapped, answer.lower()):
@@ -61,7 +61,7 @@ def _as_in(context: str, answer: str) -> str:
 
 
 def _is_header(fields: list[str]) -> bool:
-    """`WIKI1_4 3` opens a sentence, `10 experienced 2` a predicate."""
+    """Tell whether a line is a header: `WIKI1_4 3` opens a sentence, `10 experienced 2` a predicate."""
     return fields[0].startswith("WIKI1") or (len(fields) <= 3 and fields[0].lstrip("+-").isdigit())
 
 
@@ -78,7 +78,7 @@ def _read(files: Files, split: str) -> Iterator[Example]:
         for line in file:
             fields = line.split()
             if not fields:
-                context = ""  # a block ends; the next line that is no header is its sentence
+                context = ""  # a block ends; the next line that is not a header is a sentence
             elif _is_header(fields):
                 continue
             elif not context:

@@ -32,7 +32,7 @@ Table = Mapping[str, Any]
 
 
 def _text(sql: Mapping[str, Any], header: list[str]) -> str:
-    """The query as decaNLP writes it: header words and condition values as upstream has them."""
+    """Write a query as decaNLP does: words of the header and values of conditions as upstream has them."""
     select = ["SELECT", _AGGREGATES[sql["agg"]], header[sql["sel"]], "FROM table"]
     query = " ".join(word for word in select if word)
     conditions = [f"{header[column]} {_OPERATORS[op]} {value}" for column, op, value in sql["conds"]]
@@ -51,7 +51,7 @@ def _example(split: str, index: int, entry: Mapping[str, Any], table: Table) -> 
 
 @contextmanager
 def _tables(path: Path) -> Iterator[Callable[[str], Table]]:
-    """Tables by id, read from disk when asked for: only their offsets are kept in memory."""
+    """Find tables by id, read from disk when asked for: only their offsets are kept in memory."""
     offsets: dict[str, int] = {}
     with path.open("rb") as file:
         while line := file.readline():
@@ -60,7 +60,7 @@ def _tables(path: Path) -> Iterator[Callable[[str], Table]]:
 
         def find(id: str) -> Table:
             nonlocal latest
-            if id != latest[0]:  # questions about one table stand together
+            if id != latest[0]:  # questions about one table follow each other
                 if id not in offsets:
                     raise DataError(f"{path.name} has no table {id!r}, which a question names.")
                 file.seek(offsets[id])

@@ -21,13 +21,13 @@ Slot = tuple[str, str]
 
 
 def _acts(acts: Sequence[Any]) -> str:
-    """The system's acts before the user's words: `food: thai, area -- `; nothing where there are none."""
+    """Write the system's acts, which precede the user's words: `food: thai, area -- `; nothing without acts."""
     named = [act if isinstance(act, str) else ": ".join(act) for act in acts]
     return f"{', '.join(named)} -- " if named else ""
 
 
 def _state(belief: Sequence[Any]) -> tuple[list[Slot], list[str]]:
-    """All informed (slot, value) pairs and all requested slots of a belief state, in upstream's order."""
+    """Return all informed (slot, value) pairs and all requested slots of a belief state, in upstream's order."""
     informed: list[Slot] = []
     requested: list[str] = []
     for item in belief:
@@ -40,7 +40,7 @@ def _state(belief: Sequence[Any]) -> tuple[list[Slot], list[str]]:
 
 
 def _change(changed: Sequence[Slot], requested: Sequence[str]) -> str:
-    """`food: thai, area: south; phone, address`, with `None` for no change at all."""
+    """Write a change as `food: thai, area: south; phone, address`, and as `None` where nothing changes."""
     informs = ", ".join(f"{slot}: {value}" for slot, value in changed)
     requests = f" {', '.join(requested)}" if requested else ""
     return f"{informs};{requests}" if informs or requests else "None"

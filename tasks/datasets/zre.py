@@ -30,7 +30,7 @@ def _example(
     split: str, index: int, question: str, subject: str, context: str, answers: Sequence[str]
 ) -> Example:
     answer = ", ".join(answers) or "unanswerable"
-    # Rows about one sentence stand together in a resample; a digest names it without keeping it.
+    # Rows about one sentence are resampled together; a digest names the sentence without keeping it.
     group = hashlib.sha256(context.encode()).hexdigest()[:16]
     return Example(f"zre.{split}.{index}", question.replace("XXX", subject), context, (answer,), group)
 
@@ -47,7 +47,7 @@ def _read_archive(files: Files, split: str) -> Iterator[Example]:
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
-    """The hub has the ten folds one after the other; decaNLP uses the first."""
+    """Read the first fold, which decaNLP uses; the hub has all ten one after the other."""
     rows = files.rows(_PARQUET[split], ("question", "subject", "context", "answers"))
     for index, row in enumerate(islice(rows, _FOLD[split])):
         yield _example(split, index, row["question"], row["subject"], row["context"], row["answers"])

@@ -144,25 +144,26 @@ def test_a_file_goes_before_a_tasks_own_prompt(template) -> None:
     assert load_template(template(HEAD + WHOLE)).for_task(own).input == "{context} {question}"
 
 
-def test_auto_form_in_a_file_follows_from_the_output(template) -> None:
+def test_auto_form_in_a_file_follows_from_the_metric(template) -> None:
     auto = load_template(template(HEAD + WHOLE.replace("span", "auto") + "unquote = true\n"))
     assert auto.for_task(TASKS["squad"]).form == AnswerForm("span", unquote=True)
     assert auto.for_task(TASKS["wikisql"]).form == AnswerForm("sql", unquote=True)
-    found = auto.for_task(TASKS["sst"])
-    assert found.form == AnswerForm("label", ("negative", "positive"), True, unquote=True)
-    assert found.max_new_tokens == 9
+    assert auto.for_task(TASKS["sst"]).form == AnswerForm("span", unquote=True)
+    assert auto.for_task(TASKS["sst"]).max_new_tokens == 9
 
 
-def test_the_digest_covers_the_prompts_that_tasks_bring() -> None:
-    default, own = load_template("default"), replace(TASKS["sst"], name="own")
-    assert default.including([TASKS["sst"]]).sha256 == default.sha256
-    assert default.including([replace(own, prompt=None)]).sha256 == default.sha256
-    digests = {
-        default.including([replace(own, prompt=PromptTemplate(text))]).sha256
-        for text in ("{question}", "{question}!")
-    }
-    assert len(digests | {default.sha256}) == 3
-    assert load_template("plain").including([own]).sha256 == load_template("plain").sha256
+def test_the_digest_covers_what_tasks_bring() -> None:
+    default, bare = load_template("default"), replace(TASKS["sst"], name="own", prompt=None, variants=())
+    assert default.including(TASKS.values()) == default
+    assert default.including([replace(bare, output=Text(), metric="bleu")]).sha256 == default.sha256
+    brought = [
+        replace(bare, prompt=PromptTemplate("{question}")),
+        replace(bare, prompt=PromptTemplate("{question}!")),
+        replace(bare, output=Label(("a", "b"))),
+        replace(bare, output=Text(max_tokens=9)),
+    ]
+    assert len({default.sha256, *(default.including([task]).sha256 for task in brought)}) == 5
+    assert load_template("plain").including(brought).sha256 == load_template("plain").sha256
 
 
 def test_every_metric_is_known_by_its_form() -> None:
