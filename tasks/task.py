@@ -102,7 +102,7 @@ class Source:
 # The task
 
 Curriculum = Literal["easy", "hard"]
-"""What a curriculum trains first, and what an anti-curriculum trains first."""
+"""What the paper's curriculum trains first, and what its anti-curriculum trains first."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Task:
     variants: tuple[Variant, ...] = ()
     """Other wordings of its questions, numbered from 1: 0 is the dataset's own."""
     curriculum: Curriculum | None = None
-    """Whether curricula train it first (`easy`), or anti-curricula (`hard`); None for neither."""
+    """Whether the paper's curriculum trains it first (`easy`), or its anti-curriculum (`hard`); None for neither."""
     context_limit: ContextLimit | None = None
     """The longest context that a model is trained on by default; None for any."""
     redistributable: bool = True

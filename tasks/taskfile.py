@@ -45,8 +45,8 @@ _DATA_KEYS = (
     "group",
 )
 _ABOUT_KEYS = ("title", "dataset", "licence", "citation", "homepage", "notes")
-_MODEL_KEYS = ("output", "prompt", "variants", "curriculum", "context_limit")
-_KEYS = (*_DATA_KEYS, *_ABOUT_KEYS, *_MODEL_KEYS, "redistributable", "withhold_texts")
+_MODEL_KEYS = ("output", "prompt", "variants", "context_limit", "redistributable", "withhold_texts")
+_KEYS = (*_DATA_KEYS, *_ABOUT_KEYS, *_MODEL_KEYS)
 _SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
 
@@ -74,7 +74,6 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
         "secondary": _read_secondary(file),
         "prompt": _read_prompt(file, output, metric) if "prompt" in file else None,
         "variants": tuple(_read_variants(file, columns.question)),
-        "curriculum": file.choice("curriculum", ("easy", "hard"), "") or None,
         "context_limit": _read_limit(file) if "context_limit" in file else None,
         "redistributable": file.flag("redistributable", True),
         "withhold_texts": file.flag("withhold_texts", False),

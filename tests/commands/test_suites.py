@@ -1,6 +1,8 @@
 """`decabench suites`, `suites show`, and `--suite` wherever `--tasks` is."""
 
 import json
+import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -153,9 +155,14 @@ def test_a_task_outside_of_the_suite_is_refused(command, tagging, arguments, mon
     assert "--tasks names sst, and the suite tagging-demo has only pos" in done.stderr
 
 
-def test_train_on_a_suite(command, tagging, tmp_path):
+def test_train_on_a_suite(command, tagging, monkeypatch, tmp_path):
+    """With the task's own limit of contexts."""
     pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
     pytest.importorskip("safetensors", reason="safetensors is not installed: pip install 'decabench[train]'")
+    shutil.copytree(TAGGING, tmp_path / "tagging")
+    with (tmp_path / "tagging" / "pos.toml").open("a") as file:
+        file.write("[context_limit]\ntokens = 9\n")
+    monkeypatch.setenv("DECABENCH_INCLUDE", f"{tmp_path / 'tagging' / 'pos.toml'}:{TAGGING / 'suite.toml'}")
     settings = [
         "--set",
         "steps=1",
@@ -171,4 +178,7 @@ def test_train_on_a_suite(command, tagging, tmp_path):
         "train", "--suite", "tagging-demo", "--output", tmp_path / "run", "--home", tagging, *settings, *more
     )
     assert done.exit_code == 0, done.output
-    assert 'tasks = [\n    "pos",\n]' in (tmp_path / "run" / "config.toml").read_text()
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert config["tasks"] == ["pos"]
+    assert config["cut_context"] == {"cnn_dailymail": 400, "pos": 9}
+    assert config["skip_context"] == {"squad": 400}

@@ -142,7 +142,6 @@ def test_what_the_task_says_of_itself(tmp_path: Path) -> None:
         ({"title": "3"}, "'title' must be a string"),
         ({"licence": "3"}, "'licence' must be a string"),
         ({"redistributable": '"no"'}, "'redistributable' must be true or false"),
-        ({"curriculum": '"hrad"'}, "There is no curriculum 'hrad'. Did you mean hard"),
         ({"context_limit": "{ tokens = 0 }"}, r"\[context_limit\]: 'tokens' must be a whole number above 0"),
         ({"context_limit": "{ }"}, r"\[context_limit\]: 'tokens' is missing"),
         ({"files": None}, r"\[files\] must name a file for one or more of train, validation, test"),
@@ -382,13 +381,12 @@ def test_what_else_a_file_may_say(tmp_path: Path) -> None:
             tmp_path,
             redistributable="false",
             withhold_texts="true",
-            curriculum='"easy"',
             context_limit='{ tokens = 400, longer = "skip" }',
             secondary='["accuracy", "nf1"]',
             group='"country"',
         )
     )
-    assert (task.redistributable, task.withhold_texts, task.curriculum) == (False, True, "easy")
+    assert (task.redistributable, task.withhold_texts) == (False, True)
     assert task.context_limit == ContextLimit(400, "skip")
     assert (task.secondary, task.units) == (("accuracy", "nf1"), ("country",))
 
@@ -396,6 +394,6 @@ def test_what_else_a_file_may_say(tmp_path: Path) -> None:
 def test_what_a_file_need_not_say(tmp_path: Path) -> None:
     task = load_task(write_toml(tmp_path))
     assert (task.output, task.prompt, task.variants, task.units) == (Text(), None, (), ())
-    assert (task.redistributable, task.withhold_texts, task.curriculum) == (True, False, None)
+    assert (task.redistributable, task.withhold_texts) == (True, False)
     assert (task.secondary, task.context_limit, task.licence) == (("nf1",), None, "not stated")
     assert task.answer_form == AnswerForm("span", unquote=True)
