@@ -31,9 +31,9 @@ from decabench.predictors.protocol import StreamingPredictor
 from decabench.runs.plan import Run, plan
 from decabench.runs.write import run_predictor
 from decabench.tasks.preparation import Request, prepare_task
+from decabench.tasks.registry import load_included
 from decabench.tasks.store import Store
 from decabench.tasks.task import Task
-from decabench.tasks.taskfile import read_toml_task
 
 SERVER = """
 import asyncio, json, sys
@@ -165,7 +165,7 @@ def prepared(folder: Path, count: int) -> tuple[Store, Task]:
     rows = ({"number": number, "text": text, "answer": "yes"} for number in range(count))
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "throughput.toml").write_text(TASK)
-    task = read_toml_task(folder / "throughput.toml")
+    (task,) = load_included(folder / "throughput.toml")
     prepare_task(task, Request(folder / "home", progress=False))
     return Store(folder / "home"), task
 

@@ -26,6 +26,7 @@ _COMMANDS = (
     "metrics",
     "predict",
     "prepare",
+    "suites",
     "tasks",
     "train",
     "vectors",

@@ -4,8 +4,7 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from decabench.tasks.example import Example
-from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks import Example, Files, RemoteFile, Source, Task
 
 
 def read(files: Files, split: str) -> Iterator[Example]:

@@ -30,14 +30,12 @@ from decabench.submission import (
     predictions_digest,
     read_answers,
 )
-from decabench.tasks import Store
+from decabench.tasks import TASKS, Store
 
 if TYPE_CHECKING:
     from decabench.tasks import Example
 
 __all__ = [
-    "SPAN_TASKS",
-    "WITHHELD",
     "Examples",
     "Policy",
     "TaskExamples",
@@ -149,12 +147,6 @@ def _text(raw: bytes) -> str:
 Policy = Literal["free", "all", "none"]
 """Whose text goes into the site: what may be passed on, everything, or nothing."""
 
-WITHHELD = frozenset({"cnn_dailymail", "iwslt.en.de", "sst"})
-"""Tasks whose text may not be passed on, unless it is the bundled sample's, which is free."""
-
-SPAN_TASKS = frozenset({"squad", "srl", "zre"})
-"""Tasks whose answers are spans: the page marks where answer and gold differ."""
-
 MOST = 40
 _COMMON = 16
 _OF_A_KIND = 12
@@ -225,7 +217,8 @@ class _Data:
         store = Store(home)
         try:
             record = store.record(task, split)
-            if policy == "free" and task in WITHHELD and record.origin != "sample":
+            is_withheld = task in TASKS and TASKS[task].withhold_texts
+            if policy == "free" and is_withheld and record.origin != "sample":  # the sample's text is free
                 return cls("", (), (), (), "The text of this dataset may not be passed on.")
             examples = list(store.examples(task, split))
         except DecabenchError:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.files import atomic_file
-from decabench.leaderboard.examples import SPAN_TASKS, Examples
+from decabench.leaderboard.examples import Examples
 from decabench.leaderboard.ranking import Row, Table, TaskColumn
 from decabench.leaderboard.read import Found
 from decabench.metrics import METRICS
@@ -152,7 +152,7 @@ class Pages:
             row=row,
             kept=kept,
             reasons=reasons,
-            span_tasks=SPAN_TASKS,
+            span_tasks={name for name, task in TASKS.items() if task.extractive},
             profile=_profile(table, row),
         )
 

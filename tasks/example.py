@@ -1,4 +1,4 @@
-"""A question."""
+"""The shape of all data: a question, a context and answers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["SPLITS", "Example", "Question"]
-
-# ---- example
 
 SPLITS = ("train", "validation", "test")
 """The only split names, in the order in which they are prepared and shown."""
@@ -23,7 +21,7 @@ class Example:
     question: str
     """What is asked."""
     context: str
-    """What it is asked of."""
+    """The text that it is asked about."""
     answers: tuple[str, ...]
     """All references; the first is the training target. Never empty."""
     group: str
@@ -32,16 +30,13 @@ class Example:
     """What a structured metric needs (the table and the logical form); JSON values only."""
 
 
-# ---- question
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An example without its answers."""
+    """An example without its answers: all that a predictor is given."""
 
     id: str
     """The example's id."""
     question: str
     """What is asked."""
     context: str
-    """What it is asked of."""
+    """The text that it is asked about."""

@@ -1,4 +1,4 @@
-"""Addresses of files in pinned repositories."""
+"""What the readers in `datasets/` share: JSON that is streamed, and addresses of files in pinned repositories."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from decabench.tasks.task import Hub, RemoteFile
 
 __all__ = ["github_raw", "hub_file", "stream_items", "stream_lines"]
 
-# ---- jsonfiles
-
 
 def stream_items(path: Path, prefix: str) -> Iterator[Any]:
-    """The items below `prefix` (ijson's notation, `data.item`) of one large JSON document."""
+    """Yield the items below `prefix` (in ijson's notation, `data.item`) of one large JSON document."""
     import ijson
 
     with path.open("rb") as file:
         try:
             yield from ijson.items(file, prefix, use_float=True)
         except (ijson.JSONError, UnicodeDecodeError) as error:
-            told = str(error).partition("\n")[0]  # below it stands a drawing of the place
-            raise DataError(f"{path.name} is not whole JSON ({told}): prepare again with --force.") from error
+            reason = str(error).partition("\n")[0]  # the next lines draw an arrow to the place
+            raise DataError(
+                f"{path.name} is not valid JSON ({reason}): prepare again with --force."
+            ) from error
 
 
 def stream_lines(path: Path) -> Iterator[Any]:
-    """The values of a file with one JSON value a line."""
+    """Yield the values of a file with one JSON value a line."""
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -39,16 +39,13 @@ def stream_lines(path: Path) -> Iterator[Any]:
                 raise DataError(f"{path.name}, line {number}, is not JSON ({error}).") from error
 
 
-# ---- urls
-
-
 def github_raw(repository: str, commit: str, path: str) -> str:
-    """The bytes of a file at a commit of a GitHub repository."""
+    """Return the address of a file at a commit of a GitHub repository."""
     return f"https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 
 def hub_file(hub: Hub, path: str) -> RemoteFile:
-    """A file of a dataset on the Hugging Face hub, at the pinned commit."""
+    """Return a file of a dataset on the Hugging Face hub, at the pinned commit."""
     return RemoteFile(
         path, (f"https://huggingface.co/datasets/{hub.repository}/resolve/{hub.revision}/{path}",)
     )

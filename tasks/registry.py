@@ -1,17 +1,16 @@
-"""Every task by name, and the ten of the decathlon in the paper's order."""
+"""Every task and every suite by name: those of decabench, of installed packages, and of included files."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from decabench.errors import UnknownNameError, require_name
-from decabench.metrics import DecabenchError
-from decabench.plugins import load_entry_point, load_file
+from decabench.errors import DecabenchError, UnknownNameError, require_name
+from decabench.plugins import load_entry_point, load_file, plugin_names
+from decabench.tables import read_toml
 from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
 from decabench.tasks.datasets.iwslt import IWSLT_EN_DE
 from decabench.tasks.datasets.multinli import MULTINLI
@@ -22,74 +21,12 @@ from decabench.tasks.datasets.sst import SST
 from decabench.tasks.datasets.wikisql import WIKISQL
 from decabench.tasks.datasets.woz import WOZ_EN
 from decabench.tasks.datasets.zre import ZRE
-from decabench.tasks.suite import Suite
+from decabench.tasks.suite import SUITE_FORMAT, Suite, check_suite, suite_from_toml
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import Task
-from decabench.tasks.taskfile import read_toml_task
+from decabench.tasks.taskfile import TASK_FORMAT, task_from_toml
 
-__all__ = ["GROUP", "SUITES", "TASKS", "get_task", "included_tasks", "known_tasks"]
-
-# ---- custom
-
-GROUP = "decabench.tasks"
-"""The entry-point group of packages that bring tasks."""
-
-
-def known_tasks(include: Sequence[Path] = ()) -> dict[str, Task]:
-    """All tasks by name: the ten, those of installed packages, and those of the included files."""
-    known: dict[str, Task] = dict(TASKS)
-    for task in _installed():
-        if task.name in known:
-            warnings.warn(f"A second installed task named {task.name!r} is left out.", stacklevel=2)
-        known.setdefault(task.name, task)
-    for task in (task for path in include for task in included_tasks(path)):
-        if task.name in known:
-            raise UnknownNameError(f"There are two tasks named {task.name!r}: rename the one that you bring.")
-        known[task.name] = task
-    return known
-
-
-def included_tasks(path: Path) -> tuple[Task, ...]:
-    """The tasks that a .toml or .py file defines. Raises UnknownNameError where there is none."""
-    if not path.exists():
-        raise UnknownNameError(f"--include names {path}, which is not there.")
-    if path.suffix == ".toml":
-        return (read_toml_task(path),)
-    if path.suffix != ".py":
-        raise UnknownNameError(f"--include takes a .toml or a .py file, not {path}.")
-    tasks = tuple(_tasks_in(vars(load_file(path))))
-    if not tasks:
-        raise UnknownNameError(f"{path} defines no decabench.tasks.Task at its top level.")
-    return tasks
-
-
-def _tasks_in(namespace: Mapping[str, Any]) -> Iterator[Task]:
-    seen: list[Task] = []
-    for value in namespace.values():
-        if isinstance(value, Task) and value not in seen and value not in TASKS.values():
-            seen.append(value)
-            yield _as_users(value)
-
-
-def _as_users(task: Task) -> Task:
-    return replace(task, origin="user")
-
-
-def _installed() -> Iterator[Task]:
-    for point in entry_points(group=GROUP):
-        try:
-            task = load_entry_point(point)
-            if not isinstance(task, Task):
-                raise UnknownNameError(
-                    f"The entry point {point.name} = {point.value} is no decabench.tasks.Task."
-                )
-        except DecabenchError as error:
-            warnings.warn(str(error), stacklevel=2)  # one broken package must not stop every command
-        else:
-            yield _as_users(task)
-
-
-# ---- registry
+__all__ = ["SUITES", "TASKS", "get_suite", "get_task", "known_suites", "known_tasks", "load_included"]
 
 TASKS: dict[str, Task] = {
     "squad": SQUAD,
@@ -103,11 +40,115 @@ TASKS: dict[str, Task] = {
     "wikisql": WIKISQL,
     "schema": SCHEMA,
 }
+"""Every task of decabench by its name."""
 
 SUITES: dict[str, Suite] = {"decathlon": DECATHLON}
-"""Every suite by its name; `--include` adds more."""
+"""Every suite of decabench by its name."""
+
+_GROUPS: Mapping[type[Task | Suite], str] = {Task: "decabench.tasks", Suite: "decabench.suites"}
+"""The entry-point groups of packages that bring tasks and suites."""
+
+Brought = TypeVar("Brought", Task, Suite)
 
 
 def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
-    """A task by name. Raises UnknownNameError with the near matches and the list."""
+    """Return a task by name. Raises UnknownNameError with the near matches and the list."""
     return tasks[require_name(name, tasks, "task")]
+
+
+def get_suite(name: str, suites: Mapping[str, Suite] = SUITES) -> Suite:
+    """Return a suite by name. Raises UnknownNameError with the near matches and the list."""
+    return suites[require_name(name, suites, "suite")]
+
+
+def known_tasks(include: Sequence[Path] = ()) -> dict[str, Task]:
+    """Return all tasks by name: those of decabench, of installed packages, and of the included files.
+
+    A broken package is a warning. Raises UnknownNameError or DataError for a file that cannot be used.
+    """
+    return _known(Task, TASKS, _all_included(include))
+
+
+def known_suites(include: Sequence[Path] = ()) -> dict[str, Suite]:
+    """Return all suites by name, each checked against the tasks that are known with the same files.
+
+    A broken package is a warning. Raises UnknownNameError or DataError for a file that cannot be used.
+    """
+    items = _all_included(include)
+    known, tasks = _known(Suite, SUITES, items), _known(Task, TASKS, items)
+    for suite in [suite for name, suite in known.items() if name not in SUITES]:
+        try:
+            check_suite(suite, tasks)
+        except DecabenchError as error:
+            if suite in items:
+                raise
+            warnings.warn(str(error), stacklevel=2)  # one broken package must not stop every command
+            del known[suite.name]
+    return known
+
+
+def load_included(path: Path) -> tuple[Task | Suite, ...]:
+    """Return the tasks and suites that a .toml or .py file defines.
+
+    Raises UnknownNameError where there is none, and DataError for a TOML file with faults.
+    """
+    if not path.exists():
+        raise UnknownNameError(f"--include names {path}, which does not exist.")
+    if path.suffix == ".toml":
+        return (_from_toml(path),)
+    if path.suffix != ".py":
+        raise UnknownNameError(f"--include takes a .toml or a .py file, not {path}.")
+    own = [*TASKS.values(), *SUITES.values()]
+    found: list[Task | Suite] = []
+    for value in vars(load_file(path)).values():
+        if isinstance(value, Task | Suite) and value not in (*own, *found):
+            found.append(value)
+    if not found:
+        raise UnknownNameError(f"{path} defines no decabench.tasks.Task or Suite at its top level.")
+    return tuple(replace(value, origin="user") for value in found)
+
+
+def _from_toml(path: Path) -> Task | Suite:
+    content = read_toml(path)
+    if content.get("format") == SUITE_FORMAT:
+        return suite_from_toml(content, path)
+    if content.get("format") == TASK_FORMAT:
+        return task_from_toml(content, path)
+    raise UnknownNameError(
+        f"{path} has format {content.get('format')!r}: write format = {TASK_FORMAT!r} for a task, or "
+        f"{SUITE_FORMAT!r} for a suite."
+    )
+
+
+def _all_included(include: Sequence[Path]) -> list[Task | Suite]:
+    return [item for path in include for item in load_included(path)]
+
+
+def _known(
+    kind: type[Brought], own: Mapping[str, Brought], items: Sequence[Task | Suite]
+) -> dict[str, Brought]:
+    known, word = dict(own), kind.__name__.lower()
+    for item in _installed(kind):
+        if item.name in known:
+            warnings.warn(f"A second installed {word} named {item.name!r} is left out.", stacklevel=3)
+        known.setdefault(item.name, item)
+    for added in items:
+        if isinstance(added, kind):
+            if added.name in known:
+                raise UnknownNameError(f"There are two {word}s named {added.name!r}: rename yours.")
+            known[added.name] = added
+    return known
+
+
+def _installed(kind: type[Brought]) -> Iterator[Brought]:
+    for point in plugin_names(_GROUPS[kind]).values():
+        try:
+            item = load_entry_point(point)
+            if not isinstance(item, kind):
+                raise UnknownNameError(
+                    f"The entry point {point.name} = {point.value} is not a decabench.tasks.{kind.__name__}."
+                )
+        except DecabenchError as error:
+            warnings.warn(str(error), stacklevel=3)  # one broken package must not stop every command
+        else:
+            yield replace(item, origin="user")

@@ -5,9 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, get_args
 
-__all__ = ["Combination", "PublishedRow", "Suite"]
+from decabench.errors import DataError, require_name
+from decabench.metrics import METRICS
+from decabench.tables import TomlTable
+from decabench.tasks.task import NAME, Task
+
+__all__ = ["SUITE_FORMAT", "Combination", "PublishedRow", "Suite", "check_suite", "suite_from_toml"]
+
+SUITE_FORMAT = "decabench.suite/1"
 
 Combination = Literal["sum", "mean", "none"]
 """How the headline scores of a suite's tasks become one number."""
@@ -31,16 +39,19 @@ class PublishedRow:
 
 @dataclass(frozen=True)
 class Suite:
-    """Tasks that are reported together. A task more in the registry changes no suite."""
+    """Tasks that are reported together. One more task in the registry changes no suite.
+
+    It checks itself when it is made, and raises DataError with everything that is wrong.
+    """
 
     name: str
-    """`decathlon`: what `--suite` takes."""
+    """What `--suite` takes: `decathlon`."""
     title: str
     """What a person calls it."""
     tasks: tuple[str, ...]
     """The names of its tasks, in the order of its tables."""
     total: Combination = "none"
-    """How their scores combine. Metrics of which lower is better go with `none` alone."""
+    """How their scores combine; `none` where for some metrics higher is better, and for others lower."""
     total_name: str = "total"
     """What the combined score is called: `decaScore`."""
     description: str = ""
@@ -56,9 +67,83 @@ class Suite:
     origin: str = "decabench"
     """Who defined it: `decabench`, or `user` for a file or an entry point."""
 
+    def __post_init__(self) -> None:
+        faults = []
+        if not NAME.fullmatch(self.name):
+            faults.append(f"A name is lower-case letters, digits, dots, - and _, not {self.name!r}.")
+        if not self.tasks:
+            faults.append("It has no tasks: name at least one.")
+        if repeated := sorted({task for task in self.tasks if self.tasks.count(task) > 1}):
+            faults.append(f"It names {', '.join(repeated)} more than once: name each task once.")
+        if self.total not in get_args(Combination):
+            faults.append(f"Its total is sum, mean or none, not {self.total!r}.")
+        for row in self.published:
+            if strange := [task for task in row.scores if task not in self.tasks]:
+                faults.append(
+                    f"The published row {row.name!r} has scores of {', '.join(strange)}, not of its tasks."
+                )
+        if faults:
+            raise DataError(f"Suite {self.name!r}: {' '.join(faults)}")
+
     def combine(self, scores: Mapping[str, float]) -> float | None:
-        """The total of scores by task; None unless every task of the suite has one, and for `none`."""
+        """Return the total of scores by task; None unless every task of the suite has one, and for `none`."""
         if self.total == "none" or any(task not in scores for task in self.tasks):
             return None
         found = math.fsum(scores[task] for task in self.tasks)
         return found if self.total == "sum" else found / len(self.tasks)
+
+
+def check_suite(suite: Suite, tasks: Mapping[str, Task]) -> None:
+    """Check a suite against the tasks that there are.
+
+    Raises UnknownNameError for a task that is not known, and DataError for a total of metrics of which some are better
+    higher and others lower. The metrics of other packages are not loaded for this, and pass.
+    """
+    for name in suite.tasks:
+        require_name(name, tasks, f"task (of the suite {suite.name})")
+    if suite.total == "none":
+        return
+    metrics = {name: METRICS[metric] for name in suite.tasks if (metric := tasks[name].metric) in METRICS}
+    lower = [name for name, metric in metrics.items() if not metric.higher_is_better]
+    if lower and len(lower) < len(metrics):
+        raise DataError(
+            f"Suite {suite.name!r}: its total is a {suite.total}, but lower is better for the metrics of "
+            f"{', '.join(lower)}, and higher for the others: write total = 'none', or use metrics of one direction."
+        )
+
+
+_KEYS = ("format", "name", "title", "description", "tasks", "total", "total_name")
+_ROW_KEYS = ("name", "training", "total", "source", "scores")
+
+
+def suite_from_toml(content: Mapping[str, Any], path: Path) -> Suite:
+    """Return the suite that a TOML file describes. Raises DataError with every fault of the file."""
+    file = TomlTable(content)
+    file.refuse_unknown((*_KEYS, "source", "source_url", "notes", "published"))
+    rows = []
+    for table in file.tables("published"):
+        table.refuse_unknown(_ROW_KEYS)
+        scores = table.table("scores", f"{table.title}, scores")
+        rows.append(
+            PublishedRow(
+                name=table.string("name"),
+                training=table.string("training", ""),
+                scores={task: scores.number(task) for task in scores.content},
+                total=table.number("total") if "total" in table else None,
+                source=table.string("source", ""),
+            )
+        )
+    name, tasks = file.string("name"), file.strings("tasks")
+    fields: dict[str, Any] = {
+        "title": file.string("title", name),
+        "total": file.choice("total", get_args(Combination), "none"),
+        **{key: file.string(key, "") for key in ("description", "source", "source_url")},
+        "total_name": file.string("total_name", "total"),
+        "published": tuple(rows),
+        "notes": file.strings("notes", ()),
+    }
+    file.raise_faults(str(path))
+    try:
+        return Suite(name, tasks=tasks, origin="user", **fields)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error

@@ -1,142 +1,54 @@
-"""What a task is: a value that names its data, its reader and its metric. No subclassing, no work on import."""
+"""What a task is: one value that holds every fact about it. No subclassing, no work on import."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
-from decabench.tasks.example import Example
-from decabench.tasks.outputs import Output, Text
+from decabench.errors import DataError, UnknownNameError, require_name
+from decabench.metrics import METRICS
+from decabench.plugins import plugin_names
+from decabench.tasks.example import SPLITS, Example
+from decabench.tasks.outputs import Label, Output, Text, default_metric
+from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, default_form
 
 __all__ = [
-    "Exactly",
+    "NAME",
+    "ContextLimit",
+    "Curriculum",
     "Files",
     "Hub",
-    "Matched",
+    "Reader",
     "RemoteFile",
-    "Rewrite",
     "Source",
     "Task",
-    "Variant",
-    "Wrapped",
-    "fixed",
-    "matched",
-    "wrapped",
+    "context_limits",
+    "require_metric",
 ]
 
-# ---- variants
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+"""The names that tasks and suites may have: they name files and folders too."""
 
-Rewrite = Callable[[str], str]
-"""A question to the same question in other words. Raises ValueError where it has not the expected form."""
+METRIC_GROUP = "decabench.metrics"
+"""The entry-point group of packages that bring metrics."""
 
-_PLACE = re.compile(r"\{(\w+)\}")
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One other wording of all questions of a task. The dataset's own wording is none: it is number 0."""
-
-    name: str
-    """Short: `happy-angry`."""
-    rewrite: Rewrite
-    """What asks. It can be pickled, and the same question gives the same text."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Its label words to the dataset's; empty where they are the same."""
-
-    def relabel(self, answer: str) -> str:
-        """The dataset's label for one of its label words, whatever the case; any other answer as it is."""
-        folded = {word.casefold(): label for word, label in self.labels.items()}
-        return folded.get(answer.strip().casefold(), answer)
-
-
-@dataclass(frozen=True)
-class Exactly:
-    """Takes the one question that a task asks of every context."""
-
-    question: str
-    """What it asks."""
-    instead: str
-    """What is asked in its place."""
-
-    def __call__(self, question: str) -> str:
-        if question != self.question:
-            raise ValueError(f"The question is {question!r:.200}, not {self.question!r}.")
-        return self.instead
-
-
-@dataclass(frozen=True)
-class Wrapped:
-    """Puts words around any question."""
-
-    template: str
-    """With `{question}` in it."""
-
-    def __call__(self, question: str) -> str:
-        if not question.strip():
-            raise ValueError("The question is empty.")
-        return _filled(self.template, {"question": question})
-
-
-@dataclass(frozen=True)
-class Matched:
-    """Takes a question apart and puts its parts together in another way."""
-
-    pattern: str
-    """A regular expression for all of a question, with named groups."""
-    template: str
-    """With the groups' names in braces."""
-
-    def __call__(self, question: str) -> str:
-        found = re.fullmatch(self.pattern, question, re.DOTALL)
-        if found is None:
-            raise ValueError(f"The question {question!r:.200} has not the form {self.pattern}.")
-        return _filled(self.template, found.groupdict())
-
-
-def _filled(template: str, parts: Mapping[str, str]) -> str:
-    """The braces of the template alone are filled: those of a question are text."""
-    return _PLACE.sub(lambda match: parts[match[1]], template)
-
-
-def fixed(name: str, question: str, instead: str, labels: Mapping[str, str] | None = None) -> Variant:
-    """A variant of a task whose examples all ask the same."""
-    return Variant(name, Exactly(question, instead), labels or {})
-
-
-def wrapped(name: str, template: str) -> Variant:
-    """A variant of a task with natural questions: words around them. Raises ValueError for a template without place."""
-    if set(_PLACE.findall(template)) != {"question"}:
-        raise ValueError(f"The template {template!r} must have {{question}} in it, and no other braces.")
-    return Variant(name, Wrapped(template))
-
-
-def matched(name: str, pattern: str, template: str, labels: Mapping[str, str] | None = None) -> Variant:
-    """A variant of a task whose questions have parts. Raises ValueError where the template names another part."""
-    groups, named = set(re.compile(pattern).groupindex), set(_PLACE.findall(template))
-    if groups != named:
-        raise ValueError(
-            f"The template {template!r} must use the parts {', '.join(sorted(groups))}, and no other."
-        )
-    return Variant(name, Matched(pattern, template), labels or {})
-
-
-# ---- task
+# Where the examples of a task come from
 
 
 class Files(Protocol):
     """Verified local files of one source, as a reader sees them. Every method streams."""
 
     def path(self, name: str) -> Path:
-        """The local path of a file."""
+        """Return the local path of a file."""
 
     def member(self, name: str, member: str) -> Path:
-        """The local path of one member of an archive, extracted on first use."""
+        """Return the local path of one member of an archive, extracted on first use."""
 
     def rows(self, name: str, columns: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
-        """The rows of a parquet file, a few thousand in memory at a time."""
+        """Yield the rows of a parquet file, with a few thousand in memory at a time."""
 
 
 Reader = Callable[[Files, str], Iterator[Example]]
@@ -150,15 +62,15 @@ class RemoteFile:
     name: str
     """Its name in a mirror, below the task's folder: `train-v1.1.json`, `3.0.0/test-....parquet`."""
     urls: tuple[str, ...] = ()
-    """Where it can be had, in order; none for a form that only mirrors have."""
+    """Where it can be downloaded, in order; none for a form that only mirrors have."""
     sha256: str | None = None
     """The published digest, where one is known."""
     size: int | None = None
     """Bytes, where known."""
     md5: str | None = None
-    """A weaker published digest, where it is all there is."""
+    """A weaker published digest, where nothing better is published."""
     git_blob: str | None = None
-    """The id of the git blob (sha1 over `blob <size>\\0` + bytes), where it is all there is."""
+    """The id of the git blob (sha1 over `blob <size>\\0` + bytes), where nothing better is published."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +90,7 @@ class Source:
     name: str
     """Short: `upstream json`, `hub parquet`."""
     files: Mapping[str, tuple[RemoteFile, ...]]
-    """Split to the files that it is read from (several splits may share one)."""
+    """From a split to the files that it is read from (several splits may share one)."""
     read: Reader
     """Turns them into examples."""
     hub: Hub | None = None
@@ -187,9 +99,34 @@ class Source:
     """Members of archives that the reader asks for, so that one pass can extract them all."""
 
 
+# The task
+
+Curriculum = Literal["easy", "hard"]
+"""What the paper's curriculum trains first, and what its anti-curriculum trains first."""
+
+
+@dataclass(frozen=True)
+class ContextLimit:
+    """The longest context that a model is trained on."""
+
+    tokens: int
+    """Its length."""
+    longer: Literal["skip", "cut"]
+    """What happens to longer ones: the example is left out of training, or the context is cut, also when answering."""
+
+    def __post_init__(self) -> None:
+        if self.tokens < 1:
+            raise DataError(f"The limit of a context is {self.tokens} tokens: give 1 or more.")
+        if self.longer not in ("skip", "cut"):
+            raise DataError(f"Longer contexts are skipped or cut: give 'skip' or 'cut', not {self.longer!r}.")
+
+
 @dataclass(frozen=True)
 class Task:
-    """A task of the benchmark."""
+    """A task: what is asked, where its data comes from, what an answer is, and how answers are scored.
+
+    It checks itself when it is made, and raises DataError with everything that is wrong.
+    """
 
     name: str
     """decaNLP's name: `squad`, `iwslt.en.de`."""
@@ -197,15 +134,15 @@ class Task:
     """What a person calls it: `Question answering`."""
     dataset: str
     """What it is made from: `SQuAD 1.1`."""
-    metric: str
-    """The name of its headline metric in `decabench.metrics.METRICS`."""
-    counts: Mapping[str, int]
+    metric: str = ""
+    """The name of its headline metric (`decabench metrics` lists them); the output's default metric where empty."""
+    counts: Mapping[str, int] = field(default_factory=dict)
     """Published number of examples by split; those of `hidden` splits too."""
-    sources: tuple[Source, ...]
-    """Where the data can be had, in the order in which they are tried."""
-    licence: str
+    sources: tuple[Source, ...] = ()
+    """Where the data can be had, in the order in which they are tried; at least one."""
+    licence: str = "not stated"
     """Under which terms the text may be used."""
-    citation: str
+    citation: str = ""
     """Authors, year and title of the dataset's paper."""
     homepage: str = ""
     """Where a person reads about it."""
@@ -218,17 +155,86 @@ class Task:
     gold_score: str = ""
     """The score that gold answers must bring to 100, where a quirk of the official scorer denies them the headline."""
     output: Output = field(default_factory=Text)
-    """What an answer is: what its metric, extraction, highlighting and limits, and models' heads, follow from."""
+    """What an answer is; default metric, extraction, highlighting, length limits and models' heads follow from it."""
+    units: tuple[str, ...] = ()
+    """What its examples were sampled in and `Example.group` names (`paragraph`); none where each stands for itself."""
+    prompt: PromptTemplate | None = None
+    """How it is put to a language model; None for the default set's general prompt."""
     variants: tuple[Variant, ...] = ()
     """Other wordings of its questions, numbered from 1: 0 is the dataset's own."""
+    curriculum: Curriculum | None = None
+    """Whether the paper's curriculum trains it first (`easy`), or its anti-curriculum (`hard`); None for neither."""
+    context_limit: ContextLimit | None = None
+    """The longest context that a model is trained on by default; None for any."""
+    redistributable: bool = True
+    """Whether its answers may be passed on, in submissions."""
+    withhold_texts: bool = False
+    """Whether its questions and contexts are kept off public pages, since their licence does not allow it."""
     notes: str = ""
     """Where the triples differ from what a reader of the paper may expect."""
     origin: str = "decabench"
     """Who defined it: `decabench`, or `user` for a file or an entry point."""
     folder: Path | None = None
-    """Where its files lie, for a task whose data is local and never downloaded."""
+    """Where its files are, for a task whose data is local and never downloaded."""
+
+    def __post_init__(self) -> None:
+        if not self.metric:
+            object.__setattr__(self, "metric", default_metric(self.output))
+        if faults := list(self._faults()):
+            raise DataError(f"Task {self.name!r}: {' '.join(faults)}")
 
     @property
     def extractive(self) -> bool:
         """Whether an answer is a part of the context, so that a context that was cut may have lost it."""
         return isinstance(self.output, Text) and self.output.extractive
+
+    @property
+    def answer_form(self) -> AnswerForm:
+        """How an answer looks in a model's text: as its prompt says, else as follows from its output."""
+        own = self.prompt.form if self.prompt else None
+        return own or default_form(self.output, self.metric)
+
+    def _faults(self) -> Iterator[str]:
+        if not NAME.fullmatch(self.name):
+            yield f"A name is lower-case letters, digits, dots, - and _, not {self.name!r}."
+        for metric in (self.metric, *self.secondary):
+            try:
+                require_metric(metric)
+            except UnknownNameError as error:
+                yield str(error)
+        if not self.sources:
+            yield "It has no source: give at least one."
+        splits = {*self.counts, *self.hidden, *(split for source in self.sources for split in source.files)}
+        if unknown := sorted(splits - set(SPLITS)):
+            yield f"The splits are {', '.join(SPLITS)}, not {', '.join(unknown)}."
+        names = [variant.name for variant in self.variants]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            yield f"Each variant has a name of its own; {', '.join(repeated)} is used more than once."
+        if isinstance(self.output, Label) and self.output.names:
+            for variant in self.variants:
+                if strange := sorted(set(variant.labels.values()) - set(self.output.names)):
+                    yield (
+                        f"The variant {variant.name} maps words to {', '.join(strange)}, and the labels are "
+                        f"{', '.join(self.output.names)}."
+                    )
+        if self.curriculum not in (None, *get_args(Curriculum)):
+            yield f"Its curriculum is easy, hard or None, not {self.curriculum!r}."
+
+
+def require_metric(name: str) -> str:
+    """Return `name` if it names a metric: one of ours, of an installed package, or `package.module:object`.
+
+    Nothing is loaded. Raises UnknownNameError with the near matches and the list.
+    """
+    if name in METRICS or ":" in name:
+        return name
+    return require_name(name, (*METRICS, *plugin_names(METRIC_GROUP)), "metric")
+
+
+def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dict[str, int]:
+    """Return the limit, in tokens, of each task whose longer contexts are skipped, or cut."""
+    return {
+        task.name: task.context_limit.tokens
+        for task in tasks
+        if task.context_limit is not None and task.context_limit.longer == longer
+    }

@@ -1,4 +1,4 @@
-"""A task from a TOML file that names a local table, its columns, a question template and a metric."""
+"""A task from a TOML file that names a local table, its columns, a question template, and what an answer is."""
 
 from __future__ import annotations
 
@@ -6,31 +6,195 @@ import csv
 import json
 import re
 import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DataError, require_name
-from decabench.metrics import METRICS
+from decabench.errors import DataError
+from decabench.tables import TomlTable
 from decabench.tasks.example import SPLITS, Example
+from decabench.tasks.outputs import SCHEMES, Label, Number, Output, Tags, Text, Tree, default_metric
 from decabench.tasks.readers import stream_lines
-from decabench.tasks.task import Files, RemoteFile, Source, Task, Variant, fixed, wrapped
+from decabench.tasks.task import (
+    NAME,
+    ContextLimit,
+    Files,
+    Reader,
+    RemoteFile,
+    Source,
+    Task,
+    require_metric,
+)
+from decabench.tasks.wording import PromptTemplate, Variant, default_form, fixed, read_prompt, wrapped
 
-__all__ = ["FORMAT", "read_toml_task"]
+__all__ = ["TASK_FORMAT", "task_from_toml"]
 
-FORMAT = "decabench.taskfile/1"
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+TASK_FORMAT = "decabench.taskfile/1"
+
+_DATA_KEYS = (
+    "format",
+    "name",
+    "metric",
+    "secondary",
+    "files",
+    "question",
+    "context",
+    "answer",
+    "id",
+    "group",
+)
+_ABOUT_KEYS = ("title", "dataset", "licence", "citation", "homepage", "notes")
+_MODEL_KEYS = ("output", "prompt", "variants", "context_limit", "redistributable", "withhold_texts")
+_KEYS = (*_DATA_KEYS, *_ABOUT_KEYS, *_MODEL_KEYS)
+_SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
 _PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
-_TEXTS = ("title", "dataset", "licence", "citation", "homepage", "notes")
-_KEYS = {
-    *("format", "name", "metric", "files", "question", "context", "answer", "id", "group", "variants"),
-    *_TEXTS,
-}
-_VARIANT_KEYS = {"name", "question", "labels"}
 
-Row = Mapping[str, Any]
+
+def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
+    """Return the task that a TOML file describes. Raises DataError with every fault of the file."""
+    file = TomlTable(content)
+    file.refuse_unknown(_KEYS)
+    name = file.string("name")
+    if name and not NAME.fullmatch(name):
+        file.fault(f"a name is lower-case letters, digits, dots, - and _, not {name!r}.")
+    columns = _Columns(
+        task=name,
+        question=file.string("question"),
+        context=file.string("context", ""),
+        answer=file.string("answer"),
+        id=file.string("id", ""),
+        group=file.string("group", ""),
+    )
+    output = _read_output(file) if "output" in file else Text()
+    metric = _read_metric(file, output)
+    files = _read_files(file)
+    fields: dict[str, Any] = {
+        **{key: file.string(key, default) for key, default in _about(name).items()},
+        "secondary": _read_secondary(file),
+        "prompt": _read_prompt(file, output, metric) if "prompt" in file else None,
+        "variants": tuple(_read_variants(file, columns.question)),
+        "context_limit": _read_limit(file) if "context_limit" in file else None,
+        "redistributable": file.flag("redistributable", True),
+        "withhold_texts": file.flag("withhold_texts", False),
+    }
+    file.raise_faults(str(path))
+    path = path.resolve()
+    # The description is among the files: where its templates change, so do the examples.
+    remote = {split: (RemoteFile(table), RemoteFile(path.name)) for split, table in files.items()}
+    try:
+        return Task(
+            name=name,
+            metric=metric,
+            sources=(Source("local files", remote, _reader(columns, files)),),
+            output=output,
+            units=(columns.group,) if columns.group else (),
+            origin="user",
+            folder=path.parent,
+            **fields,
+        )
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _about(name: str) -> dict[str, str]:
+    return {**dict.fromkeys(_ABOUT_KEYS, ""), "title": name, "dataset": name, "licence": "not stated"}
+
+
+def _read_files(file: TomlTable) -> dict[str, str]:
+    if not isinstance(file.content.get("files"), dict) or not file.content["files"]:
+        file.fault(f"[files] must name a file for one or more of {', '.join(SPLITS)}.")
+        return {}
+    table = file.table("files")
+    table.refuse_unknown(SPLITS)
+    files = {split: table.string(split) for split in SPLITS if split in table}
+    for name in filter(None, files.values()):
+        if not name.endswith(_SUFFIXES):
+            table.fault(f"a file is .jsonl, .csv, .tsv or .parquet, not {name!r}.")
+    return files
+
+
+def _read_metric(file: TomlTable, output: Output) -> str:
+    if "metric" not in file and "output" not in file:
+        file.fault("'metric' is missing: name one, or say what an answer is with 'output'.")
+    metric = file.string("metric", default_metric(output))
+    with file.noting():
+        require_metric(metric)
+    return metric
+
+
+def _read_secondary(file: TomlTable) -> tuple[str, ...]:
+    names = file.strings("secondary", ("nf1",))
+    for name in names:
+        with file.noting():
+            require_metric(name)
+    return names
+
+
+_OUTPUTS: Mapping[str, tuple[str, ...]] = {
+    "text": ("extractive",),
+    "label": ("names",),
+    "tags": ("scheme", "names"),
+    "tree": ("names",),
+    "number": ("low", "high"),
+}
+"""The kinds of output, and the keys of each."""
+
+
+def _read_output(file: TomlTable) -> Output:
+    """Read `output = "label"`, or a table [output] with `kind` and what belongs to that kind."""
+    if isinstance(file.content["output"], str):
+        table = TomlTable({"kind": file.content["output"]}, "[output]", file.faults)
+    else:
+        table = file.table("output")
+    kind = table.choice("kind", tuple(_OUTPUTS))
+    every_key = {key for keys in _OUTPUTS.values() for key in keys}
+    table.refuse_unknown(("kind", *_OUTPUTS.get(kind, sorted(every_key)), "max_tokens"))
+    limit = {"max_tokens": table.positive("max_tokens")} if "max_tokens" in table else {}
+    names = table.strings("names", ())
+    with table.noting():
+        match kind:
+            case "label":
+                return Label(names, **limit)
+            case "tags":
+                named = table.choice("scheme", SCHEMES, "plain")
+                return Tags(next(scheme for scheme in SCHEMES if scheme == named), names, **limit)
+            case "tree":
+                return Tree(names, **limit)
+            case "number":
+                low, high = table.number("low"), table.number("high")
+                return Number(low, high, **limit) if {"low", "high"} <= set(table.content) else Text()
+    return Text(table.flag("extractive"), **limit)
+
+
+def _read_prompt(file: TomlTable, output: Output, metric: str) -> PromptTemplate:
+    return read_prompt(file.table("prompt"), PromptTemplate(form=default_form(output, metric)))
+
+
+def _read_limit(file: TomlTable) -> ContextLimit:
+    table = file.table("context_limit")
+    table.refuse_unknown(("tokens", "longer"))
+    is_cut = table.choice("longer", ("skip", "cut"), "cut") == "cut"
+    return ContextLimit(table.positive("tokens"), "cut" if is_cut else "skip")
+
+
+def _read_variants(file: TomlTable, question: str) -> list[Variant]:
+    """Read `[[variants]]`: words around any question, or another question where all examples ask the same."""
+    made = []
+    for table in file.tables("variants"):
+        table.refuse_unknown(("name", "question", "labels"))
+        name, asked = table.string("name"), table.string("question")
+        labels = table.table("labels", f"{table.title}, labels")
+        words = {word: labels.string(word) for word in labels.content}
+        is_fixed = "{question}" not in asked and not _PLACEHOLDER.search(question)
+        if asked:
+            with table.noting():
+                variant = fixed(name, question, asked) if is_fixed else wrapped(name, asked)
+                made.append(replace(variant, labels=words))
+    return made
+
+
+# From a row of the table to an example
 
 
 @dataclass(frozen=True)
@@ -41,10 +205,10 @@ class _Columns:
     question: str
     context: str
     answer: str
-    id: str | None
-    group: str | None
+    id: str
+    group: str
 
-    def example(self, row: Row, split: str, index: int) -> Example:
+    def example(self, row: Mapping[str, Any], split: str, index: int) -> Example:
         found = _cell(row, self.answer)
         given = found if isinstance(found, list) else [found]
         answers = [str(answer) for answer in given if answer is not None]
@@ -53,31 +217,20 @@ class _Columns:
         return Example(id, _fill(self.question, row), _fill(self.context, row), tuple(answers), group)
 
 
-def _cell(row: Row, column: str) -> Any:
+def _cell(row: Mapping[str, Any], column: str) -> Any:
     if not isinstance(row, Mapping):
-        raise DataError(f"It is no object with columns but {json.dumps(row)[:80]}.")
+        raise DataError(f"It is not an object with columns but {json.dumps(row)[:80]}.")
     if row.get(column) is None:
         raise DataError(f"It has no {column!r}; it has {', '.join(map(str, row))}.")
     return row[column]
 
 
-def _fill(template: str, row: Row) -> str:
+def _fill(template: str, row: Mapping[str, Any]) -> str:
     # Not str.format: a template must reach columns only, never attributes of values.
     return _PLACEHOLDER.sub(lambda match: str(_cell(row, match.group(1))), template)
 
 
-def _rows(files: Files, name: str) -> Iterator[Row]:
-    if name.endswith(".parquet"):
-        yield from files.rows(name, ())
-    elif name.endswith((".csv", ".tsv")):
-        csv.field_size_limit(sys.maxsize)
-        with files.path(name).open(encoding="utf-8-sig", newline="") as file:
-            yield from csv.DictReader(file, delimiter="\t" if name.endswith(".tsv") else ",")
-    else:
-        yield from stream_lines(files.path(name))
-
-
-def _reader(columns: _Columns, names: Mapping[str, str]) -> Any:
+def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
     def read(files: Files, split: str) -> Iterator[Example]:
         for index, row in enumerate(_rows(files, names[split])):
             try:
@@ -88,85 +241,12 @@ def _reader(columns: _Columns, names: Mapping[str, str]) -> Any:
     return read
 
 
-def _text(content: Mapping[str, Any], key: str, path: Path, default: str | None = None) -> str:
-    value = content.get(key, default)
-    if not isinstance(value, str) or (default is None and not value):
-        raise DataError(f"{path}: {key!r} must be a text, not {json.dumps(value, default=str)}.")
-    return value
-
-
-def _files(content: Mapping[str, Any], path: Path) -> dict[str, str]:
-    files = content.get("files")
-    if not isinstance(files, dict) or not files or not set(files) <= set(SPLITS):
-        raise DataError(f"{path}: [files] must name a file for one or more of {', '.join(SPLITS)}.")
-    for name in files.values():
-        if not isinstance(name, str) or not name.endswith((".jsonl", ".csv", ".tsv", ".parquet")):
-            raise DataError(f"{path}: a file is .jsonl, .csv, .tsv or .parquet, not {name!r}.")
-    return files
-
-
-def _variants(content: Mapping[str, Any], asked: str, path: Path) -> Iterator[Variant]:
-    """Those of `[[variants]]`: words around any question, or another question where all examples ask the same."""
-    tables = content.get("variants", [])
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise DataError(f"{path}: variants are tables: write [[variants]], name and question.")
-    for table in tables:
-        if unknown := sorted(set(table) - _VARIANT_KEYS):
-            raise DataError(
-                f"{path}: a variant has unknown keys {', '.join(unknown)}; known: name, question, labels."
-            )
-        name, question = _text(table, "name", path), _text(table, "question", path)
-        labels = table.get("labels", {})
-        if not isinstance(labels, dict) or not all(isinstance(label, str) for label in labels.values()):
-            raise DataError(f"{path}: the labels of a variant are texts: labels = {{ happy = 'positive' }}.")
-        try:
-            same = "{question}" not in question and not _PLACEHOLDER.search(asked)
-            made = fixed(name, asked, question) if same else wrapped(name, question)
-        except ValueError as error:
-            raise DataError(f"{path}: {error}") from error
-        yield replace(made, labels=labels)
-
-
-def read_toml_task(path: Path) -> Task:
-    """The task that a TOML file describes. Raises DataError with what is wrong in it."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise DataError(f"{path} is not TOML ({error}).") from error
-    if content.get("format") != FORMAT:
-        raise DataError(f"{path} has format {content.get('format')!r}: write format = {FORMAT!r}.")
-    if unknown := sorted(set(content) - _KEYS):
-        raise DataError(f"{path} has unknown keys {', '.join(unknown)}; known: {', '.join(sorted(_KEYS))}.")
-    name = _text(content, "name", path)
-    if not _NAME.fullmatch(name):
-        raise DataError(f"{path}: a name is lower-case letters, digits, dots, - and _, not {name!r}.")
-    files = _files(content, path)
-    columns = _Columns(
-        task=name,
-        question=_text(content, "question", path),
-        context=_text(content, "context", path, ""),
-        answer=_text(content, "answer", path),
-        id=_text(content, "id", path, "") or None,
-        group=_text(content, "group", path, "") or None,
-    )
-    source = Source(
-        "local files",
-        # The description is a file too: where its templates change, so do the examples.
-        {split: (RemoteFile(file), RemoteFile(path.resolve().name)) for split, file in files.items()},
-        _reader(columns, files),
-    )
-    return Task(
-        name=name,
-        title=_text(content, "title", path, name),
-        dataset=_text(content, "dataset", path, name),
-        metric=require_name(_text(content, "metric", path), METRICS, "metric"),
-        counts={},
-        sources=(source,),
-        licence=_text(content, "licence", path, "not stated"),
-        citation=_text(content, "citation", path, ""),
-        homepage=_text(content, "homepage", path, ""),
-        notes=_text(content, "notes", path, ""),
-        variants=tuple(_variants(content, columns.question, path)),
-        origin="user",
-        folder=path.resolve().parent,
-    )
+def _rows(files: Files, name: str) -> Iterator[Mapping[str, Any]]:
+    if name.endswith(".parquet"):
+        yield from files.rows(name, ())
+    elif name.endswith((".csv", ".tsv")):
+        csv.field_size_limit(sys.maxsize)
+        with files.path(name).open(encoding="utf-8-sig", newline="") as file:
+            yield from csv.DictReader(file, delimiter="\t" if name.endswith(".tsv") else ",")
+    else:
+        yield from stream_lines(files.path(name))

@@ -138,7 +138,7 @@ def test_version(command):
         (["evaluate", "--submission", ".", "--split", "train"], "'train' is not one of"),
         (["evaluate", "--submission", ".", "--jobs", "0"], "0 is not in the range"),
         (["prepare", "--sample", "--mirror", "x"], "exclude each other"),
-        (["tasks", "--include", "nowhere.toml"], "nowhere.toml, which is not there"),
+        (["tasks", "--include", "nowhere.toml"], "nowhere.toml, which does not exist"),
         (["leaderbord"], "No such command 'leaderbord'"),
     ],
 )

@@ -75,11 +75,12 @@ def test_the_training_of_the_readme_runs_as_pasted(tmp_path: Path, environment: 
     assert list((tmp_path / "tour" / "figures").glob("*.png"))
 
 
-def test_the_toml_of_the_readme_is_the_example(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "path"), [(0, "capitals/capitals.toml"), (1, "tagging/suite.toml")])
+def test_the_toml_of_the_readme_is_the_example(number: int, path: str) -> None:
     import tomllib
 
-    shown = tomllib.loads(blocks("toml")[0])
-    whole = tomllib.loads((ROOT / "examples" / "capitals" / "capitals.toml").read_text(encoding="utf-8"))
+    shown = tomllib.loads(blocks("toml")[number])
+    whole = tomllib.loads((ROOT / "examples" / path).read_text(encoding="utf-8"))
     assert shown.items() <= whole.items()
 
 

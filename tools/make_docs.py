@@ -10,6 +10,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from click.testing import CliRunner
 from decabench.cli import cli
 from decabench.metrics import METRICS
 from decabench.models.mqan import ModelConfig
+from decabench.prompts import built_in_text
 from decabench.submission.faults import CODES, WARNINGS
 from decabench.tasks.registry import TASKS
 from decabench.tasks.task import Source, Task
@@ -110,12 +112,26 @@ def fields_of(owner: type) -> Iterator[tuple[str, str, str]]:
     for field, after in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr):
             default = ast.unparse(field.value) if field.value else ""
-            made = re.fullmatch(r"field\(default_factory=lambda: (.*)\)", default)
-            default = made.group(1) if made else default.replace("field(default_factory=dict)", "{}")
-            yield ast.unparse(field.target), default, " ".join(ast.literal_eval(after.value).split())
+            name = ast.unparse(field.target)
+            if default.startswith(("field(default_factory=lambda", "field(default_factory=dict")):
+                default = repr(getattr(owner(), name))
+            yield name, default, " ".join(ast.literal_eval(after.value).split())
 
 
-PARTS = {"codes": codes, "metrics": metrics, "notes": notes, "settings": settings, "sources": sources}
+def template(name: str) -> str:
+    """A built-in set of prompt templates, as a file that can be copied."""
+    return f"```toml\n{built_in_text(name)}```"
+
+
+PARTS = {
+    "codes": codes,
+    "default_template": partial(template, "default"),
+    "metrics": metrics,
+    "notes": notes,
+    "plain_template": partial(template, "plain"),
+    "settings": settings,
+    "sources": sources,
+}
 
 
 def filled(text: str) -> str:

@@ -36,17 +36,17 @@ DESCRIPTIONS = {
     "oracle": "The first reference answer: it sees the answers and shows what each metric gives to gold.",
 }
 
-NO_DERIVATIVES = ("iwslt.en.de", "cnn_dailymail")
-"""Tasks of which no text may be passed on: TED talks, and articles of CNN and the Daily Mail."""
+NO_DERIVATIVES = tuple(name for name, task in TASKS.items() if not task.redistributable)
+"""Tasks whose answers may not be passed on."""
+
+NO_TEXTS = tuple(name for name, task in TASKS.items() if not task.redistributable or task.withhold_texts)
+"""Tasks whose contexts may not be passed on either."""
 
 WITHHELD = {
-    "majority": NO_DERIVATIVES,
-    "copy-context": (*NO_DERIVATIVES, "sst"),
-    "lead-3": (*NO_DERIVATIVES, "sst"),
-    "random": NO_DERIVATIVES,
-    "oracle": NO_DERIVATIVES,
+    **dict.fromkeys(("majority", "random", "oracle"), NO_DERIVATIVES),
+    **dict.fromkeys(("copy-context", "lead-3"), NO_TEXTS),
 }
-"""Predictor to tasks whose answers are left out. SST's sentences come without a licence; its labels are free."""
+"""Predictor to tasks whose answers are left out."""
 
 
 def description(predictor: str) -> str:

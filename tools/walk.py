@@ -55,7 +55,9 @@ class Walk:
 def main() -> None:
     """Runs the walks that were asked for, or all, and prints a table; ends with 1 where one is too long."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("walks", nargs="*", help="evaluate, predict, prepare, train or leaderboard; all by default")
+    parser.add_argument(
+        "walks", nargs="*", help="evaluate, predict, prepare, train or leaderboard; all by default"
+    )
     parser.add_argument("--files", action="store_true", help="list the files of each walk")
     parser.add_argument("--inside", nargs="+", help=argparse.SUPPRESS)  # this process walks: NAME FOLDER
     given = parser.parse_args()
@@ -89,7 +91,15 @@ def run(name: str, folder: Path) -> Walk:
 
 STEPS: dict[str, Callable[[Path], Sequence[str]]] = {
     "prepare": lambda folder: ["prepare", "sst", "schema", "--sample", "--jobs", "1"],
-    "predict": lambda folder: ["predict", "--predictor", "constant:constant", "--tasks", "sst", "--output", "sub"],
+    "predict": lambda folder: [
+        "predict",
+        "--predictor",
+        "constant:constant",
+        "--tasks",
+        "sst",
+        "--output",
+        "sub",
+    ],
     "evaluate": lambda folder: ["evaluate", "--submission", "sub", "--tasks", "sst", "--jobs", "1"],
     "leaderboard": lambda folder: ["leaderboard", "--submissions", "sub", "--output", "site"],
     "train": lambda folder: [

@@ -21,6 +21,7 @@ __all__ = [
     "section",
     "split_option",
     "submission_option",
+    "suite_option",
     "tasks_option",
 ]
 
@@ -79,7 +80,7 @@ include_option = click.option(
     multiple=True,
     envvar="DECABENCH_INCLUDE",
     metavar="PATH",
-    help="A .toml or .py file that defines a task of your own; may be repeated. A .py file is run.",
+    help="A .toml or .py file that defines a task or suite of your own; may be repeated. A .py file is run.",
 )
 jobs_option = click.option(
     "--jobs",
@@ -87,11 +88,8 @@ jobs_option = click.option(
     metavar="N",
     help="Processes at once.  [default: one a core]",
 )
-tasks_option = click.option(
-    "--tasks",
-    metavar="NAME,…",
-    multiple=True,
-    help="Only these tasks, separated by commas.",
+suite_option = click.option(
+    "--suite", metavar="NAME", help="Only the tasks of this suite (decabench suites lists them)."
 )
 submission_option = click.option(
     "--submission",
@@ -100,6 +98,12 @@ submission_option = click.option(
     metavar="PATH",
     help="A folder, a .zip or a .tar.gz.",
 )
+
+
+def tasks_option(command: Command) -> Command:
+    """`--tasks` and `--suite`, as parameters `tasks` and `suite`: `chosen_tasks` takes both."""
+    text = "Only these tasks, separated by commas."
+    return click.option("--tasks", metavar="NAME,…", multiple=True, help=text)(suite_option(command))
 
 
 def output_option(text: str, required: bool = True, metavar: str = "DIR") -> Callable[[Command], Command]:
@@ -118,18 +122,28 @@ def processes(jobs: int | None) -> int:
     return jobs or os.cpu_count() or 1
 
 
-def chosen_tasks(tasks: Sequence[str], include: Sequence[Path]) -> list[str] | None:
-    """The names behind `--tasks`; None where all are meant. Raises UnknownNameError."""
+def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | None = None) -> list[str] | None:
+    """Return the names that `--tasks` and `--suite` choose; None where neither does, or all are meant.
+
+    With both, --tasks chooses within the suite. Raises UnknownNameError, UsageError.
+    """
     from decabench.errors import require_name
-    from decabench.tasks import known_tasks
+    from decabench.tasks import get_suite, known_suites, known_tasks
 
     names = [name.strip() for value in tasks for name in value.split(",") if name.strip()]
     if tasks and not names:
         raise click.UsageError("--tasks names no task: leave it out for all.")
+    within = list(get_suite(suite, known_suites(include)).tasks) if suite else None
     if not names or names == ["all"]:
-        return None
+        return within
     known = known_tasks(include)
-    return [require_name(name, known, "task") for name in dict.fromkeys(names)]
+    chosen = [require_name(name, known, "task") for name in dict.fromkeys(names)]
+    if within is not None and (outside := [name for name in chosen if name not in within]):
+        raise click.UsageError(
+            f"--tasks names {', '.join(outside)}, and the suite {suite} has only {', '.join(within)}: "
+            "choose among these, or leave --suite out."
+        )
+    return chosen
 
 
 def require_torch() -> None:

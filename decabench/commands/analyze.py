@@ -46,11 +46,12 @@ def pointers(
     home: Path | None,
     include: tuple[Path, ...],
     tasks: tuple[str, ...],
+    suite: str | None,
     examples: int,
 ) -> None:
     """How often answers come from the vocabulary, the context and the question (Figure 3 of the paper).
 
-    Without --tasks: those that the model was trained on.
+    Without --tasks or --suite: those that the model was trained on.
     """
     from decabench.commands._options import chosen_tasks
     from decabench.models import Saved
@@ -60,7 +61,7 @@ def pointers(
     saved = Saved.open(checkpoint)
     answerer, store = saved.load(device), Store(home_folder(home))
     found = {}
-    for task in chosen_tasks(tasks, include) or saved.record["config"]["tasks"]:
+    for task in chosen_tasks(tasks, include, suite) or saved.record["config"]["tasks"]:
         sample = list(islice(store.examples(task, split), examples))
         found[task] = pointing(answerer, sample, saved.cut_context.get(task))
         shares = ", ".join(f"{source} {share:.1%}" for source, share in found[task].chosen.items())

@@ -37,6 +37,7 @@ def check(
     context: click.Context,
     submission: Path,
     tasks: tuple[str, ...],
+    suite: str | None,
     split: str | None,
     ids: Path | None,
     as_json: bool,
@@ -53,7 +54,7 @@ def check(
     from decabench.tasks import Store, home_folder, known_tasks
 
     known = known_tasks(include)
-    names = chosen_tasks(tasks, include)
+    names = chosen_tasks(tasks, include, suite)
     id_list = read_id_list(ids) if ids else _prepared(Store(home_folder(home)), names or known)
     report = check_submission(
         submission,

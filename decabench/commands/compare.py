@@ -58,6 +58,7 @@ def compare(
     a: Path,
     b: Path,
     tasks: tuple[str, ...],
+    suite: str | None,
     split: str,
     seed: int,
     flips: int,
@@ -78,7 +79,7 @@ def compare(
     from decabench.scoring import compare as run
 
     allowed = [_limit(text) for text in limits]
-    names = chosen_tasks(tasks, include)
+    names = chosen_tasks(tasks, include, suite)
     pair = Pair(a, b, split, names, home, include, seed, processes(jobs), flips)
     found = run(pair)
     click.echo(found.to_json(), nl=False) if as_json else _print(found)

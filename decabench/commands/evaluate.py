@@ -59,6 +59,7 @@ def evaluate(
     context: click.Context,
     submission: Path,
     tasks: tuple[str, ...],
+    suite: str | None,
     split: str,
     output: Path | None,
     answers: Answers,
@@ -79,7 +80,7 @@ def evaluate(
     from decabench.tasks import DECATHLON
 
     clock = start_clock()
-    names = chosen_tasks(tasks, include)
+    names = chosen_tasks(tasks, include, suite)
     scoring = Scoring(split, names, home, processes(jobs), include, answers)
     results, scored = score_submission(submission, scoring)
     folder = output or _default_output(submission, split if answers == "extracted" else f"{split}-raw")
@@ -91,7 +92,7 @@ def evaluate(
     _print_variants(results)
     click.echo(f"Results: {path}")
     whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
-    context.exit(0 if whole and not (names and missing) else 1)
+    context.exit(0 if whole and not (tasks and names and missing) else 1)
 
 
 def _default_output(submission: Path, name: str) -> Path:

@@ -361,9 +361,9 @@ _MODEL = (
 def predict(context: click.Context, /, **given: Any) -> None:
     """Answer the questions of prepared tasks and write a submission.
 
-    Without --tasks: every task of the ten that has the split. Every answer goes to DIR/journal as it comes: after a
-    kill, a Ctrl-C or failures the same command goes on from there. Ends with 1 where examples failed; the submission
-    is then marked incomplete.
+    Without --tasks or --suite: every task of the ten that has the split. Every answer goes to DIR/journal as it comes:
+    after a kill, a Ctrl-C or failures the same command goes on from there. Ends with 1 where examples failed; the
+    submission is then marked incomplete.
     """
     if given["show_prompt"]:
         _show_prompt(given)
@@ -402,9 +402,10 @@ def _run(given: dict[str, Any]) -> Run:
     from decabench.tasks import DECATHLON, Store, available_splits, home_folder, known_tasks
 
     known = known_tasks(given["include"])
-    names = chosen_tasks(given["tasks"], given["include"]) or [
-        task for task in DECATHLON.tasks if given["split"] in available_splits(known[task])
-    ]
+    names = chosen_tasks(given["tasks"], given["include"], given["suite"])
+    if names is None or not given["tasks"]:  # a whole suite: some of its tasks may have no such split
+        whole = names or DECATHLON.tasks
+        names = [task for task in whole if given["split"] in available_splits(known[task])]
     return Run(
         predictor=given["predictor"],
         tasks=[known[task] for task in names],

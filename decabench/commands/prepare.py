@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._options import home_option, include_option, jobs_option, processes, split_option
+from decabench.commands._options import (
+    home_option,
+    include_option,
+    jobs_option,
+    processes,
+    split_option,
+    suite_option,
+)
 
 if TYPE_CHECKING:
     from decabench.tasks import Preparation, SplitRecord, Task
@@ -18,6 +25,7 @@ __all__ = ["prepare"]
 
 @click.command()
 @click.argument("tasks", nargs=-1, metavar="[TASK]…")
+@suite_option
 @split_option(None, "Only this split.  [default: all that are public]")
 @click.option(
     "--mirror",
@@ -39,6 +47,7 @@ __all__ = ["prepare"]
 def prepare(
     context: click.Context,
     tasks: tuple[str, ...],
+    suite: str | None,
     split: str | None,
     mirror: str | None,
     sample: bool,
@@ -71,11 +80,11 @@ def prepare(
     if mirror and not is_web_address(mirror) and not Path(mirror).expanduser().is_dir():
         raise click.UsageError(f"--mirror takes a folder or an http(s) address; there is no folder {mirror}.")
     known = known_tasks(include)
-    names = chosen_tasks(tasks, include)
+    names = chosen_tasks(tasks, include, suite)
     chosen = [known[name] for name in names or dict.fromkeys((*DECATHLON.tasks, *known))]
     request = Request(home_folder(home), split, mirror, sample, force, progress=sys.stderr.isatty())
     err = console(stderr=True)
-    if names is None:  # `prepare --split test` means every task that has a public test split
+    if not tasks or names is None:  # `prepare --split test` means every task that has a public test split
         for task in [task for task in chosen if not requested_splits(task, request)]:
             err.print(f"{task.name}: no public {request.split} split, left out")
             chosen.remove(task)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["tasks"]
 
+_WIDE = 120
+"""Columns from which datasets and licences are listed."""
+
 
 @click.group(invoke_without_command=True)
 @home_option
@@ -31,15 +34,19 @@ def _list(home: Path | None, include: tuple[Path, ...]) -> None:
     from decabench.commands._console import console, format_count
     from decabench.tasks import SPLITS, Store, home_folder, known_tasks
 
-    store = Store(home_folder(home))
-    table = Table("task", "dataset", "metric", *SPLITS, "prepared", "licence", box=None, header_style="bold")
+    store, out = Store(home_folder(home)), console()
+    is_wide = out.width >= _WIDE  # a name that is cut off cannot be typed: dataset and licence go first
+    table = Table(box=None, header_style="bold")
+    for heading in ("task", "dataset", "metric", *SPLITS, "prepared", "licence"):
+        if is_wide or heading not in ("dataset", "licence"):
+            table.add_column(heading, no_wrap=heading in ("task", "metric"))
     for task in known_tasks(include).values():
         counts = [
             f"{format_count(task.counts.get(split))}{' hidden' if split in task.hidden else ''}"
             for split in SPLITS
         ]
-        table.add_row(task.name, task.dataset, task.metric, *counts, _status(store, task), task.licence)
-    out = console()
+        dataset, licence = ([task.dataset], [task.licence]) if is_wide else ([], [])
+        table.add_row(task.name, *dataset, task.metric, *counts, _status(store, task), *licence)
     out.print(table)
     out.print(f"Counts are the published ones. Prepared data: {store.home}", style="dim")
 
@@ -96,15 +103,20 @@ def show(name: str, examples: int, split: str, home: Path | None, include: tuple
 
 
 def _facts(task: Task) -> list[tuple[str, str]]:
+    from decabench.tasks import describe_output
+
     counts = ", ".join(f"{split} {count:,}" for split, count in task.counts.items())
     hidden = f" (labels of {', '.join(task.hidden)} are not public)" if task.hidden else ""
     sources = "; ".join(f"{source.name} ({_address(source)})" for source in task.sources)
+    limit = f"at most {task.output.max_tokens:,} tokens"
     return [
         ("task", f"{task.name}: {task.title}"),
         ("dataset", task.dataset),
-        ("metric", ", ".join((task.metric, *task.secondary))),
-        ("published", counts + hidden),
-        ("licence", task.licence),
+        ("output", f"{describe_output(task.output)}, {limit}"),
+        ("metric", "; ".join(map(_metric, (task.metric, *task.secondary)))),
+        ("units", ", ".join(task.units) or "each example stands for itself"),
+        ("published", counts + hidden if counts else ""),
+        ("licence", task.licence + _restrictions(task)),
         ("cite", task.citation),
         ("home", task.homepage),
         ("sources", sources),
@@ -112,8 +124,27 @@ def _facts(task: Task) -> list[tuple[str, str]]:
     ]
 
 
+def _metric(name: str) -> str:
+    """Return `nf1 (0 to 100, higher is better)`; the name alone for a metric of another package."""
+    from decabench.metrics import METRICS
+
+    if name not in METRICS:
+        return name
+    low, high = METRICS[name].range
+    better = "higher" if METRICS[name].higher_is_better else "lower"
+    return f"{name} ({low:g} to {high:g}, {better} is better)"
+
+
+def _restrictions(task: Task) -> str:
+    withheld = [
+        *(["answers are not passed on"] if not task.redistributable else []),
+        *(["texts are kept off public pages"] if task.withhold_texts else []),
+    ]
+    return f" ({'; '.join(withheld)})" if withheld else ""
+
+
 def _wording(variant: Variant, task: Task, store: Store) -> str:
-    """How it asks, shown on a question of the prepared data where there is one, and what its label words mean."""
+    """Return a prepared question in its words, where there is one, and what its label words stand for."""
     records = store.records(task.name)
     split = next(iter(records), None)
     rows = store.read(task.name, split, ("question",)) if split else iter(())
@@ -148,14 +179,14 @@ def _cut(text: str, limit: int = 400) -> str:
 
 @tasks.command()
 @click.argument("name")
-@split_option("validation", "Which split to prove it on.")
+@split_option("validation", "Which split to check it on.")
 @home_option
 @include_option
 @click.pass_context
 def validate(
     context: click.Context, name: str, split: str, home: Path | None, include: tuple[Path, ...]
 ) -> None:
-    """Prove a task: examples render, gold scores 100, empty answers the floor, shuffled answers less than gold."""
+    """Check a task: examples render, gold scores 100, empty answers the least, shuffled answers less than gold."""
     from decabench.commands._console import console
     from decabench.scoring import validate_task
     from decabench.tasks import Store, get_task, home_folder, known_tasks

@@ -65,6 +65,7 @@ __all__ = ["train"]
 def train(
     model: str | None,
     tasks: tuple[str, ...],
+    suite: str | None,
     schedule: str | None,
     output: Path,
     config: Path | None,
@@ -78,7 +79,7 @@ def train(
 ) -> None:
     """Train MQAN or one of its ablations on any set of tasks.
 
-    Without --tasks: the ten, or the configuration's. Start it with torchrun for several processes.
+    Without --tasks or --suite: the ten, or the configuration's. Start it with torchrun for several processes.
     """
     import os
     import sys
@@ -86,15 +87,17 @@ def train(
     require_torch()
     from decabench.commands._options import chosen_tasks
     from decabench.errors import require_name
-    from decabench.tasks import DECATHLON, Store, home_folder, known_tasks
+    from decabench.tasks import DECATHLON, Store, context_limits, home_folder, known_tasks
     from decabench.training import Run, TrainConfig, read_config, with_settings
     from decabench.training import train as run
 
     if output.exists() and any(output.iterdir()) and not resume:
         raise click.UsageError(f"{output} is not empty: name another folder, or go on with --resume.")
-    made = _initial(init, output if resume else None, TrainConfig())
+    known = known_tasks(include)
+    skip, cut = context_limits(known.values(), "skip"), context_limits(known.values(), "cut")
+    made = _initial(init, output if resume else None, TrainConfig(skip_context=skip, cut_context=cut))
     made = read_config(config, made) if config else made
-    chosen = chosen_tasks(tasks, include) if tasks else list(made.tasks)
+    chosen = chosen_tasks(tasks, include, suite) if tasks or suite else list(made.tasks)
     made = replace(
         made,
         model=replace(made.model, name=model or made.model.name),
@@ -104,7 +107,6 @@ def train(
         init=init or made.init,
     )
     made = with_settings(made, settings)
-    known = known_tasks(include)
     finished = run(
         Run(
             config=made,

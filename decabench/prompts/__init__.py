@@ -1,7 +1,6 @@
 """From a question to a prompt, and from the text of a language model to an answer."""
 
-from decabench.prompts.answer_forms import EXTRACTION_VERSION, KINDS, AnswerForm, Extracted, Kind
-from decabench.prompts.extraction import extract
+from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract
 from decabench.prompts.messages import (
     PROMPT_VERSION,
     Message,
@@ -12,35 +11,23 @@ from decabench.prompts.messages import (
     make_prompting,
     show,
 )
-from decabench.prompts.shots import Selection, Shot, choose_shots, select_shots
-from decabench.prompts.templates import (
-    BUILT_IN,
-    TaskTemplate,
-    TemplateError,
-    TemplateSet,
-    built_in_text,
-    load_template,
-)
+from decabench.prompts.shots import DrawnShots, Shot, select_shots
+from decabench.prompts.templates import BUILT_IN, TemplateError, TemplateSet, built_in_text, load_template
 
 __all__ = [
     "BUILT_IN",
     "EXTRACTION_VERSION",
-    "KINDS",
     "PROMPT_VERSION",
-    "AnswerForm",
+    "DrawnShots",
     "Extracted",
-    "Kind",
     "Message",
     "PromptTooLongError",
     "Prompting",
     "Role",
-    "Selection",
     "Shot",
-    "TaskTemplate",
     "TemplateError",
     "TemplateSet",
     "built_in_text",
-    "choose_shots",
     "extract",
     "fit",
     "load_template",

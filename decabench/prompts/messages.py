@@ -1,4 +1,4 @@
-"""How the questions of one task become what a language model is sent."""
+"""How a question becomes what a language model is sent: the turns of a chat, or one text, cut to fit its window."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from decabench.errors import DecabenchError
-from decabench.prompts.answer_forms import AnswerForm
 from decabench.prompts.shots import Shot
-from decabench.prompts.templates import TaskTemplate, TemplateSet, sha256_of
-from decabench.tasks import Question, Task
+from decabench.prompts.templates import TemplateSet, describe_template, sha256_of
+from decabench.tasks import AnswerForm, PromptTemplate, Question, Task, Text
 
 __all__ = [
     "NEAR",
@@ -25,68 +24,6 @@ __all__ = [
     "make_prompting",
     "show",
 ]
-
-# ---- fitting
-
-NEAR = 64
-"""A word longer than this many characters may be cut within; every other stays whole or goes."""
-
-_WORD = re.compile(r"\S+")
-
-
-class PromptTooLongError(DecabenchError):
-    """A prompt does not fit even without its context."""
-
-
-def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[int, int] | None:
-    """The characters [0, end) of the context whose prompt fits into `budget` tokens; None where all of it does.
-
-    `count` gives the tokens of the whole prompt with that context; it is called some ten times. What is cut is
-    the end, after a word. Raises PromptTooLongError.
-    """
-    context = question.context
-    whole = count(context)
-    if whole <= budget:
-        return None
-    bare = count("")
-    if bare > budget:
-        raise PromptTooLongError(
-            f"The prompt of {question.id} takes {bare:,} tokens without its context, and {budget:,} fit: use fewer "
-            "shots, a shorter template or a longer window."
-        )
-
-    def fits(end: int) -> bool:
-        return count(context[:end]) <= budget
-
-    ends = [0, *(match.end() for match in _WORD.finditer(context))]
-    guess = bisect_left(ends, len(context) * (budget - bare) // max(1, whole - bare))
-    last = _last(0, len(ends), guess, lambda index: fits(ends[index]))
-    start = ends[last]
-    stop = ends[last + 1] if last + 1 < len(ends) else start
-    if stop - start <= NEAR:
-        return 0, start
-    return 0, _last(start, stop, (start + stop) // 2, fits)
-
-
-def _last(low: int, high: int, guess: int, holds: Callable[[int], bool]) -> int:
-    """The last number in [low, high) for which it holds: it does for `low`, and then ever after the last it does not.
-
-    Steps away from the guess that grow, then halves: few calls where the guess is near.
-    """
-    step = 2
-    probe = guess
-    while high - low > 1:
-        if not low < probe < high:
-            probe = (low + high) // 2
-        if holds(probe):
-            low, probe = probe, probe + step
-        else:
-            high, probe = probe, probe - step
-        step *= 4
-    return low
-
-
-# ---- prompting
 
 PROMPT_VERSION = 1
 """Raised whenever the same template and question would be sent as another text."""
@@ -110,19 +47,19 @@ class Prompting:
 
     task: str
     """The task's name."""
-    template: TaskTemplate
+    template: PromptTemplate
     """What is said around an example."""
     template_name: str
-    """What the template's set is called."""
+    """The name of the set that the template is from."""
     system: str = ""
-    """The system's text; none where empty."""
+    """The system message; none where empty."""
     shots: tuple[Shot, ...] = ()
     """Worked examples of the training split, in the order in which they are shown."""
 
     @property
     def max_new_tokens(self) -> int:
         """The most tokens that an answer may have."""
-        return self.template.max_new_tokens
+        return self.template.max_new_tokens or Text().max_tokens
 
     @property
     def stop(self) -> tuple[str, ...]:
@@ -132,12 +69,11 @@ class Prompting:
     @property
     def form(self) -> AnswerForm:
         """What the answer looks like; what introduces it in the prompt may introduce it in the answer too."""
-        form = self.template.form
-        own = self.template.answer
+        form, own = self.template.form or AnswerForm(), self.template.answer
         return form if not own or own in form.markers else replace(form, markers=(*form.markers, own))
 
     def messages(self, question: Question, context: str | None = None) -> tuple[Message, ...]:
-        """The turns of a chat; `context` in place of the question's own, where it was cut."""
+        """Return the turns of a chat; `context` replaces the question's own, where it was cut."""
         messages = [Message("system", self.system)] if self.system else []
         start = f"{self.template.instruction}\n\n" if self.template.instruction else ""
         for shot in self.shots:
@@ -147,17 +83,20 @@ class Prompting:
         return (*messages, Message("user", start + self._layout(question, context)))
 
     def text(self, question: Question, context: str | None = None) -> str:
-        """One plain text, for models without a chat template; it ends where the answer begins."""
-        shots = [self._shown(shot) for shot in self.shots]
+        """Return one plain text, for models without a chat template; it ends where the answer begins."""
+        space = " " if self.template.answer else "\n"
+        shots = [
+            f"{self.template.layout(shot.question, shot.context)}{space}{shot.answer}" for shot in self.shots
+        ]
         parts = [self.system, self.template.instruction, *shots, self._layout(question, context)]
         return "\n\n".join(part for part in parts if part)
 
     def describe(self) -> dict[str, Any]:
-        """All that decides what is sent, as JSON values."""
+        """Return everything that decides what is sent, as JSON values."""
         return {
             "version": PROMPT_VERSION,
             "template": self.template_name,
-            "template_sha256": sha256_of(self.template.sent()),
+            "template_sha256": sha256_of(describe_template(self.template)),
             "system": self.system,
             "shots": [shot.id for shot in self.shots],
             "shots_sha256": sha256_of([asdict(shot) for shot in self.shots]),
@@ -166,17 +105,14 @@ class Prompting:
     def _layout(self, question: Question, context: str | None) -> str:
         return self.template.layout(question.question, question.context if context is None else context)
 
-    def _shown(self, shot: Shot) -> str:
-        space = " " if self.template.answer else "\n"
-        return f"{self.template.layout(shot.question, shot.context)}{space}{shot.answer}"
-
 
 def make_prompting(
     task: Task, templates: TemplateSet, system: str | None = None, shots: tuple[Shot, ...] = ()
 ) -> Prompting:
-    """How a task is put with a set of templates; None takes the template's system text, an empty one none.
+    """Return the prompts of a task with a set of templates.
 
-    Raises UnknownNameError where the set has no template for the task.
+    `system` replaces the template's system message: an empty one sends none, None keeps the template's. Raises
+    UnknownNameError where the set has no template for the task.
     """
     template = templates.for_task(task)
     return Prompting(
@@ -185,7 +121,67 @@ def make_prompting(
 
 
 def show(prompting: Prompting, question: Question, chat: bool = True) -> str:
-    """What would be sent for one question: the turns with a line for the role above each, or the plain text."""
+    """Return what would be sent for one question: the turns, with the role above each, or the plain text."""
     if not chat:
         return prompting.text(question)
     return "\n\n".join(f"[{turn.role}]\n{turn.content}" for turn in prompting.messages(question))
+
+
+# Fitting a context into a model's window
+
+NEAR = 64
+"""A word longer than this many characters may be cut within; every shorter one is kept whole or dropped."""
+
+_WORD = re.compile(r"\S+")
+
+
+class PromptTooLongError(DecabenchError):
+    """A prompt does not fit even without its context."""
+
+
+def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[int, int] | None:
+    """Return the characters [0, end) of the context whose prompt fits into `budget` tokens; None where all of it fits.
+
+    `count` gives the tokens of the whole prompt with a context; it is called some ten times. The context loses its
+    end, after a word. Raises PromptTooLongError.
+    """
+    context = question.context
+    whole = count(context)
+    if whole <= budget:
+        return None
+    bare = count("")
+    if bare > budget:
+        raise PromptTooLongError(
+            f"The prompt of {question.id} takes {bare:,} tokens without its context, and {budget:,} fit: use fewer "
+            "shots, a shorter template or a longer window."
+        )
+
+    def fits(end: int) -> bool:
+        return count(context[:end]) <= budget
+
+    ends = [0, *(match.end() for match in _WORD.finditer(context))]
+    guess = bisect_left(ends, len(context) * (budget - bare) // max(1, whole - bare))
+    last = _last_true(0, len(ends), guess, lambda index: fits(ends[index]))
+    start = ends[last]
+    stop = ends[last + 1] if last + 1 < len(ends) else start
+    if stop - start <= NEAR:
+        return 0, start
+    return 0, _last_true(start, stop, (start + stop) // 2, fits)
+
+
+def _last_true(low: int, high: int, guess: int, holds: Callable[[int], bool]) -> int:
+    """Return the last number in [low, high) for which `holds` is true: it is for `low`, and false from some number on.
+
+    Steps away from the guess grow, then halve: few calls where the guess is near.
+    """
+    step = 2
+    probe = guess
+    while high - low > 1:
+        if not low < probe < high:
+            probe = (low + high) // 2
+        if holds(probe):
+            low, probe = probe, probe + step
+        else:
+            high, probe = probe, probe - step
+        step *= 4
+    return low

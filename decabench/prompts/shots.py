@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from decabench.errors import MissingDataError
 from decabench.tasks import Example, Task
 
-__all__ = ["LONGEST", "SHARED_CONTEXT", "Evaluated", "Selection", "Shot", "choose_shots", "select_shots"]
+__all__ = ["FEW_LABELS", "LONGEST", "SHARED_CONTEXT", "DrawnShots", "Shot", "select_shots"]
 
 LONGEST = 2_000
 """Characters of a shot (some 500 tokens); longer ones are taken only where there are too few shorter."""
 
 SHARED_CONTEXT = 40
-"""Bytes from which a context that stands in the evaluated split too bars a training example."""
+"""A training example is barred if the evaluated split has its context, and the context has at least so many bytes."""
 
 FEW_LABELS = 10
-"""Up to so many different answers are labels, of which the shots show each in turn."""
+"""At most so many different answers are taken for labels, which the shots show in turn."""
 
 _Key = tuple[int, int]
 """(characters too many, digest): the smallest are drawn."""
@@ -34,21 +34,21 @@ class Shot:
     question: str
     """What is asked."""
     context: str
-    """What it is asked of."""
+    """The text that it is asked about."""
     answer: str
     """Its first answer."""
 
 
 @dataclass(frozen=True)
-class Selection:
+class DrawnShots:
     """The shots that were drawn, and what they were drawn from."""
 
     shots: tuple[Shot, ...]
     """In the order in which they are shown."""
     excluded: int = 0
-    """Training examples left out since they, or their context, stand in the evaluated split."""
+    """Training examples left out because they, or their context, are in the evaluated split."""
     usable: int = 0
-    """Training examples among which was drawn."""
+    """Training examples that could have been drawn."""
 
 
 def _normal(text: str) -> bytes:
@@ -59,8 +59,8 @@ def _digest(text: bytes) -> bytes:
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
-class Evaluated:
-    """What stands in the evaluated split, as digests: case and spacing do not count."""
+class _Evaluated:
+    """The questions and contexts of the evaluated split, as digests; case and spacing do not count."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         self._latest: tuple[str, bytes, int] | None = None
@@ -72,14 +72,14 @@ class Evaluated:
             self._contexts.add(digest)
 
     def has(self, question: str, context: str) -> bool:
-        """Whether an example stands there, or (where contexts are many) its context of some length."""
+        """Tell whether the split has an example or, where it has many contexts, the example's context."""
         digest, length = self._context(context)
         if len(self._contexts) > 1 and length >= SHARED_CONTEXT and digest in self._contexts:
             return True
         return _digest(digest + _normal(question)) in self._pairs
 
     def _context(self, context: str) -> tuple[bytes, int]:
-        """Digest and length; questions about one context stand together, so that of the last is kept."""
+        """Return digest and length; the last is kept, as questions about one context follow each other."""
         if self._latest is None or self._latest[0] != context:
             normal = _normal(context)
             self._latest = (context, _digest(normal), len(normal))
@@ -87,7 +87,7 @@ class Evaluated:
 
 
 class _Best:
-    """The shots with the n smallest keys, in memory for n."""
+    """Keeps the n shots with the smallest keys."""
 
     def __init__(self, n: int) -> None:
         self._n = n
@@ -106,13 +106,6 @@ class _Best:
         )
 
 
-def choose_shots(
-    task: Task, training: Iterable[Example], evaluated: Iterable[tuple[str, str]], n: int, seed: int = 0
-) -> tuple[Shot, ...]:
-    """The shots of `select_shots`, without the counts. Raises MissingDataError."""
-    return select_shots(task, training, evaluated, n, seed).shots
-
-
 def select_shots(
     task: Task,
     training: Iterable[Example],
@@ -120,16 +113,17 @@ def select_shots(
     n: int,
     seed: int = 0,
     longest: int = LONGEST,
-) -> Selection:
-    """n worked examples of the training split, none of which stands in the evaluated one.
+) -> DrawnShots:
+    """Draw n worked examples from the training split, none of which is in the evaluated split.
 
-    `training` is read once, in memory for n examples (and ten times n for labels); `evaluated` are (question,
-    context). The draw goes by sha256 of seed, task and id, so it is the same everywhere and whatever the order
-    of the data. Of tasks with few answers every label is shown in turn. Raises MissingDataError for too few.
+    `evaluated` are pairs of question and context. The draw goes by the sha256 of seed, task and id, so it is the same
+    everywhere, whatever the order of the data. Where there are few different answers, each is shown in turn.
+    `training` is read once, with n examples in memory (ten times n for labels). Raises MissingDataError where there
+    are too few.
     """
     if n <= 0:
-        return Selection(())
-    barred, best, by_answer = Evaluated(evaluated), _Best(n), dict[str, _Best]()
+        return DrawnShots(())
+    barred, best, by_answer = _Evaluated(evaluated), _Best(n), dict[str, _Best]()
     excluded = usable = 0
     for example in training:
         if barred.has(example.question, example.context):
@@ -145,11 +139,11 @@ def select_shots(
     if usable < n:
         raise MissingDataError(
             f"{task.name}: {n} shots were asked for, and the training split has {usable:,} examples that "
-            f"are not in the evaluated split too ({excluded:,} are): ask for fewer."
+            f"are not in the evaluated split too ({excluded:,} are): ask for fewer shots."
         )
     few = len(by_answer) <= min(FEW_LABELS, usable // 2)
     drawn = _in_turn([labelled.sorted() for labelled in by_answer.values()], n) if few else best.sorted()
-    return Selection(tuple(shot for _, shot in sorted(drawn, key=lambda pair: pair[0])), excluded, usable)
+    return DrawnShots(tuple(shot for _, shot in sorted(drawn, key=lambda pair: pair[0])), excluded, usable)
 
 
 def _drawn(seed: int, task: str, id: str) -> int:
@@ -157,7 +151,7 @@ def _drawn(seed: int, task: str, id: str) -> int:
 
 
 def _in_turn(labels: list[list[tuple[_Key, Shot]]], n: int) -> list[tuple[_Key, Shot]]:
-    """The best of each label, then the second of each, until there are n."""
+    """Take the best of each label, then the second of each, until there are n."""
     rounds: list[tuple[int, _Key, Shot]] = [
         (place, key, shot) for drawn in labels for place, (key, shot) in enumerate(drawn)
     ]

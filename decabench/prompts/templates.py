@@ -1,319 +1,212 @@
-"""Sets of templates as TOML files: those that come with decabench, and anybody's."""
+"""Sets of prompt templates: the built-in `default` and `plain`, and TOML files of the same form."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-import tomllib
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from decabench.errors import DecabenchError, UnknownNameError, require_name
 from decabench.files import canonical_json
-from decabench.prompts.answer_forms import KINDS, AnswerForm, Kind
-from decabench.tasks import Task
+from decabench.tables import TomlTable, parse_toml, read_toml
+from decabench.tasks import KIND_OF_METRIC, KINDS, TASKS, AnswerForm, PromptTemplate, Task, read_prompt
 
 __all__ = [
     "BUILT_IN",
     "FORMAT",
-    "KEYS",
-    "KIND_OF_METRIC",
-    "PLACEHOLDERS",
-    "TaskTemplate",
     "TemplateError",
     "TemplateSet",
     "built_in_text",
+    "describe_template",
     "load_template",
     "sha256_of",
 ]
 
-# ---- template
+FORMAT = "decabench.template/1"
 
-PLACEHOLDERS = ("question", "context")
-"""What a layout may name in braces."""
+BUILT_IN = ("default", "plain")
+"""The sets that come with decabench."""
 
-_PLACEHOLDER = re.compile(r"\{(question|context)\}")
-KIND_OF_METRIC: Mapping[str, Kind] = {
-    **dict.fromkeys(("nf1", "em", "nem", "accuracy", "corpus_f1"), "span"),
-    **dict.fromkeys(
-        ("bleu", "rouge", "rouge_lines", "rouge_perl", "rouge_perl_lines", "rouge_score"), "text"
-    ),
-    **dict.fromkeys(("tag_accuracy", "sequence_f1", "parsing", "pearson", "spearman", "mse"), "line"),
-    "lfem": "sql",
-    "joint_goal_em": "state",
-}
-"""What form a metric reads, for tasks without a template of their own."""
+_AUTO = "auto"
+"""The form that follows from a task's metric; for [default] alone."""
 
 
-@dataclass(frozen=True)
-class TaskTemplate:
-    """How the questions of one task are put."""
-
-    input: str = "{context}\n\n{question}"
-    """The layout of an example; `{question}` and `{context}` are replaced as text, other braces stay."""
-    instruction: str = ""
-    """What is said before the first example; nothing where empty."""
-    system: str = ""
-    """The system's text, where the user gives none; none where empty."""
-    answer: str = ""
-    """What introduces the answer, after the input: `Answer:`."""
-    max_new_tokens: int = 128
-    """The most tokens that an answer may have."""
-    stop: tuple[str, ...] = ()
-    """What ends an answer in plain text, so that a model does not go on with an example of its own."""
-    form: AnswerForm = field(default_factory=AnswerForm)
-    """What the answer looks like."""
-
-    def layout(self, question: str, context: str) -> str:
-        """The example as text. Lines that hold only the context are left out where there is none."""
-        layout = self.input if context else _without_context(self.input)
-        values = {"question": question, "context": context}
-        text = _PLACEHOLDER.sub(lambda match: values[match.group(1)], layout)
-        return f"{text}\n{self.answer}" if self.answer else text
-
-    def sent(self) -> dict[str, Any]:
-        """All that decides what a model is sent, as JSON values: the form is not part of it."""
-        return {key: value for key, value in _plain(self).items() if key != "form"}
-
-
-def _plain(template: TaskTemplate) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps(asdict(template)))
-    return plain
-
-
-def _without_context(layout: str) -> str:
-    lines = [line for line in layout.split("\n") if "{context}" not in line or "{question}" in line]
-    return "\n".join(lines).strip("\n").replace("{context}", "")
-
-
-def sha256_of(value: Any) -> str:
-    """The sha256 of a JSON value in its one spelling."""
-    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+class TemplateError(DecabenchError, ValueError):
+    """A template file is not valid; the message lists every fault."""
 
 
 @dataclass(frozen=True)
 class TemplateSet:
-    """Templates for tasks by name, and one for every other."""
+    """Templates for tasks by name, and one for all other tasks."""
 
     name: str
     """`default`, or the stem of the file it was read from."""
-    tasks: Mapping[str, TaskTemplate]
+    tasks: Mapping[str, PromptTemplate] = field(default_factory=dict)
     """The template of a task by its name."""
-    default: TaskTemplate | None = None
+    default: PromptTemplate | None = None
     """For tasks that are not named; None refuses them."""
     auto_form: bool = False
     """Whether the form of a task that is not named follows from its metric."""
+    prefers_own: bool = False
+    """Whether a task's own prompt goes before the templates of the set."""
     description: str = ""
     """What it is for."""
 
     @property
     def sha256(self) -> str:
-        """Of all that it says, wherever it was read from."""
-        tasks = {name: _plain(template) for name, template in self.tasks.items()}
+        """A digest of all templates of the set, wherever it was read from."""
         default = None if self.default is None else _plain(self.default)
+        tasks = {name: _plain(template) for name, template in self.tasks.items()}
         return sha256_of({"tasks": tasks, "default": default, "auto_form": self.auto_form})
 
-    def for_task(self, task: Task) -> TaskTemplate:
-        """The template of a task. Raises UnknownNameError where there is neither one of its own nor a default."""
+    def for_task(self, task: Task) -> PromptTemplate:
+        """Return the template of a task, with its form and limit. Raises UnknownNameError where there is none."""
+        if self.prefers_own and task.prompt:
+            return task.prompt.completed(task.output, task.metric)
         if task.name in self.tasks:
             return self.tasks[task.name]
         if self.default is None:
             raise UnknownNameError(
-                f"{self.name} has no template for {task.name}, and no [default]; it has {', '.join(self.tasks)}."
+                f"{self.name} has no template for {task.name} and no [default]; it has {', '.join(self.tasks)}."
             )
+        if self.prefers_own:
+            return replace(self.default, form=None, max_new_tokens=None).completed(task.output, task.metric)
+        return self._general(task)
+
+    def including(self, tasks: Iterable[Task]) -> TemplateSet:
+        """Return the set with what `tasks` bring (a prompt, an output), so that its digest covers that too."""
+        own = {}
+        for task in tasks if self.prefers_own else ():
+            template = self.for_task(task)
+            if template not in (self.tasks.get(task.name), self._general(task)):
+                own[task.name] = template
+        return replace(self, tasks={**self.tasks, **own})
+
+    def _general(self, task: Task) -> PromptTemplate:
+        """Return [default] for a task of which nothing but the metric is known."""
+        default = self.default or PromptTemplate()
         if not self.auto_form:
-            return self.default
-        return replace(
-            self.default, form=replace(self.default.form, kind=KIND_OF_METRIC.get(task.metric, "span"))
-        )
+            return default
+        form = replace(default.form or AnswerForm(), kind=KIND_OF_METRIC.get(task.metric, "span"))
+        return replace(default, form=form)
 
 
-# ---- files
-
-FORMAT = "decabench.template/1"
-BUILT_IN = ("default", "plain")
-"""The sets that come with decabench."""
-
-AUTO = "auto"
-"""The form that follows from a task's metric; for [default] alone."""
-
-KEYS: Mapping[str, type] = {
-    "system": str,
-    "instruction": str,
-    "input": str,
-    "answer": str,
-    "max_new_tokens": int,
-    "stop": list,
-    "form": str,
-    "labels": list,
-    "labels_from_question": bool,
-    "markers": list,
-    "unquote": bool,
-}
-"""The keys of a table, and what each holds."""
-_NEEDED = ("input", "max_new_tokens", "form")
-_TOP = ("format", "description", "default", "tasks")
-_BRACES = re.compile(r"\{(\w*)\}")
-_KINDS: Mapping[type, str] = {
-    str: "a text",
-    int: "a whole number above 0",
-    list: "a list of texts",
-    bool: "true or false",
-}
+def describe_template(template: PromptTemplate) -> dict[str, Any]:
+    """Return everything that decides what a model is sent, as JSON values: the form is not part of it."""
+    return {key: value for key, value in _plain(template).items() if key != "form"}
 
 
-class TemplateError(DecabenchError, ValueError):
-    """A template file is not in the form that it must have; the message lists all that is wrong."""
+def _plain(template: PromptTemplate) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(template)))
+    return plain
 
 
-def built_in_text(name: Literal["default", "plain"] | str) -> str:
-    """The file of a built-in set, as it is shipped. Raises UnknownNameError."""
-    file = resources.files(__package__) / "templates" / f"{require_name(name, BUILT_IN, 'template')}.toml"
-    return file.read_text(encoding="utf-8")
+def sha256_of(value: Any) -> str:
+    """Return the sha256 of a JSON value in its canonical spelling."""
+    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def load_template(name_or_path: str | Path) -> TemplateSet:
-    """The set of a built-in name, or of a TOML file. Raises TemplateError with all faults, UnknownNameError."""
-    if str(name_or_path) in BUILT_IN:
-        return _read(built_in_text(str(name_or_path)), str(name_or_path), str(name_or_path))
+    """Load a built-in set, or a TOML file. Raises TemplateError with every fault, or UnknownNameError."""
+    if (name := str(name_or_path)) in BUILT_IN:
+        read = _read(parse_toml(_shipped_text(name), name), name, name)
+        return replace(read, tasks=_built_in_tasks(), prefers_own=True) if name == "default" else read
     path = Path(name_or_path)
     if path.suffix != ".toml" and not path.exists():
-        require_name(str(name_or_path), BUILT_IN, "template (nor a .toml file of that name)")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise TemplateError(f"The template {path} cannot be read ({error}).") from error
-    return _read(text, path.stem, str(path))
+        require_name(name, BUILT_IN, "template (nor a .toml file of that name)")
+    return _read(read_toml(path, TemplateError), path.stem, str(path))
 
 
-def _read(text: str, name: str, place: str) -> TemplateSet:
-    try:
-        content = tomllib.loads(text)
-    except ValueError as error:
-        raise TemplateError(f"The template {place} is not TOML ({error}).") from error
+def _built_in_tasks() -> dict[str, PromptTemplate]:
+    return {
+        name: task.prompt.completed(task.output, task.metric)
+        for name, task in TASKS.items()
+        if task.prompt is not None
+    }
+
+
+def _read(content: Mapping[str, Any], name: str, place: str) -> TemplateSet:
     if content.get("format") != FORMAT:
         raise TemplateError(f"{place} has format {content.get('format')!r}: write format = {FORMAT!r}.")
-    faults = list(_set_faults(content))
-    if faults:
-        raise TemplateError(
-            f"The template {place} has {len(faults)} fault{'s' * (len(faults) > 1)}:\n"
-            + "\n".join(f"- {fault}" for fault in faults)
-        )
-    shared = content.get("default", {})
-    return TemplateSet(
-        name=name,
-        tasks={task: _template({**shared, **table}) for task, table in content.get("tasks", {}).items()},
-        default=_template(shared) if shared else None,
-        auto_form=shared.get("form") == AUTO,
-        description=content.get("description", ""),
+    file = TomlTable(content)
+    file.refuse_unknown(("format", "description", "default", "tasks"))
+    description = file.string("description", "")
+    default, tasks = file.table("default"), file.table("tasks")
+    if not content.get("default") and not content.get("tasks"):
+        file.fault("there is neither [default] nor a [tasks.<name>]: there is nothing to send.")
+    shared = None
+    if default.content:
+        _require_keys(default, default, "")
+        shared = read_prompt(default, forms=(*KINDS, _AUTO))
+    auto_form = default.content.get("form") == _AUTO
+    templates = {}
+    for task in tasks.content:
+        table = tasks.table(task, f'[tasks."{task}"]' if "." in task else f"[tasks.{task}]")
+        _require_keys(table, default, " here and in [default]")
+        templates[task] = read_prompt(table, shared)
+        if auto_form and "form" not in table:
+            table.fault(f"'form' must be given: it is one of {', '.join(KINDS)}.")
+    file.raise_faults(f"The template {place}", TemplateError)
+    return TemplateSet(name, templates, shared, auto_form, description=description)
+
+
+def _require_keys(table: TomlTable, default: TomlTable, where: str) -> None:
+    for key in ("input", "max_new_tokens", "form"):
+        if key not in table and key not in default:
+            table.fault(f"{key!r} is missing{where}.")
+
+
+# The text of a set
+
+
+def built_in_text(name: str) -> str:
+    """Return a built-in set as a TOML file. Raises UnknownNameError."""
+    text = _shipped_text(require_name(name, BUILT_IN, "template"))
+    if name == "default":
+        default = load_template("default").default or PromptTemplate()
+        return text + "".join(_toml(task, template, default) for task, template in _built_in_tasks().items())
+    return text
+
+
+def _shipped_text(name: str) -> str:
+    return (resources.files(__package__) / "templates" / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def _toml(task: str, template: PromptTemplate, default: PromptTemplate) -> str:
+    """Write the table of a task, without what it takes from [default]."""
+    form, shared = template.form or AnswerForm(), default.form or AnswerForm()
+    lines = [
+        f'instruction = """\n{_wrapped(_escaped(template.instruction))}"""',
+        f'input = """\n{_escaped(template.input)}"""',
+        *_line("answer", template.answer, default.answer),
+        *_line("max_new_tokens", template.max_new_tokens),
+        *_line("stop", template.stop, default.stop),
+        *_line("form", form.kind),
+        *_line("labels", form.labels, shared.labels),
+        *_line("labels_from_question", form.labels_from_question, shared.labels_from_question),
+        *_line("unquote", form.unquote, shared.unquote),
+    ]
+    key = json.dumps(task) if "." in task else task
+    return f"\n[tasks.{key}]\n" + "".join(f"{line}\n" for line in lines)
+
+
+def _line(key: str, value: Any, shared: Any = None) -> Iterator[str]:
+    if value != shared:
+        yield f"{key} = {json.dumps(value, ensure_ascii=False)}"  # these values read the same in JSON and in TOML
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"""', '""\\"')
+
+
+def _wrapped(text: str) -> str:
+    """Break long lines as a multi-line string of TOML may: with a backslash, which drops the line's end."""
+    return "\n".join(
+        " \\\n".join(textwrap.wrap(line, 117, break_long_words=False, break_on_hyphens=False))
+        for line in text.split("\n")
     )
-
-
-def _template(values: Mapping[str, Any]) -> TaskTemplate:
-    return TaskTemplate(
-        input=_shaped(values["input"]),
-        instruction=_shaped(values.get("instruction", "")),
-        system=_shaped(values.get("system", "")),
-        answer=values.get("answer", ""),
-        max_new_tokens=values["max_new_tokens"],
-        stop=tuple(values.get("stop", ())),
-        form=AnswerForm(
-            kind="span" if values["form"] == AUTO else values["form"],
-            labels=tuple(values.get("labels", ())),
-            labels_from_question=values.get("labels_from_question", False),
-            markers=tuple(values.get("markers", ())),
-            unquote=values.get("unquote", False),
-        ),
-    )
-
-
-def _shaped(text: str) -> str:
-    return text.strip("\n")
-
-
-def _set_faults(content: Mapping[str, Any]) -> Sequence[str]:
-    """Everything that is wrong in a file, each in a sentence."""
-    faults = [
-        f"{key!r} is no key of a template; the keys are {', '.join(_TOP)}."
-        for key in content
-        if key not in _TOP
-    ]
-    if not isinstance(content.get("description", ""), str):
-        faults.append("'description' must be a text.")
-    default, tasks = content.get("default", {}), content.get("tasks", {})
-    if not isinstance(default, dict) or not isinstance(tasks, dict):
-        return [*faults, "[default] and [tasks] must be tables."]
-    if not default and not tasks:
-        faults.append("It has neither [default] nor a [tasks.<name>]: there is nothing to send.")
-    if default:
-        faults += _table_faults("[default]", default, default)
-    for name, table in tasks.items():
-        if not isinstance(table, dict):
-            faults.append(f"[tasks.{name}] must be a table.")
-            continue
-        faults += _table_faults(
-            f'[tasks."{name}"]' if "." in name else f"[tasks.{name}]", table, {**default, **table}
-        )
-    return faults
-
-
-def _table_faults(title: str, table: Mapping[str, Any], whole: Mapping[str, Any]) -> Sequence[str]:
-    """The faults of one table, and of what it makes together with [default]."""
-    faults = [
-        f"{title} has {key!r}, which is no key; the keys are {', '.join(KEYS)}."
-        for key in table
-        if key not in KEYS
-    ]
-    faults += [
-        f"{title} has {key} = {value!r}, and must have {_KINDS[KEYS[key]]}."
-        for key, value in table.items()
-        if key in KEYS and not _is(value, KEYS[key])
-    ]
-    faults += [f"{title} lacks {key!r}, and so does [default]." for key in _NEEDED if key not in whole]
-    if isinstance(table.get("input"), str):
-        faults += _layout_faults(title, table["input"])
-    if isinstance(table.get("instruction"), str) and _BRACES.search(table["instruction"]):
-        known = [name for name in _BRACES.findall(table["instruction"]) if name in PLACEHOLDERS]
-        faults += [
-            f"{title}: {{{name}}} stands in the instruction; it is filled in `input` alone." for name in known
-        ]
-    return [*faults, *_form_faults(title, table, whole)]
-
-
-def _is(value: Any, kind: type) -> bool:
-    if kind is int:
-        return type(value) is int and value > 0
-    if kind is list:
-        return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
-    return isinstance(value, kind)
-
-
-def _layout_faults(title: str, layout: str) -> Sequence[str]:
-    found = _BRACES.findall(layout)
-    faults = [
-        f"{title}: {{{name}}} is no placeholder; there are {{question}} and {{context}}."
-        for name in found
-        if name not in PLACEHOLDERS
-    ]
-    return faults if "question" in found else [*faults, f"{title}: the input has no {{question}}."]
-
-
-def _form_faults(title: str, table: Mapping[str, Any], whole: Mapping[str, Any]) -> Sequence[str]:
-    form = whole.get("form")
-    if not isinstance(form, str):
-        return []
-    if form == AUTO:
-        return [] if title == "[default]" else [f"{title} must say its form: {', '.join(KINDS)}."]
-    if form not in KINDS:
-        return (
-            [f"{title}: there is no form {form!r}; the forms are {', '.join(KINDS)}, and auto for [default]."]
-            if "form" in table
-            else []
-        )
-    if form == "label" and not whole.get("labels") and not whole.get("labels_from_question"):
-        return [f"{title}: a label needs labels, or labels_from_question = true."]
-    return []

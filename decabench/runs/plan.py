@@ -14,11 +14,11 @@ import decabench
 from decabench.errors import DecabenchError
 from decabench.files import fingerprint
 from decabench.predictors import Backend, ModelOptions, Setting, make_backend
-from decabench.prompts import AnswerForm, Prompting, Selection, load_template, make_prompting, select_shots
+from decabench.prompts import DrawnShots, Prompting, load_template, make_prompting, select_shots
 from decabench.runs.ask import GIVE_UP_AFTER
 from decabench.runs.journal import Key
 from decabench.submission import SubmissionInfo, read_id_list, render_metadata
-from decabench.tasks import Question, Store, Task, Variant
+from decabench.tasks import AnswerForm, Question, Store, Task, Variant
 from decabench.text import quoted
 
 __all__ = [
@@ -129,7 +129,7 @@ def prompting_for(
     return _worded(made, wording) if wording else made
 
 
-def _selection(task: Task, store: Store, split: str, count: int, seed: int) -> Selection:
+def _selection(task: Task, store: Store, split: str, count: int, seed: int) -> DrawnShots:
     evaluated = (
         (row["question"], row["context"]) for row in store.read(task.name, split, ("question", "context"))
     )
@@ -154,7 +154,7 @@ def _form(form: AnswerForm, words: Mapping[str, str]) -> AnswerForm:
 
 def form_of(task: Task) -> AnswerForm:
     """What an answer of a task looks like, for predictors that are not given prompts."""
-    return load_template("default").for_task(task).form
+    return task.answer_form
 
 
 # ---- planning
@@ -321,7 +321,7 @@ def _predictor(run: Run, backend: Backend, description: Mapping[str, Any]) -> di
     if run.variant not in (0, ALL_VARIANTS):
         content["variant"] = run.variant
     if backend.prompted:
-        content["prompts"] = _prompts(run.prompts)
+        content["prompts"] = _prompts(run.prompts, run.tasks)
     if _extracts(run, backend):
         from decabench.prompts import EXTRACTION_VERSION
 
@@ -335,11 +335,11 @@ def _label(run: Run, backend: Backend) -> str:
     return str(getattr(backend, "label", run.predictor))
 
 
-def _prompts(prompts: Prompts | None) -> dict[str, Any]:
+def _prompts(prompts: Prompts | None, tasks: Sequence[Task]) -> dict[str, Any]:
     from decabench.prompts import PROMPT_VERSION, load_template
 
     prompts = prompts or Prompts()
-    template = load_template(prompts.template)
+    template = load_template(prompts.template).including(tasks)
     return {
         "template": template.name,
         "sha256": template.sha256,

@@ -36,7 +36,7 @@ from decabench.submission import (
 from decabench.tasks import Question
 
 if TYPE_CHECKING:
-    from decabench.prompts import AnswerForm
+    from decabench.tasks import AnswerForm
 
 __all__ = [
     "BATCH",

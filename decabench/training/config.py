@@ -13,6 +13,7 @@ from typing import Any
 
 from decabench.errors import DecabenchError, require_name
 from decabench.models import ModelConfig
+from decabench.tasks import TASKS, context_limits
 
 __all__ = [
     "SCHEDULES",
@@ -54,9 +55,9 @@ class TrainConfig:
     """Context + question + 5 x answer tokens in a batch of one process."""
     train_examples: int = 0
     """The first so many training examples of each task; 0 is all."""
-    skip_context: Mapping[str, int] = field(default_factory=lambda: {"squad": 400})
+    skip_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
     """Training examples with longer contexts are left out, in tokens."""
-    cut_context: Mapping[str, int] = field(default_factory=lambda: {"cnn_dailymail": 400})
+    cut_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
     """Contexts are cut to so many tokens, in training and after."""
     learning_rate: float = 2.5e-3
     """The highest, at the end of the warm-up; from there it falls as 1 / sqrt(step)."""

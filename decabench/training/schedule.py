@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from decabench.errors import DecabenchError
+from decabench.tasks import TASKS
 from decabench.training.config import TrainConfig
 
 __all__ = ["EASY", "HARD", "Phase", "phases", "task_at"]
 
-EASY = ("sst", "srl", "zre", "woz.en", "wikisql", "schema")
+EASY = tuple(name for name, task in TASKS.items() if task.curriculum == "easy")
 """What the paper's curriculum trains first (section 4.2)."""
-HARD = ("squad",)
+HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")
 """What its anti-curriculum trains first: SQuAD alone was the best of those it tried (Appendix F)."""
 
 

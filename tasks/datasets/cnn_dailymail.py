@@ -1,4 +1,7 @@
-"""CNN/DailyMail, not anonymised: summarization."""
+"""CNN/DailyMail, not anonymised: summarization.
+
+It is published in two forms: parquet on the hub, and upstream's archives of stories with a list of addresses a split.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,65 @@ from decabench.errors import DataError, StorageError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, fixed
+from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
 __all__ = ["CNN_DAILYMAIL", "STORY_FILES", "parse_story", "read_stories"]
 
-# ---- stories
+_QUESTION = "What is the summary?"
+_END_MARKS = (
+    ".",
+    "!",
+    "?",
+    "'",
+    "`",
+    '"',
+    "\N{RIGHT SINGLE QUOTATION MARK}",
+    "\N{RIGHT DOUBLE QUOTATION MARK}",
+    ")",
+)
 
+
+def _joined(lines: Sequence[str]) -> str:
+    """Join lines into one text, with a period after each that ends without a mark, in the normal form NFKC."""
+    stripped = (line.strip() for line in lines)
+    ended = (line if line.endswith(_END_MARKS) else f"{line}." for line in stripped if line)
+    return unicodedata.normalize("NFKC", " ".join(ended))
+
+
+def _example(id: str, article: str, highlights: Sequence[str]) -> Example:
+    return Example(id, _QUESTION, article, (_joined(highlights),), id)
+
+
+# Parquet
+
+_HUB = Hub("abisee/cnn_dailymail", "96df5e686bee6baa90b8bee7c28b81fa3fa6223d")
+_PARTS = {"train": 3, "validation": 1, "test": 1}
+
+
+def _names(split: str, parts: int) -> tuple[str, ...]:
+    return tuple(f"3.0.0/{split}-{part:05d}-of-{parts:05d}.parquet" for part in range(parts))
+
+
+def _read_parquet(files: Files, split: str, parts: int) -> Iterator[Example]:
+    for name in _names(split, parts):
+        for row in files.rows(name, ("article", "highlights", "id")):
+            article = unicodedata.normalize("NFKC", row["article"]).strip()
+            yield _example(row["id"], article, row["highlights"].split("\n"))
+
+
+def _read_hub(files: Files, split: str) -> Iterator[Example]:
+    return _read_parquet(files, split, _PARTS[split])
+
+
+def _read_single_file(files: Files, split: str) -> Iterator[Example]:
+    return _read_parquet(files, split, 1)
+
+
+# Upstream's stories
+
+_UPSTREAM = {"train": "training", "validation": "validation", "test": "test"}
 _LISTS = ("abisee/cnn-dailymail", "8eace60f306dcbab30d1f1d715e379f07a3782db")
-_SPLIT_NAMES = {"train": "training", "validation": "validation", "test": "test"}
 _ARCHIVES = {
     "cnn": RemoteFile(
         "cnn_stories.tgz",
@@ -56,7 +110,7 @@ _LIST_DIGESTS = {
 
 
 def _list_name(paper: str, split: str) -> str:
-    return f"{paper}_wayback_{_SPLIT_NAMES[split]}_urls.txt"
+    return f"{paper}_wayback_{_UPSTREAM[split]}_urls.txt"
 
 
 def _list_file(paper: str, split: str) -> RemoteFile:
@@ -65,7 +119,7 @@ def _list_file(paper: str, split: str) -> RemoteFile:
 
 
 STORY_FILES = {
-    split: (*_ARCHIVES.values(), *(_list_file(paper, split) for paper in _ARCHIVES)) for split in _SPLIT_NAMES
+    split: (*_ARCHIVES.values(), *(_list_file(paper, split) for paper in _ARCHIVES)) for split in _UPSTREAM
 }
 
 Story = tuple[str, list[str], list[str]]
@@ -73,7 +127,7 @@ Story = tuple[str, list[str], list[str]]
 
 
 def parse_story(id: str, text: str) -> Story:
-    """A story file: lines of text, then highlights, each below an `@highlight` line."""
+    """Parse a story file: lines of text, then highlights, each below a line `@highlight`."""
     article: list[str] = []
     highlights: list[str] = []
     lines = article
@@ -86,7 +140,7 @@ def parse_story(id: str, text: str) -> Story:
 
 
 def _index(archive: Path, database: sqlite3.Connection) -> None:
-    """Stories by file name on disk: an archive's order is not the list's, and both are large."""
+    """Index the stories of an archive by file name, on disk: its order is not the list's, and both are large."""
     try:
         with tarfile.open(archive, "r|gz") as tar:
             for member in tar:
@@ -103,7 +157,7 @@ def _index(archive: Path, database: sqlite3.Connection) -> None:
 
 
 def read_stories(files: Files, split: str) -> Iterator[Story]:
-    """CNN's stories, then the Daily Mail's, each in the order of its list, as decaNLP has them."""
+    """Yield CNN's stories, then the Daily Mail's, each in the order of its list, as decaNLP does."""
     with tempfile.TemporaryDirectory() as folder:
         for paper, archive in _ARCHIVES.items():
             with closing(sqlite3.connect(Path(folder, f"{paper}.sqlite"))) as database:
@@ -120,59 +174,24 @@ def read_stories(files: Files, split: str) -> Iterator[Story]:
                         yield parse_story(id, found[0].decode("utf-8"))
 
 
-# ---- cnn_dailymail
-
-_QUESTION = "What is the summary?"
-_SPLITS = ("train", "validation", "test")
-_END_MARKS = (
-    ".",
-    "!",
-    "?",
-    "'",
-    "`",
-    '"',
-    "\N{RIGHT SINGLE QUOTATION MARK}",
-    "\N{RIGHT DOUBLE QUOTATION MARK}",
-    ")",
-)
-_HUB = Hub("abisee/cnn_dailymail", "96df5e686bee6baa90b8bee7c28b81fa3fa6223d")
-_PARTS = {"train": 3, "validation": 1, "test": 1}
-
-
-def _names(split: str, parts: int) -> tuple[str, ...]:
-    return tuple(f"3.0.0/{split}-{part:05d}-of-{parts:05d}.parquet" for part in range(parts))
-
-
-def _joined(lines: Sequence[str]) -> str:
-    """Lines as one text: a missing final period is added to each, compatibility forms are folded (NFKC)."""
-    stripped = (line.strip() for line in lines)
-    ended = (line if line.endswith(_END_MARKS) else f"{line}." for line in stripped if line)
-    return unicodedata.normalize("NFKC", " ".join(ended))
-
-
-def _example(id: str, article: str, highlights: Sequence[str]) -> Example:
-    return Example(id, _QUESTION, article, (_joined(highlights),), id)
-
-
-def _read_parquet(files: Files, split: str, parts: int) -> Iterator[Example]:
-    for name in _names(split, parts):
-        for row in files.rows(name, ("article", "highlights", "id")):
-            article = unicodedata.normalize("NFKC", row["article"]).strip()
-            yield _example(row["id"], article, row["highlights"].split("\n"))
-
-
-def _read_hub(files: Files, split: str) -> Iterator[Example]:
-    return _read_parquet(files, split, _PARTS[split])
-
-
-def _read_single_file(files: Files, split: str) -> Iterator[Example]:
-    return _read_parquet(files, split, 1)
-
-
 def _read_stories(files: Files, split: str) -> Iterator[Example]:
     for id, article, highlights in read_stories(files, split):
         yield _example(id, _joined(article), highlights)
 
+
+# The task
+
+_PROMPT = PromptTemplate(
+    instruction=(
+        "You are given a news article. Answer the question with three or four short sentences that say what is most "
+        "important, in the article's own words where they serve. Give only the summary, as one paragraph of plain "
+        "text without a title or list."
+    ),
+    input="Article: {context}\n\nQuestion: {question}",
+    answer="Summary:",
+    stop=("\n\n", "\nArticle:", "\nQuestion:"),
+    form=AnswerForm("text"),
+)
 
 _VARIANTS = (
     fixed("summarize", _QUESTION, "Summarize this article"),
@@ -190,17 +209,14 @@ CNN_DAILYMAIL = Task(
     sources=(
         Source(
             "hub parquet",
-            {
-                split: tuple(hub_file(_HUB, name) for name in _names(split, _PARTS[split]))
-                for split in _SPLITS
-            },
+            {split: tuple(hub_file(_HUB, name) for name in _names(split, _PARTS[split])) for split in _PARTS},
             _read_hub,
             hub=_HUB,
         ),
         Source("upstream stories", STORY_FILES, _read_stories),
         Source(
             "parquet, one file a split",
-            {split: (RemoteFile(_names(split, 1)[0]),) for split in _SPLITS},
+            {split: (RemoteFile(_names(split, 1)[0]),) for split in _PARTS},
             _read_single_file,
         ),
     ),
@@ -211,5 +227,9 @@ CNN_DAILYMAIL = Task(
         "The hub's parquet drops 114 training documents without text and ends lines that had no mark in ` .`; "
         "upstream's stories give the paper's 287,227."
     ),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    context_limit=ContextLimit(400, "cut"),
+    redistributable=False,
+    withhold_texts=True,
 )

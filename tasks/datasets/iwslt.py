@@ -14,7 +14,8 @@ from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, fixed
+from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
 __all__ = ["IWSLT_EN_DE"]
 
@@ -32,7 +33,7 @@ Pair = tuple[str, str, str]
 
 
 def _segments(path: Path) -> Iterator[tuple[str, str]]:
-    """(talk, text) of every `<seg>` of an evaluation set."""
+    """Yield (talk, text) for every `<seg>` of an evaluation set."""
     talk = ""
     try:
         for event, element in ElementTree.iterparse(path, ("start", "end")):
@@ -42,11 +43,11 @@ def _segments(path: Path) -> Iterator[tuple[str, str]]:
                 yield talk, (element.text or "").strip()
                 element.clear()
     except ElementTree.ParseError as error:
-        raise DataError(f"{path.name} is not whole XML ({error}): prepare again with --force.") from error
+        raise DataError(f"{path.name} is not valid XML ({error}): prepare again with --force.") from error
 
 
 def _tagged_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """(talk, text) of every line without a tag anywhere in it, as decaNLP reads them; a `<url` opens a talk."""
+    """Yield (talk, text) for every line without a tag anywhere in it, as decaNLP does; a `<url` opens a talk."""
     talk = -1
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
@@ -83,7 +84,7 @@ def _read_sides(english: Path, german: Path, split: str) -> Iterator[Example]:
 
 
 def _names(split: str, direction: str) -> tuple[str, str]:
-    """File names of the English and the German side."""
+    """Return the file names of the English and the German side."""
     if split == "train":
         return f"train.tags.{direction}.en", f"train.tags.{direction}.de"
     stem = f"IWSLT16.TED.{_SETS[split]}.{direction}"
@@ -106,8 +107,8 @@ def _read_nested(files: Files, split: str) -> Iterator[Example]:
     return _read_sides(english, german, split)
 
 
-# IWSLT 2017 publishes tst2010 to tst2015 as one test set: these are its rows of 2013 and 2014, and what
-# the English and German text must hash to (one line each, newline-ended) before it is believed.
+# IWSLT 2017 publishes tst2010 to tst2015 as one test set. These are its rows of 2013 and 2014, and the digests that
+# their English and German text (one line each, newline-ended) must have.
 _SLICES = {"validation": (4701, 5694), "test": (5694, 6999)}
 _DIGESTS = {
     "validation": (
@@ -134,9 +135,9 @@ def _read_hub(files: Files, split: str) -> Iterator[Example]:
         if found != (expected := _DIGESTS[split][column]):
             raise DataError(
                 f"The {language} text of {_SETS[split]} on the hub has sha256 {found}, not {expected}: "
-                "it is another text."
+                "it is not the text of IWSLT 2016."
             )
-    # It does not say which talk a line is from: each stands for itself.
+    # The hub does not say which talk a line is from, so each line stands for itself.
     return _examples(((str(number), *pair) for number, pair in enumerate(sides)), split)
 
 
@@ -153,6 +154,17 @@ _ALL_PAIRS = RemoteFile(
     md5="c393ed3fc2a1b0f004b3331043f615ae",
 )
 _EVERY_NAME = tuple(f"en-de/{name}" for split in ("train", *_SETS) for name in _names(split, "en-de"))
+
+_PROMPT = PromptTemplate(
+    instruction=(
+        "You are given a sentence of a talk. Give only its translation, on one line, without notes or quotation "
+        "marks of your own."
+    ),
+    input="{question}\n\nSentence: {context}",
+    answer="Translation:",
+    stop=("\n\n", "\nSentence:"),
+    form=AnswerForm("line"),
+)
 
 _VARIANTS = (
     fixed("what-is", _QUESTION, "What is the translation from English to German?"),
@@ -222,5 +234,9 @@ IWSLT_EN_DE = Task(
     citation="Cettolo et al. 2016, The IWSLT 2016 Evaluation Campaign",
     homepage="https://wit3.fbk.eu/",
     notes="Validation is tst2013, test is tst2014, as in decaNLP.",
+    units=("talk",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    redistributable=False,
+    withhold_texts=True,
 )

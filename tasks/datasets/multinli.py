@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
 from decabench.tasks.readers import hub_file, stream_lines
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, matched
+from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.wording import PromptTemplate, matched
 
 __all__ = ["MULTINLI"]
 
@@ -49,6 +50,17 @@ _ARCHIVE = RemoteFile(
 )
 
 _FORM = r'Hypothesis: "(?P<hypothesis>.*)" -- entailment, neutral, or contradiction\?'
+_PROMPT = PromptTemplate(
+    # The labels are named by the question alone, so that its variants are not contradicted.
+    instruction=(
+        "You are given a premise and a hypothesis. Decide whether the premise makes the hypothesis true, leaves it "
+        "open, or makes it false. Answer with exactly one of the labels that the question names, and nothing else."
+    ),
+    input="{context}\n{question}",
+    answer="Answer:",
+    stop=("\n\n", "\nPremise:", "\nHypothesis:"),
+)
+
 _VARIANTS = (
     matched("order-swapped", _FORM, 'Hypothesis: "{hypothesis}" -- contradiction, neutral, or entailment?'),
     matched(
@@ -75,7 +87,7 @@ MULTINLI = Task(
     name="multinli.in.out",
     title="Natural language inference",
     dataset="MultiNLI",
-    output=Label(("entailment", "neutral", "contradiction")),
+    output=Label(_LABELS),
     metric="em",
     # The paper counts 20,000 validation rows; 19,647 of them have a gold label (9,815 + 9,832).
     counts={"train": 392_702, "validation": 19_647, "test": 20_000},
@@ -103,5 +115,7 @@ MULTINLI = Task(
     citation="Williams et al. 2018, A Broad-Coverage Challenge Corpus for Sentence Understanding",
     homepage="https://cims.nyu.edu/~sbowman/multinli/",
     notes="Rows without a gold label are left out. The test labels are hidden.",
+    units=("premise",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
 )

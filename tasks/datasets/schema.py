@@ -9,7 +9,8 @@ from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
 from decabench.tasks.readers import github_raw, hub_file
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, matched
+from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.wording import PromptTemplate, matched
 
 __all__ = ["SCHEMA"]
 
@@ -25,9 +26,9 @@ def _resolve(text: str, choice: int) -> str:
 
 
 def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
-    """Blocks of lines, each closed by an empty line.
+    """Yield blocks of lines, each closed by an empty line.
 
-    The file's last block is not, and is left out as in 2018: with it, the splits would shift.
+    The file's last block is not closed, and is left out as in 2018: with it, the splits would shift.
     """
     block: list[str] = []
     for line in lines:
@@ -39,7 +40,7 @@ def _blocks(lines: Iterator[str]) -> Iterator[list[str]]:
 
 
 def _triples(block: list[str]) -> Iterator[tuple[str, str, str]]:
-    """The two (question, context, answer) of one schema."""
+    """Yield the two (question, context, answer) triples of one schema."""
     if len(block) != 3:
         raise DataError(f"A schema of {_FILE} has three lines, not {len(block)}: {block}.")
     context, question, options = block
@@ -76,6 +77,16 @@ _TEXT = RemoteFile(
 )
 
 _FORM = r"(?P<question>.*\?|[^?]*) (?P<first>.+) or (?P<second>.+)\?"
+_PROMPT = PromptTemplate(
+    instruction=(
+        "Read the sentence and resolve what the question asks about. Answer with exactly one of the two alternatives "
+        "that the question names at its end, written as it is there, and nothing else."
+    ),
+    input="Sentence: {context}\n\nQuestion: {question}",
+    answer="Answer:",
+    stop=("\n\n", "\nSentence:", "\nQuestion:"),
+)
+
 _VARIANTS = (
     matched("order-swapped", _FORM, "{question} {second} or {first}?"),
     matched("options-first", _FORM, "{first} or {second}: {question} {first} or {second}?"),
@@ -105,5 +116,8 @@ SCHEMA = Task(
         "The file's last block is left out, as in 2018. One schema has two alternatives in a line; both are "
         "resolved here, where the 2018 reader left `education] had been [taken` in the text."
     ),
+    units=("schema",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    curriculum="easy",
 )

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file, stream_items
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, wrapped
+from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.wording import PromptTemplate, wrapped
 
 __all__ = ["SQUAD"]
 
@@ -17,13 +18,14 @@ _HUB = Hub("rajpurkar/squad", "7b6d24c440a36b6815f21b70d25016731768db1f")
 
 
 class _Paragraphs:
-    """Numbers the paragraphs of an article as they pass: a new context under a title is a new paragraph."""
+    """Numbers the paragraphs of an article as they are read: another context under a title is another paragraph."""
 
     def __init__(self) -> None:
         self._title = self._context = ""
         self._number = -1
 
     def group(self, title: str, context: str) -> str:
+        """Return the group of the paragraph: its title and number."""
         if title != self._title:
             self._title, self._context, self._number = title, context, 0
         elif context != self._context:
@@ -61,6 +63,16 @@ def _json(split: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ..
     )
     return (RemoteFile(name, urls, sha256, size, git_blob=blob),)
 
+
+_PROMPT = PromptTemplate(
+    instruction=(
+        "Answer the question with the shortest span of the passage that answers it. Copy its words exactly as they "
+        "stand there. Give only the span, not a sentence."
+    ),
+    input="Passage: {context}\n\nQuestion: {question}",
+    answer="Answer:",
+    stop=("\n\n", "\nPassage:", "\nQuestion:"),
+)
 
 _VARIANTS = (
     wrapped("words-of-context", "Answer with words of the context: {question}"),
@@ -109,5 +121,9 @@ SQUAD = Task(
     citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
     homepage="https://rajpurkar.github.io/SQuAD-explorer/",
     notes="The test set is hidden by its authors. All reference answers are kept, repeated ones too.",
+    units=("paragraph",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    curriculum="hard",  # alone, it was the best of what the paper tried first (Appendix F)
+    context_limit=ContextLimit(400, "skip"),
 )

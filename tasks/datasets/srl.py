@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.task import Files, RemoteFile, Source, Task, wrapped
+from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.wording import PromptTemplate, wrapped
 
 __all__ = ["SRL", "detokenise"]
 
@@ -35,7 +36,7 @@ _MISQUOTED = {
 
 
 def detokenise(text: str) -> str:
-    """Treebank tokens back to plain text: brackets, no space before closing marks, no quotes."""
+    """Turn treebank tokens into plain text: brackets, no space before closing marks, no quotes."""
     text = " ".join(text.split())
     for mark, plain in _BRACKETS.items():
         text = text.replace(mark, plain)
@@ -50,7 +51,7 @@ def detokenise(text: str) -> str:
 
 
 def _as_in(context: str, answer: str) -> str:
-    """The answer in the casing, and where it is misquoted in the words, of its sentence."""
+    """Return an answer in the casing of its sentence and, where it is misquoted, in its words."""
     lower, upper = answer[:1].lower() + answer[1:], answer[:1].upper() + answer[1:]
     mapped = (words for key, words in _MISQUOTED.items() if key in answer)
     for candidate in (answer, lower, upper, *mapped, answer.lower()):
@@ -60,7 +61,7 @@ def _as_in(context: str, answer: str) -> str:
 
 
 def _is_header(fields: list[str]) -> bool:
-    """`WIKI1_4 3` opens a sentence, `10 experienced 2` a predicate."""
+    """Tell whether a line is a header: `WIKI1_4 3` opens a sentence, `10 experienced 2` a predicate."""
     return fields[0].startswith("WIKI1") or (len(fields) <= 3 and fields[0].lstrip("+-").isdigit())
 
 
@@ -77,7 +78,7 @@ def _read(files: Files, split: str) -> Iterator[Example]:
         for line in file:
             fields = line.split()
             if not fields:
-                context = ""  # a block ends; the next line that is no header is its sentence
+                context = ""  # a block ends; the next line that is not a header is a sentence
             elif _is_header(fields):
                 continue
             elif not context:
@@ -93,6 +94,17 @@ def _file(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
     name = f"wiki1.{_UPSTREAM[split]}.qa"
     return (RemoteFile(name, (f"https://dada.cs.washington.edu/qasrl/data/{name}",), sha256, size),)
 
+
+_PROMPT = PromptTemplate(
+    instruction=(
+        "The question asks for one part of what a verb of the sentence says: who did it, to whom, when, where, how "
+        "or why. Answer with the words of the sentence that are that part, copied exactly as they stand there. Give "
+        "only those words."
+    ),
+    input="Sentence: {context}\n\nQuestion: {question}",
+    answer="Answer:",
+    stop=("\n\n", "\nSentence:", "\nQuestion:"),
+)
 
 _VARIANTS = (
     wrapped("words-of-context", "Answer with words of the context: {question}"),
@@ -127,5 +139,8 @@ SRL = Task(
     licence="Not stated (University of Washington); the sentences are Wikipedia's, CC BY-SA",
     citation="He et al. 2015, Question-Answer Driven Semantic Role Labeling",
     homepage="https://dada.cs.washington.edu/qasrl/",
+    units=("sentence",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    curriculum="easy",
 )

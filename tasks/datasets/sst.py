@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
 from decabench.tasks.readers import github_raw, stream_lines
-from decabench.tasks.task import Files, RemoteFile, Source, Task, fixed
+from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.wording import PromptTemplate, fixed
 
 __all__ = ["SST"]
 
@@ -47,6 +48,17 @@ def _jsonl(split: str, sha256: str | None = None) -> tuple[RemoteFile, ...]:
     return (RemoteFile(name, (f"{_SETFIT}/{name}",), sha256),)
 
 
+_PROMPT = PromptTemplate(
+    # The labels are named by the question alone, so that its variants are not contradicted.
+    instruction=(
+        "You are given a sentence of a film review. Answer with exactly one of the labels that the question names, "
+        "and nothing else."
+    ),
+    input="Review: {context}\nQuestion: {question}",
+    answer="Answer:",
+    stop=("\n\n", "\nReview:", "\nQuestion:"),
+)
+
 _VARIANTS = (
     fixed("order-swapped", _QUESTION, "Is this review positive or negative?"),
     fixed(
@@ -68,7 +80,7 @@ SST = Task(
     name="sst",
     title="Sentiment analysis",
     dataset="SST, binary",
-    output=Label(("negative", "positive")),
+    output=Label(_LABELS),
     metric="em",
     counts={"train": 6_920, "validation": 872, "test": 1_821},
     sources=(
@@ -102,5 +114,8 @@ SST = Task(
     licence="Not stated (Stanford); for research",
     citation="Socher et al. 2013, Recursive Deep Models for Semantic Compositionality",
     homepage="https://nlp.stanford.edu/sentiment/",
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    curriculum="easy",
+    withhold_texts=True,  # the sentences come without a licence; the labels are free
 )

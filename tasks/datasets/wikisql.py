@@ -12,7 +12,8 @@ from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import stream_lines
-from decabench.tasks.task import Files, RemoteFile, Source, Task, fixed
+from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
 __all__ = ["WIKISQL"]
 
@@ -31,7 +32,7 @@ Table = Mapping[str, Any]
 
 
 def _text(sql: Mapping[str, Any], header: list[str]) -> str:
-    """The query as decaNLP writes it: header words and condition values as upstream has them."""
+    """Write a query as decaNLP does: words of the header and values of conditions as upstream has them."""
     select = ["SELECT", _AGGREGATES[sql["agg"]], header[sql["sel"]], "FROM table"]
     query = " ".join(word for word in select if word)
     conditions = [f"{header[column]} {_OPERATORS[op]} {value}" for column, op, value in sql["conds"]]
@@ -50,7 +51,7 @@ def _example(split: str, index: int, entry: Mapping[str, Any], table: Table) -> 
 
 @contextmanager
 def _tables(path: Path) -> Iterator[Callable[[str], Table]]:
-    """Tables by id, read from disk when asked for: only their offsets are kept in memory."""
+    """Find tables by id, read from disk when asked for: only their offsets are kept in memory."""
     offsets: dict[str, int] = {}
     with path.open("rb") as file:
         while line := file.readline():
@@ -59,7 +60,7 @@ def _tables(path: Path) -> Iterator[Callable[[str], Table]]:
 
         def find(id: str) -> Table:
             nonlocal latest
-            if id != latest[0]:  # questions about one table stand together
+            if id != latest[0]:  # questions about one table follow each other
                 if id not in offsets:
                     raise DataError(f"{path.name} has no table {id!r}, which a question names.")
                 file.seek(offsets[id])
@@ -83,6 +84,21 @@ _DATA = RemoteFile(
     "755c728ab188e364575705c8641f3fafd86fb089cb8b08e8c03f01832aae0881",
     26_164_664,
     git_blob="941de4cb2ad5fa7aeb2e37d314468636ce070af7",
+)
+
+_PROMPT = PromptTemplate(
+    instruction=(
+        "You are given the columns of a table and, after --, a question about it. Answer with one query on one line, "
+        "in this form: SELECT column FROM table WHERE column = value AND column > value\n"
+        "The table is called table. Write the names of columns as they are given, without quotation marks, and "
+        "values as they stand in the question, without quotation marks. An aggregate stands before the column, "
+        "without parentheses, and is one of MAX, MIN, COUNT, SUM, AVG: SELECT COUNT column FROM table. Conditions "
+        "use =, > or < and are joined by AND; where there is none, leave WHERE out. Give only the query."
+    ),
+    input="{context}\n\n{question}",
+    answer="SQL:",
+    stop=("\n\n", "\nThe table has columns"),
+    form=AnswerForm("sql", unquote=True),
 )
 
 _VARIANTS = (
@@ -115,5 +131,8 @@ WIKISQL = Task(
     citation="Zhong et al. 2017, Seq2SQL: Generating Structured Queries from Natural Language",
     homepage="https://github.com/salesforce/WikiSQL",
     notes="Three gold queries of the test set cannot be parsed back to their logical form, so gold scores 99.98.",
+    units=("table",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    curriculum="easy",
 )

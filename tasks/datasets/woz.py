@@ -8,7 +8,8 @@ from typing import Any
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, stream_items
-from decabench.tasks.task import Files, RemoteFile, Source, Task, fixed
+from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
 __all__ = ["WOZ_EN"]
 
@@ -20,13 +21,13 @@ Slot = tuple[str, str]
 
 
 def _acts(acts: Sequence[Any]) -> str:
-    """The system's acts before the user's words: `food: thai, area -- `; nothing where there are none."""
+    """Write the system's acts, which precede the user's words: `food: thai, area -- `; nothing without acts."""
     named = [act if isinstance(act, str) else ": ".join(act) for act in acts]
     return f"{', '.join(named)} -- " if named else ""
 
 
 def _state(belief: Sequence[Any]) -> tuple[list[Slot], list[str]]:
-    """All informed (slot, value) pairs and all requested slots of a belief state, in upstream's order."""
+    """Return all informed (slot, value) pairs and all requested slots of a belief state, in upstream's order."""
     informed: list[Slot] = []
     requested: list[str] = []
     for item in belief:
@@ -39,7 +40,7 @@ def _state(belief: Sequence[Any]) -> tuple[list[Slot], list[str]]:
 
 
 def _change(changed: Sequence[Slot], requested: Sequence[str]) -> str:
-    """`food: thai, area: south; phone, address`, with `None` for no change at all."""
+    """Write a change as `food: thai, area: south; phone, address`, and as `None` where nothing changes."""
     informs = ", ".join(f"{slot}: {value}" for slot, value in changed)
     requests = f" {', '.join(requested)}" if requested else ""
     return f"{informs};{requests}" if informs or requests else "None"
@@ -67,6 +68,29 @@ def _file(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
     url = github_raw("nmrksic/neural-belief-tracker", _COMMIT, f"data/woz/{name}")
     return (RemoteFile(name, (url,), sha256, size),)
 
+
+_PROMPT = PromptTemplate(
+    instruction=(
+        "You are given one turn of a dialogue in which a user looks for a restaurant: what the system asked or "
+        "offered, if anything, then --, then the user's words. Answer with what the turn changes in the state, on "
+        "one line: first the constraints that the user sets, as `slot: value` separated by commas, then a semicolon, "
+        "then the slots that the user asks about, separated by commas. Slots of constraints are food, area and price "
+        "range; a user who has no preference gives a slot the value dontcare. Slots to ask about are phone, address, "
+        "postcode, food, area, price range and name. Either part may be empty, but the semicolon stays. If the turn "
+        "changes nothing, answer: None\n"
+        "Forms of answers: food: thai, area: south; phone, address\n"
+        "Only constraints: price range: cheap;\n"
+        "Only asked about: ; phone, address"
+    ),
+    input="Turn: {context}\n\nQuestion: {question}",
+    answer="Answer:",
+    stop=("\n\n", "\nTurn:", "\nQuestion:"),
+    form=AnswerForm(
+        "state",
+        labels=("food", "area", "price range", "phone", "address", "postcode", "name", "signature"),
+        unquote=True,
+    ),
+)
 
 _VARIANTS = (
     fixed("how-changed", _QUESTION, "How did the state change?"),
@@ -104,5 +128,8 @@ WOZ_EN = Task(
     citation="Wen et al. 2016, A Network-based End-to-End Trainable Task-oriented Dialogue System",
     homepage="https://github.com/nmrksic/neural-belief-tracker",
     notes="Ids are `en_<dialogue>_<turn>`: the score rebuilds the state of a dialogue turn by turn.",
+    units=("dialogue",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    curriculum="easy",
 )

@@ -10,7 +10,8 @@ from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import hub_file
-from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task, wrapped
+from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
+from decabench.tasks.wording import AnswerForm, PromptTemplate, wrapped
 
 __all__ = ["ZRE"]
 
@@ -29,7 +30,7 @@ def _example(
     split: str, index: int, question: str, subject: str, context: str, answers: Sequence[str]
 ) -> Example:
     answer = ", ".join(answers) or "unanswerable"
-    # Rows about one sentence stand together in a resample; a digest names it without keeping it.
+    # Rows about one sentence are resampled together; a digest names the sentence without keeping it.
     group = hashlib.sha256(context.encode()).hexdigest()[:16]
     return Example(f"zre.{split}.{index}", question.replace("XXX", subject), context, (answer,), group)
 
@@ -46,7 +47,7 @@ def _read_archive(files: Files, split: str) -> Iterator[Example]:
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
-    """The hub has the ten folds one after the other; decaNLP uses the first."""
+    """Read the first fold, which decaNLP uses; the hub has all ten one after the other."""
     rows = files.rows(_PARQUET[split], ("question", "subject", "context", "answers"))
     for index, row in enumerate(islice(rows, _FOLD[split])):
         yield _example(split, index, row["question"], row["subject"], row["context"], row["answers"])
@@ -57,6 +58,18 @@ _RELATION_SPLITS = RemoteFile(
     ("http://nlp.cs.washington.edu/zeroshot/relation_splits.tar.bz2",),
     "e33d0e367b6e837370da17a2d09d217e0a92f8d180f7abb3fd543a2d1726b2b4",
     516_061_636,
+)
+
+_PROMPT = PromptTemplate(
+    instruction=(
+        "Answer the question from the sentence alone. Copy the answer exactly as it stands there; several answers "
+        "are separated by a comma and a space. If the sentence does not say, answer: unanswerable. Give only the "
+        "answer."
+    ),
+    input="Sentence: {context}\n\nQuestion: {question}",
+    answer="Answer:",
+    stop=("\n\n", "\nSentence:", "\nQuestion:"),
+    form=AnswerForm("span", labels=("unanswerable",)),
 )
 
 _VARIANTS = (
@@ -90,5 +103,8 @@ ZRE = Task(
     citation="Levy et al. 2017, Zero-Shot Relation Extraction via Reading Comprehension",
     homepage="http://nlp.cs.washington.edu/zeroshot/",
     notes="Several answers are joined with `, `; a question that upstream leaves without one is `unanswerable`.",
+    units=("sentence",),
+    prompt=_PROMPT,
     variants=_VARIANTS,
+    curriculum="easy",
 )

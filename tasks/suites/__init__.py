@@ -1,1 +1,1 @@
-"""One file a suite."""
+"""The suites: one file for each."""

@@ -54,8 +54,8 @@ DECATHLON = Suite(
         _row("S2S", _SINGLE, (48.2, 25.0, 19.0, 67.5, 86.4, 63.5, 20.0, 85.3, 60.0, 43.9)),
     ),
     notes=(
-        "Single-task rows are ten models, one a task; the paper gives them no decaScore, and so does this page.",
+        "Single-task rows are ten models, one for each task; the paper gives them no decaScore.",
         "Table 3 of the paper has “SQuAD first” at 571.7 and the curriculum at 499.6; the row here is that of Table 2.",
-        "The numbers are copied from the paper. Nobody here has seen the predictions.",
+        "The numbers are copied from the paper; its predictions are not published.",
     ),
 )

@@ -10,13 +10,13 @@ from typing import Any
 from decabench.predictors.openai.client import Clock
 from decabench.predictors.protocol import Backend, Outcome, Setting
 from decabench.prompts.messages import Prompting
-from decabench.prompts.templates import TaskTemplate
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
+from decabench.tasks.wording import PromptTemplate
 
 PROMPTING = Prompting(
     "sst",
-    TaskTemplate(input="{context}\n{question}", max_new_tokens=16, stop=("\n\n",)),
+    PromptTemplate(input="{context}\n{question}", max_new_tokens=16, stop=("\n\n",)),
     "test",
     system="Be brief.",
 )

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from decabench.prompts.answer_forms import KINDS
 from decabench.prompts.messages import make_prompting
 from decabench.prompts.shots import FEW_LABELS, LONGEST, SHARED_CONTEXT
-from decabench.prompts.templates import KEYS, load_template
+from decabench.prompts.templates import BUILT_IN, built_in_text, load_template
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
+from decabench.tasks.wording import KINDS, PROMPT_KEYS, AnswerForm, PromptTemplate
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "prompts.md").read_text(encoding="utf-8")
@@ -26,13 +26,13 @@ def test_files_are_shown_as_they_are(path: str, text: str) -> None:
 
 
 def test_all_files_are_shown() -> None:
-    paths = [*(ROOT / "decabench/prompts/templates").iterdir(), *(ROOT / "examples/templates").iterdir()]
+    paths = (ROOT / "examples/templates").iterdir()
     assert {path for path, _ in SHOWN} == {path.relative_to(ROOT).as_posix() for path in paths}
 
 
 def test_every_key_and_form_is_explained() -> None:
     rows = re.findall(r"^\| `([^`]+)` \|", PAGE, flags=re.MULTILINE)
-    assert set(KEYS) <= set(rows)
+    assert set(PROMPT_KEYS) <= set(rows)
     form = next(line for line in PAGE.splitlines() if line.startswith("| `form` |"))
     assert all(f"`{kind}`" in form for kind in KINDS)
 
@@ -49,8 +49,15 @@ def test_the_example_works() -> None:
 
 
 def test_keys_are_the_fields_of_the_values() -> None:
-    from decabench.prompts.answer_forms import AnswerForm
-    from decabench.prompts.templates import TaskTemplate
+    names = {field.name for value in (PromptTemplate, AnswerForm) for field in fields(value)}
+    assert set(PROMPT_KEYS) == names - {"kind"}
 
-    names = {field.name for value in (TaskTemplate, AnswerForm) for field in fields(value)}
-    assert set(KEYS) == names - {"kind"}
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_built_in_sets_are_shown_as_files(name: str, tmp_path: Path) -> None:
+    (shown,) = re.findall(
+        rf"<!-- generated: {name}_template -->\n```toml\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE
+    )
+    assert shown == built_in_text(name)
+    (tmp_path / "copied.toml").write_text(shown, encoding="utf-8")
+    assert load_template(tmp_path / "copied.toml").sha256 == load_template(name).sha256

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decabench.prompts import extract
-from decabench.prompts.answer_forms import EXTRACTION_VERSION, KINDS, AnswerForm, Extracted, options
+from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted
 from decabench.prompts.messages import make_prompting
 from decabench.prompts.templates import load_template
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
+from decabench.tasks.wording import KINDS, AnswerForm
 from tests.tasks.conftest import Prepared, prepared, shared
 
 __all__ = ["prepared", "shared"]
@@ -273,23 +274,6 @@ def test_a_state_without_known_slots() -> None:
     free = AnswerForm("state")
     assert extract("color: red; size", free) == Extracted("color: red; size", "as-is")
     assert extract("it is red", free).rule == "unparseable"
-
-
-@pytest.mark.parametrize(
-    ("question", "found"),
-    [
-        (NLI, ("entailment", "neutral", "contradiction")),
-        (SST, ("negative", "positive")),
-        (WHO, ("Bob", "Charlie")),
-        ("You can see the garden through what? gap or wall?", ("gap", "wall")),
-        ("What is the sentiment of this review, negative or positive?", ("negative", "positive")),
-        ("Bob or Charlie: Who is hurt? Bob or Charlie?", ("Bob", "Charlie")),
-        ("What is the summary?", ()),
-        ("", ()),
-    ],
-)
-def test_what_a_question_lets_choose_from(question: str, found: tuple[str, ...]) -> None:
-    assert options(question) == found
 
 
 def golds(store: Store, task: str) -> list[tuple[str, str]]:

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decabench.prompts.answer_forms import AnswerForm
 from decabench.prompts.messages import PROMPT_VERSION, Message, Prompting, make_prompting, show
 from decabench.prompts.shots import Shot
-from decabench.prompts.templates import TaskTemplate, TemplateSet
+from decabench.prompts.templates import TemplateSet
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
+from decabench.tasks.wording import AnswerForm, PromptTemplate
 
-TEMPLATE = TaskTemplate(
+TEMPLATE = PromptTemplate(
     input="Passage: {context}\n\nQuestion: {question}",
     instruction="Copy the answer.",
     answer="Answer:",
@@ -55,7 +55,7 @@ def test_a_text() -> None:
 
 
 def test_nothing_but_the_triple() -> None:
-    plain = prompting(template=TaskTemplate(input="{context}\n{question}"))
+    plain = prompting(template=PromptTemplate(input="{context}\n{question}"))
     assert plain.text(ASKED) == "In Rome.\nWhere?"
     assert plain.messages(ASKED) == (Message("user", "In Rome.\nWhere?"),)
     assert replace(plain, shots=(SHOT,)).text(ASKED) == "Ann ran.\nWho?\nAnn\n\nIn Rome.\nWhere?"
@@ -68,13 +68,13 @@ def test_a_context_that_was_cut() -> None:
 
 def test_no_context_leaves_its_line_out() -> None:
     assert prompting().text(Question("q", "Why?", "")) == "Copy the answer.\n\nQuestion: Why?\nAnswer:"
-    both = TaskTemplate(input="Of {context}: {question}")
+    both = PromptTemplate(input="Of {context}: {question}")
     assert both.layout("Why?", "") == "Of : Why?"
 
 
 @given(question=st.text(), context=st.text(min_size=1))
 def test_braces_and_all_else_in_the_data_is_text(question: str, context: str) -> None:
-    template = TaskTemplate(input="{{x}} {context}|{0}|{question}")
+    template = PromptTemplate(input="{{x}} {context}|{0}|{question}")
     assert template.layout(question, context) == "{{x}} " + context + "|{0}|" + question
 
 

@@ -8,16 +8,21 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from decabench.errors import MissingDataError
-from decabench.prompts.shots import LONGEST, SHARED_CONTEXT, choose_shots, select_shots
+from decabench.prompts.shots import LONGEST, SHARED_CONTEXT, Shot, select_shots
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 
 TASK = TASKS["squad"]
+
+
+def choose_shots(*arguments: Any) -> tuple[Shot, ...]:
+    return select_shots(*arguments).shots
 
 
 def example(number: int, answer: str = "", context: str = "", question: str = "") -> Example:

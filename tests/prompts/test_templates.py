@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import UnknownNameError
-from decabench.prompts.answer_forms import AnswerForm
 from decabench.prompts.messages import make_prompting
 from decabench.prompts.templates import BUILT_IN, TemplateError, TemplateSet, built_in_text, load_template
+from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
+from decabench.tasks.wording import KIND_OF_METRIC, AnswerForm, PromptTemplate
 from tests.tasks.conftest import Prepared, prepared, shared
 
 __all__ = ["prepared", "shared"]
@@ -35,12 +36,46 @@ def template(tmp_path: Path):
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_has_its_own(task: str) -> None:
     assert task in load_template("default").tasks
+    assert TASKS[task].prompt is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "digest"),
+    [
+        ("default", "2c01c20a005e98c156109adb2e9248cde60269d677629427961919ccef40d8a6"),
+        ("plain", "9279563c5fa8e3073ccdc7ddb1489b3a995c8d6ae39e7fc52367753a06162013"),
+    ],
+)
+def test_the_digests_of_the_built_in_sets_do_not_change(name: str, digest: str) -> None:
+    """They identify the answers of earlier runs in journals, and stand in submissions."""
+    assert load_template(name).sha256 == digest
+
+
+@pytest.mark.parametrize(
+    ("task", "digest"),
+    [
+        ("squad", "2734bfb7b2a78ce5a40c3244c3322b3b069d795508e1d3e719b5a69ec890b311"),
+        ("iwslt.en.de", "f38b8cce4ffddb2bcd2667fb0fa9bb650e61cad32d1b3e188576603810eb82b4"),
+        ("cnn_dailymail", "5fad3b2390a56332d99e4d43bbaa0a0a9799d515d83c6302328aa98a093e92c4"),
+        ("multinli.in.out", "693799a517c1ae39b6132623aabeccd40cd663e529ba4846307df49e9b133700"),
+        ("sst", "4923bf1476c037353b89a73d2e85e7c7680091f6c89a172ed0ffd96ebe048164"),
+        ("srl", "eaf6ffdc7d27a89b359feb2c53096649f4170365172e52ee902dffc91545d88b"),
+        ("zre", "2e65232d16d5d7033b9f99cacacb264310b852f51fa29801fc7a7b3b17dc465c"),
+        ("woz.en", "2c651c9c5794e69118aa62ed736da6bb4c9819771523adc14b56e27c320380c8"),
+        ("wikisql", "cc300625caa769d3d3f06cb78cbe783fdfe08058ef5835a5f954f519d1188cfb"),
+        ("schema", "2cfe6e1240de3a343c1016af23c6c5594da06e552b93312c002a9e348c9c66db"),
+    ],
+)
+def test_what_is_sent_for_each_task_does_not_change(task: str, digest: str) -> None:
+    made = make_prompting(TASKS[task], load_template("default"))
+    assert made.describe()["template_sha256"] == digest
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_copy_of_a_built_in_set_is_the_same(name: str, template) -> None:
     copied = load_template(template(built_in_text(name), "copied.toml"))
-    assert copied == replace(load_template(name), name="copied")
+    # A copy is the user's: what its [default] says goes before the prompts that other tasks bring.
+    assert copied == replace(load_template(name), name="copied", prefers_own=False)
     assert copied.sha256 == load_template(name).sha256
 
 
@@ -69,14 +104,71 @@ def test_the_form_of_each_task(task: str, kind: str) -> None:
     ],
 )
 def test_a_task_of_ones_own_has_the_form_that_its_metric_reads(metric: str, kind: str) -> None:
-    own = replace(TASKS["squad"], name="own", metric=metric)
-    assert load_template("default").for_task(own).form == AnswerForm(kind, unquote=True)
+    own = replace(TASKS["squad"], name="own", metric=metric, output=Text(), prompt=None)
+    found = load_template("default").for_task(own)
+    assert found.form == AnswerForm(kind, unquote=True)
+    assert found.max_new_tokens == 256
+
+
+@pytest.mark.parametrize(
+    ("output", "form", "limit"),
+    [
+        (Text(extractive=True), AnswerForm("span"), 256),
+        (Text(max_tokens=1000), AnswerForm("span", unquote=True), 1000),
+        (Label(("good", "bad")), AnswerForm("label", ("good", "bad"), True, unquote=True), 24),
+        (Label(max_tokens=7), AnswerForm("label", labels_from_question=True, unquote=True), 7),
+        (Tags(), AnswerForm("line", unquote=True), 512),
+        (Tree(), AnswerForm("line", unquote=True), 1024),
+        (Number(0, 5), AnswerForm("line", unquote=True), 16),
+    ],
+)
+def test_form_and_limit_follow_from_the_output(output: Output, form: AnswerForm, limit: int) -> None:
+    own = replace(TASKS["squad"], name="own", output=output, prompt=None)
+    found = load_template("default").for_task(own)
+    assert (found.form, found.max_new_tokens) == (form, limit)
+    assert own.answer_form == form
+    with_prompt = replace(own, prompt=PromptTemplate("{question} {context}"))
+    found = load_template("default").for_task(with_prompt)
+    assert (found.input, found.form, found.max_new_tokens) == ("{question} {context}", form, limit)
+
+
+def test_a_prompt_may_say_otherwise() -> None:
+    prompt = PromptTemplate("{question}", max_new_tokens=3, form=AnswerForm("raw"))
+    own = replace(TASKS["sst"], name="own", prompt=prompt)
+    assert load_template("default").for_task(own) == prompt
+    assert own.answer_form == AnswerForm("raw")
+
+
+def test_a_file_goes_before_a_tasks_own_prompt(template) -> None:
+    own = replace(TASKS["sst"], name="own", prompt=PromptTemplate("Of the task: {question}"))
+    assert load_template(template(HEAD + WHOLE)).for_task(own).input == "{context} {question}"
+
+
+def test_auto_form_in_a_file_follows_from_the_metric(template) -> None:
+    auto = load_template(template(HEAD + WHOLE.replace("span", "auto") + "unquote = true\n"))
+    assert auto.for_task(TASKS["squad"]).form == AnswerForm("span", unquote=True)
+    assert auto.for_task(TASKS["wikisql"]).form == AnswerForm("sql", unquote=True)
+    assert auto.for_task(TASKS["sst"]).form == AnswerForm("span", unquote=True)
+    assert auto.for_task(TASKS["sst"]).max_new_tokens == 9
+
+
+def test_the_digest_covers_what_tasks_bring() -> None:
+    default, bare = load_template("default"), replace(TASKS["sst"], name="own", prompt=None, variants=())
+    assert default.including(TASKS.values()) == default
+    assert default.including([replace(bare, output=Text(), metric="bleu")]).sha256 == default.sha256
+    brought = [
+        replace(bare, prompt=PromptTemplate("{question}")),
+        replace(bare, prompt=PromptTemplate("{question}!")),
+        replace(bare, output=Label(("a", "b"))),
+        replace(bare, output=Text(max_tokens=9)),
+    ]
+    assert len({default.sha256, *(default.including([task]).sha256 for task in brought)}) == 5
+    assert load_template("plain").including(brought).sha256 == load_template("plain").sha256
 
 
 def test_every_metric_is_known_by_its_form() -> None:
     """A metric that is added must be thought of: renamed ones would fall back to spans unseen."""
     from decabench.metrics import METRICS
-    from decabench.prompts.templates import KIND_OF_METRIC
 
     assert set(KIND_OF_METRIC) == set(METRICS)
 
@@ -151,7 +243,7 @@ def test_the_digest_is_of_the_content(template) -> None:
 def test_without_a_default_other_tasks_are_refused(template) -> None:
     only = load_template(template(HEAD + WHOLE.replace("[default]", "[tasks.sst]")))
     assert only.for_task(TASKS["sst"]).max_new_tokens == 9
-    with pytest.raises(UnknownNameError, match=r"mine has no template for squad.*\[default\]"):
+    with pytest.raises(UnknownNameError, match=r"mine has no template for squad and no \[default\]"):
         only.for_task(TASKS["squad"])
 
 
@@ -166,19 +258,19 @@ def test_all_faults_are_told_together(template) -> None:
         load_template(path)
     faults = [line for line in str(caught.value).splitlines() if line.startswith("- ")]
     for expected in [
-        "'colour' is no key",
-        "[default] has instruction = 3, and must have a text",
-        "[default] has max_new_tokens = 0, and must have a whole number above 0",
-        "[default] has stop = 'x', and must have a list of texts",
-        "[default]: there is no form 'spam'",
-        "[default] lacks 'input'",
-        "[tasks.sst] has 'lables', which is no key",
-        "[tasks.sst]: {contxt} is no placeholder",
-        "[tasks.sst]: the input has no {question}",
-        "[tasks.sst]: a label needs labels",
-        '[tasks."woz.en"] must say its form',
-        '[tasks."woz.en"]: {context} stands in the instruction',
-        '[tasks."woz.en"] has max_new_tokens = True',
+        "There is no key 'colour'.",
+        "[default]: 'instruction' must be a string, not 3.",
+        "[default]: 'max_new_tokens' must be a whole number above 0, not 0.",
+        "[default]: 'stop' must be a list of strings, not \"x\".",
+        "[default]: There is no form 'spam'.",
+        "[default]: 'input' is missing.",
+        "[tasks.sst]: There is no key 'lables'. Did you mean labels?",
+        "[tasks.sst]: {contxt} in 'input' is not a placeholder",
+        "[tasks.sst]: 'input' has no {question}",
+        "[tasks.sst]: a label needs 'labels'",
+        "[tasks.\"woz.en\"]: There is no form 'auto'.",
+        "[tasks.\"woz.en\"]: {context} is in 'instruction'",
+        "[tasks.\"woz.en\"]: 'max_new_tokens' must be a whole number above 0, not true.",
     ]:
         assert sum(expected in fault for fault in faults) == 1, expected
     assert f"{path} has {len(faults)} faults" in str(caught.value)
@@ -192,11 +284,15 @@ def test_all_faults_are_told_together(template) -> None:
         ("", "has format None: write format = 'decabench.template/1'"),
         (HEAD.replace("/1", "/2") + WHOLE, "has format 'decabench.template/2'"),
         (HEAD, "neither [default] nor"),
-        (HEAD + "default = 3\n", "must be tables"),
-        (HEAD + "[tasks]\nsst = 3\n" + WHOLE, "[tasks.sst] must be a table"),
-        (HEAD + "description = 3\n" + WHOLE, "'description' must be a text"),
-        (HEAD + WHOLE + "labels = ['']\n", "must have a list of texts"),
-        (HEAD + WHOLE + "form_ = 'x'\n", "'form_', which is no key"),
+        (HEAD + "default = 3\n", "'default' must be a table, not 3"),
+        (HEAD + "[tasks]\nsst = 3\n" + WHOLE, "'sst' must be a table, not 3"),
+        (HEAD + "description = 3\n" + WHOLE, "'description' must be a string"),
+        (HEAD + WHOLE + "labels = ['']\n", "'labels' must be a list of strings"),
+        (HEAD + WHOLE + "form_ = 'x'\n", "There is no key 'form_'. Did you mean form?"),
+        (
+            HEAD + WHOLE.replace("span", "auto") + "[tasks.sst]\n",
+            "[tasks.sst]: 'form' must be given: it is one of raw,",
+        ),
     ],
 )
 def test_what_is_no_template(template, text: str, sentence: str) -> None:
@@ -207,13 +303,13 @@ def test_what_is_no_template(template, text: str, sentence: str) -> None:
 def test_a_name_that_is_none() -> None:
     with pytest.raises(UnknownNameError, match=r"Did you mean default\?"):
         load_template("defualt")
-    with pytest.raises(TemplateError, match=r"missing\.toml cannot be read"):
+    with pytest.raises(TemplateError, match=r"There is no file missing\.toml"):
         load_template("missing.toml")
 
 
 def test_a_file_that_is_not_text(template, tmp_path: Path) -> None:
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(TemplateError, match="cannot be read"):
+    with pytest.raises(TemplateError, match="is not UTF-8"):
         load_template(tmp_path / "bytes.toml")
 
 

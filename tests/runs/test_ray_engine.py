@@ -22,7 +22,7 @@ from decabench.runs.plan import Choice, plan
 from decabench.runs.ray_engine import RayEngine, connected, lay_out
 from decabench.runs.write import Run, make_engine, predict, run_predictor
 from decabench.tasks.example import Question
-from decabench.tasks.registry import TASKS, included_tasks
+from decabench.tasks.registry import TASKS, load_included
 from decabench.tasks.store import Store
 
 pytestmark = [
@@ -262,7 +262,7 @@ def test_a_task_of_a_file_that_no_worker_can_import(cluster, tmp_path, somebodys
         MINE = replace(TASKS["sst"], name="mine", variants=(Variant("loud", rewrite),))
         """)
     )
-    (task,) = included_tasks(path)
+    (task,) = load_included(path)
     setting = Setting(task, "validation", lambda: iter(()), dict)
     options = EngineOptions(make_backend(f"{name}:rewriting", ModelOptions()), workers=1)
     with RayEngine(options) as engine:

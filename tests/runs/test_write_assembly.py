@@ -1,10 +1,10 @@
 """From outcomes to lines."""
 
 from decabench.predictors.protocol import Answer, Failure
-from decabench.prompts.answer_forms import AnswerForm
 from decabench.runs.write import prediction, predictions
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
+from decabench.tasks.wording import AnswerForm
 
 QUESTION = Question("1", "Is this review negative or positive?", "Fine.")
 

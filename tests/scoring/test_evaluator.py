@@ -154,9 +154,9 @@ def test_gold_that_the_metric_cannot_read_fails_its_task_alone(home, own_task, s
 
 def prepare_own(own, home):
     from decabench.tasks.preparation import Request, prepare_task
-    from decabench.tasks.registry import included_tasks
+    from decabench.tasks.registry import load_included
 
-    prepare_task(included_tasks(own)[0], Request(home, progress=False))
+    prepare_task(load_included(own)[0], Request(home, progress=False))
 
 
 def test_a_task_of_ones_own_stays_out_of_the_sum(own_task, tmp_path):

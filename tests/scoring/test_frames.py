@@ -52,10 +52,10 @@ def test_a_second_load_writes_nothing(copied):
 
 
 def test_data_that_was_prepared_anew_is_loaded_anew(own_task, tmp_path):
-    from decabench.tasks.registry import included_tasks
+    from decabench.tasks.registry import load_included
 
     for answers in (["one", "two"], ["three", "four", "five"]):
-        task = included_tasks(own_task(answers))[0]
+        task = load_included(own_task(answers))[0]
         prepare_task(task, Request(tmp_path / "home", progress=False))
         found = load("own", "validation", tmp_path / "home")
         assert [row["answers"][0] for row in found] == answers

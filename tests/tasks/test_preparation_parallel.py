@@ -11,7 +11,7 @@ import pytest
 
 from decabench.tasks.example import Example
 from decabench.tasks.preparation import Preparation, Request, prepare_all
-from decabench.tasks.registry import TASKS, included_tasks
+from decabench.tasks.registry import TASKS, load_included
 from decabench.tasks.task import Files
 from tests.tasks.fixtures import lines_task, write_lines
 
@@ -109,7 +109,7 @@ GOOD, KILLED = task("good", good), task("killed", bad)
 def test_a_task_of_an_included_file(request_for: Requests, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "two.py", [_TWO_TASKS.replace("os.kill", "print")])
     mirror = write_mirror(tmp_path)
-    outcomes = prepare_all(included_tasks(path), request_for(mirror=mirror), 2, [path])
+    outcomes = prepare_all(load_included(path), request_for(mirror=mirror), 2, [path])
     assert [(outcome.task, bool(outcome.error)) for outcome in outcomes] == [
         ("good", False),
         ("killed", True),
@@ -119,7 +119,7 @@ def test_a_task_of_an_included_file(request_for: Requests, tmp_path: Path) -> No
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_a_process_that_is_killed_is_a_sentence(request_for: Requests, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "two.py", [_TWO_TASKS])
-    tasks = [replace(task) for task in included_tasks(path)]
+    tasks = [replace(task) for task in load_included(path)]
     outcomes = prepare_all(tasks, request_for(mirror=write_mirror(tmp_path)), 2, [path])
     killed = outcomes[1]
     assert killed.exit_code == 3

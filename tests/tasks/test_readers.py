@@ -1,4 +1,4 @@
-"""JSON a piece at a time."""
+"""JSON a piece at a time, and the addresses of pinned files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from decabench.errors import DataError
-from decabench.tasks.readers import stream_items, stream_lines
+from decabench.tasks.readers import github_raw, hub_file, stream_items, stream_lines
+from decabench.tasks.task import Hub, RemoteFile
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -34,7 +35,7 @@ def test_items_keep_pythons_types(tmp_path: Path) -> None:
 )
 def test_damaged_json_is_one_sentence(tmp_path: Path, content: str | bytes) -> None:
     path = write(tmp_path / "a.json", content)
-    with pytest.raises(DataError, match=r"^a\.json is not whole JSON .*--force\.$"):
+    with pytest.raises(DataError, match=r"^a\.json is not valid JSON .*--force\.$"):
         list(stream_items(path, "data.item"))
 
 
@@ -57,3 +58,13 @@ def test_values_come_one_at_a_time(tmp_path: Path) -> None:
         assert [next(values), next(values)] == [1, 2]
         with pytest.raises(DataError):
             next(values)
+
+
+def test_github_raw() -> None:
+    assert github_raw("a/b", "c0ffee", "d/e.txt") == "https://raw.githubusercontent.com/a/b/c0ffee/d/e.txt"
+
+
+def test_hub_file() -> None:
+    assert hub_file(Hub("a/b", "c0ffee"), "d/e.parquet") == RemoteFile(
+        "d/e.parquet", ("https://huggingface.co/datasets/a/b/resolve/c0ffee/d/e.parquet",)
+    )

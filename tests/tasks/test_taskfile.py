@@ -11,9 +11,12 @@ import pytest
 from decabench.errors import DataError, MissingDataError, UnknownNameError
 from decabench.metrics.base import DecabenchError
 from decabench.tasks.example import Example
+from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.preparation import Request, is_prepared, prepare_task
+from decabench.tasks.registry import load_included
 from decabench.tasks.store import Store
-from decabench.tasks.taskfile import read_toml_task
+from decabench.tasks.task import ContextLimit, Task
+from decabench.tasks.wording import AnswerForm, PromptTemplate
 from tests.tasks.fixtures import write_csv, write_jsonl, write_lines, write_parquet
 
 ROWS = [
@@ -38,8 +41,14 @@ def write_toml(folder: Path, **changes: str | None) -> Path:
     return write_lines(folder / "task.toml", [f"{key} = {value}" for key, value in fields.items()])
 
 
+def load_task(path: Path) -> Task:
+    (task,) = load_included(path)
+    assert isinstance(task, Task)
+    return task
+
+
 def prepared(path: Path, request: Request) -> list[Example]:
-    task = read_toml_task(path)
+    task = load_task(path)
     prepare_task(task, request)
     return list(Store(request.home).examples(task.name, "validation"))
 
@@ -100,7 +109,7 @@ def test_a_cell_larger_than_pythons_limit(request_for: Requests, tmp_path: Path)
 
 
 def test_what_the_task_says_of_itself(tmp_path: Path) -> None:
-    task = read_toml_task(write_toml(tmp_path, title='"Capitals"', licence='"CC0"', notes='"Two rows"'))
+    task = load_task(write_toml(tmp_path, title='"Capitals"', licence='"CC0"', notes='"Two rows"'))
     assert (task.name, task.title, task.dataset, task.metric) == ("capitals", "Capitals", "capitals", "em")
     assert (task.licence, task.notes, task.origin) == ("CC0", "Two rows", "user")
     assert task.folder == tmp_path.resolve()
@@ -109,34 +118,44 @@ def test_what_the_task_says_of_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"format": None}, r"has format None: write format = 'decabench\.taskfile/1'"),
+        ({"format": None}, r"has format None: write format = 'decabench\.taskfile/1' for a task"),
         ({"format": '"decabench.taskfile/2"'}, "has format 'decabench.taskfile/2'"),
-        ({"colour": '"red"', "size": "3"}, "has unknown keys colour, size; known: answer, citation, context"),
-        ({"name": None}, "'name' must be a text, not null"),
-        ({"name": '""'}, "'name' must be a text"),
+        (
+            {"lisence": '"CC0"'},
+            "There is no key 'lisence'. Did you mean licence.* Known: format, name, metric",
+        ),
+        ({"name": None}, "'name' is missing: give a string"),
+        ({"name": '""'}, "'name' must be a string that is not empty"),
         ({"name": '"My Task"'}, "a name is lower-case letters, digits, dots, - and _, not 'My Task'"),
         ({"name": '"../up"'}, "a name is lower-case"),
         ({"name": '".."'}, "a name is lower-case"),
-        ({"metric": None}, "'metric' must be a text, not null"),
-        ({"metric": "3"}, "'metric' must be a text, not 3"),
+        ({"metric": None}, "'metric' is missing: name one, or say what an answer is with 'output'"),
+        ({"metric": "3"}, "'metric' must be a string, not 3"),
         ({"metric": '"nf2"'}, "There is no metric 'nf2'. Did you mean nf1"),
-        ({"question": None}, "'question' must be a text"),
-        ({"question": '["a"]'}, r"'question' must be a text, not \[\"a\"\]"),
-        ({"context": "1979-05-27"}, "'context' must be a text"),
-        ({"answer": None}, "'answer' must be a text"),
-        ({"id": "true"}, "'id' must be a text, not true"),
-        ({"group": "0"}, "'group' must be a text"),
-        ({"title": "3"}, "'title' must be a text"),
-        ({"licence": "3"}, "'licence' must be a text"),
+        ({"secondary": '["nf2"]'}, "There is no metric 'nf2'. Did you mean nf1"),
+        ({"question": None}, "'question' is missing"),
+        ({"question": '["a"]'}, r"'question' must be a string, not \[\"a\"\]"),
+        ({"context": "1979-05-27"}, "'context' must be a string"),
+        ({"answer": None}, "'answer' is missing"),
+        ({"id": "true"}, "'id' must be a string, not true"),
+        ({"group": "0"}, "'group' must be a string"),
+        ({"title": "3"}, "'title' must be a string"),
+        ({"licence": "3"}, "'licence' must be a string"),
+        ({"redistributable": '"no"'}, "'redistributable' must be true or false"),
+        ({"context_limit": "{ tokens = 0 }"}, r"\[context_limit\]: 'tokens' must be a whole number above 0"),
+        ({"context_limit": "{ }"}, r"\[context_limit\]: 'tokens' is missing"),
         ({"files": None}, r"\[files\] must name a file for one or more of train, validation, test"),
         ({"files": "{}"}, r"\[files\] must name a file"),
         ({"files": '"data.jsonl"'}, r"\[files\] must name a file"),
-        ({"files": '{ dev = "data.jsonl" }'}, r"\[files\] must name a file"),
+        (
+            {"files": '{ dev = "data.jsonl" }'},
+            r"\[files\]: There is no key 'dev'. Known: train, validation, test",
+        ),
         (
             {"files": '{ test = "data.xlsx" }'},
             r"a file is \.jsonl, \.csv, \.tsv or \.parquet, not 'data\.xlsx'",
         ),
-        ({"files": '{ test = ["data.csv"] }'}, r"a file is \.jsonl"),
+        ({"files": '{ test = ["data.csv"] }'}, r"\[files\]: 'test' must be a string"),
         ({"name": "no quotes"}, "task.toml is not TOML"),
     ],
     ids=lambda value: (
@@ -145,15 +164,43 @@ def test_what_the_task_says_of_itself(tmp_path: Path) -> None:
 )
 def test_mistakes(tmp_path: Path, changes: dict[str, str | None], sentence: str) -> None:
     with pytest.raises(DecabenchError, match=sentence) as caught:
-        read_toml_task(write_toml(tmp_path, **changes))
+        load_task(write_toml(tmp_path, **changes))
     assert isinstance(caught.value, DataError | UnknownNameError)
     assert "\n" not in str(caught.value)
 
 
+def test_all_mistakes_are_reported_together(tmp_path: Path) -> None:
+    path = write_toml(
+        tmp_path,
+        name='"My Task"',
+        metric='"nf2"',
+        question="3",
+        titel='"Capitals"',
+        output='{ kind = "label", names = ["a", "a"], scheme = "IOB2" }',
+        prompt='{ input = "{context}", stop = "x" }',
+    )
+    with pytest.raises(DataError) as caught:
+        load_task(with_variants(path, 'name = "a"'))
+    lines = str(caught.value).splitlines()
+    assert lines[0] == f"{path} has 9 faults:"
+    for fault in (
+        "There is no key 'titel'. Did you mean title?",
+        "a name is lower-case letters",
+        "'question' must be a string, not 3.",
+        "[output]: There is no key 'scheme'.",
+        "[output]: Each label is named once; a is named more than once.",
+        "There is no metric 'nf2'.",
+        "[prompt]: 'stop' must be a list of strings",
+        "[prompt]: 'input' has no {question}.",
+        "[[variants]] 1: 'question' is missing",
+    ):
+        assert sum(fault in line for line in lines[1:]) == 1, fault
+
+
 def test_text_that_is_not_utf8(tmp_path: Path) -> None:
     (tmp_path / "task.toml").write_bytes(b'name = "\xff"')
-    with pytest.raises(DataError, match="is not TOML"):
-        read_toml_task(tmp_path / "task.toml")
+    with pytest.raises(DataError, match="is not UTF-8"):
+        load_task(tmp_path / "task.toml")
 
 
 @pytest.mark.parametrize(
@@ -162,13 +209,10 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
         ({"country": "Norway", "note": ""}, r"data\.jsonl, row 2: It has no 'capital'; it has country, note"),
         ({**ROWS[0], "capital": None}, "row 2: It has no 'capital'"),
         ({"capital": "Oslo", "note": ""}, "row 2: It has no 'country'"),
-        (["Norway", "Oslo"], r'row 2: It is no object with columns but \["Norway", "Oslo"\]'),
-        ("Norway", "row 2: It is no object"),
-        (None, "row 2: It is no object"),
-        (
-            {**ROWS[0], "capital": []},
-            r"capitals, validation, example 1: its answers must be one or more texts",
-        ),
+        (["Norway", "Oslo"], r'row 2: It is not an object with columns but \["Norway", "Oslo"\]'),
+        ("Norway", "row 2: It is not an object"),
+        (None, "row 2: It is not an object"),
+        ({**ROWS[0], "capital": []}, r"capitals, validation, example 1 .* has no answer"),
     ],
     ids=["no answer", "null", "no question", "list", "text", "nothing", "no answers"],
 )
@@ -212,9 +256,9 @@ def test_a_changed_template_prepares_again(request_for: Requests, tmp_path: Path
     write_jsonl(tmp_path / "data.jsonl", ROWS)
     path = write_toml(tmp_path)
     prepared(path, request_for())
-    assert is_prepared(read_toml_task(path), request_for())
+    assert is_prepared(load_task(path), request_for())
     write_toml(tmp_path, question='"Capital of {country}?"')
-    assert not is_prepared(read_toml_task(path), request_for())
+    assert not is_prepared(load_task(path), request_for())
     assert prepared(path, request_for())[0].question == "Capital of Norway?"
 
 
@@ -241,35 +285,117 @@ def test_other_wordings(tmp_path: Path) -> None:
         'name = "please"\nquestion = "Please: {question}"',
         'name = "labels"\nquestion = "{question} A or B?"\nlabels = { A = "Oslo" }',
     )
-    please, labels = read_toml_task(path).variants
+    please, labels = load_task(path).variants
     assert (please.name, please.rewrite("Which?")) == ("please", "Please: Which?")
     assert (labels.rewrite("Which?"), labels.relabel(" a ")) == ("Which? A or B?", "Oslo")
 
 
 def test_a_question_that_all_examples_ask_may_be_replaced(tmp_path: Path) -> None:
     path = write_toml(tmp_path, question='"Happy or sad?"')
-    (other,) = read_toml_task(with_variants(path, 'name = "o"\nquestion = "Sad or happy?"')).variants
+    (other,) = load_task(with_variants(path, 'name = "o"\nquestion = "Sad or happy?"')).variants
     assert other.rewrite("Happy or sad?") == "Sad or happy?"
 
 
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        ('name = "a"', "'question' must be a text"),
-        ('question = "{question}"', "'name' must be a text"),
+        ('name = "a"', "[[variants]] 1: 'question' is missing"),
+        ('question = "{question}"', "[[variants]] 1: 'name' is missing"),
         ('name = "a"\nquestion = "What?"', "must have {question} in it"),
         ('name = "a"\nquestion = "{question} {country}"', "must have {question} in it"),
-        ('name = "a"\nquestion = "{question}!"\nlabel = "x"', "unknown keys label"),
-        ('name = "a"\nquestion = "{question}!"\nlabels = { A = 1 }', "labels of a variant are texts"),
-        ('name = "a"\nquestion = "{question}!"\nlabels = ["A"]', "labels of a variant are texts"),
+        (
+            'name = "a"\nquestion = "{question}!"\nlabel = "x"',
+            "There is no key 'label'. Did you mean labels?",
+        ),
+        ('name = "a"\nquestion = "{question}!"\nlabels = { A = 1 }', "labels: 'A' must be a string, not 1"),
+        ('name = "a"\nquestion = "{question}!"\nlabels = ["A"]', "'labels' must be a table, not"),
     ],
 )
 def test_mistakes_in_a_wording(tmp_path: Path, table: str, sentence: str) -> None:
     with pytest.raises(DataError) as caught:
-        read_toml_task(with_variants(write_toml(tmp_path), table))
+        load_task(with_variants(write_toml(tmp_path), table))
     assert sentence in str(caught.value)
 
 
 def test_wordings_are_tables(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"write \[\[variants\]\]"):
-        read_toml_task(write_toml(tmp_path, variants='["{question}!"]'))
+    with pytest.raises(DataError, match=r"must be a list of tables \(\[\[variants\]\]\)"):
+        load_task(write_toml(tmp_path, variants='["{question}!"]'))
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "metric"),
+    [
+        ('"text"', Text(), "nf1"),
+        ('{ kind = "text", extractive = true, max_tokens = 9 }', Text(True, 9), "nf1"),
+        ('"label"', Label(), "accuracy"),
+        ('{ kind = "label", names = ["a", "b"] }', Label(("a", "b")), "accuracy"),
+        ('"tags"', Tags(), "tag_accuracy"),
+        ('{ kind = "tags", scheme = "IOB2" }', Tags("IOB2"), "sequence_f1"),
+        ('{ kind = "tree", names = ["nsubj"] }', Tree(("nsubj",)), "parsing"),
+        ('{ kind = "number", low = 0, high = 5.5, max_tokens = 4 }', Number(0, 5.5, 4), "mse"),
+    ],
+)
+def test_outputs(tmp_path: Path, text: str, output: Output, metric: str) -> None:
+    task = load_task(write_toml(tmp_path, output=text, metric=None))
+    assert (task.output, task.metric) == (output, metric)
+    assert load_task(write_toml(tmp_path, output=text)).metric == "em"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('"lable"', "[output]: There is no kind 'lable'. Did you mean label? Known: text, label, tags"),
+        ("{ names = ['a'] }", "[output]: 'kind' is missing"),
+        ("3", "'output' must be a table, not 3"),
+        ('"number"', "[output]: 'low' is missing"),
+        (
+            '{ kind = "number", low = 5, high = 0 }',
+            "A scale goes from a low to a higher number, not from 5 to 0",
+        ),
+        ('{ kind = "number", low = 0, high = nan }', "A scale goes from a low to a higher number"),
+        ('{ kind = "tags", scheme = "BIO" }', "[output]: There is no scheme 'BIO'"),
+        ('{ kind = "label", names = "a" }', "[output]: 'names' must be a list of strings"),
+        ('{ kind = "label", max_tokens = 0 }', "[output]: 'max_tokens' must be a whole number above 0"),
+        ('{ kind = "text", extractiv = true }', "There is no key 'extractiv'. Did you mean extractive?"),
+    ],
+)
+def test_mistakes_in_an_output(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        load_task(write_toml(tmp_path, output=text))
+    assert sentence in str(caught.value)
+
+
+def test_a_prompt_of_its_own(tmp_path: Path) -> None:
+    path = write_toml(
+        tmp_path,
+        output='{ kind = "label", names = ["a", "b"] }',
+        prompt='{ instruction = "Choose.", input = "{question}", max_new_tokens = 3, markers = ["So:"] }',
+    )
+    form = AnswerForm("label", ("a", "b"), labels_from_question=True, markers=("So:",), unquote=True)
+    assert load_task(path).prompt == PromptTemplate("{question}", "Choose.", max_new_tokens=3, form=form)
+    path = write_toml(tmp_path, prompt='{ form = "text", answer = "A:" }')
+    assert load_task(path).answer_form == AnswerForm("text", unquote=True)
+
+
+def test_what_else_a_file_may_say(tmp_path: Path) -> None:
+    task = load_task(
+        write_toml(
+            tmp_path,
+            redistributable="false",
+            withhold_texts="true",
+            context_limit='{ tokens = 400, longer = "skip" }',
+            secondary='["accuracy", "nf1"]',
+            group='"country"',
+        )
+    )
+    assert (task.redistributable, task.withhold_texts) == (False, True)
+    assert task.context_limit == ContextLimit(400, "skip")
+    assert (task.secondary, task.units) == (("accuracy", "nf1"), ("country",))
+
+
+def test_what_a_file_need_not_say(tmp_path: Path) -> None:
+    task = load_task(write_toml(tmp_path))
+    assert (task.output, task.prompt, task.variants, task.units) == (Text(), None, (), ())
+    assert (task.redistributable, task.withhold_texts) == (True, False)
+    assert (task.secondary, task.context_limit, task.licence) == (("nf1",), None, "not stated")
+    assert task.answer_form == AnswerForm("span", unquote=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 from decabench.predictors.protocol import Setting
 from decabench.prompts.messages import Prompting
-from decabench.prompts.templates import TaskTemplate
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
+from decabench.tasks.wording import PromptTemplate
 
 __all__ = [
     "CHAT",
@@ -154,7 +154,7 @@ def save_t5(folder: Path, seed: int = 0) -> Path:
 
 def setting(task: str = "sst", system: str = "Be brief.", **template: Any) -> Setting:
     """What a predictor of a task is made for, with a short template."""
-    layout = TaskTemplate(
+    layout = PromptTemplate(
         **{"input": "{context}\n{question}", "answer": "A:", "max_new_tokens": 12, **template}
     )
     return Setting(

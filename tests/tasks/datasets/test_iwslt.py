@@ -132,7 +132,7 @@ def test_text_that_is_not_utf8_is_not_called_unequal(files: FolderFiles) -> None
 
 
 def test_cut_xml_is_one_sentence(files: FolderFiles) -> None:
-    with pytest.raises(DataError, match=r"IWSLT16\.TED\.tst2013\.de-en\.de\.xml is not whole XML"):
+    with pytest.raises(DataError, match=r"IWSLT16\.TED\.tst2013\.de-en\.de\.xml is not valid XML"):
         read_xml(files, xml(["One", "Two"]), xml(["Eins", "Zwei"])[:-3])
 
 

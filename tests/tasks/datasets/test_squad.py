@@ -81,5 +81,5 @@ def test_cut_json_is_one_sentence(files: FolderFiles) -> None:
     write_both(files)
     path = files.path("dev-v1.1.json")
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(DataError, match=r"dev-v1\.1\.json is not whole JSON"):
+    with pytest.raises(DataError, match=r"dev-v1\.1\.json is not valid JSON"):
         read_form(SQUAD, "upstream json", "validation", files)

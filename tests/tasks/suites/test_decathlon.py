@@ -1,12 +1,22 @@
-"""The paper's numbers, checked against the paper's own sums."""
+"""The decathlon: the paper's numbers against the paper's own sums, and ten tasks whatever the registry holds."""
 
 from __future__ import annotations
 
+import ast
 import math
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from decabench.tasks import DECATHLON, PublishedRow
+from decabench.runs.write import Run, predict
+from decabench.scoring import evaluate
+from decabench.tasks import DECATHLON, SUITES, TASKS, PublishedRow, known_suites, known_tasks
+from decabench.tasks.preparation import Request, prepare_task
+from decabench.tasks.store import Store
+from decabench.tasks.suite import check_suite
+from tests.sources import ROOT, modules
 
 
 @pytest.mark.parametrize("row", DECATHLON.published, ids=lambda row: f"{row.name} {row.training}")
@@ -16,4 +26,49 @@ def test_sums(row: PublishedRow) -> None:
         assert row.total is None
     else:
         assert row.total is not None
-        assert math.isclose(math.fsum(row.scores.values()), row.total, abs_tol=1e-6)
+        assert math.isclose(DECATHLON.combine(row.scores) or 0, row.total, abs_tol=1e-6)
+
+
+def test_it_is_a_suite_of_the_registry() -> None:
+    assert SUITES == {"decathlon": DECATHLON}
+    check_suite(DECATHLON, TASKS)
+    assert DECATHLON.combine(dict.fromkeys(DECATHLON.tasks, 100.0)) == 1000
+
+
+def test_an_eleventh_task_changes_nothing(home: Path, own_task: Callable[..., Path], tmp_path: Path) -> None:
+    """Neither which tasks are summed, nor that gold answers bring the sum to 1000."""
+    own = own_task(["one", "two"])
+    known = known_tasks([own])
+    assert list(known) == [*DECATHLON.tasks, "own"]
+    assert len(known_suites([own])["decathlon"].tasks) == 10
+    shutil.copytree(home / "tasks", tmp_path / "home" / "tasks")
+    prepare_task(known["own"], Request(tmp_path / "home", progress=False))
+    run = Run("oracle", list(known.values()), "validation", tmp_path / "oracle", Store(tmp_path / "home"))
+    results = evaluate(predict(run), home=tmp_path / "home", include=[own])
+    assert list(results.tasks) == [*DECATHLON.tasks, "own"]
+    assert results.tasks["own"].score == 100
+    assert (results.total.tasks, results.decascore) == (10, 1000)
+
+
+MAY_NAME_TASKS = ("tasks/datasets/", "tasks/suites/", "tasks/registry.py", "tools/make_sample.py")
+"""Where a new dataset is written down, besides the docs."""
+
+
+def names_of_tasks(path: Path) -> Iterator[str]:
+    """Strings of a source file that are the name of a task, with their lines."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and node.value in TASKS:
+            yield f"{path.relative_to(ROOT)}:{node.lineno} {node.value}"
+
+
+def test_no_other_code_names_a_task() -> None:
+    """So that adding a dataset touches its file, the registry, its suite and the docs only."""
+    files = [*modules().values(), *sorted((ROOT / "tools").glob("*.py"))]
+    named = [
+        name
+        for path in files
+        if not path.relative_to(ROOT).as_posix().startswith(MAY_NAME_TASKS)
+        for name in names_of_tasks(path)
+    ]
+    assert named == []
+    assert sum(1 for _ in names_of_tasks(ROOT / "tasks" / "registry.py")) == len(TASKS)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import DataError, UnknownNameError
-from decabench.tasks.registry import TASKS, included_tasks, known_tasks
+from decabench.tasks.registry import SUITES, TASKS, known_suites, known_tasks, load_included
+from decabench.tasks.suites.decathlon import DECATHLON
 from tests.tasks.fixtures import write_lines
 
 HEAD = "from dataclasses import replace\nfrom decabench.tasks import TASKS\n"
@@ -43,7 +44,7 @@ def test_without_anything_from_outside() -> None:
 
 def test_toml_file(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "capitals.toml", TOML)
-    assert [task.name for task in included_tasks(path)] == ["capitals"]
+    assert [task.name for task in load_included(path)] == ["capitals"]
     assert list(known_tasks([path])) == [*TASKS, "capitals"]
 
 
@@ -55,7 +56,7 @@ def test_python_file(tmp_path: Path) -> None:
         "SST = TASKS['sst']\n"
         "NUMBER = 3\n",
     )
-    tasks = included_tasks(path)
+    tasks = load_included(path)
     assert [(task.name, task.dataset, task.origin) for task in tasks] == [
         ("one", TASKS["sst"].dataset, "user"),
         ("two", TASKS["squad"].dataset, "user"),
@@ -74,15 +75,15 @@ def test_python_file_with_a_dataclass_of_its_own(tmp_path: Path) -> None:
         "ONE = replace(TASKS['sst'], name=Row('one').word)\n"
     )
     path = write_lines(tmp_path / "mine.py", [text])
-    assert [task.name for task in included_tasks(path)] == ["one"]
+    assert [task.name for task in load_included(path)] == ["one"]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("mine.py", None, r"--include names .*mine\.py, which is not there"),
+        ("mine.py", None, r"--include names .*mine\.py, which does not exist"),
         ("mine.json", "{}", r"--include takes a \.toml or a \.py file, not .*mine\.json"),
-        ("mine.py", "X = 1", r"mine\.py defines no decabench\.tasks\.Task at its top level"),
+        ("mine.py", "X = 1", r"mine\.py defines no decabench\.tasks\.Task or Suite at its top level"),
         ("mine.py", "X = TASKS['sst']", "defines no decabench"),
         ("mine.py", "1 / 0", r"mine\.py cannot be run \(ZeroDivisionError: division by zero\)"),
         ("mine.py", "def f(:", r"cannot be run \(SyntaxError"),
@@ -131,7 +132,7 @@ def test_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("broken = outside_{}:MISSING", "The entry point broken = .* cannot be loaded"),
         ("broken = no_such_module:X", "The entry point broken = no_such_module:X cannot be loaded"),
-        ("broken = outside_{}:NUMBER", "The entry point broken = .* is no decabench.tasks.Task"),
+        ("broken = outside_{}:NUMBER", "The entry point broken = .* is not a decabench.tasks.Task"),
         ("broken = outside_{}:SST", "A second installed task named 'sst' is left out"),
         ("broken = outside_{}:GOOD", "A second installed task named 'good' is left out"),
     ],
@@ -157,3 +158,71 @@ def test_a_broken_package_warns_without_a_stop(tmp_path: Path, monkeypatch: pyte
         warnings.simplefilter("always")
         assert known_tasks() == TASKS
     assert "outside_raises:X cannot be loaded (no)" in str(told[0].message)
+
+
+SUITE = ['format = "decabench.suite/1"', 'name = "mine"', 'tasks = ["capitals", "sst"]']
+
+
+def test_without_suites_from_outside() -> None:
+    assert known_suites() == SUITES == {"decathlon": DECATHLON}
+
+
+def test_a_suite_and_its_tasks_from_files(tmp_path: Path) -> None:
+    suite = write_lines(tmp_path / "mine.toml", SUITE)
+    task = write_lines(tmp_path / "capitals.toml", TOML)
+    known = known_suites([suite, task])
+    assert list(known) == ["decathlon", "mine"]
+    assert (known["mine"].tasks, known["mine"].origin) == (("capitals", "sst"), "user")
+    assert list(known_tasks([suite, task])) == [*TASKS, "capitals"]
+    with pytest.raises(UnknownNameError, match=r"no task \(of the suite mine\) 'capitals'"):
+        known_suites([suite])
+    assert list(known_tasks([suite])) == list(TASKS)
+
+
+def test_a_python_file_may_define_both(tmp_path: Path) -> None:
+    path = write_python(
+        tmp_path,
+        "from decabench.tasks import DECATHLON, Suite\n"
+        "ONE = replace(TASKS['sst'], name='one')\n"
+        "MINE = Suite('mine', 'Mine', ('one',), 'sum')\n",
+    )
+    assert [item.name for item in load_included(path)] == ["one", "mine"]
+    assert known_suites([path])["mine"].title == "Mine"
+    assert list(known_tasks([path])) == [*TASKS, "one"]
+
+
+def test_two_suites_of_one_name(tmp_path: Path) -> None:
+    own = write_lines(tmp_path / "own.toml", [SUITE[0], 'name = "decathlon"', 'tasks = ["sst"]'])
+    with pytest.raises(UnknownNameError, match="There are two suites named 'decathlon': rename yours"):
+        known_suites([own])
+
+
+def test_suites_of_installed_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [
+        "[decabench.suites]",
+        "good = outside_suites:GOOD",
+        "bad = outside_suites:BAD",
+        "no = outside_suites:NO",
+    ]
+    code = (
+        "from decabench.tasks import Suite\n"
+        "GOOD = Suite('good', 'Good', ('one', 'sst'), 'mean')\n"
+        "BAD = Suite('bad', 'Bad', ('two',))\n"
+        "NO = 3\n"
+        "ONE = replace(TASKS['sst'], name='one')\n"
+    )
+    install(tmp_path, monkeypatch, ["one = outside_suites:ONE", *points], code, "outside_suites")
+    with pytest.warns(UserWarning) as told:
+        known = known_suites()
+    assert list(known) == ["decathlon", "good"]
+    assert known["good"].origin == "user"
+    assert {str(warning.message).partition(" 'two'")[0] for warning in told} == {
+        "The entry point no = outside_suites:NO is not a decabench.tasks.Suite.",
+        "There is no task (of the suite bad)",
+    }
+
+
+def test_a_toml_file_of_another_format(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "mine.toml", ['format = "decabench.template/1"'])
+    with pytest.raises(UnknownNameError, match=r"for a task, or 'decabench\.suite/1' for a suite"):
+        known_suites([path])

@@ -9,7 +9,8 @@ import pytest
 
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.example import SPLITS, Example
-from decabench.tasks.task import Task, Variant, fixed, matched, wrapped
+from decabench.tasks.task import Task
+from decabench.tasks.wording import Variant, fixed, matched, wrapped
 from tests.tasks.conftest import Prepared
 
 SHORT_CASES = [

@@ -1,0 +1,117 @@
+"""`decabench suites`: list, show."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from decabench.commands._options import home_option, include_option
+
+if TYPE_CHECKING:
+    from decabench.tasks import PublishedRow, Suite
+
+__all__ = ["suites"]
+
+
+@click.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@home_option
+@include_option
+@click.pass_context
+def suites(context: click.Context, as_json: bool, home: Path | None, include: tuple[Path, ...]) -> None:
+    """List the suites: which tasks are reported together, and how their scores combine."""
+    if context.invoked_subcommand is not None:
+        return
+    import json
+
+    from decabench.tasks import known_suites
+
+    found = known_suites(include).values()
+    if as_json:
+        content = {suite.name: {**_described(suite), "prepared": _prepared(suite, home)} for suite in found}
+        click.echo(json.dumps(content, indent=1, ensure_ascii=False))
+        return
+    for suite in found:
+        click.secho(f"{suite.name}: {suite.title}", bold=True)
+        click.echo(f"  tasks     {', '.join(suite.tasks)}")
+        click.echo(f"  prepared  {len(_prepared(suite, home))} of {len(suite.tasks)}")
+        click.echo(f"  total     {_total(suite)}\n")
+
+
+@suites.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@home_option
+@include_option
+def show(name: str, as_json: bool, home: Path | None, include: tuple[Path, ...]) -> None:
+    """Show the tasks of a suite with their metrics, and what papers report on it."""
+    import json
+
+    from rich.table import Table
+
+    from decabench.commands._console import console
+    from decabench.tasks import get_suite, known_suites, known_tasks
+
+    suite, tasks, out = get_suite(name, known_suites(include)), known_tasks(include), console()
+    prepared = _prepared(suite, home)
+    if as_json:
+        content = {
+            **_described(suite),
+            "tasks": {
+                task: {"metric": tasks[task].metric, "prepared": task in prepared} for task in suite.tasks
+            },
+            "published": [asdict(row) for row in suite.published],
+        }
+        click.echo(json.dumps(content, indent=1, ensure_ascii=False))
+        return
+    out.print(f"{suite.name}: {suite.title}", style="bold")
+    if suite.description:
+        out.print(suite.description)
+    out.print(f"Total: {_total(suite)}\n")
+    table = Table(box=None, header_style="bold")
+    for heading in ("task", "metric", "dataset", "prepared"):
+        table.add_column(heading, no_wrap=heading in ("task", "metric"))
+    for task in (tasks[task] for task in suite.tasks):
+        table.add_row(task.name, task.metric, task.dataset, "yes" if task.name in prepared else "no")
+    out.print(table)
+    if suite.published:
+        out.print("\nPublished scores, not measured here", style="bold")
+        for row in suite.published:
+            out.print(_sentence(row, suite))
+        for line in filter(None, (suite.source, suite.source_url, *suite.notes)):
+            out.print(line, style="dim")
+
+
+def _prepared(suite: Suite, home: Path | None) -> list[str]:
+    from decabench.errors import DataError
+    from decabench.tasks import Store, home_folder
+
+    store, prepared = Store(home_folder(home)), []
+    for task in suite.tasks:
+        try:
+            if store.records(task):
+                prepared.append(task)
+        except DataError:
+            continue  # damaged: `decabench tasks` says so
+    return prepared
+
+
+def _total(suite: Suite) -> str:
+    words = {"sum": "the sum of their scores", "mean": "the mean of their scores", "none": "none"}
+    return words[suite.total] if suite.total == "none" else f"{suite.total_name}, {words[suite.total]}"
+
+
+def _described(suite: Suite) -> dict[str, Any]:
+    keys = ("title", "description", "tasks", "total", "total_name", "source", "source_url", "notes", "origin")
+    return {key: getattr(suite, key) for key in keys}
+
+
+def _sentence(row: PublishedRow, suite: Suite) -> str:
+    """Return `MQAN, joint: squad 70.8, …; decaScore 562.7`."""
+    scores = ", ".join(f"{task} {row.scores[task]}" for task in suite.tasks if task in row.scores)
+    name = f"{row.name}, {row.training}" if row.training else row.name
+    total = "" if row.total is None else f"; {suite.total_name} {row.total}"
+    return f"{name}: {scores}{total}{f' ({row.source})' if row.source else ''}"

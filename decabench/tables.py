@@ -1,0 +1,153 @@
+"""TOML tables read key by key: every fault of a file is noted, and all are reported together."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
+
+__all__ = ["TomlTable", "parse_toml", "read_toml"]
+
+
+class TomlTable:
+    """One table of a TOML file.
+
+    Each method takes the value of one key. A wrong value is noted in `faults`, which a table shares with the tables
+    inside it, and the default is returned in its place.
+    """
+
+    def __init__(self, content: Mapping[str, Any], title: str = "", faults: list[str] | None = None) -> None:
+        self.content = content
+        """The table as tomllib gives it."""
+        self.title = title
+        """What faults begin with: `[prompt]`; empty for the whole file."""
+        self.faults: list[str] = [] if faults is None else faults
+        """What is wrong, one sentence each."""
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.content
+
+    def fault(self, sentence: str) -> None:
+        """Note a fault of this table."""
+        self.faults.append(f"{self.title}: {sentence}" if self.title else sentence)
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Note what the block raises: for values that check themselves."""
+        try:
+            yield
+        except (DecabenchError, ValueError) as error:
+            self.fault(str(error))
+
+    def refuse_unknown(self, known: Iterable[str]) -> None:
+        """Note every key that is not among `known`, with the near matches."""
+        names = list(known)
+        for key in self.content:
+            try:
+                require_name(key, names, "key")
+            except UnknownNameError as error:
+                self.fault(str(error))
+
+    def string(self, key: str, default: str | None = None) -> str:
+        """A string; without a default the key is needed, and the string is not empty."""
+        value = self._typed(key, "a string", lambda value: isinstance(value, str), default)
+        if default is None and value == "":
+            self.fault(f"{key!r} must be a string that is not empty.")
+        return str(value or "")
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """`true` or `false`."""
+        return bool(self._typed(key, "true or false", lambda value: isinstance(value, bool), default))
+
+    def positive(self, key: str, default: int | None = None) -> int:
+        """A whole number above 0; needed where there is no default."""
+        return int(self._typed(key, "a whole number above 0", _is_positive, default) or 1)
+
+    def number(self, key: str, default: float | None = None) -> float:
+        """A number; needed where there is no default."""
+        return float(self._typed(key, "a number", _is_number, default) or 0)
+
+    def strings(self, key: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
+        """A list of strings, none of them empty; needed where there is no default."""
+        return tuple(self._typed(key, "a list of strings", _is_strings, default) or ())
+
+    def choice(self, key: str, choices: Sequence[str], default: str | None = None) -> str:
+        """One of a few strings; needed where there is no default."""
+        value = self.string(key, default)
+        if key not in self.content or value in choices:
+            return value
+        if isinstance(self.content[key], str):
+            with self.noting():
+                require_name(value, choices, key)
+        return default or ""
+
+    def table(self, key: str, title: str = "") -> Self:
+        """A table inside this one; an empty one where it is missing."""
+        value = self._typed(key, "a table", lambda value: isinstance(value, dict), {})
+        return type(self)(value, title or f"[{key}]", self.faults)
+
+    def tables(self, key: str) -> list[Self]:
+        """The tables of a list: `[[key]]`."""
+        value = self._typed(key, f"a list of tables ([[{key}]])", _is_tables, [])
+        return [type(self)(each, f"[[{key}]] {at}", self.faults) for at, each in enumerate(value, 1)]
+
+    def raise_faults(self, place: str, error: type[DecabenchError] = DataError) -> None:
+        """Raise `error` with every fault noted so far, if there is any."""
+        if len(self.faults) == 1:
+            raise error(f"{place}: {self.faults[0]}")
+        if self.faults:
+            lines = "\n".join(f"- {fault}" for fault in self.faults)
+            raise error(f"{place} has {len(self.faults)} faults:\n{lines}")
+
+    def _typed(self, key: str, kind: str, fits: Callable[[Any], bool], default: Any) -> Any:
+        if key not in self.content:
+            if default is None:
+                self.fault(f"{key!r} is missing: give {kind}.")
+            return default
+        value = self.content[key]
+        if fits(value):
+            return value
+        self.fault(f"{key!r} must be {kind}, not {json.dumps(value, default=str):.80}.")
+        return default
+
+
+def _is_positive(value: Any) -> bool:
+    return type(value) is int and value > 0
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)
+
+
+def _is_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
+
+
+def _is_tables(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+
+
+def read_toml(path: Path, error: type[DecabenchError] = DataError) -> dict[str, Any]:
+    """The content of a TOML file. Raises `error` where it cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as reason:
+        raise error(f"There is no file {path}.") from reason
+    except UnicodeDecodeError as reason:
+        raise error(f"{path} is not UTF-8 ({reason}): save it as UTF-8.") from reason
+    except OSError as reason:
+        raise error(f"{path} cannot be read ({reason.strerror}).") from reason
+    return parse_toml(text, str(path), error)
+
+
+def parse_toml(text: str, place: str, error: type[DecabenchError] = DataError) -> dict[str, Any]:
+    """The content of a TOML text. Raises `error`, which names the place, where it is not TOML."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as reason:
+        raise error(f"{place} is not TOML ({reason}).") from reason

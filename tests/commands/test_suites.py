@@ -1,0 +1,184 @@
+"""`decabench suites`, `suites show`, and `--suite` wherever `--tasks` is."""
+
+import json
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from decabench.tasks import DECATHLON
+
+ROOT = Path(__file__).resolve().parents[2]
+TAGGING = ROOT / "examples" / "tagging"
+
+
+@pytest.fixture
+def tagging(command, monkeypatch, tmp_path):
+    """The example's task and suite are included, and prepared in an empty home."""
+    monkeypatch.setenv("DECABENCH_INCLUDE", f"{TAGGING / 'pos.toml'}:{TAGGING / 'suite.toml'}")
+    done = command("prepare", "--suite", "tagging-demo", "--home", tmp_path / "home")
+    assert done.exit_code == 0, done.output
+    return tmp_path / "home"
+
+
+def test_list(command, home):
+    done = command("suites", "--home", home)
+    assert done.exit_code == 0
+    assert done.stdout.splitlines() == [
+        "decathlon: The Natural Language Decathlon",
+        f"  tasks     {', '.join(DECATHLON.tasks)}",
+        "  prepared  10 of 10",
+        "  total     decaScore, the sum of their scores",
+        "",
+    ]
+
+
+def test_list_as_json(command, tmp_path):
+    done = command("suites", "--json", "--home", tmp_path)
+    content = json.loads(done.stdout)["decathlon"]
+    assert content["tasks"] == list(DECATHLON.tasks)
+    assert (content["total"], content["total_name"], content["prepared"]) == ("sum", "decaScore", [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_list_with_ones_own(command, tagging):
+    done = command("suites", "--home", tagging)
+    assert "  prepared  0 of 10" in done.stdout
+    assert "tagging-demo: Tagging, a demonstration" in done.stdout
+    assert "  prepared  1 of 1\n  total     mean accuracy, the mean of their scores\n" in done.stdout
+
+
+def test_damaged_data_is_not_prepared(command, tagging):
+    (tagging / "tasks" / "pos" / "task.json").write_text("{")
+    assert "  prepared  0 of 1" in command("suites", "--home", tagging).stdout
+
+
+def test_show(command, home):
+    done = command("suites", "show", "decathlon", "--home", home)
+    assert done.exit_code == 0
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith(" ")]
+    assert [row[0] for row in rows[1:]] == list(DECATHLON.tasks)
+    assert rows[1] == ["squad", "nf1", "SQuAD", "1.1", "yes"]
+    assert "MQAN (+QPtr), joint: squad 70.8, iwslt.en.de 16.1" in done.stdout
+    assert "schema 48.8; decaScore 562.7\n" in done.stdout
+    assert DECATHLON.source in done.stdout
+
+
+def test_show_as_json(command, tagging):
+    content = json.loads(command("suites", "show", "tagging-demo", "--json", "--home", tagging).stdout)
+    assert content["tasks"] == {"pos": {"metric": "tag_accuracy", "prepared": True}}
+    assert content["published"] == []
+    content = json.loads(command("suites", "show", "decathlon", "--json", "--home", tagging).stdout)
+    assert content["published"][0]["total"] == 590.6
+    assert content["published"][0]["scores"]["squad"] == 74.4
+
+
+def test_an_unknown_suite(command, tmp_path):
+    done = command("suites", "show", "decatlon", "--home", tmp_path)
+    assert done.exit_code == 2
+    assert "There is no suite 'decatlon'. Did you mean decathlon?" in done.stderr
+
+
+def test_a_suite_with_an_unknown_task(command, tmp_path):
+    done = command("suites", "--include", TAGGING / "suite.toml", "--home", tmp_path)
+    assert done.exit_code == 2
+    assert "There is no task (of the suite tagging-demo) 'pos'." in done.stderr
+
+
+def test_from_prepare_to_compare(command, tagging, tmp_path):
+    """The task and the suite of examples/tagging, all the way."""
+    suite = ["--suite", "tagging-demo", "--home", tagging]
+    assert command("tasks", "validate", "pos", "--home", tagging).exit_code == 0
+    for predictor in ("majority", "oracle"):
+        done = command("predict", "--predictor", predictor, "--output", tmp_path / predictor, *suite)
+        assert done.exit_code == 0, done.output
+        assert [path.name for path in (tmp_path / predictor / "predictions").iterdir()] == [
+            "pos.validation.jsonl"
+        ]
+        done = command("check", "--submission", tmp_path / predictor, *suite)
+        assert done.exit_code == 0, done.output
+        done = command("evaluate", "--submission", tmp_path / predictor, *suite)
+        assert done.exit_code == 0, done.output
+        assert ["pos", "tag_accuracy"] in [line.split()[:2] for line in done.stdout.splitlines()]
+    done = command("compare", tmp_path / "majority", tmp_path / "oracle", "--json", *suite)
+    compared = json.loads(done.stdout)["tasks"]
+    assert list(compared) == ["pos"]
+    assert (round(compared["pos"]["a"], 2), compared["pos"]["b"]) == (3.67, 100)
+
+
+def test_prepare_a_suite_leaves_out_what_has_no_such_split(command, tmp_path):
+    done = command(
+        "prepare", "--suite", "decathlon", "--sample", "--split", "test", "--home", tmp_path, "--jobs", 1
+    )
+    assert done.exit_code == 0
+    assert "squad: no public test split, left out" in done.stderr
+    done = command(
+        "prepare", "squad", "--suite", "decathlon", "--sample", "--split", "test", "--home", tmp_path
+    )
+    assert done.exit_code == 3
+
+
+def test_predict_a_suite_leaves_out_what_has_no_such_split(command, home, tmp_path):
+    arguments = ["--suite", "decathlon", "--split", "test", "--home", home, "--output", tmp_path / "s"]
+    done = command("predict", "--predictor", "first-choice", *arguments)
+    assert done.exit_code == 0, done.output
+    assert len(list((tmp_path / "s" / "predictions").iterdir())) == 8
+
+
+def test_evaluate_a_suite_that_was_answered_in_part(command, home, submit):
+    """As without --suite: what is missing is said, and only tasks that --tasks names must be there."""
+    folder = submit("oracle", ["sst"])
+    done = command("evaluate", "--submission", folder, "--suite", "decathlon", "--home", home)
+    assert done.exit_code == 0
+    assert "No answers for: squad" in done.stdout
+    named = ["--suite", "decathlon", "--tasks", "sst,schema"]
+    assert command("evaluate", "--submission", folder, *named, "--home", home).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["predict", "--predictor", "majority", "--output", "s"],
+        ["check", "--submission", "."],
+        ["evaluate", "--submission", "."],
+        ["compare", ".", "."],
+        ["vectors", "ngrams", "--output", "v.safetensors"],
+    ],
+)
+def test_a_task_outside_of_the_suite_is_refused(command, tagging, arguments, monkeypatch, tmp_path):
+    if "vectors" in arguments:
+        pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
+    monkeypatch.chdir(tmp_path)
+    done = command(*arguments, "--suite", "tagging-demo", "--tasks", "sst", "--home", tagging)
+    assert done.exit_code == 2
+    assert "--tasks names sst, and the suite tagging-demo has only pos" in done.stderr
+
+
+def test_train_on_a_suite(command, tagging, monkeypatch, tmp_path):
+    """With the task's own limit of contexts."""
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
+    pytest.importorskip("safetensors", reason="safetensors is not installed: pip install 'decabench[train]'")
+    shutil.copytree(TAGGING, tmp_path / "tagging")
+    with (tmp_path / "tagging" / "pos.toml").open("a") as file:
+        file.write("[context_limit]\ntokens = 9\n")
+    monkeypatch.setenv("DECABENCH_INCLUDE", f"{tmp_path / 'tagging' / 'pos.toml'}:{TAGGING / 'suite.toml'}")
+    settings = [
+        "--set",
+        "steps=1",
+        "--set",
+        "model.dimension=12",
+        "--set",
+        "model.hidden=6",
+        "--set",
+        "model.heads=2",
+    ]
+    more = ["--set", 'vectors=["none:10"]', "--set", "validation_examples=4"]
+    done = command(
+        "train", "--suite", "tagging-demo", "--output", tmp_path / "run", "--home", tagging, *settings, *more
+    )
+    assert done.exit_code == 0, done.output
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert config["tasks"] == ["pos"]
+    assert config["cut_context"] == {"cnn_dailymail": 400, "pos": 9}
+    assert config["skip_context"] == {"squad": 400}

@@ -1,0 +1,109 @@
+"""TOML tables: a value of each type, and a fault for each that is not of its type."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decabench.errors import DataError, DecabenchError
+from decabench.tables import TomlTable, parse_toml, read_toml
+
+TABLE = """
+text = "a"
+empty = ""
+yes = true
+one = 1
+half = 0.5
+list = ["a", "b"]
+inner = { text = 3 }
+[[many]]
+text = "b"
+"""
+
+
+def table() -> TomlTable:
+    return TomlTable(parse_toml(TABLE, "here"))
+
+
+def test_values() -> None:
+    found = table()
+    assert (found.string("text"), found.string("empty", "x"), found.string("none", "x")) == ("a", "", "x")
+    assert (found.flag("yes"), found.flag("none"), found.flag("none", True)) == (True, False, True)
+    assert (found.positive("one"), found.positive("none", 7)) == (1, 7)
+    assert (found.number("one"), found.number("half"), found.number("none", 2)) == (1.0, 0.5, 2.0)
+    assert (found.strings("list"), found.strings("none", ())) == (("a", "b"), ())
+    assert (found.choice("text", ("a", "b")), found.choice("none", ("a", "b"), "b")) == ("a", "b")
+    assert found.table("none").content == {}
+    assert [each.string("text") for each in found.tables("many")] == ["b"]
+    assert "text" in found and "none" not in found
+    assert found.faults == []
+
+
+def test_faults_are_collected() -> None:
+    found = table()
+    assert (found.string("one", "x"), found.flag("text"), found.positive("half", 3)) == ("x", False, 3)
+    assert (found.positive("yes", 3), found.number("yes", 4), found.strings("text", ())) == (3, 4.0, ())
+    assert (found.choice("text", ("b", "c"), "c"), found.choice("one", ("b",), "b")) == ("c", "b")
+    found.table("inner").string("text")
+    found.table("text", "[other]")
+    found.tables("inner")
+    found.string("empty")
+    found.string("none")
+    found.positive("none")
+    assert found.faults == [
+        "'one' must be a string, not 1.",
+        "'text' must be true or false, not \"a\".",
+        "'half' must be a whole number above 0, not 0.5.",
+        "'yes' must be a whole number above 0, not true.",
+        "'yes' must be a number, not true.",
+        "'text' must be a list of strings, not \"a\".",
+        "There is no text 'a'. Known: b, c.",
+        "'one' must be a string, not 1.",
+        "[inner]: 'text' must be a string, not 3.",
+        "'text' must be a table, not \"a\".",
+        "'inner' must be a list of tables ([[inner]]), not {\"text\": 3}.",
+        "'empty' must be a string that is not empty.",
+        "'none' is missing: give a string.",
+        "'none' is missing: give a whole number above 0.",
+    ]
+
+
+def test_unknown_keys_have_near_matches() -> None:
+    found = TomlTable({"titel": "x", "colour": "red"}, "[inner]")
+    found.refuse_unknown(("title", "name"))
+    assert found.faults == [
+        "[inner]: There is no key 'titel'. Did you mean title? Known: title, name.",
+        "[inner]: There is no key 'colour'. Known: title, name.",
+    ]
+
+
+def test_faults_are_raised_together() -> None:
+    found = TomlTable({})
+    found.raise_faults("here")
+    found.string("a")
+    with pytest.raises(DataError, match=r"^here: 'a' is missing: give a string\.$"):
+        found.raise_faults("here")
+    with found.noting():
+        raise ValueError("Of a value.")
+    with pytest.raises(DecabenchError) as caught:
+        found.raise_faults("here", DecabenchError)
+    assert str(caught.value) == "here has 2 faults:\n- 'a' is missing: give a string.\n- Of a value."
+
+
+def test_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    with pytest.raises(DataError, match=r"There is no file .*a\.toml"):
+        read_toml(path)
+    path.write_bytes(b'a = "\xff"')
+    with pytest.raises(DataError, match=r"a\.toml is not UTF-8"):
+        read_toml(path)
+    path.write_text("a = ", encoding="utf-8")
+    with pytest.raises(DecabenchError, match=r"a\.toml is not TOML"):
+        read_toml(path, DecabenchError)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_toml(tmp_path)
+    path.write_text("a = 1", encoding="utf-8")
+    assert read_toml(path) == {"a": 1}
+    with pytest.raises(DataError, match="is not TOML"):
+        parse_toml("a = " + "[" * 5000, "deep")
