@@ -1,6 +1,7 @@
 """Every dataset as (question, context, answer) triples. Importing this loads no data library."""
 
 from decabench.tasks.example import SPLITS, Example, Question
+from decabench.tasks.frames import load
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree, default_metric
 from decabench.tasks.preparation import Outcome, Request, available_splits, prepare_all, requested_splits
 from decabench.tasks.registry import SUITES, TASKS, get_task, known_tasks
@@ -41,6 +42,7 @@ __all__ = [
     "get_task",
     "home_folder",
     "known_tasks",
+    "load",
     "prepare_all",
     "requested_splits",
 ]
