@@ -486,9 +486,7 @@ class AnswerReader:
         if incomplete:
             asked, failed = incomplete["of"], incomplete["failed"]
             lines, whole = asked - failed, whole or asked
-            commonest = (
-                f" (commonest: {quoted(incomplete['error'], 200)})" if incomplete.get("error") else ""
-            )
+            commonest = f" (commonest: {quoted(incomplete['error'], 200)})" if incomplete.get("error") else ""
             message = f"{failed:,} of {asked:,} examples failed{commonest}"
             self._note("incomplete", f"{message}: run the same predict command again to retry them")
         elif not lines:

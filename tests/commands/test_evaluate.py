@@ -189,7 +189,9 @@ def test_a_limited_run_is_marked_and_no_fault(command, home, submit):
     assert done.exit_code == 0
     assert rows(done)["sst"][1:4] == ["100.00 partial", "100.0 to 100.0", "8"]
     assert "Sum (no decaScore): 100.0 of 100 (1 of 10 tasks; 1 partial, not summed)" in done.stdout
-    assert "Partial: sst: a limited run of 8 of 32 examples, limit 8: never part of a total, and" in done.stdout
+    assert (
+        "Partial: sst: a limited run of 8 of 32 examples, limit 8: never part of a total, and" in done.stdout
+    )
     assert not (folder / "results/validation/statistics/sst.parquet").exists()
 
 
