@@ -71,9 +71,9 @@ def compare(
     jobs: int | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Test whether submission B differs from submission A, task by task, and show where it got worse.
+    """Test whether submission B differs from submission A, task by task.
 
-    Both are scored on the prepared data. Differences have a 95 % interval (paired bootstrap over groups) and a p value
+    Shows the examples on which B is worse. Both are scored on the prepared data. Differences have a 95 % interval (paired bootstrap over groups) and a p value
     (paired approximate randomization), corrected for the number of tasks after Holm.
     """
     from decabench.commands._options import chosen_tasks
