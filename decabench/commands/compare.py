@@ -73,8 +73,9 @@ def compare(
 ) -> None:
     """Test whether submission B differs from submission A, task by task.
 
-    Shows the examples on which B is worse. Both are scored on the prepared data. Differences have a 95 % interval (paired bootstrap over groups) and a p value
-    (paired approximate randomization), corrected for the number of tasks after Holm.
+    Both are scored on the prepared data. Differences have a 95 % interval (paired bootstrap over groups) and a p value
+    (paired approximate randomization), corrected for the number of tasks after Holm. The examples on which B lost most
+    are shown.
     """
     from decabench.commands._options import chosen_tasks
     from decabench.scoring import ScoringOptions

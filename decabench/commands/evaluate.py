@@ -99,7 +99,7 @@ def _default_folder(submission: Path, results: Results) -> Path:
     from decabench.tasks import DECATHLON
 
     name = results.split
-    if results.suite.name != DECATHLON.name:
+    if results.suite != DECATHLON:
         name += f"-{results.suite.name}"
     if results.answers == "raw":
         name += "-raw"

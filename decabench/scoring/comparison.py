@@ -120,7 +120,7 @@ class Comparison:
         for compared in (*content["tasks"].values(), content["total"]):
             if compared and compared["higher_is_better"]:
                 del compared["higher_is_better"]
-        if self.suite.name == DECATHLON.name:
+        if self.suite == DECATHLON:
             content["decascore"] = content.pop("total")
             del content["suite"]
         return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"

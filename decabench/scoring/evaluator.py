@@ -38,7 +38,6 @@ from decabench.tasks import (
     DECATHLON,
     SPLITS,
     TASKS,
-    SplitRecord,
     Store,
     Suite,
     Task,
@@ -135,18 +134,15 @@ def score_submission(
         files = _files_to_score(opened, options, known)
         _require_same_data(opened, files, store)
         jobs = [
-            _Job(known[name], file, store.record(name, file.split), store, opened, options.answers)
+            _Job(known[name], file, _read_references(store, name, file.split), store, opened, options.answers)
             for name, file in files.items()
         ]
-        with worker_pool(options.jobs, sum(job.record.rows for job in jobs)) as pool:
+        with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
             scored = {job.task.name: _score_file(job, pool) for job in jobs}
         description = opened.info.described()
-    drawn = {
-        name: bootstrap(found.sample)
-        for name, found in scored.items()
-        if found.sample is not None
-        and len(found.sample.rows) > 1  # one group has no spread, but is no certainty
-    }
+    # One group alone, drawn again and again, would give an interval of no width.
+    samples = {name: found.sample for name, found in scored.items()}
+    drawn = {name: bootstrap(sample) for name, sample in samples.items() if sample and len(sample.rows) > 1}
     results = {
         name: replace(found.result, interval=interval(drawn[name]).ends) if name in drawn else found.result
         for name, found in scored.items()
@@ -209,33 +205,34 @@ def _require_same_data(submission: Submission, files: Mapping[str, PredictionFil
         )
 
 
+def _read_references(store: Store, task: str, split: str) -> list[Item]:
+    """Read the gold answers. Raises DataError if the prepared data does not match its record."""
+    digest, references = hashlib.sha256(), []
+    for example in store.examples(task, split):
+        digest.update(fingerprint_line(example))
+        references.append(Item(example.answers, example.id, example.group, example.meta))
+    if f"sha256:{digest.hexdigest()}" != store.record(task, split).fingerprint:
+        raise DataError(
+            f"The prepared data of {task}, {split}, does not match its record: run decabench prepare {task} --force."
+        )
+    return references
+
+
 @dataclass(frozen=True)
 class _Job:
     """A file of answers, and the data that it answers."""
 
     task: Task
     file: PredictionFile
-    record: SplitRecord
+    references: Sequence[Item]
     store: Store
     submission: Submission
     answers: AnswerKind
 
-    def references(self) -> list[Item]:
-        """Read the gold answers. Raises DataError if the prepared data does not match its record."""
-        digest, references = hashlib.sha256(), []
-        for example in self.store.examples(self.task.name, self.file.split):
-            digest.update(fingerprint_line(example))
-            references.append(Item(example.answers, example.id, example.group, example.meta))
-        if f"sha256:{digest.hexdigest()}" != self.record.fingerprint:
-            raise DataError(
-                f"The prepared data of {self.task.name}, {self.file.split}, does not match its record: "
-                f"run decabench prepare {self.task.name} --force."
-            )
-        return references
-
-    def read(self, file: PredictionFile, ids: Sequence[str]) -> dict[str, AnswerLine]:
-        """Read the answers by id. Raises _FaultyFileError."""
-        reader = AnswerReader(file, ids, self.submission.info.marks(file.task, file.split, file.variant))
+    def read(self, file: PredictionFile) -> dict[str, AnswerLine]:
+        """Read answers by id. Raises _FaultyFileError."""
+        marks = self.submission.info.marks(file.task, file.split, file.variant)
+        reader = AnswerReader(file, [item.id for item in self.references], marks)
         lines = {str(line.id): line for line in reader}
         if reader.fault_count:
             raise _FaultyFileError(reader.reason, reader.fault_count)
@@ -249,21 +246,20 @@ class _FaultyFileError(SubmissionError):
 
 
 def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
-    task, metric, record = job.task, find_metric(job.task.metric), job.record
+    task, metric = job.task, find_metric(job.task.metric)
+    record = job.store.record(task.name, job.file.split)
     published = task.counts.get(job.file.split)
     data = DataUsed(record.fingerprint, record.origin, record.verified, record.rows, published, record.note)
     result = TaskResult("failed", task.metric, metric.headline, data)
-    references = job.references()
-    ids = [item.id for item in references]
     try:
-        lines = job.read(job.file, ids)
-        references = [item for item in references if item.id in lines]  # a limited run answers only some
+        lines = job.read(job.file)
+        references = [item for item in job.references if item.id in lines]  # a limited run answers only some
         answers = {item.id: lines[item.id].text(job.answers) for item in references}
         found = score_task((task.metric, *task.secondary), list(answers.values()), references, pool)
     except _FaultyFileError as error:
-        return ScoredTask(replace(result, reason=str(error), faults=error.faults), references)
+        return ScoredTask(replace(result, reason=str(error), faults=error.faults), job.references)
     except MetricError as error:  # gold answers that this metric cannot score; the other tasks go on
-        return ScoredTask(replace(result, reason=str(error), faults=1), references)
+        return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
     counts = count_answers(lines.values())
     ceiling = None
     if counts.context_kept and task.extractive:
@@ -284,14 +280,14 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         answers=counts.by_kind,
         ceiling=ceiling,
         partial=partial,
-        variants=_score_variants(job, ids, references, score, pool),
+        variants=_score_variants(job, references, score, pool),
     )
     sample = Sample.of(metric, found.rows, [item.group for item in references], task.name)
     return ScoredTask(result, references, list(answers.values()), sample, found.rows)
 
 
 def _score_variants(
-    job: _Job, ids: Sequence[str], references: Sequence[Item], score: float, pool: Executor | None
+    job: _Job, references: Sequence[Item], score: float, pool: Executor | None
 ) -> dict[str, Any]:
     """Score the answers to other wordings; return their headlines by number, and a summary if there are any."""
     scores, digests, failed = {"0": score}, {}, {}
@@ -304,7 +300,7 @@ def _score_variants(
                 raise SubmissionError(
                     f"{job.task.name} has {len(job.task.variants)} variants, so there is no variant {number}."
                 )
-            lines = job.read(file, ids)
+            lines = job.read(file)
             if lines.keys() != {item.id for item in references}:
                 raise SubmissionError(f"{file.name} answers other examples than {job.file.name}.")
         except SubmissionError as error:

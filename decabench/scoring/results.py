@@ -157,7 +157,7 @@ class Results:
     def decascore(self) -> float | None:
         """The sum of the decathlon's ten headlines, 0–1000; None unless all ten are scored, or for another suite."""
         total = self.total
-        return total.score if total.complete and self.suite.name == DECATHLON.name else None
+        return total.score if total.complete and self.suite == DECATHLON else None
 
     @property
     def total(self) -> SuiteTotal:
@@ -200,7 +200,7 @@ class Results:
             "tasks": {name: _without_defaults(asdict(task)) for name, task in self.tasks.items()},
             "total": _without_defaults(asdict(self.total)),
         }
-        if self.suite.name == DECATHLON.name:
+        if self.suite == DECATHLON:
             content["decascore"] = self.decascore
         else:
             content["suite"] = {key: getattr(self.suite, key) for key in _SUITE_FIELDS}
@@ -344,7 +344,7 @@ def _read_results(record: dict[str, Any]) -> Results:
             f"its total is over {stated.tasks} tasks, {whole} that there are; {total.tasks} are scored"
         )
     _check_claim(stated.score, results, partial=True)
-    if results.suite.name == DECATHLON.name:
+    if results.suite == DECATHLON:
         _check_claim(_convert(record, "decascore", float | None), results)
     return results
 
@@ -435,9 +435,9 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
 
 
 def _score_range(task: str, metric: str) -> tuple[float, float]:
-    """Return the range of a task's headline; a metric that is not ours is taken to go from 0 to 100."""
+    """Return the range of a task's headline. A metric that is not ours may have any: it is not loaded for this."""
     known = METRICS.get(TASKS[task].metric if task in TASKS else metric)
-    return known.range if known else (0.0, 100.0)
+    return known.range if known else (-math.inf, math.inf)
 
 
 def read_results(folder: str | Path) -> pandas.DataFrame:

@@ -123,9 +123,7 @@ def test_a_score_is_a_number_from_0_to_100(status: str, score: object, reason: s
     content = json.loads(GOOD)
     partial = {"answered": 1, "of": 2} if status == "partial" else {}
     content["tasks"]["sst"] |= {"status": status, "score": score, "partial": partial}
-    assert refusal(json.dumps(content).replace("Infinity", "1e999")) == f"sst: {reason}" or refusal(
-        json.dumps(content).replace("Infinity", "1e999")
-    ).startswith(f"sst: {reason}")
+    assert refusal(json.dumps(content).replace("Infinity", "1e999")).startswith(f"sst: {reason}")
 
 
 def test_a_perfect_bleu_is_a_hair_above_100() -> None:
@@ -140,7 +138,7 @@ def test_a_perfect_bleu_is_a_hair_above_100() -> None:
         ("mse", 250.0, True),
         ("mse", -1.0, False),
         ("pearson", -20.0, True),
-        ("my.package:metric", 101.0, False),
+        ("my.package:metric", 101.0, True),
     ],
 )
 def test_scores_of_other_metrics_have_their_range(metric: str, score: float, is_read: bool) -> None:
