@@ -23,14 +23,14 @@ from typing import Any, Self, get_args
 from decabench.errors import DataError
 from decabench.files import make_folder, parse_json, storage_errors
 from decabench.predictors import Answer, Failure, Finish, Outcome
-from decabench.submission import FileLimits
+from decabench.submission import Limits
 from decabench.text import excerpt
 
 __all__ = ["FOLDER", "FORMAT", "Journal", "Key", "checked", "sound"]
 
 # ---- outcomes
 
-_TEXT_BYTES = FileLimits().line_bytes // 4
+_TEXT_BYTES = Limits().line_bytes // 4
 """Of one text as JSON. A line of a submission may have it twice, extracted and raw, and its id and more beside.
 
 It is four times what `decabench check` allows an answer on average, so that a model may think long now and then.

@@ -34,7 +34,7 @@ __all__ = [
     "AnswerLine",
     "AnswerReader",
     "BrokenFileError",
-    "FileLimits",
+    "Limits",
     "PredictionFile",
     "answers_digest",
     "predictions_folder",
@@ -83,7 +83,7 @@ ZSTD_CHUNK = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class FileLimits:
+class Limits:
     """How much of a file of answers is read, after unpacking."""
 
     file_bytes: int = 1 << 32
@@ -94,7 +94,7 @@ class FileLimits:
     """Bytes in a line."""
 
 
-_LIMITS = FileLimits()
+_LIMITS = Limits()
 
 
 class BrokenFileError(SubmissionError):
@@ -110,7 +110,7 @@ class BrokenFileError(SubmissionError):
         """What was wrong there."""
 
 
-def _numbered_lines(path: Path, limits: FileLimits) -> Generator[tuple[int, bytes | None], None, None]:
+def _numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | None], None, None]:
     """Yield every line with its number, from 1, without the newline; None in place of one that is too long.
 
     Raises BrokenFileError if the file is damaged or exceeds a limit.
@@ -233,7 +233,7 @@ _PLAIN = re.compile(rb'\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_lines(path: Path, limits: FileLimits = _LIMITS) -> Generator[AnswerLine, None, None]:
+def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, None, None]:
     """Yield every line with its problems. Raises BrokenFileError if the file cannot be read to its end."""
     with closing(_numbered_lines(path, limits)) as lines:
         for number, raw in lines:
@@ -372,7 +372,7 @@ Ids = Sequence[str] | AbstractSet[str]
 _ANSWER_BYTES = 1 << 16
 """More than answers take on average; a file may have this many bytes for each id, and the slack."""
 _SLACK_BYTES = 1 << 20
-_UNKNOWN_IDS = FileLimits(file_bytes=1 << 28, file_lines=10_000_000)
+_UNKNOWN_IDS = Limits(file_bytes=1 << 28, file_lines=10_000_000)
 """Unknown ids are remembered as they come; this bounds how many."""
 _UNMARKED = Marks()
 
@@ -400,7 +400,7 @@ class AnswerReader:
 
     def __iter__(self) -> Iterator[AnswerLine]:
         """Yield the lines that answer an example that no earlier line answers."""
-        limits = FileLimits(_SLACK_BYTES + len(self._seen) * _ANSWER_BYTES, 100_000 + len(self._seen) * 10)
+        limits = Limits(_SLACK_BYTES + len(self._seen) * _ANSWER_BYTES, 100_000 + len(self._seen) * 10)
         if not self._known:
             split = f"{self.file.task}.{self.file.split}"
             self._note("no-data", f"the ids of {split} are unknown; prepare its data or give an id list")
