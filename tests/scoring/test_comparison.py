@@ -8,23 +8,11 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import SubmissionError
-from decabench.runs.write import Run, predict
 from decabench.scoring.comparison import compare
 from decabench.scoring.evaluator import ScoringOptions
 from decabench.submission import SubmissionInfo, write_submission
-from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks import DECATHLON
 from decabench.tasks.store import Store
-
-
-@pytest.fixture
-def submission(home: Path, tmp_path: Path):
-    def make(predictor: str, tasks: tuple[str, ...] = DECATHLON.tasks) -> Path:
-        chosen = [TASKS[task] for task in tasks]
-        return predict(
-            Run(predictor, chosen, "validation", tmp_path / predictor, Store(home), date="2026-11-21")
-        )
-
-    return make
 
 
 @pytest.fixture
@@ -63,8 +51,8 @@ def test_the_p_value_is_the_sign_test_s(labels, home):
     assert found.interval[0] <= found.difference <= found.interval[1] < 0
 
 
-def test_ten_tasks_have_holm_s_correction_and_a_decascore(submission, home):
-    found = compare(submission("majority"), submission("oracle"), ScoringOptions(home=home))
+def test_ten_tasks_have_holm_s_correction_and_a_decascore(submit, home):
+    found = compare(submit("majority"), submit("oracle"), ScoringOptions(home=home))
     assert list(found.tasks) == list(DECATHLON.tasks)
     assert found.total is not None
     assert found.total.b == pytest.approx(1000)
@@ -76,15 +64,15 @@ def test_ten_tasks_have_holm_s_correction_and_a_decascore(submission, home):
     assert translated.a_wins + translated.b_wins == 17  # a corpus metric has wins too
 
 
-def test_a_submission_against_itself(submission, home):
-    folder = submission("lead-3")
+def test_a_submission_against_itself(submit, home):
+    folder = submit("lead-3")
     found = compare(folder, folder, ScoringOptions(home=home))
     assert all((task.p, task.difference, task.worst) == (1.0, 0.0, ()) for task in found.tasks.values())
     assert found.tasks["squad"].examples_for_one_point is None
 
 
-def test_jobs_and_runs_change_no_byte(submission, home):
-    a, b = submission("random"), submission("lead-3")
+def test_jobs_and_runs_change_no_byte(submit, home):
+    a, b = submit("random"), submit("lead-3")
     one, again = (compare(a, b, ScoringOptions(home=home)).to_json() for _ in range(2))
     assert one == again == compare(a, b, ScoringOptions(home=home, jobs=3)).to_json()
     content = json.loads(one)
@@ -92,29 +80,29 @@ def test_jobs_and_runs_change_no_byte(submission, home):
     assert not {"suite", "total"} & content.keys() and "higher_is_better" not in content["tasks"]["sst"]
 
 
-def test_tasks_that_one_lacks_are_named_and_there_is_no_decascore(submission, home):
-    a, b = submission("majority", ("sst", "schema")), submission("oracle", ("sst", "srl"))
+def test_tasks_that_one_lacks_are_named_and_there_is_no_decascore(submit, home):
+    a, b = submit("majority", ("sst", "schema")), submit("oracle", ("sst", "srl"))
     found = compare(a, b, ScoringOptions(home=home))
     assert list(found.tasks) == ["sst"]
     assert found.not_compared == {"schema": "B has no answers", "srl": "A has no answers"}
     assert found.total is None
 
 
-def test_a_failed_task_is_not_compared(submission, home):
-    a, b = submission("majority", ("sst", "schema")), submission("oracle", ("sst", "schema"))
+def test_a_failed_task_is_not_compared(submit, home):
+    a, b = submit("majority", ("sst", "schema")), submit("oracle", ("sst", "schema"))
     with (b / "predictions" / "sst.validation.jsonl").open("a") as file:
         file.write('{"id": "stranger", "answer": "positive"}\n')
     found = compare(a, b, ScoringOptions(home=home))
     assert list(found.tasks) == ["schema"] and found.not_compared["sst"].startswith("B failed: ")
 
 
-def test_nothing_in_common(submission, home):
+def test_nothing_in_common(submit, home):
     with pytest.raises(SubmissionError, match="no scored task of validation in common"):
-        compare(submission("majority", ("sst",)), submission("oracle", ("srl",)), ScoringOptions(home=home))
+        compare(submit("majority", ("sst",)), submit("oracle", ("srl",)), ScoringOptions(home=home))
 
 
-def test_a_limited_run_is_compared_with_nothing(submission, home, tmp_path):
-    a, b = submission("majority", ("sst", "schema")), submission("oracle", ("sst", "schema"))
+def test_a_limited_run_is_compared_with_nothing(submit, home, tmp_path):
+    a, b = submit("majority", ("sst", "schema")), submit("oracle", ("sst", "schema"))
     path = b / "predictions" / "sst.validation.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:8]))
     with (b / "submission.toml").open("a") as file:

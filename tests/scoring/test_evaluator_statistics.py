@@ -6,17 +6,13 @@ import numpy as np
 import pytest
 
 from decabench.errors import DataError
-from decabench.runs.write import Run, predict
 from decabench.scoring.evaluator import STATISTICS, ScoringOptions, score_submission, write_statistics
 from decabench.scoring.significance import Sample, bootstrap, read_rows
-from decabench.tasks.registry import TASKS
-from decabench.tasks.store import Store
 
 
 @pytest.fixture
-def scored(home, tmp_path):
-    tasks = [TASKS[name] for name in ("squad", "woz.en", "iwslt.en.de")]
-    folder = predict(Run("lead-3", tasks, "validation", tmp_path / "s", Store(home)))
+def scored(home, submit, tmp_path):
+    folder = submit("lead-3", ["squad", "woz.en", "iwslt.en.de"], "s")
     results, found = score_submission(folder, ScoringOptions(home=home))
     write_statistics(tmp_path / "results", found)
     return results, found, tmp_path / "results"

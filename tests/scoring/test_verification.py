@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from decabench.errors import MissingDataError
-from decabench.runs.write import Run, predict
 from decabench.scoring.evaluator import evaluate
 from decabench.scoring.results import write_results_file
 from decabench.scoring.verification import results_files, verify
-from decabench.tasks.registry import TASKS
-from decabench.tasks.store import Store
 
 
 @pytest.fixture
-def submission(home: Path, tmp_path: Path) -> Path:
-    tasks = [TASKS["sst"], TASKS["schema"]]
-    folder = predict(Run("majority", tasks, "validation", tmp_path / "s", Store(home), date="2026-11-21"))
+def submission(home: Path, submit: Callable[..., Path]) -> Path:
+    folder = submit("majority", ["sst", "schema"], "s")
     write_results_file(folder / "results" / "validation", evaluate(folder, home=home))
     return folder
 
