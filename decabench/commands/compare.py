@@ -83,8 +83,9 @@ def compare(
     from decabench.tasks import DECATHLON
 
     allowed = [_limit(text) for text in limits]
+    reported = DECATHLON
     names = chosen_tasks(tasks, include)
-    options = ScoringOptions(split, names, home, processes(jobs), include, suite=DECATHLON)
+    options = ScoringOptions(split, names, home, processes(jobs), include, suite=reported)
     found = run(a, b, options, seed, flips)
     click.echo(found.to_json(), nl=False) if as_json else _print(found)
     if html:

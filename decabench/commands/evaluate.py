@@ -79,20 +79,20 @@ def evaluate(
     from decabench.tasks import DECATHLON
 
     clock = started()
-    suite = DECATHLON
+    reported = DECATHLON
     names = chosen_tasks(tasks, include)
-    options = ScoringOptions(split, names, home, processes(jobs), include, answers, suite)
+    options = ScoringOptions(split, names, home, processes(jobs), include, answers, reported)
     results, scored = score_submission(submission, options)
     folder = output or _default_folder(submission, results)
     write_statistics(folder, scored)
     path = write_results_file(folder, results)
     write_run_file(folder, clock)
-    missing = [name for name in names or suite.tasks if name not in results.tasks]
+    missing = [name for name in names or reported.tasks if name not in results.tasks]
     _print(results, missing, all_scores)
     _print_variants(results)
     click.echo(f"Results: {path}")
     whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
-    context.exit(0 if whole and not (tasks and missing) else 1)
+    context.exit(0 if whole and not (tasks and names and missing) else 1)
 
 
 def _default_folder(submission: Path, results: Results) -> Path:
