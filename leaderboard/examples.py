@@ -18,7 +18,7 @@ from decabench.errors import DecabenchError
 from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.read import Entry, home_of
 from decabench.metrics import METRICS
-from decabench.submission import PredictionFile, answers_digest, find_predictions, read_answers
+from decabench.submission import Limits, PredictionFile, answers_digest, find_predictions, read_answers
 from decabench.tasks import Store
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ SPAN_TASKS = frozenset({"squad", "srl", "zre"})
 
 MOST = 40
 _COMMON = 16
+_MOST_BYTES = 1 << 28  # of a file of answers, unpacked: a submission may hold anything
 _OF_A_KIND = 12
 _RIGHT = 99.995
 
@@ -140,7 +141,7 @@ def _task_examples(
     if file is None:
         return TaskExamples(why="The answers are not beside the results.")
     try:
-        answers = read_answers(file, "raw" if entry.is_raw else "extracted")
+        answers = read_answers(file, "raw" if entry.is_raw else "extracted", Limits(file_bytes=_MOST_BYTES))
     except DecabenchError:
         return TaskExamples(why="The answers could not be read.")
     if result.predictions and answers_digest(answers) != result.predictions:

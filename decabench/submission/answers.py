@@ -502,12 +502,14 @@ class AnswerReader:
 # Whole files.
 
 
-def read_answers(file: PredictionFile | Path, kind: AnswerKind = "extracted") -> dict[str, str]:
+def read_answers(
+    file: PredictionFile | Path, kind: AnswerKind = "extracted", limits: Limits = _LIMITS
+) -> dict[str, str]:
     """Return id to answer, in the order of the file. Raises SubmissionError at the first fault."""
     path = file.path if isinstance(file, PredictionFile) else file
     place = f"{path.parent.name}/{path.name}"
     found: dict[str, str] = {}
-    with closing(read_lines(path)) as lines:
+    with closing(read_lines(path, limits)) as lines:
         for line in lines:
             for code, message in line.problems:
                 if code not in WARNINGS:

@@ -15,6 +15,7 @@ from decabench.errors import SubmissionError
 from decabench.submission.answers import (
     AnswerLine,
     AnswerReader,
+    Limits,
     PredictionFile,
     _parse_line,
     answers_digest,
@@ -89,6 +90,13 @@ def test_an_id_that_is_used_twice_is_not_an_answer(tmp_path):
     file = prediction_file(tmp_path, b'{"id": "a", "answer": "1"}\n' * 2)
     with pytest.raises(SubmissionError, match=r":2: duplicate-id: the id 'a' is used twice"):
         read_answers(file)
+
+
+def test_reading_stops_at_a_limit(tmp_path):
+    file = prediction_file(tmp_path, b'{"id": "a", "answer": "%s"}\n' % (b"x" * 1000), "gz")
+    assert read_answers(file, limits=Limits(file_bytes=1100))
+    with pytest.raises(SubmissionError, match="too-large: the file unpacks to more than 1,000 bytes"):
+        read_answers(file, limits=Limits(file_bytes=1000))
 
 
 def test_raw_answers_are_another_text(tmp_path):
