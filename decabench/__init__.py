@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from decabench.scoring import evaluate as evaluate
-    from decabench.scoring import load as load
     from decabench.scoring import read_results as read_results
+    from decabench.tasks import load as load
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "evaluate", "load", "read_results"]
 
 _HOMES = {
     "evaluate": "decabench.scoring",
-    "load": "decabench.scoring",
+    "load": "decabench.tasks",
     "read_results": "decabench.scoring",
 }
 

@@ -3,7 +3,7 @@
 from decabench.leaderboard.examples import Policy
 from decabench.leaderboard.pages import write_comparison_page
 from decabench.leaderboard.ranking import TaskColumn, board
-from decabench.leaderboard.read import LeaderboardError, read
+from decabench.leaderboard.read import LeaderboardError, read_submissions
 from decabench.leaderboard.site import build, serving
 
 __all__ = [
@@ -12,7 +12,7 @@ __all__ = [
     "TaskColumn",
     "board",
     "build",
-    "read",
+    "read_submissions",
     "serving",
     "write_comparison_page",
 ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from decabench.leaderboard.read import Entry
 from decabench.metrics import METRICS
-from decabench.scoring import Sample
+from decabench.scoring import Sample, read_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,26 +66,13 @@ class Evidence:
         if result is None or result.score is None or result.metric not in METRICS or not path.is_file():
             return None
         try:
-            table = _columns(path, METRICS[result.metric].columns)
+            groups, rows = read_rows(path, METRICS[result.metric].columns)
         except Exception:  # a damaged file is the reader's to name in many ways; the board goes on without it
             return None
-        evidence = _evidence(result.metric, task, *table) if table else None
-        if evidence is None or abs(evidence.sample.score - result.score) > _FAR:
+        evidence = _evidence(result.metric, task, groups, rows)
+        if abs(evidence.sample.score - result.score) > _FAR:
             return None
         return evidence
-
-
-def _columns(path: Path, names: Sequence[str]) -> tuple[Array, Array] | None:
-    """(group of each example, rows)."""
-    import numpy as np
-    import pyarrow.parquet as pq
-
-    table = pq.ParquetFile(path, memory_map=True).read(["group", *names], use_threads=False)
-    if table.num_rows == 0 or set(table.column_names) != {"group", *names}:
-        return None
-    groups = table.column("group").to_numpy()
-    rows = np.stack([table.column(name).to_numpy().astype(float) for name in names], axis=1)
-    return (groups, rows) if np.isfinite(rows).all() and groups.dtype.kind in "iu" else None
 
 
 def _evidence(metric: str, task: str, groups: Array, rows: Array) -> TaskEvidence:

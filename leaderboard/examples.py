@@ -7,11 +7,8 @@ answers, so most examples are the same for all submissions and can be compared.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,15 +18,7 @@ from decabench.errors import DecabenchError
 from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.read import Entry, home_of
 from decabench.metrics import METRICS
-from decabench.submission import (
-    Answers,
-    FaultLog,
-    Layout,
-    PredictionFile,
-    find_predictions,
-    predictions_digest,
-    read_answers,
-)
+from decabench.submission import Limits, PredictionFile, answers_digest, find_predictions, read_answers
 from decabench.tasks import TASKS, Store
 
 if TYPE_CHECKING:
@@ -39,116 +28,15 @@ __all__ = [
     "Examples",
     "Policy",
     "TaskExamples",
-    "blank_ids",
     "collect",
-    "scored_answers",
 ]
-
-# ---- answers
-
-# Runs of plain characters between escapes: one step a run, not one a character.
-_LINE = re.compile(
-    rb'^\{"id": "([^"\\\n]*)", "answer": "([^"\\\n]*(?:\\.[^"\\\n]*)*)"'
-    rb'(?:, "(?:raw|rule|finish|context_kept)": .*)?\}$',
-    re.MULTILINE,
-)
-_LARGEST = 1 << 28
-
-
-def scored_answers(
-    file: PredictionFile, digest: str, answers: Answers = "extracted"
-) -> Mapping[str, str] | None:
-    """Id to answer; None where the answers are not those of the digest. An empty digest is not checked.
-
-    Raises SubmissionError where the file cannot be read.
-    """
-    if digest:
-        fast = _fast(file.path, digest) if answers == "extracted" else None
-        if fast is not None:
-            return fast
-        if predictions_digest(file, answers=answers) != digest:
-            return None
-    return read_answers(file, answers)
-
-
-class _Answers(Mapping[str, str]):
-    """Answers as they stand in the file, each decoded when it is asked for: a page shows few of them."""
-
-    def __init__(self, raw: Mapping[bytes, bytes]) -> None:
-        self._raw = raw
-
-    def __getitem__(self, id: str) -> str:
-        return _text(self._raw[id.encode()])
-
-    def blank(self) -> set[str]:
-        """The ids of blank answers, without decoding the others."""
-        return {id.decode() for id, raw in self._raw.items() if _is_blank(raw)}
-
-    def __iter__(self) -> Iterator[str]:
-        return (id.decode() for id in self._raw)
-
-    def __len__(self) -> int:
-        return len(self._raw)
-
-
-def _is_blank(raw: bytes) -> bool:
-    # A long run of nothing but escaped white space is left for what it is: nobody says that.
-    return not raw or raw.isspace() or (len(raw) < 16 and b"\\" in raw and not _text(raw).strip())
-
-
-def blank_ids(answers: Mapping[str, str]) -> set[str]:
-    """The ids of blank answers."""
-    if isinstance(answers, _Answers):
-        return answers.blank()
-    return {id for id, answer in answers.items() if not answer.strip()}
-
-
-def _fast(path: Path, digest: str) -> Mapping[str, str] | None:
-    """None where the file is not written as ours are, or has another digest."""
-    try:
-        content = _content(path)
-        lines = _LINE.findall(content)
-        if len(lines) != content.count(b"\n") or not content.endswith(b"\n"):
-            return None
-        lines.sort()
-        found = hashlib.sha256(b"".join(b'["%b","%b"]\n' % pair for pair in lines)).hexdigest()
-        if digest != f"sha256:{found}":
-            return None
-        answers = _Answers(dict(lines))
-    except (OSError, ValueError, EOFError):
-        return None
-    return answers if len(answers) == len(lines) else None
-
-
-def _content(path: Path) -> bytes:
-    """Unpacked; no more than the limit, whatever an archive claims."""
-    with open(path, "rb") as file:
-        stream: Any = file
-        if path.suffix == ".gz":
-            stream = gzip.GzipFile(fileobj=file)
-        elif path.suffix == ".zst":
-            import zstandard
-
-            stream = zstandard.ZstdDecompressor().stream_reader(file)
-        content = bytes(stream.read(_LARGEST + 1) or b"")
-    if len(content) > _LARGEST:
-        raise ValueError("too large")
-    return content
-
-
-def _text(raw: bytes) -> str:
-    if b"\\" in raw:
-        return str(json.loads(b'"' + raw + b'"'))
-    return raw.decode()
-
-
-# ---- examples
 
 Policy = Literal["free", "all", "none"]
 """Whose text goes into the site: what may be passed on, everything, or nothing."""
 
 MOST = 40
 _COMMON = 16
+_MOST_BYTES = 1 << 28  # of a file of answers, unpacked: a submission may hold anything
 _OF_A_KIND = 12
 _RIGHT = 99.995
 
@@ -230,7 +118,7 @@ class _Data:
 
 def _files(submissions: Path, entry: Entry) -> Mapping[tuple[str, str], PredictionFile]:
     try:
-        return find_predictions(submissions / home_of(entry.path), Layout(), FaultLog())
+        return find_predictions(submissions / home_of(entry.path))[0]
     except (DecabenchError, OSError):
         return {}
 
@@ -246,10 +134,10 @@ def _task_examples(
     if file is None:
         return TaskExamples(why="The answers are not beside the results.")
     try:
-        answers = scored_answers(file, result.predictions, "raw" if entry.is_raw else "extracted")
+        answers = read_answers(file, "raw" if entry.is_raw else "extracted", Limits(file_bytes=_MOST_BYTES))
     except DecabenchError:
         return TaskExamples(why="The answers could not be read.")
-    if answers is None:
+    if result.predictions and answers_digest(answers) != result.predictions:
         return TaskExamples(why="The answers beside the results are not those that were scored.")
     try:
         return TaskExamples(tuple(_chosen(entry, task, answers, data, evidence)))
@@ -267,11 +155,7 @@ def _chosen(
     scores: Sequence[float] | dict[int, float]
     if found is not None and len(found.scores) == len(data.ids):
         scores = found.scores.tolist()
-        blank = blank_ids(answers)
-        kinds = [
-            "empty" if id in blank else "right" if value >= _RIGHT else "wrong"
-            for id, value in zip(data.ids, scores, strict=True)
-        ]
+        kinds = [_kind(answers[id], value) for id, value in zip(data.ids, scores, strict=True)]
         indexes = _choice(data.order, kinds)
     else:
         indexes = sorted(data.order[:MOST])

@@ -17,7 +17,6 @@ The rules:
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from decabench.leaderboard.evidence import TaskEvidence
 from decabench.leaderboard.groups import DataLine, Group, groups
 from decabench.leaderboard.read import SPLITS, Entry, Limited
-from decabench.scoring import Sample, holm
+from decabench.scoring import holm, p_value, seeded_generator, swapped_differences
 
 __all__ = [
     "BASELINES",
@@ -189,29 +188,19 @@ class Shuffles:
                 return 1 / (self._shuffles + 1)  # the lowest that shuffles could give
             if distance < NEAR:
                 return 2 * NormalDist().cdf(-distance)
-        shuffled: Array = np.sum([self._shuffled(a.sample, b.sample) for a, b in pairs], axis=0)
-        return _p_value(shuffled, difference)
+        samples = [(a.sample, b.sample) for a, b in pairs]
+        shuffled: Array = np.sum(
+            [swapped_differences(a, b, self._coins_of(a.name, len(a.rows))) for a, b in samples], axis=0
+        )
+        return p_value(shuffled, difference, _TIE)
 
-    def _shuffled(self, a: Sample, b: Sample) -> Array:
-        """(shuffles,): the difference where each group's answers are swapped by a fair coin."""
-        import numpy as np
-
-        change = (b.rows - a.rows).astype(np.float32)
-        moved = np.concatenate([coins @ change for coins in self._tossed(a.name, len(change))]).astype(float)
-        with np.errstate(all="ignore"):
-            found = b.headline(b.rows.sum(axis=0) - moved) - a.headline(a.rows.sum(axis=0) + moved)
-        differences: Array = np.nan_to_num(found)
-        return differences
-
-    def _tossed(self, name: str, groups: int) -> Iterator[Array]:
-        """Blocks of (shuffles, groups) zeros and ones."""
+    def _coins_of(self, name: str, groups: int) -> Iterator[Array]:
+        """Blocks of (shuffles, groups) zeros and ones, the same for all pairs."""
         import numpy as np
 
         if (name, groups) not in self._coins:
-            key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
-            generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence([self._seed, key])))
             shape = (self._shuffles, (groups + 7) // 8)
-            self._coins[name, groups] = generator.integers(0, 256, shape, np.uint8)
+            self._coins[name, groups] = seeded_generator(self._seed, name).integers(0, 256, shape, np.uint8)
         coins = self._coins[name, groups]
         step = max(1, _CELLS // groups)
         for start in range(0, self._shuffles, step):
@@ -227,14 +216,6 @@ def _error(pairs: Sequence[tuple[TaskEvidence, TaskEvidence]]) -> float | None:
     if not all(a.has_errors for a, _ in pairs):
         return None
     return math.sqrt(sum(float(((b.influence - a.influence) ** 2).sum()) for a, b in pairs))
-
-
-def _p_value(shuffled: Array, difference: float) -> float:
-    """The share of shuffles at least as far from 0, the observed one among them; ties count (Noreen 1989)."""
-    import numpy as np
-
-    reach = abs(difference) - _TIE
-    return float((np.sum(np.abs(shuffled) >= reach) + 1) / (len(shuffled) + 1))
 
 
 # ---- board

@@ -21,7 +21,7 @@ from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.examples import Examples, Policy, collect
 from decabench.leaderboard.pages import Pages, file_stem, stems
 from decabench.leaderboard.ranking import Shuffles, Table, TaskColumn, Tested, board
-from decabench.leaderboard.read import Entry, Found, LeaderboardError, read
+from decabench.leaderboard.read import Entry, Found, LeaderboardError, read_submissions
 
 __all__ = ["build", "serving"]
 
@@ -73,7 +73,7 @@ def build(
     where there is no such folder of submissions, and StorageError where the site cannot be written.
     """
     columns = _decathlon() if tasks is None else tuple(tasks)
-    found = read(submissions, [task.name for task in columns])
+    found = read_submissions(submissions)
     evidence = Evidence(submissions)
     tables = board(found.entries, columns, _tested(evidence))
     shown = collect(found.entries, [task.name for task in columns], submissions, evidence, home, examples)

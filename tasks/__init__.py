@@ -1,6 +1,7 @@
 """Every dataset as (question, context, answer) triples. Importing this loads no data library."""
 
 from decabench.tasks.example import SPLITS, Example, Question
+from decabench.tasks.frames import load
 from decabench.tasks.outputs import (
     Label,
     Number,
@@ -81,6 +82,7 @@ __all__ = [
     "is_web_address",
     "known_suites",
     "known_tasks",
+    "load",
     "matched",
     "prepare_all",
     "read_prompt",

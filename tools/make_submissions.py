@@ -16,10 +16,14 @@ from pathlib import Path
 
 from decabench.runs.journal import FOLDER as JOURNAL
 from decabench.runs.write import Run, predict
-from decabench.scoring.evaluator import Scoring, score_submission
-from decabench.scoring.results import read_results_file, write_results_file
-from decabench.scoring.statistics import write_statistics
-from decabench.submission.layout import file_name
+from decabench.scoring import (
+    ScoringOptions,
+    read_results_file,
+    score_submission,
+    write_results_file,
+    write_statistics,
+)
+from decabench.submission import file_name
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
@@ -77,7 +81,7 @@ def make(predictor: str, home: Path, output: Path, withhold: bool = True) -> Non
         )
     )
     shutil.rmtree(output / JOURNAL)  # it holds the text of every answer, and answers anew take seconds
-    results, scored = score_submission(output, Scoring(SPLIT, home=home, jobs=2))
+    results, scored = score_submission(output, ScoringOptions(SPLIT, home=home, jobs=2))
     write_statistics(output / "results" / SPLIT, scored)
     write_results_file(output / "results" / SPLIT, results)
     for task in WITHHELD.get(predictor, ()) if withhold else ():

@@ -23,7 +23,7 @@ from typing import Any
 
 from make_submissions import NO_DERIVATIVES, SPLIT, SUBMISSIONS, write_table
 
-from decabench.submission.layout import file_name
+from decabench.submission import file_name
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = "runs"

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+if TYPE_CHECKING:
+    from decabench.tasks import Suite
+
 __all__ = [
     "SectionedCommand",
+    "chosen_suite",
     "chosen_tasks",
     "home_option",
     "include_option",
@@ -144,6 +148,13 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | Non
             "choose among these, or leave --suite out."
         )
     return chosen
+
+
+def chosen_suite(suite: str | None, include: Sequence[Path]) -> Suite:
+    """Return the suite that `--suite` names, by default the decathlon. Raises UnknownNameError."""
+    from decabench.tasks import DECATHLON, get_suite, known_suites
+
+    return get_suite(suite, known_suites(include)) if suite else DECATHLON
 
 
 def require_torch() -> None:

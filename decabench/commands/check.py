@@ -22,14 +22,14 @@ __all__ = ["check"]
 @click.command()
 @submission_option
 @tasks_option
-@click.option("--split", type=click.Choice(["train", "validation", "test"]), help="Only this split.")
+@click.option("--split", type=click.Choice(["train", "validation", "test"]), help="Check only this split.")
 @click.option(
     "--ids",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="An id list that `prepare --export-ids` wrote, instead of prepared data.",
+    help="An id list from `prepare --export-ids`, in place of prepared data.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @home_option
 @include_option
 @click.pass_context
@@ -46,8 +46,7 @@ def check(
 ) -> None:
     """Report every fault of a submission, with file, line and code. Needs no labels.
 
-    Ends with 1 where there are faults, and with 3 where all that is wrong is that the data of some file is not
-    prepared here.
+    Exits with 1 if there are faults, and with 3 if the only fault is that the data of some file is not prepared here.
     """
     from decabench.commands._options import chosen_tasks
     from decabench.submission import check_submission, read_id_list
@@ -72,13 +71,12 @@ def _prepared(store: Store, tasks: Iterable[str]) -> IdList:
     from decabench.submission import IdList
 
     records = {(task, split): record for task in tasks for split, record in store.records(task).items()}
-    return IdList(
-        _IdsOnRequest(store, tuple(records)), {key: record.fingerprint for key, record in records.items()}
-    )
+    fingerprints = {pair: record.fingerprint for pair, record in records.items()}
+    return IdList(_IdsOnRequest(store, tuple(records)), fingerprints)
 
 
 class _IdsOnRequest(Mapping[tuple[str, str], tuple[str, ...]]):
-    """The ids of prepared splits, each read when it is asked for: a submission rarely answers the training data."""
+    """The ids of prepared splits, read on request: a submission rarely answers the training data."""
 
     def __init__(self, store: Store, splits: tuple[tuple[str, str], ...]) -> None:
         self.store = store

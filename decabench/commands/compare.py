@@ -28,26 +28,29 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
     type=click.Choice(["validation", "test"]),
     default="validation",
     show_default=True,
-    help="Where.",
+    help="The split to compare on.",
 )
-@click.option("--seed", default=0, show_default=True, help="Of the resamples and shuffles.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the resamples and shuffles.")
 @click.option(
     "--flips",
     type=click.IntRange(min=0),
     default=3,
     show_default=True,
-    help="Worst regressions to show a task.",
+    help="How many of the worst regressions of each task to show.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The comparison as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 @click.option(
-    "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Also write a page."
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Also write it as an HTML page.",
 )
 @click.option(
     "--fail-on-regression",
     "limits",
     multiple=True,
     metavar="TASK:POINTS",
-    help="End with 1 where B is more than POINTS below A on TASK (or `decascore`); may be repeated.",
+    help="Exit with 1 if B is worse than A by more than POINTS on TASK, or on `decascore`; may be repeated.",
 )
 @home_option
 @jobs_option
@@ -69,19 +72,20 @@ def compare(
     jobs: int | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Say whether submission B differs from submission A, task by task, and on which examples.
+    """Test whether submission B differs from submission A, task by task.
 
     Both are scored on the prepared data. Differences have a 95 % interval (paired bootstrap over groups) and a p value
-    (paired approximate randomization), corrected for the number of tasks after Holm.
+    (paired approximate randomization), corrected for the number of tasks after Holm. The examples on which B lost most
+    are shown.
     """
-    from decabench.commands._options import chosen_tasks
-    from decabench.scoring import Pair
+    from decabench.commands._options import chosen_suite, chosen_tasks
+    from decabench.scoring import ScoringOptions
     from decabench.scoring import compare as run
 
     allowed = [_limit(text) for text in limits]
-    names = chosen_tasks(tasks, include, suite)
-    pair = Pair(a, b, split, names, home, include, seed, processes(jobs), flips)
-    found = run(pair)
+    reported, names = chosen_suite(suite, include), chosen_tasks(tasks, include, suite)
+    options = ScoringOptions(split, names, home, processes(jobs), include, suite=reported)
+    found = run(a, b, options, seed, flips)
     click.echo(found.to_json(), nl=False) if as_json else _print(found)
     if html:
         from decabench.leaderboard import write_comparison_page
@@ -106,15 +110,17 @@ def _limit(text: str) -> tuple[str, float]:
 
 
 def _regression(found: Comparison, name: str, points: float) -> str:
-    compared = found.decascore if name == "decascore" else found.tasks.get(name)
+    totals = {found.suite.total_name.lower(): found.total, "total": found.total} if found.total else {}
+    compared = {**totals, **found.tasks}.get(name)
     if compared is None:
-        known = ", ".join((*found.tasks, *(["decascore"] if found.decascore else [])))
+        known = ", ".join((*found.tasks, *list(totals)[:1]))
         raise click.UsageError(
             f"--fail-on-regression names {name!r}, which was not compared; compared: {known}."
         )
-    if compared.difference >= -points:
+    if compared.gain >= -points:
         return ""
-    return f"Regression: {name} fell by {-compared.difference:.2f} points, more than {points:g} (p {compared.p:.4f})."
+    loss = f"{-compared.gain:.2f} points, more than {points:g} (p {compared.p:.4f})"
+    return f"Regression: on {name}, B is worse by {loss}."
 
 
 def _print(found: Comparison) -> None:
@@ -144,11 +150,16 @@ def _table(found: Comparison) -> Table:
     for heading in ("A", "B", "B - A", "95 %", "p", "p (Holm)", "A wins", "B wins", "n", "n for 1 point"):
         table.add_column(heading, justify="right")
     for task, compared in found.tasks.items():
-        table.add_row(task, *_cells(compared))
-    if found.decascore:
-        cells = _cells(found.decascore)
-        table.add_row("decaScore", *cells[:5], "", "", "", *cells[8:], style="bold")
+        table.add_row(_name(task, compared), *_cells(compared))
+    if found.total:
+        cells = _cells(found.total)
+        name = _name(found.suite.total_name, found.total)
+        table.add_row(name, *cells[:5], "", "", "", *cells[8:], style="bold")
     return table
+
+
+def _name(name: str, compared: Compared) -> str:
+    return name if compared.higher_is_better else f"{name} (lower is better)"
 
 
 def _cells(compared: Compared) -> list[str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from decabench.scoring import DataUsed, Results, TaskResult
-    from decabench.submission import Answers
+    from decabench.submission import AnswerKind
 
 __all__ = ["evaluate"]
 
@@ -36,11 +36,11 @@ __all__ = ["evaluate"]
     type=click.Choice(["validation", "test"]),
     default="validation",
     show_default=True,
-    help="Which split to score.",
+    help="The split to score.",
 )
 @output_option(
-    "Where results.json goes.  [default: results/<split> in the submission, beside an archive; "
-    "results/<split>-raw with --answers raw]",
+    "The folder for results.json.  [default: results/<split> in the submission, or beside an archive; "
+    "<split>-<suite> for another suite, with -raw at its end for --answers raw]",
     required=False,
 )
 @click.option(
@@ -48,9 +48,9 @@ __all__ = ["evaluate"]
     type=click.Choice(["extracted", "raw"]),
     default="extracted",
     show_default=True,
-    help="What is scored: the answer that was extracted, or all that the model said.",
+    help="Score the extracted answers, or all of the model's output.",
 )
-@click.option("--all-scores", is_flag=True, help="Print every score, not only the headline of each task.")
+@click.option("--all-scores", is_flag=True, help="Print all scores, not only the headline of each task.")
 @home_option
 @jobs_option
 @include_option
@@ -62,7 +62,7 @@ def evaluate(
     suite: str | None,
     split: str,
     output: Path | None,
-    answers: Answers,
+    answers: AnswerKind,
     all_scores: bool,
     home: Path | None,
     jobs: int | None,
@@ -70,24 +70,23 @@ def evaluate(
 ) -> None:
     """Score a submission, print the table and write results.json.
 
-    Ends with 1 where a task or a variant failed or one of --tasks has no answers, and with 3 where the data is missing
-    or is not the data that the submission was made for. A decaScore needs all ten tasks; else the sum says of how many.
-    A task of a limited run is scored on what it answered, marked partial, and in no sum.
+    Exits with 1 if a task or a variant failed or one of --tasks has no answers, and with 3 if the data is missing or is
+    not the data that the submission was made for. A decaScore needs all ten tasks; otherwise the sum says how many it
+    covers. A task of a limited run is scored on the examples it answered, marked partial, and never part of a total.
     """
     from decabench.commands._console import start_clock, write_run_file
-    from decabench.commands._options import chosen_tasks
-    from decabench.scoring import Scoring, score_submission, write_results_file, write_statistics
-    from decabench.tasks import DECATHLON
+    from decabench.commands._options import chosen_suite, chosen_tasks
+    from decabench.scoring import ScoringOptions, score_submission, write_results_file, write_statistics
 
     clock = start_clock()
-    names = chosen_tasks(tasks, include, suite)
-    scoring = Scoring(split, names, home, processes(jobs), include, answers)
-    results, scored = score_submission(submission, scoring)
-    folder = output or _default_output(submission, split if answers == "extracted" else f"{split}-raw")
+    reported, names = chosen_suite(suite, include), chosen_tasks(tasks, include, suite)
+    options = ScoringOptions(split, names, home, processes(jobs), include, answers, reported)
+    results, scored = score_submission(submission, options)
+    folder = output or _default_folder(submission, results)
     write_statistics(folder, scored)
     path = write_results_file(folder, results)
     write_run_file(folder, clock)
-    missing = [name for name in names or DECATHLON.tasks if name not in results.tasks]
+    missing = [name for name in names or reported.tasks if name not in results.tasks]
     _print(results, missing, all_scores)
     _print_variants(results)
     click.echo(f"Results: {path}")
@@ -95,9 +94,16 @@ def evaluate(
     context.exit(0 if whole and not (tasks and names and missing) else 1)
 
 
-def _default_output(submission: Path, name: str) -> Path:
-    folder = submission if submission.is_dir() else submission.parent / f"{submission.name}.results"
-    return folder / "results" / name if submission.is_dir() else folder / name
+def _default_folder(submission: Path, results: Results) -> Path:
+    from decabench.tasks import DECATHLON
+
+    name = results.split
+    if results.suite != DECATHLON:
+        name += f"-{results.suite.name}"
+    if results.answers == "raw":
+        name += "-raw"
+    above = submission if submission.is_dir() else submission.parent / f"{submission.name}.results"
+    return above / "results" / name if submission.is_dir() else above / name
 
 
 def _print(results: Results, missing: list[str], all_scores: bool) -> None:
@@ -107,14 +113,20 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
     raw = ", raw answers" if results.answers == "raw" else ""
     out.print(f"{results.submission['name']}, {results.split}{raw}", style="bold")
     out.print(_table(results, all_scores))
-    total = results.total
-    ends = f" (95 %: {_interval(results.interval)})" if results.interval else ""
-    if total.tasks or total.failed or total.partial:
-        out.print(
-            f"{'decaScore' if total.complete else 'Sum (no decaScore)'}: {total.text}{ends}", style="bold"
-        )
+    if total := _total(results):
+        out.print(total, style="bold")
     for sentence in _remarks(results, missing):
         out.print(sentence)
+
+
+def _total(results: Results) -> str:
+    """Return `decaScore: 590.5 (95 %: 588.1 to 592.7)`, or that it is only a part; empty if there is nothing to sum."""
+    total, suite = results.total, results.suite
+    if total.score is None or not (total.tasks or total.failed or total.partial):
+        return ""
+    part = f"{suite.total.capitalize()} (no {suite.total_name})"
+    ends = f" (95 %: {_interval(results.interval)})" if results.interval else ""
+    return f"{suite.total_name if total.complete else part}: {total.text}{ends}"
 
 
 def _table(results: Results, all_scores: bool) -> Table:
@@ -131,7 +143,7 @@ def _table(results: Results, all_scores: bool) -> Table:
     for name, task in results.tasks.items():
         cells = [
             name,
-            task.headline,
+            _metric(task),
             format_score(task.score),
             _interval(task.interval),
             format_count(task.n),
@@ -142,13 +154,27 @@ def _table(results: Results, all_scores: bool) -> Table:
         if task.status == "failed":
             cells[2:6] = ["failed", "–", "–", "–"]
         if all_scores:
-            cells.append(", ".join(f"{key} {value:.2f}" for key, value in task.scores.items()))
+            shown = {
+                _metric(task) if key == task.headline else key: value for key, value in task.scores.items()
+            }
+            cells.append(", ".join(f"{key} {value:.2f}" for key, value in shown.items()))
         table.add_row(*cells)
     return table
 
 
+def _metric(task: TaskResult) -> str:
+    """Return `em`, or `mse ↓` if lower is better."""
+    return task.headline if _higher_is_better(task) else f"{task.headline} ↓"
+
+
+def _higher_is_better(task: TaskResult) -> bool:
+    from decabench.scoring import find_metric
+
+    return find_metric(task.metric).higher_is_better
+
+
 def _print_variants(results: Results) -> None:
-    """The headline under every wording of the questions, where there is more than one."""
+    """Print the headline under every wording of the questions, if there is more than one."""
     from rich.table import Table
 
     from decabench.commands._console import console
@@ -183,54 +209,49 @@ def _data(data: DataUsed) -> str:
 
 
 def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
-    """What keeps the number from being what it looks like."""
-    from decabench.scoring import partial_text
+    """Yield everything that keeps a number from being what it seems."""
+    from decabench.scoring import describe_partial
 
+    tasks = results.tasks.items()
+    if not all(_higher_is_better(task) for _, task in tasks):
+        yield "↓ lower is better"
     if variant := results.submission.get("predictor", {}).get("variant"):
         yield f"Asked in other words: variant {variant} of the questions, not the datasets' own."
     if missing:
         yield f"No answers for: {', '.join(missing)}"
-    for name, task in results.tasks.items():
+    for name, task in tasks:
         if task.status == "failed":
-            more = (
-                f" (and {task.faults - 1:,} more faults; decabench check lists them)"
-                if task.faults > 1
-                else ""
-            )
-            yield f"Failed: {name}: {task.reason}{more}"
-    for name, task in results.tasks.items():
+            more = f" (and {task.faults - 1:,} more faults; decabench check lists them)"
+            yield f"Failed: {name}: {task.reason}{more if task.faults > 1 else ''}"
+    for name, task in tasks:
         if task.status == "partial":
-            yield f"Partial: {name}: a limited run of {partial_text(task)}: in no sum, and never ranked."
-        yield from (f"{name}: {sentence}." for sentence in _told(task))
-    if any(task.data.origin == "sample" for task in results.tasks.values()):
-        yield "Scored on the bundled sample: not to be compared with scores on the datasets."
-    for name, task in results.tasks.items():
+            run = describe_partial(task)
+            yield f"Partial: {name}: a limited run of {run}: never part of a total, and never ranked."
+        yield from (f"{name}: {sentence}." for sentence in _answer_forms(task))
+    if any(task.data.origin == "sample" for _, task in tasks):
+        yield "Scored on the bundled sample: not comparable with scores on the full datasets."
+    for name, task in tasks:
         data = task.data
         if data.origin != "sample" and data.published_count not in (None, data.rows):
-            yield f"{name}: {data.rows:,} examples, published are {data.published_count:,}: not the whole split."
+            yield f"{name}: {data.rows:,} of the {data.published_count:,} published examples: not the whole split."
         if data.note:
             yield f"{name}: {data.note}"
 
 
-_TOLD = {
+_FORMS = {
     "unparseable": "{} unparseable",
     "refused": "{} refused",
     "truncated": "{} cut at the limit of new tokens",
 }
 
 
-def _told(task: TaskResult) -> Iterator[str]:
-    """How many answers had a wrong form, as against a wrong answer, and what cut contexts leave."""
-    counts = [
-        words.format(f"{task.answers[name]:,}") for name, words in _TOLD.items() if name in task.answers
-    ]
-    if counts:
+def _answer_forms(task: TaskResult) -> Iterator[str]:
+    """Yield how many answers had a wrong form, as opposed to a wrong content, and what cut contexts leave."""
+    if counts := [
+        form.format(f"{task.answers[kind]:,}") for kind, form in _FORMS.items() if kind in task.answers
+    ]:
         yield ", ".join(counts)
     if cut := task.answers.get("context_cut"):
         verb = "context was" if cut == 1 else "contexts were"
-        left = (
-            ""
-            if task.ceiling is None
-            else f"the gold answer is still inside for {task.ceiling:.1f} % (ceiling)"
-        )
-        yield f"{cut:,} {verb} cut{left and f'; {left}'}"
+        left = f"; the gold answer is still inside for {task.ceiling or 0:.1f} % (ceiling)"
+        yield f"{cut:,} {verb} cut{'' if task.ceiling is None else left}"

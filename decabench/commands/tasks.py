@@ -188,11 +188,11 @@ def validate(
 ) -> None:
     """Check a task: examples render, gold scores 100, empty answers the least, shuffled answers less than gold."""
     from decabench.commands._console import console
-    from decabench.scoring import validate_task
+    from decabench.scoring import prove_task
     from decabench.tasks import Store, get_task, home_folder, known_tasks
 
     task, out = get_task(name, known_tasks(include)), console()
-    checks = validate_task(task, split, Store(home_folder(home)))
+    checks = prove_task(task, split, Store(home_folder(home)))
     for check in checks:
         out.print(f"{'pass' if check.passed else 'FAIL'}  {check.name}: {check.detail}")
     failed = sum(not check.passed for check in checks)

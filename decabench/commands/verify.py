@@ -17,7 +17,7 @@ __all__ = ["verify"]
     "--results",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="The results file.  [default: all of the submission]",
+    help="The results file to verify.  [default: all of the submission's]",
 )
 @home_option
 @jobs_option
@@ -31,9 +31,9 @@ def verify(
     jobs: int | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Score a submission again and name all that its results file says otherwise.
+    """Score a submission again and name every difference from its results file.
 
-    Changed answers, data, metrics and hand-edited scores are told apart. Ends with 1 where anything differs.
+    Changed answers, data, metrics and hand-edited scores are told apart. Exits with 1 if anything differs.
     """
     from decabench.errors import DataError, MissingDataError
     from decabench.scoring import results_files
@@ -45,12 +45,11 @@ def verify(
             found = [str(one) for one in run(submission, path, home, processes(jobs), include)]
         except MissingDataError:
             raise
-        except DataError as error:  # the data has changed since: that is what was asked
+        except DataError as error:  # the data has changed, or the file is damaged: that was the question
             found = [str(error)]
         for line in found:
             click.echo(line)
-        click.echo(
-            f"{path}: {'verified, the same bytes' if not found else f'not verified, {len(found)} differences'}"
-        )
+        verdict = f"not verified, {len(found)} differences" if found else "verified, the same bytes"
+        click.echo(f"{path}: {verdict}")
         failed = failed or bool(found)
     context.exit(1 if failed else 0)

@@ -1,35 +1,65 @@
-"""From a submission and prepared data to results, intervals and comparisons."""
+"""Scoring: from a submission and prepared data to results, intervals and comparisons."""
 
-from decabench.scoring.comparison import Compared, Comparison, Pair, compare
-from decabench.scoring.evaluator import Scoring, evaluate, score_submission
-from decabench.scoring.frames import load, read_results
-from decabench.scoring.results import DataUsed, Results, TaskResult, partial_text, write_results_file
-from decabench.scoring.rows import find_metric, score_task
-from decabench.scoring.significance import Sample, holm
-from decabench.scoring.statistics import write_statistics
-from decabench.scoring.validation import validate_task
+from decabench.scoring.comparison import Compared, Comparison, compare
+from decabench.scoring.evaluator import (
+    ScoredTask,
+    ScoringOptions,
+    evaluate,
+    find_metric,
+    score_submission,
+    score_task,
+    write_statistics,
+)
+from decabench.scoring.proof import prove_task
+from decabench.scoring.results import (
+    DataUsed,
+    InvalidResultsError,
+    Results,
+    SuiteTotal,
+    TaskResult,
+    describe_partial,
+    read_bounded,
+    read_results,
+    read_results_file,
+    write_results_file,
+)
+from decabench.scoring.significance import (
+    Sample,
+    holm,
+    p_value,
+    read_rows,
+    seeded_generator,
+    swapped_differences,
+)
 from decabench.scoring.verification import results_files, verify
 
 __all__ = [
     "Compared",
     "Comparison",
     "DataUsed",
-    "Pair",
+    "InvalidResultsError",
     "Results",
     "Sample",
-    "Scoring",
+    "ScoredTask",
+    "ScoringOptions",
+    "SuiteTotal",
     "TaskResult",
     "compare",
+    "describe_partial",
     "evaluate",
     "find_metric",
     "holm",
-    "load",
-    "partial_text",
+    "p_value",
+    "prove_task",
+    "read_bounded",
     "read_results",
+    "read_results_file",
+    "read_rows",
     "results_files",
     "score_submission",
     "score_task",
-    "validate_task",
+    "seeded_generator",
+    "swapped_differences",
     "verify",
     "write_results_file",
     "write_statistics",

@@ -1,45 +1,51 @@
-"""Two submissions on the same examples: differences, intervals, paired tests, and the examples that flipped."""
+"""Two submissions on the same examples: differences, intervals, paired tests, and the examples that got worse."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError
-from decabench.scoring.evaluator import Scored, Scoring, score_submission
-from decabench.scoring.results import partial_text
+from decabench.scoring.evaluator import ScoredTask, ScoringOptions, find_metric, score_submission
+from decabench.scoring.results import Results, describe_partial
 from decabench.scoring.significance import (
     RESAMPLES,
     SHUFFLES,
     Difference,
     Sample,
+    combine_differences,
     examples_for_one_point,
     holm,
     paired_test,
-    summed,
 )
-from decabench.tasks import DECATHLON, Store, home_folder
+from decabench.tasks import DECATHLON, Store, Suite, home_folder
 
-__all__ = ["Compared", "Comparison", "Flip", "Pair", "compare"]
+__all__ = ["Compared", "Comparison", "Flip", "compare"]
 
 FORMAT = "decabench.comparison/1"
+
+_NOTHING = 1e-9
+"""Points below which a change is rounding."""
+
+
+_DEFAULTS = ScoringOptions()
 
 
 @dataclass(frozen=True)
 class Flip:
-    """An example that B has worse than A."""
+    """An example on which B is worse than A."""
 
     id: str
     """Its id."""
     loss: float
-    """Points of the task's score that this one example costs."""
+    """The points of the task's score that this one example costs."""
     question: str
-    """What was asked."""
+    """The question."""
     context: str
-    """What it was asked of."""
+    """The context of the question."""
     gold: tuple[str, ...]
     """All references."""
     a: str
@@ -50,30 +56,37 @@ class Flip:
 
 @dataclass(frozen=True)
 class Compared:
-    """B against A on one task, or on all ten together."""
+    """B against A on one task, or on a whole suite."""
 
     a: float
     """A's score."""
     b: float
     """B's score."""
     difference: float
-    """B minus A, in points."""
+    """B minus A, in points; see `gain` for which of them is better."""
     interval: tuple[float, float]
-    """Its 95 % interval: a paired bootstrap over groups."""
+    """The 95 % interval of the difference: a paired bootstrap over groups."""
     p: float
-    """Two-sided, approximate randomization."""
+    """Two-sided p value, by approximate randomization."""
     p_holm: float
-    """Corrected for the number of tasks (Holm); the same as `p` for the sum."""
+    """`p` corrected for the number of tasks (Holm); the same as `p` for a suite."""
     examples: int
-    """How many it rests on."""
+    """How many examples it rests on."""
     examples_for_one_point: int | None
-    """How many would show a difference of one point with a power of 80 %; None where they never differ."""
+    """How many would show a difference of one point with a power of 80 %; None if A and B never differ."""
     a_wins: int = 0
     """Examples on which A is better."""
     b_wins: int = 0
     """Examples on which B is better."""
     worst: tuple[Flip, ...] = ()
     """The examples that cost B most."""
+    higher_is_better: bool = True
+    """False for errors such as MSE."""
+
+    @property
+    def gain(self) -> float:
+        """The points by which B is better than A; negative if it is worse."""
+        return self.difference if self.higher_is_better else -self.difference
 
 
 @dataclass(frozen=True)
@@ -85,87 +98,80 @@ class Comparison:
     b: str
     """B's name."""
     split: str
-    """On which split."""
+    """The split."""
     tasks: Mapping[str, Compared]
-    """By task, those that both have."""
-    decascore: Compared | None
-    """The sum of the ten; None unless both have all of them."""
+    """By task, those that both have scored."""
+    total: Compared | None
+    """The suite's total; None unless both have all of its tasks."""
     not_compared: Mapping[str, str]
-    """Task to why it was left out."""
+    """Task to the reason why it was left out."""
     seed: int
-    """Of the resamples and shuffles."""
+    """The seed of the resamples and shuffles."""
+    suite: Suite = DECATHLON
+    """The suite that `total` is of."""
     resamples: int = RESAMPLES
-    """For intervals."""
+    """The number of resamples for intervals."""
     shuffles: int = SHUFFLES
-    """For p values."""
-    format: str = FORMAT
-    """The format of the JSON."""
+    """The number of shuffles for p values."""
 
     def to_json(self) -> str:
-        """Canonical JSON."""
-        return json.dumps(asdict(self), ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+        """Return canonical JSON."""
+        content = {**asdict(self), "format": FORMAT, "suite": self.suite.name}
+        for compared in (*content["tasks"].values(), content["total"]):
+            if compared and compared["higher_is_better"]:
+                del compared["higher_is_better"]
+        if self.suite == DECATHLON:
+            content["decascore"] = content.pop("total")
+            del content["suite"]
+        return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
-@dataclass(frozen=True)
-class Pair:
-    """What to compare and how."""
+def compare(
+    a: str | Path,
+    b: str | Path,
+    options: ScoringOptions = _DEFAULTS,
+    seed: int = 0,
+    flips: int = 5,
+) -> Comparison:
+    """Compare submission B with submission A, both scored on the prepared data.
 
-    a: Path
-    """The submission to compare with."""
-    b: Path
-    """The submission that is judged."""
-    split: str = "validation"
-    """On which split."""
-    tasks: Sequence[str] | None = None
-    """Only these tasks."""
-    home: Path | None = None
-    """Where the data is prepared."""
-    include: Sequence[Path] = ()
-    """Files that define tasks."""
-    seed: int = 0
-    """Of the resamples and shuffles."""
-    jobs: int = 1
-    """Processes and threads."""
-    flips: int = 5
-    """How many of the worst regressions of a task to show."""
+    Args:
+        options: What to score; `options.suite` is the suite whose totals are compared.
+        seed: The seed of the resamples and shuffles.
+        flips: How many of the worst regressions of each task to return.
 
-
-def compare(pair: Pair) -> Comparison:
-    """Compares B with A. Raises SubmissionError where they have no task in common, and as `evaluate` does."""
-    scoring = Scoring(pair.split, pair.tasks, pair.home, pair.jobs, pair.include)
-    results_a, scored_a = score_submission(pair.a, scoring)
-    results_b, scored_b = score_submission(pair.b, scoring)
+    Raises SubmissionError if they have no scored task in common, and the errors of `evaluate`.
+    """
+    results_a, scored_a = score_submission(a, options)
+    results_b, scored_b = score_submission(b, options)
     left_out = _left_out(scored_a, scored_b)
     common = [task for task in scored_a if task in scored_b and task not in left_out]
     if not common:
         why = "".join(f" {task}: {reason}." for task, reason in left_out.items())
         raise SubmissionError(
-            f"{pair.a.name} and {pair.b.name} have no scored task of {pair.split} in common.{why}"
+            f"{Path(a).name} and {Path(b).name} have no scored task of {options.split} in common.{why}"
         )
-    tests = {task: _tested(scored_a[task].sample, scored_b[task].sample, pair) for task in common}
-    corrected = holm({task: test.p for task, test in tests.items()})
-    compared = {
-        task: _with_flips(
-            _compared(_score(scored_a[task]), _score(scored_b[task]), tests[task], corrected[task]),
-            task,
-            pair,
-            scored_a,
-            scored_b,
-        )
+    tests = {
+        task: paired_test(_sample(scored_a[task]), _sample(scored_b[task]), seed=seed, jobs=options.jobs)
         for task in common
     }
+    corrected = holm({task: test.p for task, test in tests.items()})
     return Comparison(
         a=str(results_a.submission["name"]),
         b=str(results_b.submission["name"]),
-        split=pair.split,
-        tasks=compared,
-        decascore=_decascore(results_a.decascore, results_b.decascore, tests),
+        split=options.split,
+        tasks={
+            task: _compare_task(scored_a[task], scored_b[task], tests[task], corrected[task], options, flips)
+            for task in common
+        },
+        total=_compare_totals(results_a, results_b, tests),
         not_compared=left_out,
-        seed=pair.seed,
+        seed=seed,
+        suite=options.suite,
     )
 
 
-def _left_out(a: Mapping[str, Scored], b: Mapping[str, Scored]) -> dict[str, str]:
+def _left_out(a: Mapping[str, ScoredTask], b: Mapping[str, ScoredTask]) -> dict[str, str]:
     reasons = {}
     for task in sorted({*a, *b}):
         for name, scored in (("A", a), ("B", b)):
@@ -174,17 +180,75 @@ def _left_out(a: Mapping[str, Scored], b: Mapping[str, Scored]) -> dict[str, str
             elif scored[task].sample is None:
                 reasons[task] = f"{name} failed: {scored[task].result.reason}"
             elif scored[task].result.status == "partial":
-                reasons[task] = f"{name} is of a limited run ({partial_text(scored[task].result)})"
+                reasons[task] = f"{name} is a limited run ({describe_partial(scored[task].result)})"
     return reasons
 
 
-def _tested(a: Sample | None, b: Sample | None, pair: Pair) -> Difference:
-    assert a is not None and b is not None  # those without were left out
-    return paired_test(a, b, seed=pair.seed, jobs=pair.jobs)
+def _sample(scored: ScoredTask) -> Sample:
+    assert scored.sample is not None  # tasks that failed were left out
+    return scored.sample
 
 
-def _score(scored: Scored) -> float:
-    return scored.result.score or 0.0
+def _compare_task(
+    a: ScoredTask, b: ScoredTask, test: Difference, p_holm: float, options: ScoringOptions, flips: int
+) -> Compared:
+    import numpy as np
+
+    gains = example_gains(a, b)
+    order = np.argsort(gains, kind="stable")[:flips]
+    losses = [(int(index), float(-gains[index])) for index in order if gains[index] < -_NOTHING]
+    texts = _read_texts(_sample(a).name, {a.references[index].id for index, _ in losses}, options)
+    return replace(
+        _compared(a.result.score or 0.0, b.result.score or 0.0, test, p_holm),
+        a_wins=int(np.sum(gains < -_NOTHING)),
+        b_wins=int(np.sum(gains > _NOTHING)),
+        worst=tuple(
+            Flip(
+                id=item.id,
+                loss=round(loss, 6),
+                question=texts[item.id]["question"],
+                context=texts[item.id]["context"],
+                gold=tuple(item.answers),
+                a=a.predictions[index],
+                b=b.predictions[index],
+            )
+            for index, loss in losses
+            for item in (a.references[index],)
+        ),
+        higher_is_better=_sample(a).metric.higher_is_better,
+    )
+
+
+def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
+    """Return, (examples,), by how many points A's score would improve with B's answer to that example alone.
+
+    This is defined for corpus metrics too, in which an example has no score of its own.
+    """
+    import numpy as np
+
+    sample = _sample(a)
+    rows_a, rows_b = np.asarray(a.rows, dtype=float), np.asarray(b.rows, dtype=float)
+    total = rows_a.sum(axis=0)
+    gains = sample.headline(total + (rows_b - rows_a)) - sample.headline(total)
+    return gains if sample.metric.higher_is_better else -gains
+
+
+def _read_texts(task: str, ids: set[str], options: ScoringOptions) -> dict[str, dict[str, str]]:
+    if not ids:
+        return {}
+    rows = Store(home_folder(options.home)).read(task, options.split, ("id", "question", "context"))
+    return {row["id"]: row for row in rows if row["id"] in ids}
+
+
+def _compare_totals(a: Results, b: Results, tests: Mapping[str, Difference]) -> Compared | None:
+    suite, total_a, total_b = a.suite, a.total, b.total
+    if total_a.score is None or total_b.score is None or not (total_a.complete and total_b.complete):
+        return None
+    test = combine_differences([tests[task] for task in suite.tasks], suite.total)
+    directions = {find_metric(a.tasks[task].metric).higher_is_better for task in suite.tasks}
+    return replace(
+        _compared(total_a.score, total_b.score, test, test.p), higher_is_better=directions != {False}
+    )
 
 
 def _compared(a: float, b: float, test: Difference, p_holm: float) -> Compared:
@@ -198,64 +262,3 @@ def _compared(a: float, b: float, test: Difference, p_holm: float) -> Compared:
         examples=test.examples,
         examples_for_one_point=examples_for_one_point(test),
     )
-
-
-def _decascore(a: float | None, b: float | None, tests: Mapping[str, Difference]) -> Compared | None:
-    if a is None or b is None:
-        return None
-    test = summed([tests[task] for task in DECATHLON.tasks])
-    return _compared(a, b, test, test.p)
-
-
-def influence(a: Scored, b: Scored) -> Any:
-    """By example, how many points A's score would gain with B's answer to that example alone, (examples,).
-
-    It is defined for corpus metrics too, where an example has no score of its own.
-    """
-    import numpy as np
-
-    assert a.sample is not None
-    rows_a, rows_b = np.asarray(a.rows, dtype=float), np.asarray(b.rows, dtype=float)
-    total = rows_a.sum(axis=0)
-    return a.sample.headline(total + (rows_b - rows_a)) - a.sample.headline(total)
-
-
-def _with_flips(
-    compared: Compared, task: str, pair: Pair, scored_a: Mapping[str, Scored], scored_b: Mapping[str, Scored]
-) -> Compared:
-    import numpy as np
-
-    a, b = scored_a[task], scored_b[task]
-    gains = influence(a, b)
-    worst = [
-        int(index) for index in np.argsort(gains, kind="stable")[: pair.flips] if gains[index] < -_NOTHING
-    ]
-    texts = _texts(task, {a.references[index].id for index in worst}, pair)
-    flips = tuple(
-        Flip(
-            id=(id := a.references[index].id),
-            loss=round(float(-gains[index]), 6),
-            question=texts[id][0],
-            context=texts[id][1],
-            gold=tuple(a.references[index].answers),
-            a=a.predictions[index],
-            b=b.predictions[index],
-        )
-        for index in worst
-    )
-    return replace(
-        compared,
-        a_wins=int(np.sum(gains < -_NOTHING)),
-        b_wins=int(np.sum(gains > _NOTHING)),
-        worst=flips,
-    )
-
-
-_NOTHING = 1e-9
-
-
-def _texts(task: str, ids: set[str], pair: Pair) -> dict[str, tuple[str, str]]:
-    if not ids:
-        return {}
-    rows = Store(home_folder(pair.home)).read(task, pair.split, ("id", "question", "context"))
-    return {row["id"]: (row["question"], row["context"]) for row in rows if row["id"] in ids}

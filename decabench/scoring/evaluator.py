@@ -1,195 +1,100 @@
-"""A submission and prepared data in, results out."""
+"""Evaluation: from a submission and prepared data to scores, intervals and the statistics that they rest on."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any
 
-from decabench.errors import DataError, MetricError, MissingDataError, SubmissionError, require_name
-from decabench.metrics import Item, Row
-from decabench.scoring.results import DataUsed, Results, TaskResult, ordered
-from decabench.scoring.rows import find_metric, score_task, workers
-from decabench.scoring.significance import Sample, bootstrap, interval, total
+from decabench.errors import (
+    DataError,
+    MetricError,
+    MissingDataError,
+    SubmissionError,
+    UnknownNameError,
+    require_name,
+)
+from decabench.metrics import METRICS, Item, Metric, Reference, Row, score_rows
+from decabench.plugins import load_entry_point, load_object, plugin_names
+from decabench.scoring.ceiling import context_ceiling
+from decabench.scoring.results import DataUsed, Results, TaskResult
+from decabench.scoring.significance import Sample, bootstrap, combine, interval, write_rows
 from decabench.submission import (
-    Answers,
-    CheckReport,
-    Line,
+    AnswerKind,
+    AnswerLine,
+    AnswerReader,
     PredictionFile,
     Submission,
-    check_submission,
+    answers_digest,
     open_submission,
-    predictions_digest,
-    read_answers,
-    read_records,
 )
 from decabench.tasks import (
     DECATHLON,
     SPLITS,
-    SplitRecord,
+    TASKS,
     Store,
+    Suite,
     Task,
     fingerprint_line,
     home_folder,
     known_tasks,
 )
-
-if TYPE_CHECKING:
-    from decabench.scoring.significance import Array
+from decabench.workers import process_pool
 
 __all__ = [
-    "COUNTED",
-    "Scored",
-    "Scoring",
-    "Told",
-    "ceiling",
+    "AnswerCounts",
+    "ScoredTask",
+    "ScoringOptions",
+    "TaskScores",
+    "count_answers",
     "evaluate",
-    "is_reachable",
+    "find_metric",
     "score_submission",
-    "told_of",
+    "score_task",
+    "worker_pool",
+    "write_statistics",
 ]
 
-# ---- reachable
-
-COUNTED = ("unparseable", "truncated", "refused", "context_cut")
-"""What is counted, in the order in which it is said."""
-
-_NOWHERE = "unanswerable"
-"""What QA-ZRE's answer is where the context has none: no cut can take it away."""
-
 
 @dataclass(frozen=True)
-class Told:
-    """What one file tells of its answers."""
-
-    counts: Mapping[str, int]
-    """Of `COUNTED`, those that are not 0."""
-    kept: Mapping[str, tuple[int, int]]
-    """By id, which characters of the context were shown, where they were not all."""
-
-
-def told_of(file: PredictionFile) -> Told:
-    """Reads a file of answers once. Raises SubmissionError at its first fault."""
-    counts = dict.fromkeys(COUNTED, 0)
-    kept: dict[str, tuple[int, int]] = {}
-    for line in read_records(file):
-        for name in _named(line):
-            counts[name] += 1
-        if line.context_kept is not None:
-            kept[str(line.id)] = line.context_kept
-    return Told({name: count for name, count in counts.items() if count}, kept)
-
-
-def _named(line: Line) -> Iterable[str]:
-    rules = line.rule.split("+")
-    if "unparseable" in rules:
-        yield "unparseable"
-    if line.finish == "length":
-        yield "truncated"
-    if line.finish == "refused" or "refused" in rules:
-        yield "refused"
-    if line.context_kept is not None:
-        yield "context_cut"
-
-
-def ceiling(
-    task: Task, told: Told, references: Sequence[Item], rows: Iterable[Mapping[str, Any]]
-) -> float | None:
-    """Of how many examples the gold answer can still be found, 0-100; None where no context of such a task was cut.
-
-    `rows` has the id and the context of every example of the split.
-    """
-    if not task.extractive or not told.kept:
-        return None
-    golds = {item.id: item.answers for item in references if item.id in told.kept}
-    lost = sum(
-        not is_reachable(golds[row["id"]], row["context"], told.kept[row["id"]])
-        for row in rows
-        if row["id"] in golds
-    )
-    return 100 * (1 - lost / len(references))
-
-
-def is_reachable(golds: Sequence[str], context: str, kept: tuple[int, int]) -> bool:
-    """Whether the cut took none of the references, or not all that can be found in the context.
-
-    A reference that the whole context does not have word for word is none that a cut could take away. `unanswerable`
-    can always be said.
-    """
-    shown = context[slice(*kept)]
-    before = [gold for gold in golds if gold == _NOWHERE or _has(context, gold)]
-    return not before or any(gold == _NOWHERE or _has(shown, gold) for gold in before)
-
-
-def _has(text: str, gold: str) -> bool:
-    """Whether the text has the answer, or all of several that are joined with `, `; case and spaces aside."""
-    return _has_words(text, gold) or all(_has_words(text, part) for part in gold.split(", "))
-
-
-def _has_words(text: str, words: str) -> bool:
-    pattern = r"\s+".join(re.escape(word) for word in words.split())
-    return re.search(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) is not None
-
-
-# ---- evaluator
-
-
-@dataclass(frozen=True)
-class Scoring:
+class ScoringOptions:
     """What to score of a submission, and how."""
 
     split: str = "validation"
-    """Which split."""
+    """The split."""
     tasks: Sequence[str] | None = None
-    """Only these; None for all that it has."""
+    """Only these tasks; None for all that the submission answers."""
     home: str | Path | None = None
-    """Where the data is prepared."""
+    """The folder of prepared data."""
     jobs: int = 1
-    """Processes."""
+    """The number of processes."""
     include: Sequence[str | Path] = ()
     """Files that define tasks."""
-    answers: Answers = "extracted"
-    """The extracted answers, or all that the model said."""
-
-
-_CONTEXT = ("id", "context")
-
-
-@dataclass(frozen=True)
-class _Job:
-    """One file of answers with the data that it answers."""
-
-    task: Task
-    file: PredictionFile
-    record: SplitRecord
-    references: Sequence[Item]
-    store: Store
-    answers: Answers
-    partial: Mapping[str, Any]
-    """What submission.toml says of a limited run; empty for a whole one."""
-    variants: Mapping[int, PredictionFile]
-    """The answers to other wordings, by number."""
+    answers: AnswerKind = "extracted"
+    """Whether to score the extracted answers, or all of the model's output."""
+    suite: Suite = DECATHLON
+    """The suite whose total to compute."""
 
 
 @dataclass(frozen=True)
-class Scored:
-    """One task of a submission with what its score rests on."""
+class ScoredTask:
+    """One task of a submission, with everything that its score rests on."""
 
     result: TaskResult
-    """What goes into the results."""
+    """Its entry in the results."""
     references: Sequence[Item]
-    """The examples in the order of the prepared data; of a limited run those that it answered."""
+    """The examples in the order of the prepared data; for a limited run only those that it answered."""
     predictions: Sequence[str] = ()
-    """One answer an example; none where the task failed."""
+    """An answer for each example; empty if the task failed."""
     sample: Sample | None = None
-    """The statistics; None where the task failed."""
+    """The statistics by group; None if the task failed."""
     rows: Sequence[Row] = ()
-    """The statistics of every example."""
+    """The statistics of each example."""
 
 
 def evaluate(
@@ -199,82 +104,94 @@ def evaluate(
     home: str | Path | None = None,
     jobs: int = 1,
     include: Sequence[str | Path] = (),
-    answers: Answers = "extracted",
+    answers: AnswerKind = "extracted",
+    suite: Suite = DECATHLON,
 ) -> Results:
-    """Scores a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
+    """Score a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
 
     A task whose file has faults is `failed` in the results and never averaged; a task without a file is missing; one of
-    a limited run is `partial`, scored on what it answered and never summed.
-    More than one of `jobs` starts processes, for which a script needs its `if __name__ == "__main__":`.
-    Raises MissingDataError where data is not prepared, DataError where it is not the data that the submission
-    was made for, SubmissionError where there is nothing to score.
+    a limited run is `partial`, scored on the examples it answered and never part of a total.
+    With `jobs` above 1, processes are started, so a script needs its `if __name__ == "__main__":`.
+
+    Raises MissingDataError if data is not prepared, DataError if it is not the data that the submission was made for,
+    SubmissionError if there is nothing to score, UnknownNameError for an unknown split or task.
     """
-    return score_submission(submission, Scoring(split, tasks, home, jobs, include, answers))[0]
+    options = ScoringOptions(split, tasks, home, jobs, include, answers, suite)
+    return score_submission(submission, options)[0]
 
 
-def score_submission(submission: str | Path, scoring: Scoring) -> tuple[Results, dict[str, Scored]]:
-    """The results, and by task what they rest on: for comparisons and for the board. Raises as `evaluate` does."""
-    split = require_name(scoring.split, SPLITS, "split")
-    known = known_tasks([Path(path) for path in scoring.include])
-    wanted = [require_name(name, known, "task") for name in scoring.tasks] if scoring.tasks else None
-    store = Store(home_folder(scoring.home))
+def score_submission(
+    submission: str | Path, options: ScoringOptions
+) -> tuple[Results, dict[str, ScoredTask]]:
+    """Score a submission and return, beside the results, what the score of each task rests on.
+
+    Raises the errors of `evaluate`.
+    """
+    store = Store(home_folder(options.home))
     with open_submission(submission) as opened:
-        files = _files(opened, split, wanted, known)
-        _refuse_other_data(opened, files, store)
-        made = [_job(known[task], file, store, opened, scoring.answers) for task, file in files.items()]
-        report = _check(made[0].file.path.parents[1], made, known)
-        scored = _score(made, report, scoring.jobs)
+        known = _known_tasks(opened, options)
+        files = _files_to_score(opened, options, known)
+        _require_same_data(opened, files, store)
+        jobs = [
+            _Job(known[name], file, _read_references(store, name, file.split), store, opened, options.answers)
+            for name, file in files.items()
+        ]
+        with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
+            scored = {job.task.name: _score_file(job, pool) for job in jobs}
         description = opened.info.described()
-    results = {task: found.result for task, found in scored.items()}
-    drawn = {task: bootstrap(found.sample) for task, found in scored.items() if _has_spread(found.sample)}
+    # One group alone, drawn again and again, would give an interval of no width.
+    samples = {name: found.sample for name, found in scored.items()}
+    drawn = {name: bootstrap(sample) for name, sample in samples.items() if sample and len(sample.rows) > 1}
     results = {
-        task: replace(result, interval=interval(drawn[task]).ends) if task in drawn else result
-        for task, result in results.items()
+        name: replace(found.result, interval=interval(drawn[name]).ends) if name in drawn else found.result
+        for name, found in scored.items()
     }
-    whole = {task: drawn[task] for task in drawn if results[task].status == "scored"}
-    interval_of_all = _decascore_interval(whole)
-    return Results(description, split, ordered(results), interval_of_all, answers=scoring.answers), scored
+    suite = options.suite
+    whole = [drawn[name] for name in suite.tasks if name in drawn and results[name].status == "scored"]
+    ends = None
+    if suite.total != "none" and len(whole) == len(suite.tasks):
+        ends = interval(combine(whole, suite.total)).ends
+    return Results(description, options.split, results, ends, answers=options.answers, suite=suite), scored
 
 
-def _has_spread(sample: Sample | None) -> TypeGuard[Sample]:
-    """One group alone, drawn again and again, would give an interval of no width."""
-    return sample is not None and len(sample.rows) > 1
+def _known_tasks(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
+    """Return the tasks by name. Installed packages are searched only for names that are not built in."""
+    names = {task for task, split in submission.files if split == options.split} | set(options.tasks or ())
+    if names <= TASKS.keys() and not options.include:
+        return TASKS
+    return known_tasks([Path(path) for path in options.include])
 
 
-def _decascore_interval(drawn: Mapping[str, Array]) -> tuple[float, float] | None:
-    if not set(DECATHLON.tasks) <= drawn.keys():
-        return None
-    return interval(total({task: drawn[task] for task in DECATHLON.tasks})).ends
-
-
-def _files(
-    submission: Submission, split: str, wanted: Sequence[str] | None, known: Mapping[str, Task]
+def _files_to_score(
+    submission: Submission, options: ScoringOptions, known: Mapping[str, Task]
 ) -> dict[str, PredictionFile]:
+    """Return the files by task, those of the suite first and in its order."""
+    wanted = [require_name(name, known, "task") for name in options.tasks] if options.tasks else known
     files = {
         task: file
-        for (task, file_split), file in submission.files.items()
-        if file_split == split and task in known and (wanted is None or task in wanted)
+        for (task, split), file in submission.files.items()
+        if split == options.split and task in known and task in wanted
     }
     if not files:
-        named_tasks = ", ".join(wanted) if wanted else "any known task"
+        split = require_name(options.split, SPLITS, "split")
+        names = ", ".join(wanted) if options.tasks else "any known task"
         raise SubmissionError(
-            f"The submission has no answers for {named_tasks} on {split}: "
-            f"they belong in predictions/<task>.{split}.jsonl."
+            f"The submission has no answers for {names} on {split}: they belong in predictions/<task>.{split}.jsonl."
         )
-    return {name: files[name] for name in (*DECATHLON.tasks, *files) if name in files}
+    return {name: files[name] for name in (*options.suite.tasks, *files) if name in files}
 
 
-def _refuse_other_data(submission: Submission, files: Mapping[str, PredictionFile], store: Store) -> None:
+def _require_same_data(submission: Submission, files: Mapping[str, PredictionFile], store: Store) -> None:
     unprepared, different = [], []
     for task, file in files.items():
         try:
-            found = store.record(task, file.split).fingerprint
+            prepared = store.record(task, file.split).fingerprint
         except MissingDataError:
             unprepared.append(task)
             continue
         stated = submission.info.data.get(f"{task}.{file.split}")
-        if stated is not None and stated != found:
-            different.append(f"{task} (made for {stated[:19]}…, prepared is {found[:19]}…)")
+        if stated is not None and stated != prepared:
+            different.append(f"{task} (made for {stated[:19]}…, prepared is {prepared[:19]}…)")
     if unprepared:
         raise MissingDataError(
             f"The data of {', '.join(unprepared)} is not prepared in {store.home}: run decabench prepare, or name the "
@@ -287,101 +204,113 @@ def _refuse_other_data(submission: Submission, files: Mapping[str, PredictionFil
         )
 
 
-def _job(task: Task, file: PredictionFile, store: Store, submission: Submission, answers: Answers) -> _Job:
-    record, digest, references = store.record(task.name, file.split), hashlib.sha256(), []
-    for example in store.examples(task.name, file.split):
+def _read_references(store: Store, task: str, split: str) -> list[Item]:
+    """Read the gold answers. Raises DataError if the prepared data does not match its record."""
+    digest, references = hashlib.sha256(), []
+    for example in store.examples(task, split):
         digest.update(fingerprint_line(example))
         references.append(Item(example.answers, example.id, example.group, example.meta))
-    if f"sha256:{digest.hexdigest()}" != record.fingerprint:
+    if f"sha256:{digest.hexdigest()}" != store.record(task, split).fingerprint:
         raise DataError(
-            f"The prepared data of {task.name}, {file.split}, is not what its record says: run decabench prepare "
-            f"{task.name} --force."
+            f"The prepared data of {task}, {split}, does not match its record: run decabench prepare {task} --force."
         )
-    pair = (task.name, file.split)
-    return _Job(
-        task,
-        file,
-        record,
-        references,
-        store,
-        answers,
-        partial=submission.info.partial.get(".".join(pair), {}),
-        variants={number: files[pair] for number, files in submission.variants.items() if pair in files},
-    )
+    return references
 
 
-def _check(path: Path, jobs: Sequence[_Job], known: Mapping[str, Task]) -> CheckReport:
-    expected = {(job.task.name, job.file.split): [item.id for item in job.references] for job in jobs}
-    return check_submission(
-        path,
-        expected,
-        known,
-        tasks=[job.task.name for job in jobs],
-        splits=sorted({job.file.split for job in jobs}),
-    )
+@dataclass(frozen=True)
+class _Job:
+    """A file of answers, and the data that it answers."""
+
+    task: Task
+    file: PredictionFile
+    references: Sequence[Item]
+    store: Store
+    submission: Submission
+    answers: AnswerKind
+
+    def read(self, file: PredictionFile) -> dict[str, AnswerLine]:
+        """Read answers by id. Raises _FaultyFileError."""
+        marks = self.submission.info.marks(file.task, file.split, file.variant)
+        reader = AnswerReader(file, [item.id for item in self.references], marks)
+        lines = {str(line.id): line for line in reader}
+        if reader.fault_count:
+            raise _FaultyFileError(reader.reason, reader.fault_count)
+        return lines
 
 
-def _score(jobs: Sequence[_Job], report: CheckReport, processes: int) -> dict[str, Scored]:
-    with workers(processes, sum(len(job.references) for job in jobs)) as pool:
-        return {job.task.name: _scored(job, report, pool) for job in jobs}
+class _FaultyFileError(SubmissionError):
+    def __init__(self, reason: str, faults: int) -> None:
+        super().__init__(reason)
+        self.faults = faults
 
 
-def _scored(job: _Job, report: CheckReport, pool: Executor | None) -> Scored:
-    metric = find_metric(job.task.metric)
-    result = TaskResult("failed", job.task.metric, metric.headline, _data(job))
-    if report.faults_of(job.file.name):
-        failed = replace(result, reason=_reason(report, job.file), faults=report.count_of(job.file.name))
-        return Scored(failed, job.references)
-    answers = read_answers(job.file, job.answers)
-    references = [item for item in job.references if item.id in answers] if job.partial else job.references
-    predictions = [answers[item.id] for item in references]
+def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
+    task, metric = job.task, find_metric(job.task.metric)
+    record = job.store.record(task.name, job.file.split)
+    published = task.counts.get(job.file.split)
+    data = DataUsed(record.fingerprint, record.origin, record.verified, record.rows, published, record.note)
+    result = TaskResult("failed", task.metric, metric.headline, data)
     try:
-        found = score_task((job.task.metric, *job.task.secondary), predictions, references, pool)
-    except MetricError as error:  # the gold answers are not what this metric compares: the other tasks go on
-        return Scored(replace(result, reason=str(error), faults=1), job.references)
-    told = told_of(job.file)
+        lines = job.read(job.file)
+        references = [item for item in job.references if item.id in lines]  # a limited run answers only some
+        answers = {item.id: lines[item.id].text(job.answers) for item in references}
+        found = score_task((task.metric, *task.secondary), list(answers.values()), references, pool)
+    except _FaultyFileError as error:
+        return ScoredTask(replace(result, reason=str(error), faults=error.faults), job.references)
+    except MetricError as error:  # gold answers that this metric cannot score; the other tasks go on
+        return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
+    counts = count_answers(lines.values())
+    ceiling = None
+    if counts.context_kept and task.extractive:
+        contexts = job.store.read(task.name, job.file.split, ("id", "context"))
+        ceiling = context_ceiling(counts.context_kept, references, contexts)
+    partial = job.submission.info.partial.get(f"{task.name}.{job.file.split}", {})
+    score = found.scores[found.headline]
     result = replace(
         result,
-        status="partial" if job.partial else "scored",
-        n=len(predictions),
-        score=found.scores[found.headline],
+        status="partial" if partial else "scored",
+        n=len(references),
+        score=score,
         scores=found.scores,
-        signature=found.signatures[job.task.metric],
+        signature=found.signatures[task.metric],
         signatures=found.signatures,
-        empty=sum(not text.strip() for text in predictions),
-        predictions=predictions_digest(job.file, answers=job.answers),
-        answers=told.counts,
-        ceiling=ceiling(job.task, told, references, job.store.read(job.task.name, job.file.split, _CONTEXT)),
-        partial=job.partial,
-        variants=_variants(job, references, found.scores[found.headline], report, pool),
+        empty=sum(not text.strip() for text in answers.values()),
+        predictions=answers_digest(answers),
+        answers=counts.by_kind,
+        ceiling=ceiling,
+        partial=partial,
+        variants=_score_variants(job, references, score, pool),
     )
-    groups = [item.group for item in references]
-    sample = Sample.of(metric, found.rows, groups, job.task.name)
-    return Scored(result, references, predictions, sample, found.rows)
+    sample = Sample.of(metric, found.rows, [item.group for item in references], task.name)
+    return ScoredTask(result, references, list(answers.values()), sample, found.rows)
 
 
-def _reason(report: CheckReport, file: PredictionFile) -> str:
-    """The first fault; that examples failed comes before all that follows from it."""
-    faults = report.faults_of(file.name)
-    for fault in faults:
-        if fault.code == "incomplete":
-            return f"{fault.code}: {fault.message}"
-    return str(faults[0])
-
-
-def _variants(
-    job: _Job, references: Sequence[Item], score: float, report: CheckReport, pool: Executor | None
+def _score_variants(
+    job: _Job, references: Sequence[Item], score: float, pool: Executor | None
 ) -> dict[str, Any]:
-    """The headline under every wording; nothing where there is but the dataset's own."""
-    if not job.variants:
-        return {}
+    """Score the answers to other wordings; return their headlines by number, and a summary if there are any."""
     scores, digests, failed = {"0": score}, {}, {}
-    for number, file in job.variants.items():
+    for number, files in job.submission.variants.items():
+        file = files.get((job.task.name, job.file.split))
+        if file is None:
+            continue
         try:
-            scores[str(number)] = _variant_score(job, number, file, references, report, pool)
-            digests[str(number)] = predictions_digest(file, answers=job.answers)
+            if number > len(job.task.variants):
+                raise SubmissionError(
+                    f"{job.task.name} has {len(job.task.variants)} variants, so there is no variant {number}."
+                )
+            lines = job.read(file)
+            if lines.keys() != {item.id for item in references}:
+                raise SubmissionError(f"{file.name} answers other examples than {job.file.name}.")
         except SubmissionError as error:
             failed[str(number)] = str(error)
+            continue
+        answers = {item.id: lines[item.id].text(job.answers) for item in references}
+        found = score_task((job.task.metric,), list(answers.values()), references, pool)
+        scores[str(number)] = found.scores[found.headline]
+        digests[str(number)] = answers_digest(answers)
+    if len(scores) == 1 and not failed:
+        return {}
     values = list(scores.values())
     best, worst = max(values), min(values)
     if not find_metric(job.task.metric).higher_is_better:
@@ -390,29 +319,132 @@ def _variants(
     return {"scores": scores, "predictions": digests, **summary, **({"failed": failed} if failed else {})}
 
 
-def _variant_score(
-    job: _Job,
-    number: int,
-    file: PredictionFile,
-    references: Sequence[Item],
-    report: CheckReport,
-    pool: Executor | None,
-) -> float:
-    """Raises SubmissionError where its file has faults or answers other examples."""
-    if number > len(job.task.variants):
-        raise SubmissionError(
-            f"{job.task.name} has {len(job.task.variants)} variants, and none of number {number}."
-        )
-    if report.faults_of(file.name):
-        raise SubmissionError(_reason(report, file))
-    answers = read_answers(file, job.answers)
-    if answers.keys() != {item.id for item in references}:
-        raise SubmissionError(f"{file.name} answers other examples than {job.file.name}.")
-    found = score_task((job.task.metric,), [answers[item.id] for item in references], references, pool)
-    return found.scores[found.headline]
+@dataclass(frozen=True)
+class AnswerCounts:
+    """How many answers of a file came to be in ways that a reader of the score must know."""
+
+    by_kind: Mapping[str, int]
+    """How many were `unparseable`, `truncated` or `refused`, or had their `context_cut`; 0 is left out."""
+    context_kept: Mapping[str, tuple[int, int]]
+    """By id, which characters of the context the model was shown, if not all."""
 
 
-def _data(job: _Job) -> DataUsed:
-    record = job.record
-    published = job.task.counts.get(job.file.split)
-    return DataUsed(record.fingerprint, record.origin, record.verified, record.rows, published, record.note)
+def count_answers(lines: Iterable[AnswerLine]) -> AnswerCounts:
+    """Count the unparseable, truncated and refused answers, and those whose context was cut."""
+    counts = dict.fromkeys(("unparseable", "truncated", "refused", "context_cut"), 0)
+    kept: dict[str, tuple[int, int]] = {}
+    for line in lines:
+        rules = line.rule.split("+") if line.rule else ()
+        counts["unparseable"] += "unparseable" in rules
+        counts["truncated"] += line.finish == "length"
+        counts["refused"] += line.finish == "refused" or "refused" in rules
+        if line.context_kept is not None:
+            counts["context_cut"] += 1
+            kept[str(line.id)] = line.context_kept
+    return AnswerCounts({kind: count for kind, count in counts.items() if count}, kept)
+
+
+# Scores of a task by its metrics.
+
+GROUP = "decabench.metrics"
+"""The entry-point group of packages that provide metrics."""
+
+_CHUNK = 500
+_WORTH_A_PROCESS = 2_000
+"""So many examples of a slow metric take longer than starting processes."""
+
+
+@dataclass(frozen=True)
+class TaskScores:
+    """All scores of one task."""
+
+    headline: str
+    """Which of them is the task's."""
+    scores: Mapping[str, float]
+    """By name; 0–100, unless the metric has another range."""
+    signatures: Mapping[str, str]
+    """Metric name to signature."""
+    rows: Sequence[Row]
+    """The headline metric's statistics, a row for each example."""
+
+
+def find_metric(name: str) -> Metric:
+    """Return a metric of ours, of an installed package, or `package.module:object`. Raises UnknownNameError."""
+    if name in METRICS:
+        return METRICS[name]
+    if ":" in name:
+        metric = load_object(name)
+    else:
+        points = plugin_names(GROUP)
+        metric = load_entry_point(points[require_name(name, (*METRICS, *points), "metric")])
+    if not isinstance(metric, Metric):
+        raise UnknownNameError(f"{name!r} names {metric!r:.100}, which is not a decabench.metrics.Metric.")
+    return metric
+
+
+def score_task(
+    metrics: Sequence[str], predictions: Sequence[str], references: Sequence[Reference], pool: Executor | None
+) -> TaskScores:
+    """Score by the first metric, which gives the headline, and add what the others have beyond it."""
+    scores: dict[str, float] = {}
+    signatures: dict[str, str] = {}
+    headline_rows: Sequence[Row] = ()
+    for name in metrics:
+        metric = find_metric(name)
+        if metric.headline in scores:
+            continue  # em, nem and nf1 come from the same rows
+        if pool is None:
+            rows = metric.statistics(predictions, references)
+        else:
+            cuts = list(_cuts(metric, len(references)))
+            parts = pool.map(
+                _statistics,
+                [name] * len(cuts),
+                [list(predictions[start:end]) for start, end in cuts],
+                [list(references[start:end]) for start, end in cuts],
+            )
+            rows = [row for part in parts for row in part]
+        headline_rows = headline_rows or rows
+        scores = {**score_rows(metric, rows).details, **scores}
+        signatures[name] = metric.full_signature
+    return TaskScores(find_metric(metrics[0]).headline, scores, signatures, headline_rows)
+
+
+def _statistics(name: str, predictions: list[str], references: list[Reference]) -> list[Row]:
+    return find_metric(name).statistics(predictions, references)
+
+
+def _cuts(metric: Metric, examples: int) -> Iterator[tuple[int, int]]:
+    """Yield the slices to compute apart; metrics of groups or corpora, none of them slow, need all examples at once."""
+    step = _CHUNK if metric.scope == "example" else examples
+    for start in range(0, examples, step):
+        yield start, min(start + step, examples)
+
+
+@contextmanager
+def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
+    """Provide a pool of processes, or None if there is too little to do for them."""
+    if jobs < 2 or examples < _WORTH_A_PROCESS:
+        yield None
+        return
+    with process_pool(jobs) as pool:
+        yield pool
+
+
+STATISTICS = "statistics"
+"""The folder of statistics beside `results.json`."""
+
+
+def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
+    """Write `statistics/<task>.parquet` for every task that was scored as a whole. Raises StorageError."""
+    import numpy as np
+
+    for task, found in scored.items():
+        if (
+            found.sample is not None and found.result.status == "scored"
+        ):  # limited runs are compared with nothing
+            values = np.asarray(found.rows, dtype=float)
+            columns = {name: values[:, at] for at, name in enumerate(found.sample.metric.columns)}
+            groups = [item.group for item in found.references]
+            path = folder / STATISTICS / f"{task}.parquet"
+            write_rows(path, found.result.metric, found.result.signature, columns, groups)

@@ -1,39 +1,56 @@
-"""The result of evaluating one submission on one split, and its JSON form: the same inputs give the same bytes."""
+"""results.json: the scores of one submission on one split and the total of its suite, written and read.
+
+The same inputs give the same bytes. Reading is strict: a file that contradicts itself is refused.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
-from decabench.errors import DataError
+from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.files import atomic_file, parse_json
-from decabench.submission import Answers
-from decabench.tasks import DECATHLON
-from decabench.text import printable
+from decabench.metrics import METRICS
+from decabench.submission import AnswerKind
+from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite
+from decabench.text import excerpt, printable
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = [
     "FORMAT",
     "DataUsed",
+    "InvalidResultsError",
     "Results",
+    "SuiteTotal",
     "TaskResult",
-    "Total",
-    "ordered",
-    "partial_text",
+    "describe_partial",
+    "parse_record",
+    "read_bounded",
+    "read_results",
     "read_results_file",
     "write_results_file",
 ]
 
 FORMAT = "decabench.results/1"
 
+LIMIT_BYTES = 16 << 20
+"""The most that is read of a file; honest ones have a few thousand bytes."""
+
+_ROUNDING = 0.06
+"""How far a stated total may be off: scores that are rounded to two decimals add up to this."""
+
 
 @dataclass(frozen=True)
 class DataUsed:
-    """What data a task was scored on."""
+    """The data that a task was scored on."""
 
     fingerprint: str
     """`sha256:` over the examples of the split."""
@@ -44,31 +61,31 @@ class DataUsed:
     rows: int
     """Examples in the prepared split."""
     published_count: int | None
-    """Examples in the split as published, where that is known."""
+    """Examples in the split as published, if known."""
     note: str = ""
-    """What a reader of the score must know, e.g. that a sample is a stand-in."""
+    """What readers of the score must know, e.g. that a sample is a stand-in."""
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """One task: scored, or failed with the reason. A failed task has no score, not even 0."""
+    """One task: scored, or failed with a reason. A failed task has no score, not even 0."""
 
-    status: str
-    """`scored`, `failed`, or `partial`: a limited run, scored on what it answered and never summed."""
+    status: Literal["scored", "failed", "partial"]
+    """`partial` is a limited run, scored on the examples it answered and never part of a total."""
     metric: str
     """The metric's name."""
     headline: str
     """Which of the scores is the task's."""
     data: DataUsed
-    """What it was scored on."""
+    """The data that it was scored on."""
     n: int = 0
     """Examples scored."""
     score: float | None = None
-    """The headline, 0-100."""
+    """The headline: 0–100, unless the metric has another range."""
     interval: tuple[float, float] | None = None
-    """The headline's 95 % interval: 1,000 bootstrap resamples of groups, percentiles."""
+    """The headline's 95 % interval: percentiles of 1,000 bootstrap resamples of groups."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """All scores by name, 0-100."""
+    """All scores by name."""
     signature: str = ""
     """The headline metric's signature: every setting that decides a digit."""
     signatures: Mapping[str, str] = field(default_factory=dict)
@@ -82,9 +99,9 @@ class TaskResult:
     faults: int = 0
     """How many faults its file has."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """How many were `unparseable`, `truncated`, `refused`, or had their `context_cut`: those that are not 0."""
+    """How many answers were `unparseable`, `truncated` or `refused`, or had their `context_cut`; 0 is left out."""
     ceiling: float | None = None
-    """Where contexts were cut: of how many examples the gold answer was still there to be found, 0-100."""
+    """If contexts were cut: for how many examples the gold answer could still be found, 0–100."""
     partial: Mapping[str, Any] = field(default_factory=dict)
     """`answered`, `of` and `chosen` of a limited run."""
     variants: Mapping[str, Any] = field(default_factory=dict)
@@ -92,159 +109,381 @@ class TaskResult:
 
 
 @dataclass(frozen=True)
-class Total:
-    """The sum of what was scored, said so that it cannot be taken for a decaScore."""
+class SuiteTotal:
+    """The total of a suite over the tasks that are scored, labelled so that a part cannot pass for the whole."""
 
-    score: float
-    """The sum of the headlines of the scored decathlon tasks."""
+    score: float | None
+    """The sum or mean of the headlines of the scored tasks; None if the suite has no total."""
     of: int
-    """The most it could be: 100 for each of them."""
+    """The most it could be, at 100 a task."""
     tasks: int
-    """How many of the ten are scored."""
+    """How many of the suite's tasks are scored."""
     complete: bool
-    """Whether all ten are."""
+    """Whether all of them are."""
     text: str
-    """`412.3 of 700 (7 of 10 tasks)`, or the decaScore."""
+    """`590.5`, `412.3 of 700 (7 of 10 tasks)`, `81.2 (mean of 16)`."""
     missing: tuple[str, ...]
-    """Decathlon tasks without a file."""
+    """Tasks of the suite without a file."""
     failed: tuple[str, ...]
-    """Decathlon tasks whose file has faults."""
+    """Tasks of the suite whose file has faults."""
     partial: tuple[str, ...] = ()
-    """Decathlon tasks of a limited run, which are not summed."""
+    """Tasks of the suite that were scored on a limited run, which is never part of a total."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """What `results.json` holds."""
+    """The content of a `results.json`."""
 
     submission: Mapping[str, Any]
-    """The submission's own description."""
+    """The submission's description of itself."""
     split: str
     """`validation` or `test`."""
     tasks: Mapping[str, TaskResult]
-    """By name, in the order of the decathlon."""
+    """By name, those of the suite first and in its order."""
     interval: tuple[float, float] | None = None
-    """The decaScore's 95 % interval, resampled within each task; None unless all ten are scored."""
+    """The total's 95 % interval, resampled within each task; None unless all tasks of the suite are scored."""
     decabench: str = decabench.__version__
     """The version that scored."""
-    answers: Answers = "extracted"
-    """Which texts were scored: the extracted answers, or all that the model said."""
-    format: str = FORMAT
-    """The format of the JSON."""
+    answers: AnswerKind = "extracted"
+    """Which texts were scored: the extracted answers, or all of the model's output."""
+    suite: Suite = DECATHLON
+    """The tasks that are reported together, and how their scores combine."""
+
+    def __post_init__(self) -> None:
+        names = (*self.suite.tasks, *sorted(self.tasks.keys() - set(self.suite.tasks)))
+        object.__setattr__(self, "tasks", {name: self.tasks[name] for name in names if name in self.tasks})
 
     @property
     def decascore(self) -> float | None:
-        """0-1000: the sum of the ten headlines; None unless all ten are scored."""
+        """The sum of the decathlon's ten headlines, 0–1000; None unless all ten are scored, or for another suite."""
         total = self.total
-        return total.score if total.complete else None
+        return total.score if total.complete and self.suite == DECATHLON else None
 
     @property
-    def total(self) -> Total:
-        """The sum of what there is."""
-        tasks = {name: self.tasks[name] for name in DECATHLON.tasks if name in self.tasks}
-        scored = [task for task in tasks.values() if task.status == "scored"]
-        scores = [task.score for task in scored if task.score is not None]
-        score, count = math.fsum(scores), len(scores)
-        complete = count == len(DECATHLON.tasks)
-        partial = tuple(name for name, task in tasks.items() if task.status == "partial")
-        more = f"; {len(partial)} partial, not summed" if partial else ""
-        text = (
-            f"{score:.1f}"
-            if complete
-            else f"{score:.1f} of {100 * count} ({count} of {len(DECATHLON.tasks)} tasks{more})"
+    def total(self) -> SuiteTotal:
+        """The suite's total over the tasks that are scored."""
+        suite = self.suite
+        by_status: dict[str, list[str]] = {"scored": [], "failed": [], "partial": [], "missing": []}
+        for name in suite.tasks:
+            by_status[self.tasks[name].status if name in self.tasks else "missing"].append(name)
+        scores = [score for name in by_status["scored"] if (score := self.tasks[name].score) is not None]
+        score, of = None, 0
+        if suite.total == "sum":
+            score, of = math.fsum(scores), 100 * len(scores)
+        elif suite.total == "mean":
+            score, of = (math.fsum(scores) / len(scores), 100) if scores else (0.0, 0)
+        complete = len(scores) == len(suite.tasks)
+        return SuiteTotal(
+            score=score,
+            of=of,
+            tasks=len(scores),
+            complete=complete,
+            text=_total_text(suite, score, of, len(scores), len(by_status["partial"])),
+            missing=tuple(by_status["missing"]),
+            failed=tuple(by_status["failed"]),
+            partial=tuple(by_status["partial"]),
         )
-        failed = tuple(name for name, task in tasks.items() if task.status == "failed")
-        missing = tuple(name for name in DECATHLON.tasks if name not in tasks)
-        return Total(score, 100 * count, count, complete, text, missing, failed, partial)
 
     @property
     def ok(self) -> bool:
-        """Whether no task failed: a limited run is no fault."""
+        """Whether no task failed; a limited run is not a failure."""
         return all(task.status != "failed" for task in self.tasks.values())
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, shortest floats that read back the same, one newline at the end."""
-        content = {**asdict(self), "decascore": self.decascore, "total": asdict(self.total)}
-        content["tasks"] = {name: _without_defaults(task) for name, task in content["tasks"].items()}
-        content["total"] = _without_defaults(content["total"])
-        if self.answers == "extracted":
-            del content["answers"]
+        """Return canonical JSON: sorted keys, floats in their shortest exact form, one newline at the end."""
+        content: dict[str, Any] = {
+            "format": FORMAT,
+            "decabench": self.decabench,
+            "submission": self.submission,
+            "split": self.split,
+            "interval": self.interval,
+            "tasks": {name: _without_defaults(asdict(task)) for name, task in self.tasks.items()},
+            "total": _without_defaults(asdict(self.total)),
+        }
+        if self.suite == DECATHLON:
+            content["decascore"] = self.decascore
+        else:
+            content["suite"] = {key: getattr(self.suite, key) for key in _SUITE_FIELDS}
+        if self.answers != "extracted":
+            content["answers"] = self.answers
         return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str, name: str = "results.json") -> Results:
-        """Reads what `to_json` wrote. Raises DataError."""
+        """Read what `to_json` wrote. Raises InvalidResultsError, which names the file as `name`."""
+        record = parse_record(text, name)
         try:
-            content = parse_json(text)
-            if content.get("format") != FORMAT:
-                raise DataError(
-                    f"{name} has format {content.get('format')!r}, not {FORMAT!r}: evaluate again."
-                )
-            tasks = {task: _task_result(value) for task, value in content["tasks"].items()}
-            results = cls(
-                content["submission"],
-                content["split"],
-                ordered(tasks),
-                _pair(content["interval"]),
-                content["decabench"],
-                content.get("answers", "extracted"),
-                content["format"],
-            )
-            if results.answers not in ("extracted", "raw"):
-                raise ValueError(f"its answers are {results.answers!r}, not extracted or raw")
-            if not isinstance(results.submission["name"], str) or not math.isfinite(results.total.score):
-                raise ValueError("its submission has no name, or a score is no number")
-            return results
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"{name} is not a results file ({type(error).__name__}: {error}).") from error
+            return _read_results(record)
+        except ValueError as error:
+            raise InvalidResultsError(name, str(error)) from error
 
 
-_LATER = ("answers", "ceiling", "partial", "variants")
-"""Fields that came after the first files were written: left out where they have nothing to say."""
+_SUITE_FIELDS = ("name", "title", "tasks", "total", "total_name")
+
+_ADDED_LATER = ("answers", "ceiling", "partial", "variants")
+"""Fields that the first files did not have yet: left out if empty."""
 
 
 def _without_defaults(content: dict[str, Any]) -> dict[str, Any]:
     return {
-        key: value for key, value in content.items() if key not in _LATER or value not in (None, {}, (), [])
+        key: value
+        for key, value in content.items()
+        if key not in _ADDED_LATER or value not in (None, {}, (), [])
     }
 
 
-def ordered(tasks: Mapping[str, TaskResult]) -> dict[str, TaskResult]:
-    """The decathlon's tasks in its order, then the others by name."""
-    names: Sequence[str] = [*DECATHLON.tasks, *sorted(set(tasks) - set(DECATHLON.tasks))]
-    return {name: tasks[name] for name in names if name in tasks}
+def _total_text(suite: Suite, score: float | None, of: int, count: int, partial: int) -> str:
+    complete = count == len(suite.tasks)
+    tasks = f"{count} of {len(suite.tasks)} tasks"
+    if score is None:
+        return f"no total ({tasks})"
+    if suite.total == "mean":
+        left_out = f"; {partial} partial, not averaged" if partial else ""
+        return f"{score:.1f} (mean of {count if complete else tasks}{left_out})"
+    left_out = f"; {partial} partial, not summed" if partial else ""
+    return f"{score:.1f}" if complete else f"{score:.1f} of {of} ({tasks}{left_out})"
 
 
-def partial_text(task: TaskResult) -> str:
-    """What a limited run answered: `100 of 872 examples, limit 100`."""
+def describe_partial(task: TaskResult) -> str:
+    """Return what a limited run answered: `100 of 872 examples, limit 100`."""
     answered, whole, chosen = (task.partial.get(key) for key in ("answered", "of", "chosen"))
     return f"{answered:,} of {whole:,} examples" + (f", {printable(chosen)}" if chosen else "")
 
 
-def _task_result(value: Mapping[str, Any]) -> TaskResult:
-    return TaskResult(**{**value, "data": DataUsed(**value["data"]), "interval": _pair(value["interval"])})
-
-
-def _pair(value: Any) -> tuple[float, float] | None:
-    if value is None:
-        return None
-    low, high = value
-    return float(low), float(high)
-
-
 def write_results_file(folder: Path, results: Results) -> Path:
-    """Writes `results.json` into a folder. Raises StorageError."""
+    """Write `results.json` into a folder and return its path. Raises StorageError."""
     path = folder / "results.json"
     with atomic_file(path) as file:
         file.write(results.to_json().encode("utf-8"))
     return path
 
 
+# Reading.
+
+
+class InvalidResultsError(DataError):
+    """A file that is not a results file, or one that contradicts itself."""
+
+    def __init__(self, name: str, reason: str, kind: str = "") -> None:
+        super().__init__(f"{name} is not a valid results file: {reason}. Run decabench evaluate again.")
+        self.reason = reason
+        """What is wrong, without the name of the file."""
+        self.kind = kind
+        """The format that the file states, if it is not that of results: `decabench.run/1`."""
+
+
 def read_results_file(path: Path) -> Results:
-    """Reads a `results.json`. Raises DataError."""
+    """Read a `results.json`. Raises InvalidResultsError."""
+    return Results.from_json(read_bounded(path), str(path))
+
+
+def read_bounded(path: Path) -> str:
+    """Return the text of a results file. Raises InvalidResultsError for one that is not regular, small and UTF-8."""
     try:
-        return Results.from_json(path.read_text(encoding="utf-8"), str(path))
+        if path.exists() and not path.is_file():
+            raise InvalidResultsError(str(path), "it is not a regular file")
+        with open(path, "rb") as file:
+            content = file.read(LIMIT_BYTES + 1)
+        if len(content) > LIMIT_BYTES:
+            raise InvalidResultsError(str(path), f"it is larger than {LIMIT_BYTES >> 20} MiB")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not a results file: it is not UTF-8.") from error
+        raise InvalidResultsError(str(path), "it is not UTF-8") from error
     except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}).") from error
+        raise InvalidResultsError(str(path), f"it cannot be read ({error.strerror})") from error
+
+
+def parse_record(text: str, name: str) -> dict[str, Any]:
+    """Parse the JSON of a results file and check what it is about: its format, submission, split and tasks.
+
+    Raises InvalidResultsError.
+    """
+    try:
+        record = parse_json(text)
+    except ValueError as error:
+        raise InvalidResultsError(name, f"it is not JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise InvalidResultsError(name, "its JSON is not an object")
+    if (kind := record.get("format")) != FORMAT:
+        reason = f"its format is {excerpt(repr(kind), 60)}; this version reads {FORMAT!r}"
+        raise InvalidResultsError(name, reason, kind if isinstance(kind, str) else "")
+    about = record.get("submission")
+    if not isinstance(about, dict) or not _is_visible(about.get("name")):
+        raise InvalidResultsError(name, "its submission has no name")
+    if record.get("split") not in SPLITS:
+        given = excerpt(repr(record.get("split")), 60)
+        raise InvalidResultsError(name, f"its split is {given}, not one of {', '.join(SPLITS)}")
+    if not isinstance(record.get("tasks"), dict):
+        raise InvalidResultsError(name, "it has no tasks")
+    if record.get("answers", "extracted") not in ("extracted", "raw"):
+        given = excerpt(repr(record["answers"]), 60)
+        raise InvalidResultsError(name, f"its answers are {given}, not extracted or raw")
+    return record
+
+
+def _is_visible(text: object) -> bool:
+    return isinstance(text, str) and any(char.isprintable() and not char.isspace() for char in text)
+
+
+def _read_results(record: dict[str, Any]) -> Results:
+    results = Results(
+        submission=record["submission"],
+        split=record["split"],
+        tasks={name: _read_task(name, value) for name, value in record["tasks"].items()},
+        interval=_convert(record, "interval", tuple[float, float] | None),
+        decabench=_convert(record, "decabench", str),
+        answers=record.get("answers", "extracted"),
+        suite=read_suite(record),
+    )
+    if results.interval and not results.interval[0] <= results.interval[1]:
+        raise ValueError(f"its interval is {list(results.interval)}")
+    stated, total = _convert(record, "total", SuiteTotal), results.total
+    if (stated.tasks, stated.complete) != (total.tasks, total.complete):
+        whole = "all" if stated.complete else "not all"
+        raise ValueError(
+            f"its total is over {stated.tasks} tasks, {whole} that there are; {total.tasks} are scored"
+        )
+    _check_claim(stated.score, results, partial=True)
+    if results.suite == DECATHLON:
+        _check_claim(_convert(record, "decascore", float | None), results)
+    return results
+
+
+def read_suite(record: Mapping[str, Any]) -> Suite:
+    """Return the suite of a parsed results file: the decathlon unless it states one. Raises ValueError."""
+    if "suite" not in record:
+        return DECATHLON
+    suite: Suite = _convert(record, "suite", Suite)
+    if known := SUITES.get(suite.name):
+        if (known.tasks, known.total) != (suite.tasks, suite.total):
+            raise ValueError(f"its suite {suite.name} is not the one that is known by this name")
+        return known
+    if not suite.tasks:
+        raise ValueError("its suite has no tasks")
+    return suite
+
+
+def _convert(record: Mapping[str, Any], key: str, kind: Any) -> Any:
+    import msgspec
+
+    if key not in record:
+        raise ValueError(f"it has no {key!r}")
+    try:
+        return msgspec.convert(record[key], kind)
+    except (msgspec.ValidationError, DecabenchError) as error:  # the latter from a Suite, which checks itself
+        raise ValueError(f"its {key} is invalid: {error}") from error
+
+
+def _check_claim(claim: float | None, results: Results, partial: bool = False) -> None:
+    """Compare a stated total with the one that the scores give; a partial one may leave tasks out."""
+    total, name, of = results.total, results.suite.total_name, len(results.suite.tasks)
+    if claim is None:
+        if total.score is not None and (total.complete or partial):
+            raise ValueError(f"it states no {name}, although {total.tasks} of {of} tasks are scored")
+    elif not (total.complete or partial):
+        raise ValueError(f"it claims a {name} with {total.tasks} of {of} tasks scored")
+    elif total.score is None or not abs(claim - total.score) <= _ROUNDING:
+        raise ValueError(f"its {name} is {claim:.2f}, but its task scores give {total.score or 0.0:.2f}")
+
+
+def _read_task(name: str, value: Any) -> TaskResult:
+    import msgspec
+
+    try:
+        task = msgspec.convert(value, TaskResult)
+        for fault in _task_faults(name, task):
+            raise ValueError(fault)
+    except ValueError as error:
+        raise ValueError(f"{printable(name[:80])}: {error}") from error
+    return task
+
+
+def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
+    """Yield what cannot be in a result of our own making."""
+    low, high = _score_range(name, task.metric)
+
+    def is_score(value: float | None) -> bool:
+        # A perfect BLEU is 100.00000000000004.
+        return value is not None and math.isfinite(value) and low - 1e-6 <= value <= high + 1e-6
+
+    if task.status == "failed" and task.score is not None:
+        yield f"it failed, but its score is {task.score}"
+    if task.status != "failed" and not is_score(task.score):
+        yield f"its score is {task.score}, not a number from {low:g} to {high:g}"
+    if task.status != "failed" and not task.data.fingerprint:
+        yield "it is scored, but without the fingerprint of its data"
+    if task.status == "partial":
+        answered, whole = task.partial.get("answered"), task.partial.get("of")
+        if type(answered) is not int or type(whole) is not int or not 0 < answered < whole:
+            yield "it is partial, but does not say how many of how many examples it answered"
+    if task.interval and not (
+        all(map(is_score, task.interval)) and task.interval[0] <= task.interval[1] + 1e-6
+    ):
+        yield f"its interval is {list(task.interval)}"
+    if not all(map(math.isfinite, task.scores.values())):
+        yield "one of its scores is not finite"
+    if min(task.n, task.empty, task.faults, *task.answers.values()) < 0:
+        yield "one of its counts is negative"
+    if task.ceiling is not None and not 0 <= task.ceiling <= 100:
+        yield f"its ceiling is {task.ceiling}, not a number from 0 to 100"
+    if task.variants:
+        scores = _convert(task.variants, "scores", dict[str, float])
+        if "0" not in scores or not all(re.fullmatch("0|[1-9][0-9]{0,2}", number) for number in scores):
+            yield "its variants are not numbered from 0"
+        if not all(map(is_score, scores.values())):
+            yield f"the score of a variant is not a number from {low:g} to {high:g}"
+
+
+def _score_range(task: str, metric: str) -> tuple[float, float]:
+    """Return the range of a task's headline. A metric that is not ours may have any: it is not loaded for this."""
+    known = METRICS.get(TASKS[task].metric if task in TASKS else metric)
+    return known.range if known else (-math.inf, math.inf)
+
+
+def read_results(folder: str | Path) -> pandas.DataFrame:
+    """Read every `results.json` below a folder: a row for each submission, split and task, best decaScore first.
+
+    A failed task has status `failed` and no score, a missing task of the suite status `missing`; a task of a limited
+    run has status `partial` and is in no total. Raises MissingDataError if there is no results file,
+    InvalidResultsError if one is damaged.
+    """
+    import pandas
+
+    paths = sorted(Path(folder).glob("**/results.json"))
+    if not paths:
+        raise MissingDataError(f"There is no results.json below {folder}: run decabench evaluate first.")
+    rows = [row for path in paths for row in _table_rows(path, read_results_file(path))]
+    return pandas.DataFrame(rows).sort_values(
+        ["decascore", "submission"], ascending=[False, True], kind="stable", ignore_index=True
+    )
+
+
+def _table_rows(path: Path, results: Results) -> Iterator[dict[str, Any]]:
+    total = results.total
+    common = {
+        "submission": results.submission["name"],
+        "split": results.split,
+        "decascore": results.decascore,
+        "complete": total.complete,
+        "total": total.score,
+        "path": str(path),
+    }
+    for name, task in results.tasks.items():
+        yield {
+            **common,
+            "task": name,
+            "status": task.status,
+            "metric": task.headline,
+            "score": task.score,
+            "n": task.n,
+            "empty": task.empty,
+            "origin": task.data.origin,
+            "verified": task.data.verified,
+            "fingerprint": task.data.fingerprint,
+            "predictions": task.predictions,
+            "scores": dict(task.scores),
+            "answers": results.answers,
+            "suite": results.suite.name,
+        }
+    for name in total.missing:
+        yield {**common, "task": name, "status": "missing", "suite": results.suite.name}

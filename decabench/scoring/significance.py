@@ -1,23 +1,28 @@
 """Intervals and paired tests from statistics rows alone, for averages, BLEU, corpus F1 and ROUGE alike.
 
 A resample or a shuffle is a weighted sum of rows, so a thousand of them are one matrix product and one call of the
-metric's `score`. Rows are first summed within groups (the paragraph, the dialogue, the document), which are what was
-sampled. Every block of resamples has a seed of its own, so the numbers do not depend on how many workers share them.
+metric's `score`. Rows are first summed by group (the paragraph, dialogue or document), because groups are what was
+sampled. Every block of resamples has its own seed, so the numbers do not depend on how many workers share them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DecabenchError
+from decabench.errors import DataError, DecabenchError
+from decabench.files import atomic_file
 from decabench.metrics import Metric, Row
+from decabench.tasks import Combination
 
 if TYPE_CHECKING:
+    from numpy.random import Generator
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -27,11 +32,17 @@ __all__ = [
     "Interval",
     "Sample",
     "bootstrap",
+    "combine",
+    "combine_differences",
     "examples_for_one_point",
     "holm",
     "interval",
+    "p_value",
     "paired_test",
-    "total",
+    "read_rows",
+    "seeded_generator",
+    "swapped_differences",
+    "write_rows",
 ]
 
 RESAMPLES = 1_000
@@ -39,6 +50,88 @@ SHUFFLES = 10_000
 CONFIDENCE = 0.95
 POWER = 0.8
 _BLOCK = 50
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The statistics of one system on one task, a row for each group."""
+
+    metric: Metric
+    """The metric that turns them into scores."""
+    rows: Array
+    """(groups, columns): the sums of the examples' rows."""
+    examples: int
+    """How many examples the groups hold together."""
+    name: str = ""
+    """The task's name; it seeds the task's resamples, so that tasks are drawn independently."""
+
+    @classmethod
+    def of(cls, metric: Metric, rows: Sequence[Row], groups: Sequence[str], name: str = "") -> Sample:
+        """Sum rows by group, given one of each for every example; groups keep the order of their first example.
+
+        Raises DecabenchError for no rows, or another number of groups.
+        """
+        import numpy as np
+
+        if len(rows) != len(groups) or not rows:
+            raise DecabenchError(
+                f"{name or metric.name} has {len(rows)} rows for {len(groups)} groups: give one group for each row."
+            )
+        number = {group: index for index, group in enumerate(dict.fromkeys(groups))}
+        sums = np.zeros((len(number), len(metric.columns)))
+        np.add.at(sums, [number[group] for group in groups], np.asarray(rows, dtype=float))
+        return cls(metric, sums, len(rows), name)
+
+    def headline(self, totals: Array) -> Array:
+        """Return the headline of sums of rows, (..., columns) to (...)."""
+        columns = {name: totals[..., index] for index, name in enumerate(self.metric.columns)}
+        return self.metric.score(columns)[self.metric.headline]  # type: ignore[no-any-return]
+
+    @property
+    def score(self) -> float:
+        """The headline of all rows."""
+        return float(self.headline(self.rows.sum(axis=0)))
+
+
+# Rows on disk: what intervals and tests need, without answers or data.
+
+
+def write_rows(
+    path: Path, metric: str, signature: str, rows: Mapping[str, Any], groups: Sequence[str]
+) -> None:
+    """Write a parquet file with a row for each example: `group`, a number for each group, and the columns of `rows`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    numbers: dict[str, int] = {}
+    columns = {"group": pa.array([numbers.setdefault(group, len(numbers)) for group in groups], pa.int32())}
+    columns |= {name: pa.array(values) for name, values in rows.items()}
+    table = pa.table(columns).replace_schema_metadata({"metric": metric, "signature": signature})
+    with atomic_file(path) as file:
+        pq.write_table(table, file, compression="zstd")
+
+
+def read_rows(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
+    """Return the group number of each example, (examples,), and its row, (examples, columns).
+
+    Raises DataError for a file that is damaged, empty or holds other columns.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.ParquetFile(path, memory_map=True).read(["group", *columns], use_threads=False)
+        groups = table.column("group").to_numpy()
+        rows = np.stack([table.column(name).to_numpy().astype(float) for name in columns], axis=1)
+        if not len(rows) or groups.dtype.kind not in "iu" or not np.isfinite(rows).all():
+            raise ValueError("no finite rows and numbered groups")
+    except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
+        raise DataError(f"{path} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
+    return groups, rows
+
+
+# Intervals.
 
 
 @dataclass(frozen=True)
@@ -50,78 +143,36 @@ class Interval:
     high: float
     """Its upper end."""
     confidence: float = CONFIDENCE
-    """How often such intervals hold the score of the whole population."""
+    """How often such intervals contain the score of the whole population."""
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Both ends as files keep them: rounded, so that libraries that add in another order leave the same bytes."""
+        """Both ends, rounded for files, so that libraries that add in another order leave the same bytes."""
         return round(self.low, 4), round(self.high, 4)
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One system's statistics on one task, one row a group."""
-
-    metric: Metric
-    """What scores them."""
-    rows: Array
-    """(groups, columns): sums of the examples' rows."""
-    examples: int
-    """How many examples the groups hold together."""
-    name: str = ""
-    """The task's name: it seeds the task's resamples, so that tasks are drawn independently."""
-
-    @classmethod
-    def of(cls, metric: Metric, rows: Sequence[Row], groups: Sequence[str], name: str = "") -> Sample:
-        """From one row and one group name an example. Groups keep the order in which they first appear."""
-        import numpy as np
-
-        if len(rows) != len(groups) or not rows:
-            raise DecabenchError(
-                f"{name or metric.name} has {len(rows)} rows for {len(groups)} groups: give one each."
-            )
-        number = {group: index for index, group in enumerate(dict.fromkeys(groups))}
-        sums = np.zeros((len(number), len(metric.columns)))
-        np.add.at(sums, [number[group] for group in groups], np.asarray(rows, dtype=float))
-        return cls(metric, sums, len(rows), name)
-
-    def headline(self, totals: Array) -> Array:
-        """The headline of sums of rows, (..., columns) to (...)."""
-        columns = {name: totals[..., index] for index, name in enumerate(self.metric.columns)}
-        return self.metric.score(columns)[self.metric.headline]  # type: ignore[no-any-return]
-
-    @property
-    def score(self) -> float:
-        """The headline of all rows."""
-        return float(self.headline(self.rows.sum(axis=0)))
-
-
-def _blocks(number: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, number, _BLOCK):
-        yield start, min(start + _BLOCK, number)
-
-
-def _generator(seed: int, name: str, start: int) -> Any:
-    """A generator for one block of one task: by name, so that other tasks and workers change nothing."""
+def seeded_generator(seed: int, name: str, *more: int) -> Generator:
+    """Return a generator for a task by its name, so that other tasks and workers change nothing."""
     import numpy as np
 
     key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
-    return np.random.Generator(np.random.SFC64(np.random.SeedSequence([seed, key, start])))
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence([seed, key, *more])))
 
 
-def _in_blocks(number: int, jobs: int, block: Any) -> Array:
-    """The blocks of a computation, one after the other or on threads, in the same order."""
+def _in_blocks(number: int, jobs: int, compute: Callable[[int, int], Array]) -> Array:
+    """Compute blocks (start, end), in this thread or in several, and join them in order."""
     import numpy as np
 
-    spans = list(_blocks(number))
+    starts = range(0, number, _BLOCK)
+    ends = [min(start + _BLOCK, number) for start in starts]
     if jobs < 2:
-        return np.concatenate([block(start, end) for start, end in spans])
+        return np.concatenate(list(map(compute, starts, ends)))
     with ThreadPoolExecutor(jobs) as pool:
-        return np.concatenate(list(pool.map(lambda span: block(*span), spans)))
+        return np.concatenate(list(pool.map(compute, starts, ends)))
 
 
-def _drawn_totals(rows: Array, number: int, generator: Any) -> Array:
-    """(number, columns): sums over groups drawn with replacement."""
+def _resampled_totals(rows: Array, number: int, generator: Generator) -> Array:
+    """Return (number, columns): sums over groups drawn with replacement."""
     import numpy as np
 
     groups = len(rows)
@@ -132,24 +183,28 @@ def _drawn_totals(rows: Array, number: int, generator: Any) -> Array:
 
 
 def bootstrap(sample: Sample, resamples: int = RESAMPLES, seed: int = 0, jobs: int = 1) -> Array:
-    """The headline of each resample, (resamples,): groups are drawn with replacement (Efron and Tibshirani 1993)."""
+    """Return the headline of each resample, (resamples,).
 
-    def block(start: int, end: int) -> Array:
-        generator = _generator(seed, sample.name, start)
-        return sample.headline(_drawn_totals(sample.rows, end - start, generator))
+    Groups are drawn with replacement (Efron and Tibshirani 1993).
+    """
 
-    return _in_blocks(resamples, jobs, block)
+    def compute(start: int, end: int) -> Array:
+        generator = seeded_generator(seed, sample.name, start)
+        return sample.headline(_resampled_totals(sample.rows, end - start, generator))
+
+    return _in_blocks(resamples, jobs, compute)
 
 
-def total(parts: Mapping[str, Array]) -> Array:
-    """The decaScore of each resample: tasks are strata, drawn independently, and their headlines are summed."""
+def combine(parts: Sequence[Array], combination: Combination = "sum") -> Array:
+    """Return the suite's total of each resample: tasks are strata, drawn independently."""
     import numpy as np
 
-    return np.sum(list(parts.values()), axis=0)  # type: ignore[no-any-return]
+    total: Array = np.sum(list(parts), axis=0)
+    return total / len(parts) if combination == "mean" else total
 
 
 def interval(scores: Array, confidence: float = CONFIDENCE) -> Interval:
-    """The percentile interval of resampled scores."""
+    """Return the percentile interval of resampled scores."""
     import numpy as np
 
     tail = 100 * (1 - confidence) / 2
@@ -157,102 +212,93 @@ def interval(scores: Array, confidence: float = CONFIDENCE) -> Interval:
     return Interval(float(low), float(high), confidence)
 
 
+# Paired tests.
+
+
 @dataclass(frozen=True)
 class Difference:
     """B against A on the same examples."""
 
     difference: float
-    """B's headline minus A's."""
+    """B's headline minus A's, whichever of them is better."""
     interval: Interval
-    """Of the difference, from a paired bootstrap: the same groups are drawn for both."""
+    """The interval of the difference, from a paired bootstrap: the same groups are drawn for both."""
     p: float
-    """Two-sided, approximate randomization."""
+    """Two-sided p value, by approximate randomization."""
     shuffled: Array
-    """The difference in each shuffle, for sums over tasks."""
+    """The difference in each shuffle, for totals over tasks."""
     drawn: Array
-    """The difference in each resample, for sums over tasks."""
+    """The difference in each resample, for totals over tasks."""
     examples: int
     """How many examples it rests on."""
 
 
-def _check_pair(a: Sample, b: Sample) -> None:
+def paired_test(
+    a: Sample, b: Sample, resamples: int = RESAMPLES, shuffles: int = SHUFFLES, seed: int = 0, jobs: int = 1
+) -> Difference:
+    """Test B against A. Raises DecabenchError if they were not scored on the same examples by the same metric."""
+    import numpy as np
+
     if a.metric.name != b.metric.name or a.rows.shape != b.rows.shape:
         raise DecabenchError(
-            f"{a.name or a.metric.name}: two systems are compared on the same examples and metric only."
+            f"{a.name or a.metric.name}: only systems that were scored on the same examples, by the same metric, can "
+            "be compared."
         )
+    both, width = np.concatenate([a.rows, b.rows], axis=1), a.rows.shape[1]
 
-
-def _paired_resamples(a: Sample, b: Sample, number: int, seed: int, jobs: int) -> Array:
-    import numpy as np
-
-    both = np.concatenate([a.rows, b.rows], axis=1)
-    width = a.rows.shape[1]
-
-    def block(start: int, end: int) -> Array:
-        totals = _drawn_totals(both, end - start, _generator(seed, a.name, start))
+    def resample(start: int, end: int) -> Array:
+        totals = _resampled_totals(both, end - start, seeded_generator(seed, a.name, start))
         return b.headline(totals[:, width:]) - a.headline(totals[:, :width])
 
-    return _in_blocks(number, jobs, block)
+    def shuffle(start: int, end: int) -> Array:
+        generator = seeded_generator(seed, f"swap {a.name}", start)
+        bits = generator.integers(0, 256, (end - start, (len(a.rows) + 7) // 8), np.uint8)
+        return swapped_differences(a, b, [np.unpackbits(bits, axis=1)[:, : len(a.rows)].astype(float)])
+
+    difference = b.score - a.score
+    drawn = _in_blocks(resamples, jobs, resample)
+    shuffled = _in_blocks(shuffles, jobs, shuffle)
+    return Difference(difference, interval(drawn), p_value(shuffled, difference), shuffled, drawn, a.examples)
 
 
-def _shuffles(a: Sample, b: Sample, number: int, seed: int, jobs: int) -> Array:
-    """The difference where each group's answers are swapped between the systems by a fair coin."""
-    import numpy as np
+def swapped_differences(a: Sample, b: Sample, coins: Iterable[Array]) -> Array:
+    """Return B minus A in each shuffle, (shuffles,): a coin decides for each group whether to swap its answers.
 
-    total_a, total_b, change = a.rows.sum(axis=0), b.rows.sum(axis=0), b.rows - a.rows
-
-    def block(start: int, end: int) -> Array:
-        bits = _generator(seed, f"swap {a.name}", start).integers(
-            0, 256, ((end - start), (len(change) + 7) // 8), np.uint8
-        )
-        moved = np.unpackbits(bits, axis=1)[:, : len(change)].astype(float) @ change
-        return b.headline(total_b - moved) - a.headline(total_a + moved)
-
-    return _in_blocks(number, jobs, block)
-
-
-def p_value(shuffled: Array, difference: float) -> float:
-    """The share of shuffles at least as far from 0, the observed one counted among them (Noreen 1989).
-
-    Ties count: where the systems never differ, p is 1.
+    `coins` are blocks of zeros and ones, (shuffles, groups); products are computed in their precision.
     """
     import numpy as np
 
-    # Sums in another order differ in their last digits, and must not make a tie a difference.
-    reach = abs(difference) - 1e-9 * max(1.0, abs(difference))
+    change = b.rows - a.rows
+    moved = np.concatenate([block @ change.astype(block.dtype) for block in coins]).astype(float)
+    with np.errstate(all="ignore"):
+        found = b.headline(b.rows.sum(axis=0) - moved) - a.headline(a.rows.sum(axis=0) + moved)
+    differences: Array = np.nan_to_num(found)
+    return differences
+
+
+def p_value(shuffled: Array, difference: float, tie: float | None = None) -> float:
+    """Return the share of shuffles at least as far from 0, the observed one counted among them (Noreen 1989).
+
+    Ties count: p is 1 if the systems never differ. Sums in another order differ in their last digits, so what is
+    within `tie` of the observed difference equals it.
+    """
+    import numpy as np
+
+    reach = abs(difference) - (1e-9 * max(1.0, abs(difference)) if tie is None else tie)
     return float((np.sum(np.abs(shuffled) >= reach) + 1) / (len(shuffled) + 1))
 
 
-def paired_test(
-    a: Sample,
-    b: Sample,
-    resamples: int = RESAMPLES,
-    shuffles: int = SHUFFLES,
-    seed: int = 0,
-    jobs: int = 1,
-) -> Difference:
-    """B against A. Raises DecabenchError where they were not scored on the same examples by the same metric."""
-    _check_pair(a, b)
-    difference = b.score - a.score
-    drawn = _paired_resamples(a, b, resamples, seed, jobs)
-    shuffled = _shuffles(a, b, shuffles, seed, jobs)
-    p = p_value(shuffled, difference)
-    return Difference(difference, interval(drawn), p, shuffled, drawn, a.examples)
-
-
-def summed(parts: Sequence[Difference]) -> Difference:
-    """The difference of sums over tasks, each shuffled and drawn on its own."""
-    import numpy as np
-
-    difference = sum(part.difference for part in parts)
-    shuffled = np.sum([part.shuffled for part in parts], axis=0)
-    drawn = np.sum([part.drawn for part in parts], axis=0)
+def combine_differences(parts: Sequence[Difference], combination: Combination = "sum") -> Difference:
+    """Return the difference of suites' totals, each task shuffled and drawn on its own."""
+    difference = sum(part.difference for part in parts) / (len(parts) if combination == "mean" else 1)
+    shuffled = combine([part.shuffled for part in parts], combination)
+    drawn = combine([part.drawn for part in parts], combination)
     examples = sum(part.examples for part in parts)
     return Difference(difference, interval(drawn), p_value(shuffled, difference), shuffled, drawn, examples)
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Holm's (1979) step-down correction: each p adjusted for the number of tests, never falling with rank."""
+    """Adjust p values for the number of tests by Holm's (1979) step-down method."""
     adjusted: dict[str, float] = {}
     highest = 0.0
     ordered = sorted(p_values, key=lambda name: (p_values[name], name))
@@ -263,13 +309,11 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def examples_for_one_point(difference: Difference, power: float = POWER) -> int | None:
-    """How many examples like these show a difference of one point at 5 %, two-sided, with the given power.
+    """Return how many such examples show a difference of one point at 5 %, two-sided, with the given power.
 
     n' = n ((z_0.975 + z_power) s)^2, where s is the bootstrap's standard error of the difference in points.
-    None where no example tells the systems apart.
+    None if no example tells the systems apart.
     """
-    import math
-
     import numpy as np
 
     normal = NormalDist()

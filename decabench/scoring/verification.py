@@ -1,4 +1,4 @@
-"""Scores a submission again and says what of its results file is not so."""
+"""Verification: scoring a submission again and naming every difference from its results file."""
 
 from __future__ import annotations
 
@@ -10,52 +10,53 @@ from typing import Any
 
 from decabench.errors import MissingDataError
 from decabench.scoring.evaluator import evaluate
-from decabench.scoring.results import read_results_file
+from decabench.scoring.results import InvalidResultsError, parse_record, read_bounded, read_suite
 
 __all__ = ["Discrepancy", "results_files", "verify"]
 
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """One thing in a results file that scoring again does not give."""
+    """One value in a results file that scoring again does not reproduce."""
 
     where: str
     """`squad: predictions`, `decascore`, ..."""
     meaning: str
     """What has changed: the answers, the labels, the metric, or the file."""
     stated: str
-    """What the file says."""
+    """The value in the file."""
     found: str
-    """What scoring again gives."""
+    """The value that scoring again gives."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.meaning}: the file says {self.stated}, scoring gives {self.found}"
 
 
 _MEANINGS = {
-    "predictions": "the answers have changed since",
+    "predictions": "the answers have changed",
     "fingerprint": "the data or its labels are not the same",
     "signature": "the metric is another version",
     "signatures": "a metric is another version",
-    "score": "the score was edited, or rests on what has changed",
-    "scores": "a score was edited, or rests on what has changed",
-    "interval": "the interval was edited, or rests on what has changed",
-    "decascore": "the decaScore was edited, or rests on what has changed",
-    "total": "the sum was edited, or rests on what has changed",
-    "submission": "submission.toml has changed since",
-    "answers": "what the lines say of their answers has changed since",
-    "ceiling": "what the lines say of cut contexts has changed since",
-    "partial": "submission.toml has changed since",
-    "variants": "the answers to other wordings have changed since",
+    "score": "the score was edited, or rests on something that has changed",
+    "scores": "a score was edited, or rests on something that has changed",
+    "interval": "the interval was edited, or rests on something that has changed",
+    "decascore": "the decaScore was edited, or rests on something that has changed",
+    "total": "the total was edited, or rests on something that has changed",
+    "suite": "the suite was edited",
+    "submission": "submission.toml has changed",
+    "answers": "the rule, finish or context_kept of some lines has changed",
+    "ceiling": "the context_kept of some lines has changed",
+    "partial": "submission.toml has changed",
+    "variants": "the answers to other wordings have changed",
     "decabench": "another version of decabench scored",
 }
+"""Key to what a difference under it means; the outermost counts."""
 
-
-_SUMS = ("decascore", "interval", "total")
+_TOTALS = ("decascore", "interval", "total")
 
 
 def results_files(submission: Path) -> list[Path]:
-    """The results files of a submission's folder, or those beside an archive. Raises MissingDataError."""
+    """Find the results files in a submission's folder, or beside an archive. Raises MissingDataError."""
     folder = (
         submission / "results" if submission.is_dir() else submission.parent / f"{submission.name}.results"
     )
@@ -66,31 +67,36 @@ def results_files(submission: Path) -> list[Path]:
 
 
 def verify(
-    submission: Path,
-    results: Path,
-    home: Path | None = None,
+    submission: str | Path,
+    results: str | Path,
+    home: str | Path | None = None,
     jobs: int = 1,
-    include: Sequence[Path] = (),
+    include: Sequence[str | Path] = (),
 ) -> list[Discrepancy]:
-    """What differs between a results file and scoring again; nothing where the bytes are the same.
+    """Score a submission again and return every difference from a results file; none if the bytes are the same.
 
-    Raises DataError where the file cannot be read, MissingDataError where data is not prepared.
+    Raises InvalidResultsError if the file cannot be read, and the errors of `evaluate`.
     """
-    stated = read_results_file(results)
-    again = evaluate(submission, stated.split, list(stated.tasks), home, jobs, include, stated.answers)
-    text = results.read_text(encoding="utf-8")
-    if text == again.to_json():
+    text = read_bounded(Path(results))
+    stated = parse_record(text, str(results))
+    try:
+        suite = read_suite(stated)
+    except ValueError as error:
+        raise InvalidResultsError(str(results), str(error)) from error
+    answers = stated.get("answers", "extracted")
+    again = evaluate(submission, stated["split"], list(stated["tasks"]), home, jobs, include, answers, suite)
+    if Path(results).read_bytes() == again.to_json().encode():
         return []
-    missing = sorted(set(stated.tasks) - set(again.tasks))
-    old, new = json.loads(text), json.loads(again.to_json())
-    for name in missing:  # what rests on them cannot be verified, and is no edit
-        del old["tasks"][name]
+    found = json.loads(again.to_json())
+    missing = sorted(set(stated["tasks"]) - set(again.tasks))
+    for name in missing:  # neither it nor what rests on it can be verified, and nothing was edited
+        del stated["tasks"][name]
     if missing:
-        old, new = ({**each, **dict.fromkeys(_SUMS)} for each in (old, new))
+        stated, found = ({**each, **dict.fromkeys(_TOTALS)} for each in (stated, found))
     differences = [
         Discrepancy(name, "it cannot be verified", "a score", "no answers here") for name in missing
     ]
-    differences += _differences(old, new)
+    differences += _differences(stated, found)
     return differences or [
         Discrepancy("results.json", "its bytes were rewritten", "the same values", "other bytes")
     ]
@@ -103,7 +109,9 @@ def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterato
     elif stated != found:
         task = path[1] if path[0] == "tasks" and len(path) > 1 else ""
         names = [name for name in path if name in _MEANINGS]
-        meaning = _MEANINGS[names[0]] if names else "the file was edited, or rests on what has changed"
+        meaning = (
+            _MEANINGS[names[0]] if names else "the file was edited, or rests on something that has changed"
+        )
         inner = ".".join(path[2:] if task else path)
         yield Discrepancy(f"{task}: {inner}" if task else inner, meaning, _shown(stated), _shown(found))
 

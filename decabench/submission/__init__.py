@@ -1,41 +1,54 @@
-"""What a submission is: its files, its metadata, its answers, and what can be wrong with them."""
+"""Submissions: their files, metadata and answers, and what can be wrong with them."""
 
-from decabench.submission.answers import Answers, Limits, Line, predictions_digest, read_answers, read_records
+from decabench.submission.answers import (
+    FINISHES,
+    FOLDER,
+    VARIANTS,
+    AnswerKind,
+    AnswerLine,
+    AnswerReader,
+    Limits,
+    PredictionFile,
+    answers_digest,
+    read_answers,
+    read_details,
+)
 from decabench.submission.checker import IdList, check_submission, read_id_list, write_id_list
-from decabench.submission.faults import CheckReport, FaultLog
+from decabench.submission.faults import CheckReport
 from decabench.submission.folder import (
     Submission,
+    file_name,
+    find_predictions,
     open_submission,
     read_metadata,
     write_predictions,
     write_submission,
 )
-from decabench.submission.layout import FOLDER, VARIANTS, Layout, PredictionFile, file_name, find_predictions
 from decabench.submission.metadata import METADATA_NAME, SubmissionInfo, render_metadata
 
 __all__ = [
+    "FINISHES",
     "FOLDER",
     "METADATA_NAME",
     "VARIANTS",
-    "Answers",
+    "AnswerKind",
+    "AnswerLine",
+    "AnswerReader",
     "CheckReport",
-    "FaultLog",
     "IdList",
-    "Layout",
     "Limits",
-    "Line",
     "PredictionFile",
     "Submission",
     "SubmissionInfo",
+    "answers_digest",
     "check_submission",
     "file_name",
     "find_predictions",
     "open_submission",
-    "predictions_digest",
     "read_answers",
+    "read_details",
     "read_id_list",
     "read_metadata",
-    "read_records",
     "render_metadata",
     "write_id_list",
     "write_predictions",

@@ -1,58 +1,100 @@
-"""Files of answers: what one line may be, reading them line by line, and a digest of what they say."""
+"""Files of answers: reading them line by line, checking them against the ids of a split, writing them.
+
+Each line is an object with an id and an answer, {"id": "...", "answer": "..."}; a file may be packed (.gz, .zst).
+"""
 
 from __future__ import annotations
 
 import codecs
 import gzip
 import hashlib
-import heapq
 import json
-import tempfile
+import operator
+import re
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, closing
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import closing
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from decabench.errors import SubmissionError
 from decabench.files import Writable, parse_json
-from decabench.submission.faults import WARNINGS
-from decabench.submission.layout import PredictionFile
-from decabench.text import quoted
+from decabench.submission.faults import KEPT, WARNINGS, Fault, FileCount
+from decabench.submission.metadata import Marks
+from decabench.text import excerpt, printable, quoted
 
 __all__ = [
-    "Answers",
+    "FINISHES",
+    "FOLDER",
+    "VARIANTS",
+    "AnswerKind",
+    "AnswerLine",
+    "AnswerReader",
     "BrokenFileError",
     "Limits",
-    "Line",
-    "numbered_lines",
-    "predictions_digest",
+    "PredictionFile",
+    "answers_digest",
+    "predictions_folder",
     "read_answers",
+    "read_details",
     "read_lines",
-    "read_predictions",
-    "read_records",
     "write_answers",
 ]
 
-# ---- lines
+FOLDER = "predictions"
+"""The folder of the files of answers."""
+
+VARIANTS = "variants"
+"""The folder of answers to other wordings of the questions: `variants/<K>/predictions/`, K from 1."""
+
+
+def predictions_folder(variant: int = 0) -> str:
+    """Return where the answers to a wording of the questions are in a submission."""
+    return f"{VARIANTS}/{variant}/{FOLDER}" if variant else FOLDER
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionFile:
+    """The answers of a submission to one split of one task."""
+
+    path: Path
+    """Where the file is; in an archive only while the submission is open."""
+    task: str
+    """The task's name, from the file's name."""
+    split: str
+    """train, validation or test."""
+    variant: int = 0
+    """The wording of the questions; 0 is the dataset's own."""
+
+    @property
+    def name(self) -> str:
+        """Its path in the submission, for messages."""
+        return f"{predictions_folder(self.variant)}/{printable(self.path.name)}"
+
+
+# Bytes to lines. A file may be packed and come from anyone, so everything is bounded.
 
 CHUNK = 1 << 16
 ZSTD_CHUNK = 1 << 10
-"""A zstd block of 4 bytes can unpack to 128 KiB, so this many bytes at once unpack to 32 MiB at most."""
+"""A zstd block of 4 bytes can unpack to 128 KiB, so this many bytes unpack to 32 MiB at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of a file is read, unpacked."""
+    """How much of a file of answers is read, after unpacking."""
 
     file_bytes: int = 1 << 32
-    """Bytes of the file."""
+    """Bytes in the file."""
     file_lines: int = 100_000_000
-    """Lines, blank ones too."""
+    """Lines, blank ones included."""
     line_bytes: int = 1 << 20
-    """Bytes of one line."""
+    """Bytes in a line."""
+
+
+_LIMITS = Limits()
 
 
 class BrokenFileError(SubmissionError):
@@ -68,14 +110,20 @@ class BrokenFileError(SubmissionError):
         """What was wrong there."""
 
 
-def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | None], None, None]:
-    """Every line with its number, from 1, without the newline; None in place of one that is too long.
+def _numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | None], None, None]:
+    """Yield every line with its number, from 1, without the newline; None in place of one that is too long.
 
-    Raises `BrokenFileError` where the file is damaged or passes a limit.
+    Raises BrokenFileError if the file is damaged or exceeds a limit.
     """
     number, total, rest, dropping = 1, 0, b"", False
     with closing(_chunks(path)) as chunks:
-        while chunk := _next_chunk(chunks, path, number):
+        while True:
+            try:
+                chunk = next(chunks, b"")
+            except Exception as error:
+                raise _broken(path, number, error) from error
+            if not chunk:
+                break
             total += len(chunk)
             if total > limits.file_bytes:
                 reason = f"the file unpacks to more than {limits.file_bytes:,} bytes"
@@ -94,25 +142,14 @@ def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | N
         yield number, None if dropping else rest
 
 
-def _next_chunk(chunks: Iterator[bytes], path: Path, line: int) -> bytes:
-    try:
-        return next(chunks, b"")
-    except Exception as error:
-        raise _broken(path, line, error) from error
-
-
-def _broken(path: Path, line: int, error: Exception) -> BrokenFileError:
+def _broken(path: Path, line: int, error: Exception) -> Exception:
     packing = {".gz": "gzip", ".zst": "zstd"}.get(path.suffix)
     if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
         return BrokenFileError(path, "unreadable-file", line, f"it cannot be read: {error.strerror or error}")
     if packing and isinstance(error, (EOFError, zlib.error, gzip.BadGzipFile, _ZstdDamage)):
-        return BrokenFileError(
-            path,
-            "bad-compression",
-            line,
-            f"the {packing} data is damaged or cut short ({error}); pack it again",
-        )
-    raise error
+        reason = f"the {packing} data is damaged or cut short ({error}); pack it again"
+        return BrokenFileError(path, "bad-compression", line, reason)
+    return error
 
 
 def _chunks(path: Path) -> Generator[bytes, None, None]:
@@ -129,7 +166,7 @@ def _chunks(path: Path) -> Generator[bytes, None, None]:
 
 
 class _ZstdDamage(Exception):
-    """zstandard's own error, or the end of the file inside a frame, which zstandard passes over."""
+    """An error of zstandard's, or the end of the file inside a frame, which zstandard accepts."""
 
 
 def _zstd_chunks(path: Path) -> Iterator[bytes]:
@@ -154,52 +191,55 @@ def _zstd_chunks(path: Path) -> Iterator[bytes]:
             raise _ZstdDamage("the file ends inside a frame")
 
 
-# ---- predictions
+# Lines to records.
 
-Answers = Literal["extracted", "raw"]
-"""Which text of a line is meant: the extracted answer, or all that the model said, where a line has it."""
+AnswerKind = Literal["extracted", "raw"]
+"""Which text of a line is meant: the extracted answer, or all of the model's output where the line has it."""
+
+FINISHES = ("stop", "length", "refused")
+"""Why an answer may have ended: by itself, at the limit of new tokens, or because the model declined."""
 
 Problems = tuple[tuple[str, str], ...]
 
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_RUN_BYTES = 1 << 26
-_FINISHES = ("stop", "length", "refused")
-_ENTRY_BYTES = 200
-"""About what Python adds to an id and its line in a list."""
 
-
-class Line(NamedTuple):
+class AnswerLine(NamedTuple):
     """One line that is not blank."""
 
     number: int
-    """From 1, blank lines counted."""
+    """From 1, blank lines included."""
     id: str | None
-    """The id, where there is a readable one."""
+    """The id, if there is a readable one."""
     answer: str | None
-    """The answer, where there is a readable one."""
-    problems: Problems
+    """The answer, if there is a readable one."""
+    problems: Problems = ()
     """(code, message) for each thing that is wrong or odd."""
     raw: str | None = None
-    """All that the model said, where that is not the answer."""
+    """All of the model's output, if that is not the answer."""
     rule: str = ""
-    """How the answer was extracted: `reasoning+marker+label`; empty where nothing was."""
+    """How the answer was extracted: `reasoning+marker+label`; empty if nothing was."""
     finish: str = "stop"
-    """Why the answer ended: `stop`, `length` (the limit of new tokens) or `refused`."""
+    """Why the answer ended; one of `FINISHES`."""
     context_kept: tuple[int, int] | None = None
-    """Which characters of the context the model was shown, [start, end); None where all."""
+    """Which characters of the context the model was shown, [start, end); None for all of them."""
 
-    def text(self, answers: Answers = "extracted") -> str:
-        """What is scored."""
-        return (self.raw if answers == "raw" and self.raw is not None else self.answer) or ""
+    def text(self, kind: AnswerKind = "extracted") -> str:
+        """Return the text to score."""
+        return (self.raw if kind == "raw" and self.raw is not None else self.answer) or ""
 
 
-def read_lines(path: Path, limits: Limits) -> Generator[Line, None, None]:
-    """Every line with its problems; `BrokenFileError` where the file cannot be read further."""
-    with closing(numbered_lines(path, limits)) as lines:
+_PLAIN = re.compile(rb'\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]*)"\}')
+"""A line as `write_answers` writes most of them. It needs no JSON parser, which takes several times as long."""
+
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, None, None]:
+    """Yield every line with its problems. Raises BrokenFileError if the file cannot be read to its end."""
+    with closing(_numbered_lines(path, limits)) as lines:
         for number, raw in lines:
             if raw is None:
                 reason = f"the line is longer than {limits.line_bytes:,} bytes; answers are far shorter"
-                yield Line(number, None, None, (("too-large", reason),))
+                yield AnswerLine(number, None, None, (("too-large", reason),))
                 continue
             first: Problems = ()
             if number == 1 and raw.startswith(_UTF_16):
@@ -208,176 +248,48 @@ def read_lines(path: Path, limits: Limits) -> Generator[Line, None, None]:
                 raw = raw.removeprefix(codecs.BOM_UTF8)
                 first = (("byte-order-mark", "the file starts with a byte order mark; save it without"),)
             if raw.strip():
-                line = _parsed(number, raw)
+                line = _parse_line(number, raw)
                 yield line._replace(problems=first + line.problems) if first else line
             elif first:
-                yield Line(number, None, None, first)
+                yield AnswerLine(number, None, None, first)
 
 
-def read_predictions(file: PredictionFile | Path) -> Iterator[tuple[int, str, str]]:
-    """(line number, id, answer) of every line, streamed; `SubmissionError` at the first fault.
-
-    Ids that stand twice are not noticed here, for that takes memory: see `read_answers`.
-    """
-    return ((line.number, str(line.id), line.text()) for line in read_records(file))
-
-
-def read_records(file: PredictionFile | Path) -> Iterator[Line]:
-    """Every line with an id and an answer, and what it says of the answer; otherwise as `read_predictions`."""
-    path = _path(file)
-    with closing(read_lines(path, Limits())) as lines:
-        for line in lines:
-            for code, reason in line.problems:
-                if code not in WARNINGS:
-                    raise SubmissionError(f"{path.parent.name}/{path.name}:{line.number}: {code}: {reason}")
-            if line.id is not None and line.answer is not None:
-                yield line
-
-
-def read_answers(file: PredictionFile | Path, answers: Answers = "extracted") -> dict[str, str]:
-    """Id to answer, in the order of the file; `SubmissionError` at the first fault."""
-    found: dict[str, str] = {}
-    path = _path(file)
-    for line in read_records(path):
-        id_ = str(line.id)
-        if id_ in found:
-            raise SubmissionError(_twice(f"{path.parent.name}/{path.name}:{line.number}", id_))
-        found[id_] = line.text(answers)
-    return found
-
-
-def write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[str, Any]]) -> None:
-    """One line for each (id, answer), or for each mapping with those keys and others; refuses what cannot be read."""
-    seen: set[str] = set()
-    for number, given in enumerate(answers, start=1):
-        line = given if isinstance(given, Mapping) else {"id": given[0], "answer": given[1]}
-        id_, answer = line["id"], line["answer"]
-        place = f"Answer {number} (id {quoted(str(id_))}) was not written"
-        if not isinstance(id_, str) or not isinstance(answer, str):
-            raise SubmissionError(f"{place}: id and answer must both be strings.")
-        if id_ in seen:
-            raise SubmissionError(_twice(place, id_))
-        seen.add(id_)
-        try:
-            raw = json.dumps(line, ensure_ascii=False).encode() + b"\n"
-        except UnicodeEncodeError as error:
-            raise SubmissionError(f"{place}: bad-encoding: {_surrogate(error)}.") from error
-        if len(raw) > Limits().line_bytes:
-            raise SubmissionError(
-                f"{place}: too-large: its line has more than {Limits().line_bytes:,} bytes."
-            )
-        handle.write(raw)
-
-
-def predictions_digest(
-    file: PredictionFile | Path, run_bytes: int = _RUN_BYTES, answers: Answers = "extracted"
-) -> str:
-    """`sha256:` and the digest of the answers as UTF-8 lines `["id","answer"]`, sorted by id.
-
-    Packing, the order of lines, blank lines and further keys leave it the same. Sorts in runs of about
-    `run_bytes`, kept in temporary files, so memory does not grow with the file.
-    """
-    digest, before = hashlib.sha256(), None
-    with ExitStack() as stack:
-        for id_, line in heapq.merge(*_runs(_path(file), run_bytes, stack, answers), key=itemgetter(0)):
-            if id_ == before:
-                raise SubmissionError(_twice(_path(file).name, id_))
-            before = id_
-            digest.update(line)
-    return f"sha256:{digest.hexdigest()}"
-
-
-def _runs(
-    path: Path, run_bytes: int, stack: ExitStack, answers: Answers
-) -> list[Iterable[tuple[str, bytes]]]:
-    runs: list[Iterable[tuple[str, bytes]]] = []
-    run: list[tuple[str, bytes]] = []
-    size = 0
-    for record in read_records(path):
-        pair = [str(record.id), record.text(answers)]
-        line = json.dumps(pair, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-        run.append((pair[0], line))
-        size += len(line) + _ENTRY_BYTES
-        if size > run_bytes:
-            runs.append(_spilled(sorted(run), stack))
-            run, size = [], 0
-    return [*runs, sorted(run)]
-
-
-def _spilled(run: list[tuple[str, bytes]], stack: ExitStack) -> Iterator[tuple[str, bytes]]:
-    handle = stack.enter_context(tempfile.TemporaryFile())
-    handle.writelines(line for _, line in run)
-    handle.seek(0)
-    return ((json.loads(line)[0], line) for line in handle)
-
-
-def _path(file: PredictionFile | Path) -> Path:
-    return file.path if isinstance(file, PredictionFile) else file
-
-
-def _twice(place: str, id_: str) -> str:
-    return f"{place}: duplicate-id: the id {quoted(id_)} stands twice; keep one answer for it."
-
-
-def _parsed(number: int, raw: bytes) -> Line:
+def _parse_line(number: int, raw: bytes) -> AnswerLine:
     try:
-        value = parse_json(raw.decode())
+        if plain := _PLAIN.fullmatch(raw):
+            id_, answer = plain[1].decode(), plain[2].decode()
+            if answer and not answer.isspace():
+                return AnswerLine(number, id_, answer)
+        record = parse_json(raw.decode())
     except UnicodeDecodeError as error:
         reason = f"byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8"
-        return Line(number, None, None, (("bad-encoding", reason),))
+        return AnswerLine(number, None, None, (("bad-encoding", reason),))
     except ValueError as error:
-        return Line(number, None, None, (("bad-json", f"the line is not JSON: {error}"),))
-    if not isinstance(value, dict):
-        reason = f'the line is {_kind(value)}; write an object: {{"id": "...", "answer": "..."}}'
-        return Line(number, None, None, (("not-an-object", reason),))
+        return AnswerLine(number, None, None, (("bad-json", f"the line is not JSON: {error}"),))
+    if not isinstance(record, dict):
+        reason = f'the line is {_kind(record)}; write an object: {{"id": "...", "answer": "..."}}'
+        return AnswerLine(number, None, None, (("not-an-object", reason),))
     problems: list[tuple[str, str]] = []
-    id_ = _field(value, "id", "non-string-id", problems)
-    answer = _field(value, "answer", "non-string-answer", problems)
+    id_ = _read_text(record, "id", "non-string-id", problems)
+    answer = _read_text(record, "answer", "non-string-answer", problems)
     if answer is not None and not answer.strip():
         problems.append(("empty-answer", f"the answer to {quoted(id_ or '?')} is empty"))
-    told = _told(value, problems)
-    return Line(number, id_, answer, tuple(problems), **told)
+    texts: dict[str, Any] = {
+        key: text
+        for key in ("raw", "rule")
+        if key in record and (text := _read_text(record, key, "bad-record", problems)) is not None
+    }
+    details, faults = read_details({key: record[key] for key in ("finish", "context_kept") if key in record})
+    problems += (("bad-record", fault) for fault in faults)
+    return AnswerLine(number, id_, answer, tuple(problems), **texts, **details)
 
 
-def _told(value: dict[str, Any], problems: list[tuple[str, str]]) -> dict[str, Any]:
-    """What a line says of its answer, as far as it says it rightly."""
-    told: dict[str, Any] = {}
-    for key in ("raw", "rule"):
-        if key in value and (text := _field(value, key, "bad-record", problems)) is not None:
-            told[key] = text
-    if (finish := value.get("finish", "stop")) in _FINISHES:
-        told["finish"] = finish
-    else:
-        given = quoted(finish) if isinstance(finish, str) else _kind(finish)
-        problems.append(("bad-record", f"finish is {given}; use one of {', '.join(_FINISHES)}"))
-    if "context_kept" in value:
-        kept = value["context_kept"]
-        if _is_span(kept):
-            told["context_kept"] = (kept[0], kept[1])
-        else:
-            reason = (
-                "context_kept is no span; write the first and the last character that were kept: [0, 1234]"
-            )
-            problems.append(("bad-record", reason))
-    return told
-
-
-def _is_span(value: Any) -> bool:
-    """Whether it is [start, end) of some text."""
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(type(end) is int for end in value)
-        and 0 <= value[0] <= value[1]
-    )
-
-
-def _field(value: dict[str, Any], key: str, code: str, problems: list[tuple[str, str]]) -> str | None:
-    if key not in value:
-        keys = ", ".join(quoted(other, 30) for other in list(value)[:5]) or "none"
+def _read_text(record: dict[str, Any], key: str, code: str, problems: list[tuple[str, str]]) -> str | None:
+    if key not in record:
+        keys = ", ".join(quoted(other, 30) for other in list(record)[:5]) or "none"
         problems.append(("missing-field", f"the line has no {key!r}; its keys: {keys}"))
         return None
-    text = value[key]
+    text = record[key]
     if not isinstance(text, str):
         problems.append((code, f"the {key} is {_kind(text)}; write a string in quotes"))
         return None
@@ -390,7 +302,7 @@ def _field(value: dict[str, Any], key: str, code: str, problems: list[tuple[str,
 
 
 def _surrogate(error: UnicodeEncodeError) -> str:
-    return f"half of a surrogate pair (\\u{ord(error.object[error.start]):04x}), which is no character"
+    return f"half of a surrogate pair (\\u{ord(error.object[error.start]):04x}), which is not a character"
 
 
 def _kind(value: Any) -> str:
@@ -402,3 +314,248 @@ def _kind(value: Any) -> str:
         return "a number"
     kinds: dict[type, str] = {str: "a string", list: "a list", dict: "an object"}
     return kinds[type(value)]
+
+
+def read_details(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Validate what a record says about an answer beside its text; return what is valid, and a sentence per fault.
+
+    The keys are `finish`, `context_kept`, `prompt_tokens` and `completion_tokens`; each may be left out. Whole numbers
+    of any type, numpy's included, become ints.
+    """
+    details: dict[str, Any] = {}
+    faults = []
+    for key, (read, advice) in _DETAILS.items():
+        if key in record:
+            value = read(record[key])
+            if value is None:
+                faults.append(f"{key} is {excerpt(repr(record[key]), 60)}; {advice}")
+            else:
+                details[key] = value
+    return details, faults
+
+
+def _read_finish(value: Any) -> str | None:
+    return value if isinstance(value, str) and value in FINISHES else None
+
+
+def _read_span(value: Any) -> tuple[int, int] | None:
+    ends = [_read_count(end) for end in value] if isinstance(value, (list, tuple)) else []
+    match ends:
+        case [int(start), int(end)] if start <= end:
+            return start, end
+    return None
+
+
+def _read_count(value: Any) -> int | None:
+    try:
+        count = -1 if isinstance(value, bool) else int(operator.index(value))
+    except TypeError:
+        return None
+    return count if 0 <= count <= _MOST else None
+
+
+_MOST = 2**53
+"""Above this, many JSON readers cannot tell whole numbers apart."""
+
+_DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "finish": (_read_finish, f"use one of {', '.join(FINISHES)}"),
+    "context_kept": (_read_span, "write the first and the last character that were kept: [0, 1234]"),
+    "prompt_tokens": (_read_count, "write a whole number"),
+    "completion_tokens": (_read_count, "write a whole number"),
+}
+
+
+# Records against the ids of a split.
+
+Ids = Sequence[str] | AbstractSet[str]
+
+_ANSWER_BYTES = 1 << 16
+"""More than answers take on average; a file may have this many bytes for each id, and the slack."""
+_SLACK_BYTES = 1 << 20
+_UNKNOWN_IDS = Limits(file_bytes=1 << 28, file_lines=10_000_000)
+"""Unknown ids are remembered as they come; this bounds how many."""
+_UNMARKED = Marks()
+
+
+class AnswerReader:
+    """Reads a file of answers once and checks every line against the ids of its split.
+
+    Iterate over it for the lines that answer an example. Then `faults` and `unlisted` are complete, in bounded memory:
+    of each code the first 20 faults are kept, and the others counted.
+    """
+
+    def __init__(self, file: PredictionFile, ids: Ids | None, marks: Marks = _UNMARKED) -> None:
+        self.file = file
+        self.marks = marks
+        self.faults: list[Fault] = []
+        self.unlisted: Counter[tuple[str, str]] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._known = ids is not None
+        # Only ids of the split become keys, so a file cannot make this grow.
+        self._seen: dict[str, int] = dict.fromkeys(
+            sorted(ids) if isinstance(ids, AbstractSet) else ids or (), 0
+        )
+        self._lines = 0
+        self._answers = 0
+
+    def __iter__(self) -> Iterator[AnswerLine]:
+        """Yield the lines that answer an example that no earlier line answers."""
+        limits = Limits(_SLACK_BYTES + len(self._seen) * _ANSWER_BYTES, 100_000 + len(self._seen) * 10)
+        if not self._known:
+            split = f"{self.file.task}.{self.file.split}"
+            self._note("no-data", f"the ids of {split} are unknown; prepare its data or give an id list")
+            limits = _UNKNOWN_IDS
+        try:
+            with closing(read_lines(self.file.path, limits)) as lines:
+                for line in lines:
+                    self._lines += 1
+                    for code, message in line.problems:
+                        self._note(code, message, line.number)
+                    if self._is_new(line) and line.answer is not None:
+                        self._answers += 1
+                        yield line
+        except BrokenFileError as error:
+            self._note(error.code, f"{error.reason}; reading stopped there", error.line)
+        else:
+            self._check_complete()
+
+    @property
+    def count(self) -> FileCount:
+        """The counts of what has been read."""
+        return FileCount(
+            file=self.file.name,
+            task=self.file.task,
+            split=self.file.split,
+            lines=self._lines,
+            answers=self._answers,
+            expected=len(self._seen) if self._known else None,
+            empty=self._counts["empty-answer"],
+        )
+
+    @property
+    def fault_count(self) -> int:
+        """The number of faults, kept or not, without warnings."""
+        return sum(count for code, count in self._counts.items() if code not in WARNINGS)
+
+    @property
+    def reason(self) -> str:
+        """The first fault, or that examples failed, from which the other faults follow; empty if there is none."""
+        faults = [fault for fault in self.faults if fault.code not in WARNINGS]
+        for fault in faults:
+            if fault.code == "incomplete":
+                return f"{fault.code}: {fault.message}"
+        return str(faults[0]) if faults else ""
+
+    def _note(self, code: str, message: str, line: int | None = None) -> None:
+        self._counts[code] += 1
+        if self._counts[code] <= KEPT:
+            self.faults.append(Fault(code, message, self.file.name, line))
+        else:
+            self.unlisted[self.file.name, code] += 1
+
+    def _is_new(self, line: AnswerLine) -> bool:
+        if line.id is None:
+            return False
+        before = self._seen.get(line.id)
+        if before:
+            message = f"the id {quoted(line.id)} is on line {before} too; keep one answer for it"
+            self._note("duplicate-id", message, line.number)
+        elif before is None and self._known:
+            message = f"the split has no example {quoted(line.id)}; remove the line or check the split"
+            self._note("unknown-id", message, line.number)
+        else:
+            self._seen[line.id] = line.number
+            return True
+        return False
+
+    def _check_complete(self) -> None:
+        if self.marks.partial or self.marks.incomplete:
+            self._check_marks(self.marks.partial, self.marks.incomplete)
+            return
+        for id_, line in self._seen.items():
+            if not line:
+                self._note("missing-id", f"the example {quoted(id_)} has no answer; add a line for it")
+
+    def _check_marks(self, partial: Mapping[str, Any] | None, incomplete: Mapping[str, Any] | None) -> None:
+        """Take submission.toml at its word that the file is not whole, if its numbers are those of the file."""
+        lines = whole = 0
+        if partial:
+            lines, whole = partial["answered"], partial["of"]
+            message = f"a limited run of {lines:,} of {whole:,} examples; it is scored apart and never ranked"
+            self._note("partial", message)
+        if incomplete:
+            asked, failed = incomplete["of"], incomplete["failed"]
+            lines, whole = asked - failed, whole or asked
+            commonest = f" (commonest: {quoted(incomplete['error'], 200)})" if incomplete.get("error") else ""
+            message = f"{failed:,} of {asked:,} examples failed{commonest}"
+            self._note("incomplete", f"{message}: run the same predict command again to retry them")
+        elif not lines:
+            self._note("wrong-count", "submission.toml declares a limited run without any answer")
+        if self._known and whole != len(self._seen):
+            message = f"submission.toml gives the split {whole:,} examples; it has {len(self._seen):,}"
+            self._note("wrong-count", message)
+        if self._answers != lines:
+            message = f"submission.toml gives the file {lines:,} answers; it has {self._answers:,}"
+            self._note("wrong-count", message)
+
+
+# Whole files.
+
+
+def read_answers(
+    file: PredictionFile | Path, kind: AnswerKind = "extracted", limits: Limits = _LIMITS
+) -> dict[str, str]:
+    """Return id to answer, in the order of the file. Raises SubmissionError at the first fault."""
+    path = file.path if isinstance(file, PredictionFile) else file
+    place = f"{path.parent.name}/{path.name}"
+    found: dict[str, str] = {}
+    with closing(read_lines(path, limits)) as lines:
+        for line in lines:
+            for code, message in line.problems:
+                if code not in WARNINGS:
+                    raise SubmissionError(f"{place}:{line.number}: {code}: {message}")
+            if line.id in found:
+                raise SubmissionError(_repeated(f"{place}:{line.number}", line.id))
+            if line.id is not None:
+                found[line.id] = line.text(kind)
+    return found
+
+
+def answers_digest(answers: Mapping[str, str]) -> str:
+    """Return `sha256:` over the lines `["id","answer"]` as UTF-8 JSON, sorted by id.
+
+    The packing of a file, the order of its lines, blank lines and further keys leave it the same.
+    """
+    quote = json.JSONEncoder(ensure_ascii=False).encode
+    digest = hashlib.sha256()
+    for id_, answer in sorted(answers.items()):
+        digest.update(f"[{quote(id_)},{quote(answer)}]\n".encode())
+    return f"sha256:{digest.hexdigest()}"
+
+
+def write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[str, Any]]) -> None:
+    """Write one line for each (id, answer), or for each mapping with these and other keys.
+
+    Raises SubmissionError for anything that could not be read back.
+    """
+    seen: set[str] = set()
+    for number, given in enumerate(answers, start=1):
+        line = given if isinstance(given, Mapping) else {"id": given[0], "answer": given[1]}
+        id_, answer = line["id"], line["answer"]
+        place = f"Answer {number} (id {quoted(str(id_))}) was not written"
+        if not isinstance(id_, str) or not isinstance(answer, str):
+            raise SubmissionError(f"{place}: id and answer must both be strings.")
+        if id_ in seen:
+            raise SubmissionError(_repeated(place, id_))
+        seen.add(id_)
+        try:
+            raw = json.dumps(line, ensure_ascii=False).encode() + b"\n"
+        except UnicodeEncodeError as error:
+            raise SubmissionError(f"{place}: bad-encoding: {_surrogate(error)}.") from error
+        if len(raw) > _LIMITS.line_bytes:
+            raise SubmissionError(f"{place}: too-large: its line has more than {_LIMITS.line_bytes:,} bytes.")
+        handle.write(raw)
+
+
+def _repeated(place: str, id_: str) -> str:
+    return f"{place}: duplicate-id: the id {quoted(id_)} is used twice; keep one answer for it."

@@ -1,7 +1,7 @@
-"""Unpacking a stranger's .zip or .tar.gz: plain files and folders only, below one folder, up to a limit.
+"""Unpacking untrusted .zip and .tar.gz files: regular files and folders only, below one folder, up to a limit.
 
-Nothing that an archive says about itself is believed: sizes are counted while bytes come out, and neither
-modes, owners, times nor links are taken over.
+Nothing that an archive claims about itself is trusted: sizes are counted while bytes come out, and modes, owners,
+times and links are ignored.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from decabench.text import quoted
 __all__ = ["ARCHIVE_SUFFIXES", "LIMIT_BYTES", "LIMIT_MEMBERS", "is_archive", "unpack"]
 
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")
+"""How the names of archives end that `unpack` accepts."""
 LIMIT_BYTES = 2 << 30
+"""The most bytes that an archive may unpack to."""
 LIMIT_MEMBERS = 10_000
+"""The most files and folders that it may hold."""
 
 _CHUNK = 1 << 16
 _HEADER_LIMIT = 1 << 20
@@ -42,31 +45,32 @@ _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What zipfile, tarfile and gzip raise on bytes that are not what they should be."""
+"""What zipfile, tarfile and gzip raise for damaged archives."""
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a name is that of an archive that `unpack` takes."""
+    """Return whether the name is that of an archive that `unpack` accepts."""
     return path.name.lower().endswith(ARCHIVE_SUFFIXES)
 
 
 def unpack(
     path: Path, into: Path, limit_bytes: int = LIMIT_BYTES, limit_members: int = LIMIT_MEMBERS
 ) -> None:
-    """Unpack an archive into a folder, which should be new: what came out before a fault stays there.
+    """Unpack an archive into a folder, which should be new: anything unpacked before a fault is left there.
 
-    Raises `SubmissionError` for an archive that is damaged, too large or holds more than files and folders.
+    Raises SubmissionError if the archive is damaged, too large or holds anything but files and folders, StorageError
+    if the folder cannot be written.
     """
     if not is_archive(path):
-        raise SubmissionError(f"{path.name} is no archive: give one of {', '.join(ARCHIVE_SUFFIXES)}.")
+        raise SubmissionError(f"{path.name} is not an archive: give one of {', '.join(ARCHIVE_SUFFIXES)}.")
     target = _Target(path.name, into, limit_bytes, limit_members)
     unpack_this = _unpack_zip if path.name.lower().endswith(".zip") else _unpack_tar
     try:
         unpack_this(path, target)
     except _DAMAGE as error:
+        reason = str(error) or "it ends too early"
         raise SubmissionError(
-            f"{path.name} is damaged or not the archive that its name says ({str(error) or 'it ends too early'}): "
-            "pack it again."
+            f"{path.name} is damaged or not the archive that its name promises ({reason}): pack it again."
         ) from error
 
 
@@ -75,7 +79,7 @@ class _Readable(Protocol):
 
 
 class _Target:
-    """The folder that is unpacked into, and the count of what went there."""
+    """The folder to unpack into, and a count of what went there."""
 
     def __init__(self, archive: str, folder: Path, limit_bytes: int, limit_members: int) -> None:
         self.archive = archive
@@ -87,18 +91,18 @@ class _Target:
         self.files: set[str] = set()
         self.folders: set[str] = set()
 
-    def refuse(self, why: str) -> SubmissionError:
+    def refusal(self, why: str) -> SubmissionError:
         return SubmissionError(f"{self.archive} was not unpacked: {why}.")
 
     def count_member(self) -> None:
         self.members += 1
         if self.members > self.limit_members:
-            raise self.refuse(f"it has more than {self.limit_members:,} members")
+            raise self.refusal(f"it has more than {self.limit_members:,} members")
 
     def count_bytes(self, size: int) -> None:
         self.bytes += size
         if self.bytes > self.limit_bytes:
-            raise self.refuse(f"it unpacks to more than {self.limit_bytes:,} bytes")
+            raise self.refusal(f"it unpacks to more than {self.limit_bytes:,} bytes")
 
     def add_folder(self, name: str) -> None:
         parts = _parts(self, name)
@@ -108,7 +112,7 @@ class _Target:
     def add_file(self, name: str, source: _Readable) -> None:
         parts = _parts(self, name)
         if not parts:
-            raise self.refuse("it holds a file without a name")
+            raise self.refusal("it holds a file without a name")
         self._claim(parts, is_file=True)
         path = self.folder.joinpath(*parts)
         with self._new_file(path) as handle:
@@ -117,7 +121,7 @@ class _Target:
                 self._write(handle, chunk)
 
     def _claim(self, parts: list[str], is_file: bool) -> None:
-        """Note a name; case does not tell two names apart, so that every system says the same."""
+        """Note a name, ignoring its case, so that an archive unpacks alike on every system."""
         paths = ["/".join(parts[: end + 1]).casefold() for end in range(len(parts))]
         folders = paths[:-1] if is_file else paths
         clash = self.files.intersection(folders)
@@ -125,7 +129,7 @@ class _Target:
             clash |= self.files.intersection(paths[-1:]) | self.folders.intersection(paths[-1:])
             self.files.add(paths[-1])
         if clash:
-            raise self.refuse(f"it holds the name {quoted(min(clash))} twice")
+            raise self.refusal(f"it holds the name {quoted(min(clash))} twice")
         self.folders.update(folders)
 
     def _make(self, folder: Path) -> None:
@@ -153,15 +157,15 @@ class _Target:
 
 
 def _parts(target: _Target, name: str) -> list[str]:
-    """The parts of a member's name, if it is one that stays below the folder on every system."""
+    """Split a member's name into its parts. Refuses names that could leave the folder on any system."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     climbs = name.startswith("/") or "\\" in name or ".." in parts
     if climbs or any(re.match("[A-Za-z]:", part) for part in parts):
-        raise target.refuse(
+        raise target.refusal(
             f"the member {quoted(name)} could climb out of its folder; pack it with plain relative names"
         )
     if not name.isprintable() or len(name) > 1000 or any(len(part.encode()) > 200 for part in parts):
-        raise target.refuse(f"the member {quoted(name)} has a name that is too long or not plain text")
+        raise target.refusal(f"the member {quoted(name)} has a name that is too long or not plain text")
     return parts
 
 
@@ -170,7 +174,7 @@ def _unpack_zip(path: Path, target: _Target) -> None:
         for member in archive.infolist():
             target.count_member()
             _check_zip_member(member, target)
-            # zipfile cuts a name at a NUL and may turn separators round; the name as it stands is judged.
+            # zipfile cuts names at a NUL and may replace separators, so the original name is checked.
             if member.orig_filename.endswith("/"):
                 target.add_folder(member.orig_filename)
             else:
@@ -181,13 +185,13 @@ def _unpack_zip(path: Path, target: _Target) -> None:
 def _check_zip_member(member: zipfile.ZipInfo, target: _Target) -> None:
     name = quoted(member.orig_filename)
     if member.flag_bits & 0x41:
-        raise target.refuse(f"the member {name} is encrypted; pack it without a password")
+        raise target.refusal(f"the member {name} is encrypted; pack it without a password")
     kind = stat.S_IFMT(member.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise target.refuse(f"the member {name} is a link or a device; pack plain files only")
-    # zipfile unpacks bzip2 and LZMA without a bound on how much comes out at once.
+        raise target.refusal(f"the member {name} is a link or a device; pack plain files only")
+    # zipfile unpacks bzip2 and LZMA without limiting how much comes out at once.
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise target.refuse(f"the member {name} is packed in an unusual way; use plain zip (deflate)")
+        raise target.refusal(f"the member {name} is packed in an unusual way; use plain zip (deflate)")
 
 
 def _unpack_tar(path: Path, target: _Target) -> None:
@@ -205,7 +209,7 @@ def _unpack_tar_member(archive: tarfile.TarFile, member: tarfile.TarInfo, target
         target.add_folder(member.name)
         return
     if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.issparse():
-        raise target.refuse(
+        raise target.refusal(
             f"the member {quoted(member.name)} is a link, a device or a sparse file; pack plain files only"
         )
     source = archive.extractfile(member)
@@ -215,10 +219,10 @@ def _unpack_tar_member(archive: tarfile.TarFile, member: tarfile.TarInfo, target
 
 
 class _TarStream(io.RawIOBase):
-    """What tarfile reads from: forward only, in small pieces, counted.
+    """The stream that tarfile reads: forward only, in small pieces, counted.
 
-    tarfile reads a long name or a pax header in one piece of whatever size the archive claims, and skips
-    over members of any claimed size; both would let a small archive take all memory or time.
+    tarfile reads a long name or a pax header in one piece of the size that the archive claims, and skips over
+    members of any claimed size; both would let a small archive take up all memory or time.
     """
 
     def __init__(self, source: gzip.GzipFile, target: _Target) -> None:
@@ -230,12 +234,12 @@ class _TarStream(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         if not 0 <= size <= _HEADER_LIMIT:
-            raise self.target.refuse("it has a header of more than 1 MiB")
+            raise self.target.refusal("it has a header of more than 1 MiB")
         self.last = self.source.read(size)
         self.position += len(self.last)
-        # tarfile keeps every header that it meets; 4 KiB for each member is more than honest ones take.
+        # tarfile keeps every header that it reads; 4 KiB a member is more than honest archives need.
         if self.position - self.target.bytes > 4096 * (self.target.limit_members + 256):
-            raise self.target.refuse("its headers and padding are far larger than they can be")
+            raise self.target.refusal("its headers and padding are far larger than they can be")
         return self.last
 
     def tell(self) -> int:
@@ -249,7 +253,7 @@ class _TarStream(io.RawIOBase):
         return self.position
 
     def check_end(self) -> None:
-        """tarfile takes a damaged header for the end; the real end is a block of zeros, then only zeros."""
+        """Check that the archive ends in zeros: tarfile mistakes a damaged header for the end."""
         if not self.last or self.last.strip(b"\0"):
             raise tarfile.ReadError("it does not end as a tar archive does")
         while chunk := self.read(_CHUNK):

@@ -1,4 +1,4 @@
-"""What a check found, for people and for programs."""
+"""The codes of faults, and the report of a check: for people as text, for programs as JSON."""
 
 from __future__ import annotations
 
@@ -8,47 +8,45 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import ClassVar
 
-__all__ = ["CODES", "KEPT", "WARNINGS", "CheckReport", "Fault", "FaultLog", "FileCount"]
-
-# ---- faults
+__all__ = ["CODES", "KEPT", "WARNINGS", "CheckReport", "Fault", "FileCount"]
 
 KEPT = 20
-"""How many faults of one code in one file are kept with their lines; the rest are counted."""
+"""How many faults of one code in one file are listed; the rest are only counted."""
 
 CODES: dict[str, str] = {
-    "bad-archive": "The archive is damaged, unsafe or too large, so nothing in it was read.",
+    "bad-archive": "The archive is damaged, unsafe or too large; nothing in it was read.",
     "bad-compression": "A .gz or .zst file is damaged or cut short.",
-    "bad-encoding": "Text that is not UTF-8, or a string with half of a surrogate pair.",
-    "bad-json": "A line is not JSON: one object a line, no key twice, no NaN.",
-    "bad-metadata": "A field of submission.toml is missing or of the wrong kind.",
-    "bad-record": "What a line says of its answer (raw, rule, finish, context_kept) is of the wrong kind.",
-    "bad-toml": "submission.toml is not TOML.",
-    "byte-order-mark": "A file starts with a byte order mark; it was passed over.",
+    "bad-encoding": "The text is not UTF-8, or a string holds half of a surrogate pair.",
+    "bad-json": "A line is not valid JSON: one object per line, no repeated keys, no NaN.",
+    "bad-metadata": "A field of submission.toml is missing or has the wrong type.",
+    "bad-record": "The raw, rule, finish or context_kept of a line is invalid.",
+    "bad-toml": "submission.toml is not valid TOML.",
+    "byte-order-mark": "The file starts with a byte order mark, which was skipped.",
     "duplicate-file": "Two files answer the same split of a task.",
-    "duplicate-id": "An id stands on more than one line.",
+    "duplicate-id": "An id is on more than one line.",
     "empty-answer": "An answer is empty or blank; it is scored as given.",
-    "incomplete": "Examples failed when the answers were made; run the same predict command again to retry them.",
+    "incomplete": "Some examples failed during prediction; run the same predict command again to retry them.",
     "missing-field": "A line lacks `id` or `answer`.",
-    "missing-file": "A task or split that was asked for has no file.",
+    "missing-file": "A requested task or split has no file.",
     "missing-id": "An example of the split has no answer.",
-    "no-data": "The ids of this split are not known here: prepare its data or give an id list.",
+    "no-data": "The ids of this split are unknown: prepare its data or give an id list.",
     "no-predictions": "There is no file of predictions.",
     "no-submission-toml": "There is no submission.toml.",
     "non-string-answer": "The answer is not a string.",
     "non-string-id": "The id is not a string.",
     "not-an-object": "A line is JSON, but not an object.",
     "other-data": "The answers were made for data with another fingerprint.",
-    "partial": "A limited run: it is scored on what it answered, apart, and never ranked.",
-    "too-large": "A line is longer than 1 MiB, or a file far larger than its answers can be.",
-    "unknown-file": "A file that no part of the format accounts for.",
-    "unknown-id": "An id that the split does not have.",
-    "unknown-key": "submission.toml has a field that nothing reads.",
-    "unknown-split": "A file name that ends in no split.",
-    "unknown-task": "A file name that begins with no task.",
-    "unreadable-file": "A file that the system does not let us read.",
-    "wrong-count": "The numbers of a limited or failed run in submission.toml are not those of its files.",
+    "partial": "A limited run: it is scored on the examples it answered, and never summed or ranked.",
+    "too-large": "A line is longer than 1 MiB, or a file is far larger than its answers can be.",
+    "unknown-file": "The file does not belong in a submission.",
+    "unknown-id": "The split has no example with this id.",
+    "unknown-key": "submission.toml has an unknown field.",
+    "unknown-split": "The file name does not end in the name of a split.",
+    "unknown-task": "The file name does not begin with the name of a task.",
+    "unreadable-file": "The file cannot be opened or read.",
+    "wrong-count": "submission.toml gives other numbers for a limited or failed run than its file has.",
 }
-"""Every code that a check reports, for good: a code may be added, never renamed or put to another use."""
+"""Every code that a check can report. Codes may be added, but never renamed or reused."""
 
 WARNINGS = frozenset({"byte-order-mark", "empty-answer", "other-data", "partial", "unknown-key"})
 """The codes that leave a submission valid."""
@@ -56,54 +54,25 @@ WARNINGS = frozenset({"byte-order-mark", "empty-answer", "other-data", "partial"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong (or, under a code of `WARNINGS`, odd)."""
+    """One thing that is wrong with a submission, or, under a code in `WARNINGS`, merely odd."""
 
     code: str
     """A key of `CODES`."""
     message: str
-    """What was wrong, what was given, what to do."""
+    """What is wrong, what was given and what to do."""
     file: str = ""
-    """Its path in the submission; empty where the fault is the submission's."""
+    """Its path in the submission; empty if the fault is not in a file."""
     line: int | None = None
-    """From 1; None where the fault is the file's."""
+    """The line, from 1; None if the fault is not on a line."""
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         return f"{place}: {self.code}: {self.message}" if place else f"{self.code}: {self.message}"
 
 
-class FaultLog:
-    """Keeps the first `KEPT` faults of each code in each file, and counts all."""
-
-    def __init__(self) -> None:
-        self._kept: list[Fault] = []
-        self._counts: Counter[tuple[str, str]] = Counter()
-
-    def add(self, code: str, message: str, file: str = "", line: int | None = None) -> None:
-        """Note a fault."""
-        self._counts[file, code] += 1
-        if self._counts[file, code] <= KEPT:
-            self._kept.append(Fault(code, message, file, line))
-
-    def count(self, file: str, code: str) -> int:
-        """How many there were, kept or not."""
-        return self._counts[file, code]
-
-    def kept(self) -> tuple[Fault, ...]:
-        """The faults that were kept, in the order in which they were found."""
-        return tuple(self._kept)
-
-    def totals(self) -> dict[tuple[str, str], int]:
-        """(file, code) to how many there were."""
-        return dict(self._counts)
-
-
-# ---- report
-
-
 @dataclass(frozen=True, slots=True)
 class FileCount:
-    """What one file of answers has."""
+    """The counts of one file of answers."""
 
     file: str
     """Its path in the submission."""
@@ -114,71 +83,76 @@ class FileCount:
     lines: int
     """Lines that are not blank."""
     answers: int
-    """Different examples of the split that have a readable answer."""
+    """Distinct examples of the split that have a readable answer."""
     expected: int | None
-    """Examples of the split; None where its ids are not known."""
+    """Examples in the split; None if its ids are unknown."""
     empty: int
     """Answers that are empty or blank."""
 
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The result of a check. Of each code in each file the first 20 faults are here, and `totals` has all."""
+    """The result of a check. It lists the first 20 faults of each code in each file; `totals` counts all of them."""
 
     FORMAT: ClassVar[str] = "decabench.check/1"
 
     submission: str
     """The name of the folder or archive."""
     faults: tuple[Fault, ...]
-    """What makes it invalid."""
+    """What makes the submission invalid."""
     warnings: tuple[Fault, ...]
-    """What is odd and leaves it valid."""
+    """What is odd but leaves it valid."""
     files: tuple[FileCount, ...]
     """The files that were read."""
     totals: Mapping[tuple[str, str], int]
-    """(file, code) to how often it was found."""
+    """(file, code) to the number of times it was found."""
 
     @classmethod
-    def of(cls, submission: str, log: FaultLog, files: Sequence[FileCount]) -> CheckReport:
-        """The report of what a log has."""
-        kept = log.kept()
-        faults = tuple(fault for fault in kept if fault.code not in WARNINGS)
-        warnings = tuple(fault for fault in kept if fault.code in WARNINGS)
-        return cls(submission, faults, warnings, tuple(files), log.totals())
+    def of(
+        cls,
+        submission: str,
+        found: Sequence[Fault],
+        files: Sequence[FileCount],
+        unlisted: Mapping[tuple[str, str], int],
+    ) -> CheckReport:
+        """Build a report from faults in the order in which they were found.
+
+        `unlisted` counts, by (file, code), those that were found besides, but not kept.
+        """
+        counts: Counter[tuple[str, str]] = Counter()
+        listed = []
+        for fault in found:
+            counts[fault.file, fault.code] += 1
+            if counts[fault.file, fault.code] <= KEPT:
+                listed.append(fault)
+        counts.update(unlisted)
+        faults = tuple(fault for fault in listed if fault.code not in WARNINGS)
+        warnings = tuple(fault for fault in listed if fault.code in WARNINGS)
+        return cls(submission, faults, warnings, tuple(files), dict(counts))
 
     @property
     def ok(self) -> bool:
-        """Whether the submission is valid; warnings leave it so."""
+        """Whether the submission is valid, warnings or not."""
         return not self.faults
 
     @property
     def exit_code(self) -> int:
-        """0 valid; 3 valid as far as the data at hand can tell, and some is missing; 1 otherwise."""
+        """0 if valid, 3 if the only faults are splits whose data is not at hand, otherwise 1."""
         codes = {fault.code for fault in self.faults}
         return (3 if codes == {"no-data"} else 1) if codes else 0
 
     @property
     def fault_count(self) -> int:
-        """How many faults there are, shown or not."""
+        """The number of faults, listed or not."""
         return sum(count for (_, code), count in self.totals.items() if code not in WARNINGS)
 
     @property
     def warning_count(self) -> int:
-        """How many warnings there are, shown or not."""
+        """The number of warnings, listed or not."""
         return sum(count for (_, code), count in self.totals.items() if code in WARNINGS)
 
-    def faults_of(self, file: str) -> tuple[Fault, ...]:
-        """The faults of one file (`PredictionFile.name`) that are kept with their lines."""
-        return tuple(fault for fault in self.faults if fault.file == file)
-
-    def count_of(self, file: str) -> int:
-        """How many faults one file has, shown or not."""
-        return sum(
-            count for (named, code), count in self.totals.items() if named == file and code not in WARNINGS
-        )
-
     def to_json(self) -> str:
-        """The report as canonical JSON: the same submission and ids give the same text."""
+        """Return the report as canonical JSON: the same submission and ids give the same text."""
         record = {
             "format": self.FORMAT,
             "submission": self.submission,
@@ -196,31 +170,29 @@ class CheckReport:
         return json.dumps(record, ensure_ascii=False, indent=2) + "\n"
 
     def text(self) -> str:
-        """The report for a person: faults, warnings, what each file has, and the sum in one line."""
-        lines = self._listed(self.faults, "")
-        lines += self._listed(self.warnings, "warning: ")
+        """Return the report for people: faults, warnings, the count of each file, and a verdict."""
+        lines = self._listing(self.faults, "") + self._listing(self.warnings, "warning: ")
         for count in self.files:
             of = "" if count.expected is None else f" of {count.expected:,}"
             lines.append(f"{count.file}: {count.answers:,}{of} answers")
-        verdict = "valid" if self.ok else _number(self.fault_count, "fault")
-        extra = f", {_number(self.warning_count, 'warning')}" if self.warning_count else ""
+        verdict = "valid" if self.ok else _plural(self.fault_count, "fault")
+        extra = f", {_plural(self.warning_count, 'warning')}" if self.warning_count else ""
         lines.append(f"{self.submission}: {verdict}{extra}")
         return "\n".join(lines) + "\n"
 
-    def _listed(self, faults: tuple[Fault, ...], prefix: str) -> list[str]:
-        """File by file, and after a file's faults how many more it has of each code."""
+    def _listing(self, faults: tuple[Fault, ...], prefix: str) -> list[str]:
+        """List faults file by file, each file followed by the number of those left out."""
         by_file: dict[str, list[Fault]] = {}
         for fault in faults:
             by_file.setdefault(fault.file, []).append(fault)
         lines = []
         for file, group in by_file.items():
             lines += [f"{prefix}{fault}" for fault in group]
-            for code in dict.fromkeys(fault.code for fault in group):
-                more = self.totals[file, code] - sum(fault.code == code for fault in group)
-                if more:
+            for code, listed in Counter(fault.code for fault in group).items():
+                if more := self.totals[file, code] - listed:
                     lines.append(f"{prefix}{file}: {code}: … and {more:,} more")
         return lines
 
 
-def _number(count: int, noun: str) -> str:
+def _plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,4 +1,4 @@
-"""A submission: a folder or an archive of answers, and what they were made with.
+"""A submission is a folder, or an archive of one: finding its files, opening and writing it.
 
 submission.toml
 predictions/<task>.<split>.jsonl        {"id": "...", "answer": "..."}; .jsonl.gz and .jsonl.zst too
@@ -7,27 +7,25 @@ variants/<K>/predictions/...            the same for other wordings of the quest
 
 from __future__ import annotations
 
+import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import SubmissionError
+from decabench.errors import SubmissionError, UnknownNameError, require_name
 from decabench.files import SUFFIXES, Compression, atomic_file
-from decabench.submission.answers import predictions_digest, read_answers, read_predictions, write_answers
-from decabench.submission.archive import ARCHIVE_SUFFIXES, is_archive, unpack
-from decabench.submission.faults import WARNINGS, Fault, FaultLog
-from decabench.submission.layout import (
+from decabench.submission.answers import (
     FOLDER,
-    Layout,
+    VARIANTS,
     PredictionFile,
-    file_name,
-    find_predictions,
-    find_variants,
-    inside,
+    predictions_folder,
+    write_answers,
 )
+from decabench.submission.archive import ARCHIVE_SUFFIXES, is_archive, unpack
+from decabench.submission.faults import WARNINGS, Fault
 from decabench.submission.metadata import (
     METADATA_LIMIT,
     METADATA_NAME,
@@ -35,29 +33,32 @@ from decabench.submission.metadata import (
     parse_metadata,
     render_metadata,
 )
-from decabench.text import printable
+from decabench.tasks import SPLITS
+from decabench.text import printable, quoted
 
 __all__ = [
-    "PredictionFile",
+    "Scope",
     "Submission",
-    "SubmissionInfo",
+    "file_name",
+    "find_predictions",
+    "find_variants",
     "open_submission",
-    "predictions_digest",
-    "read_answers",
     "read_metadata",
-    "read_predictions",
     "submission_folder",
     "write_predictions",
     "write_submission",
 ]
 
+Files = dict[tuple[str, str], PredictionFile]
+"""(task, split) to its file of answers."""
+
 
 @dataclass(frozen=True)
 class Submission:
-    """Answers to some splits of some tasks, and what made them."""
+    """The answers to some splits of some tasks, and what made them."""
 
     info: SubmissionInfo
-    """What it says about itself."""
+    """What submission.toml says."""
     files: Mapping[tuple[str, str], PredictionFile]
     """(task, split) to the file of answers."""
     variants: Mapping[int, Mapping[tuple[str, str], PredictionFile]] = field(default_factory=dict)
@@ -66,17 +67,16 @@ class Submission:
 
 @contextmanager
 def open_submission(path: str | Path) -> Iterator[Submission]:
-    """A submission, for as long as the block lasts; an archive is unpacked and removed again.
+    """Open a folder or an archive, which is unpacked for as long as the block lasts.
 
-    Reads submission.toml and the names of the files, not the answers. `SubmissionError` names the first
-    fault; `decabench.submission.checker.check_submission` finds all of them.
+    Reads submission.toml and the names of the files, not the answers. Raises SubmissionError for the first fault;
+    `check_submission` finds all of them.
     """
     with submission_folder(Path(path)) as root:
         info, faults = read_metadata(root)
-        log = FaultLog()
-        files = find_predictions(root, Layout(), log)
-        variants = find_variants(root, Layout(), log)
-        for fault in (*faults, *log.kept()):
+        files, misnamed = find_predictions(root)
+        variants, stray = find_variants(root)
+        for fault in (*faults, *misnamed, *stray):
             if fault.code not in WARNINGS:
                 raise SubmissionError(f"{Path(path).name}: {fault}.")
         if info is None or not files:
@@ -84,60 +84,32 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
         yield Submission(info, files, variants)
 
 
-def write_submission(
-    folder: str | Path,
-    info: SubmissionInfo,
-    predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
-    compress: Compression = None,
-) -> Submission:
-    """Write answers and submission.toml; equal input gives equal bytes, and every file is whole or not there.
-
-    Files of other splits that the folder already has are left; those of the same splits are replaced.
-    """
-    folder = Path(folder)
-    metadata = render_metadata(info)
-    write_predictions(folder, predictions, compress)
-    with atomic_file(folder / METADATA_NAME) as handle:
-        handle.write(metadata)
-    return Submission(info, find_predictions(folder, Layout(), FaultLog()))
-
-
-def write_predictions(
-    folder: Path,
-    predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
-    compress: Compression = None,
-) -> None:
-    """Writes `predictions/<task>.<split>.jsonl` into a folder, each file whole or not at all."""
-    paths = {pair: folder / FOLDER / file_name(*pair) for pair in predictions}
-    for pair, answers in predictions.items():
-        bare = paths[pair]
-        with atomic_file(bare.with_name(bare.name + SUFFIXES[compress]), compress) as handle:
-            write_answers(handle, answers)
-        for other, suffix in SUFFIXES.items():
-            if other != compress:
-                bare.with_name(bare.name + suffix).unlink(missing_ok=True)
-
-
 @contextmanager
 def submission_folder(path: Path) -> Iterator[Path]:
-    """The folder that holds submission.toml: `path` itself, or where the archive was unpacked for now."""
+    """Provide the folder that holds submission.toml: `path` itself, or a temporary one for an archive."""
+    kinds = ", ".join(ARCHIVE_SUFFIXES)
     if path.is_dir():
         yield path
     elif not path.exists():
-        raise SubmissionError(f"There is no {path}: give a folder or one of {', '.join(ARCHIVE_SUFFIXES)}.")
+        raise SubmissionError(f"There is no {path}: give a folder or one of {kinds}.")
     elif not is_archive(path):
-        kinds = ", ".join(ARCHIVE_SUFFIXES)
-        raise SubmissionError(f"{printable(path.name)} is no submission: give a folder or one of {kinds}.")
+        raise SubmissionError(f"{printable(path.name)} is not a submission: give a folder or one of {kinds}.")
     else:
         with tempfile.TemporaryDirectory(prefix="decabench-") as temporary:
             unpack(path, Path(temporary))
             yield _top(Path(temporary))
 
 
+def _top(folder: Path) -> Path:
+    """Return an archive's only top folder, ignoring what the Finder adds, or else the archive itself."""
+    entries = [path for path in folder.iterdir() if not path.name.startswith((".", "__MACOSX"))]
+    return entries[0] if len(entries) == 1 and entries[0].is_dir() and entries[0].name != FOLDER else folder
+
+
 def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
-    """What submission.toml says and every fault of it; None where a fault is no mere warning."""
+    """Read submission.toml and return it with every fault found; None if any is more than a warning."""
     path = root / METADATA_NAME
-    if not inside(root, path):
+    if not _is_plain_file(root, path):
         return None, [
             Fault("no-submission-toml", f"there is no {METADATA_NAME} in the submission; write one")
         ]
@@ -148,7 +120,168 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
         return None, [Fault("unreadable-file", f"it cannot be read: {error.strerror}", METADATA_NAME)]
 
 
-def _top(folder: Path) -> Path:
-    """An archive's one top folder, if that is all that it holds, what the Finder adds aside."""
-    entries = [path for path in folder.iterdir() if not path.name.startswith((".", "__MACOSX"))]
-    return entries[0] if len(entries) == 1 and entries[0].is_dir() and entries[0].name != FOLDER else folder
+# Finding the files of answers by their names.
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which files of a submission to look at."""
+
+    known_tasks: Collection[str] | None = None
+    """The names of all tasks; None to accept any name."""
+    tasks: Collection[str] | None = None
+    """The tasks to look at; None for all."""
+    splits: Collection[str] | None = None
+    """The splits to look at; None for all."""
+
+    def includes(self, task: str, split: str) -> bool:
+        """Return whether to look at a file; a name that is not a split's is never left out for it."""
+        return (self.tasks is None or task in self.tasks) and (
+            self.splits is None or split in self.splits or split not in SPLITS
+        )
+
+
+_EVERYTHING = Scope()
+_NAME = re.compile(r"(?P<stem>.+)\.jsonl(\.gz|\.zst)?")
+_SPLIT_ALIASES = {"dev": "validation", "val": "validation", "valid": "validation", "eval": "test"}
+
+
+def file_name(task: str, split: str) -> str:
+    """Return `<task>.<split>.jsonl`. Raises SubmissionError for names that could not be read back."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w.+-]*", task, re.ASCII):
+        raise SubmissionError(f"{quoted(task)} cannot name a task: use letters, digits, dots, - and _.")
+    if split not in SPLITS:
+        raise SubmissionError(f"{quoted(split)} is not a split: use one of {', '.join(SPLITS)}.")
+    return f"{task}.{split}.jsonl"
+
+
+def find_predictions(root: Path, scope: Scope = _EVERYTHING) -> tuple[Files, list[Fault]]:
+    """Find the files of answers in `predictions/`, in order of their names, and what is wrong with other names."""
+    faults = [
+        Fault("unknown-file", f"predictions belong in {FOLDER}/; move it there", printable(path.name))
+        for path in sorted(root.iterdir())
+        if _NAME.fullmatch(path.name) and not path.name.startswith(".")
+    ]
+    return _find_files(root, scope, 0, faults), faults
+
+
+def find_variants(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[int, Files], list[Fault]]:
+    """Find the files in `variants/<K>/predictions/` by K, in order, and what is wrong with other names."""
+    folder, numbers, faults = root / VARIANTS, [], []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if re.fullmatch(r"[1-9][0-9]{0,2}", path.name) and path.is_dir() and _is_within(root, path):
+            numbers.append(int(path.name))
+        elif not path.name.startswith("."):
+            reason = f"it is not the folder of a variant; use {VARIANTS}/<number from 1>/{FOLDER}/"
+            faults.append(Fault("unknown-file", reason, f"{VARIANTS}/{printable(path.name)}"))
+    return {number: _find_files(root, scope, number, faults) for number in sorted(numbers)}, faults
+
+
+def _find_files(root: Path, scope: Scope, variant: int, faults: list[Fault]) -> Files:
+    found: Files = {}
+    folder = root / predictions_folder(variant)
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.name.startswith("."):
+            continue
+        code = reason = ""
+        match = _NAME.fullmatch(path.name)
+        if match is None or not _is_plain_file(root, path):
+            code, reason = "unknown-file", _why_unknown(root, path)
+        else:
+            task, split = _task_and_split(match["stem"], scope)
+            if not scope.includes(task, split):
+                continue
+            code, reason = _name_fault(task, split, scope)
+            if not code:
+                file = PredictionFile(path, task, split, variant)
+                if (first := found.setdefault((task, split), file)) is not file:
+                    code, reason = "duplicate-file", f"{first.name} answers the same split; keep one of them"
+        if code:
+            faults.append(Fault(code, reason, f"{predictions_folder(variant)}/{printable(path.name)}"))
+    return found
+
+
+def _task_and_split(stem: str, scope: Scope) -> tuple[str, str]:
+    """Split `<task>.<split>`; the split is empty if there is none, as in `iwslt.en.de`."""
+    task, _, split = stem.rpartition(".")
+    is_task = not task or (scope.known_tasks is not None and stem in scope.known_tasks)
+    return (stem, "") if is_task else (task, split)
+
+
+def _name_fault(task: str, split: str, scope: Scope) -> tuple[str, str]:
+    """Return the code and the message of what is wrong with a file's name, both empty if nothing is."""
+    if not split:
+        meant = quoted(f"{task}.validation.jsonl")
+        return "unknown-split", f"the name has no split; call it {meant} or after its split"
+    if split not in SPLITS:
+        meant = _SPLIT_ALIASES.get(split.casefold(), split.casefold())
+        return "unknown-split", _unknown("split", split, meant, SPLITS)
+    if scope.known_tasks is not None and task not in scope.known_tasks:
+        return "unknown-task", _unknown("task", task, task.casefold(), scope.known_tasks)
+    return "", ""
+
+
+def _unknown(kind: str, name: str, meant: str, known: Collection[str]) -> str:
+    """Say what an unknown name was probably meant to be: `meant` if that is known, or else what is near to it."""
+    try:
+        return f"There is no {kind} {quoted(name)}. Did you mean {require_name(meant, known, kind)}?"
+    except UnknownNameError as error:
+        return str(error)
+
+
+def _why_unknown(root: Path, path: Path) -> str:
+    if path.is_dir():
+        return f"it is a folder; put the files directly into {FOLDER}/"
+    if path.is_symlink() and not _is_plain_file(root, path):
+        return "it is a link to something outside the submission; put a copy of the file there"
+    if not path.is_file():
+        return "it is not a regular file"
+    packed = " or ".join(f".jsonl{suffix}" for suffix in SUFFIXES.values())
+    return f"its name does not end in {packed}; rename or remove it"
+
+
+def _is_plain_file(root: Path, path: Path) -> bool:
+    """Return whether a path is a regular file inside the submission, links followed."""
+    return path.is_file() and _is_within(root, path)
+
+
+def _is_within(root: Path, path: Path) -> bool:
+    return path.resolve().is_relative_to(root.resolve())
+
+
+# Writing.
+
+
+def write_submission(
+    folder: str | Path,
+    info: SubmissionInfo,
+    predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
+    compress: Compression = None,
+) -> Submission:
+    """Write answers and submission.toml; equal input gives equal bytes, and every file is whole or missing.
+
+    Files of the same splits are replaced, those of other splits are kept. Raises SubmissionError for answers or
+    information that could not be read back, StorageError if the folder cannot be written.
+    """
+    folder = Path(folder)
+    metadata = render_metadata(info)
+    write_predictions(folder, predictions, compress)
+    with atomic_file(folder / METADATA_NAME) as handle:
+        handle.write(metadata)
+    return Submission(info, find_predictions(folder)[0])
+
+
+def write_predictions(
+    folder: Path,
+    predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
+    compress: Compression = None,
+) -> None:
+    """Write `predictions/<task>.<split>.jsonl` into a folder, each file whole or not at all."""
+    paths = {pair: folder / FOLDER / file_name(*pair) for pair in predictions}
+    for pair, answers in predictions.items():
+        bare = paths[pair]
+        with atomic_file(bare.with_name(bare.name + SUFFIXES[compress]), compress) as handle:
+            write_answers(handle, answers)
+        for other, suffix in SUFFIXES.items():
+            if other != compress:
+                bare.with_name(bare.name + suffix).unlink(missing_ok=True)

@@ -6,7 +6,7 @@ import datetime
 import math
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,33 +14,52 @@ from decabench.errors import SubmissionError
 from decabench.submission.faults import WARNINGS, Fault
 from decabench.text import quoted
 
-__all__ = ["FORMAT", "METADATA_NAME", "SubmissionInfo", "parse_metadata", "render_metadata"]
+__all__ = [
+    "FORMAT",
+    "METADATA_LIMIT",
+    "METADATA_NAME",
+    "Marks",
+    "SubmissionInfo",
+    "parse_metadata",
+    "render_metadata",
+]
 
 FORMAT = "decabench.submission/1"
 METADATA_NAME = "submission.toml"
 METADATA_LIMIT = 1 << 16
+"""The most bytes that submission.toml may have."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """How submission.toml marks a file that does not answer every example."""
+
+    partial: Mapping[str, Any] | None = None
+    """`answered`, `of` and `chosen` of a limited run."""
+    incomplete: Mapping[str, Any] | None = None
+    """`failed`, `of` and `error` of a run in which examples failed."""
 
 
 @dataclass(frozen=True)
 class SubmissionInfo:
-    """What a submission says about itself."""
+    """What submission.toml says about a submission."""
 
     name: str
-    """What it is called on a leaderboard; one line, never empty."""
+    """The name shown on a leaderboard; one line, never empty."""
     authors: tuple[str, ...] = ()
     """Who made it."""
     description: str = ""
-    """A sentence or a page on how it answers."""
+    """How it answers, in a sentence or a page."""
     url: str = ""
-    """Where a person reads more; http or https."""
+    """Where to read more; http or https."""
     model_size: int | None = None
-    """Number of parameters."""
+    """The number of parameters."""
     training_data: str = ""
-    """What the model has seen."""
+    """What the model was trained on."""
     date: str = ""
     """When the answers were made: an ISO date."""
     predictor: Mapping[str, Any] = field(default_factory=dict)
-    """The settings that made it (name, version, seed, ...); JSON values only."""
+    """The settings of the predictor (name, version, seed, ...); JSON values only."""
     data: Mapping[str, str] = field(default_factory=dict)
     """`<task>.<split>` to the fingerprint (`sha256:...`) of the data that the answers were made for."""
     partial: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -49,13 +68,55 @@ class SubmissionInfo:
     """`<task>.<split>` to `failed`, `of` and `error`: so many examples failed and have no line."""
 
     def described(self) -> dict[str, Any]:
-        """All of it as JSON values; the marks of a limited or a failed run only where there is one."""
+        """Return all of it as JSON values, `partial` and `incomplete` only if they are not empty."""
         plain = asdict(self)
         return {key: value for key, value in plain.items() if value or key not in ("partial", "incomplete")}
 
+    def marks(self, task: str, split: str, variant: int = 0) -> Marks:
+        """Return the marks of one file: limits hold for all variants, failures for one (`sst.validation.variant2`)."""
+        key = f"{task}.{split}"
+        partial = self.partial.get(key)
+        if not variant:
+            return Marks(partial, self.incomplete.get(key))
+        if (
+            partial
+        ):  # every variant was asked as many questions; those that failed in variant 0 have no line there
+            failed = self.incomplete.get(key, {}).get("failed", 0)
+            partial = {**partial, "answered": partial["answered"] + failed}
+        return Marks(partial, self.incomplete.get(f"{key}.variant{variant}"))
+
+
+def render_metadata(info: SubmissionInfo) -> bytes:
+    """Write a submission.toml: equal information gives equal bytes, and fields without a value are left out.
+
+    Raises SubmissionError for information that could not be read back.
+    """
+    import tomli_w
+
+    table: dict[str, Any] = {"format": FORMAT, **vars(info), "authors": list(info.authors)}
+    for key in ("predictor", "data", "partial", "incomplete"):
+        table[key] = _sorted(table[key])
+    table = {key: value for key, value in table.items() if value not in ("", None, [], {})}
+    try:
+        raw = tomli_w.dumps(table).encode()
+    except (TypeError, ValueError) as error:
+        raise SubmissionError(f"submission.toml cannot hold this information: {error}.") from error
+    _, faults = parse_metadata(raw)
+    for fault in faults:
+        raise SubmissionError(f"{fault}.")
+    return raw
+
+
+def _sorted(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _sorted(value) if isinstance(value, Mapping) else value
+        for key, value in sorted(table.items())
+        if value is not None
+    }
+
 
 def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
-    """The information in a submission.toml and every fault of it; None where a fault is no mere warning."""
+    """Parse a submission.toml and return it with every fault found; None if any is more than a warning."""
     if len(raw) > METADATA_LIMIT:
         return None, [Fault("too-large", f"it has more than {METADATA_LIMIT:,} bytes", METADATA_NAME)]
     try:
@@ -69,70 +130,16 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
         reason = str(error) or "its brackets are nested too deeply"
         at = re.search(r"at line (\d+)", reason)
         line = int(at[1]) if at else text.count("\n") + 1
-        return None, [Fault("bad-toml", f"it is not TOML: {reason}", METADATA_NAME, line)]
+        return None, [Fault("bad-toml", f"it is not valid TOML: {reason}", METADATA_NAME, line)]
     reader = _Reader(table, text)
     info = reader.info()
     valid = all(fault.code in WARNINGS for fault in reader.faults)
     return (info if valid else None), reader.faults
 
 
-def render_metadata(info: SubmissionInfo) -> bytes:
-    """The submission.toml of `info`: equal information, equal bytes. Fields without a value are left out."""
-    import tomli_w
-
-    table: dict[str, Any] = {
-        "format": FORMAT,
-        "name": info.name,
-        "authors": list(info.authors),
-        "description": info.description,
-        "url": info.url,
-        "model_size": info.model_size,
-        "training_data": info.training_data,
-        "date": info.date,
-        "predictor": _ordered(info.predictor),
-        "data": _ordered(info.data),
-        "partial": _ordered(info.partial),
-        "incomplete": _ordered(info.incomplete),
-    }
-    table = {key: value for key, value in table.items() if value not in ("", None, [], {})}
-    try:
-        raw = tomli_w.dumps(table).encode()
-    except (TypeError, ValueError) as error:
-        raise SubmissionError(f"submission.toml cannot hold this information: {error}.") from error
-    _, faults = parse_metadata(raw)
-    for fault in faults:
-        raise SubmissionError(f"{fault}.")
-    return raw
-
-
-def _ordered(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: _ordered(value) if isinstance(value, Mapping) else value
-        for key, value in sorted(table.items())
-        if value is not None
-    }
-
-
-@dataclass(frozen=True)
-class _Mark:
-    """What the entry of one split must have, in a table that marks splits."""
-
-    count: str
-    """The field that counts examples."""
-    text: str
-    """The field that says more."""
-    least: int
-    """The lowest that the count can be."""
-    is_whole: bool
-    """Whether the count may be that of all examples."""
-
-
-_PARTIAL = _Mark("answered", "chosen", least=0, is_whole=False)
-_INCOMPLETE = _Mark("failed", "error", least=1, is_whole=True)
-
-
+# No library reads this table: msgspec stops at the first fault, and neither it nor pydantic gives lines or advice.
 class _Reader:
-    """Takes the fields out of a parsed submission.toml, one by one, noting what is wrong with each."""
+    """Takes the fields out of a parsed submission.toml one by one, noting what is wrong with each."""
 
     def __init__(self, table: dict[str, Any], text: str) -> None:
         self.table = table
@@ -140,127 +147,88 @@ class _Reader:
         self.faults: list[Fault] = []
 
     def info(self) -> SubmissionInfo:
-        self._format()
+        self.take("format", lambda value: value == FORMAT, f'this version reads only format = "{FORMAT}"')
         info = SubmissionInfo(
-            name=self._name(),
-            authors=self._authors(),
-            description=self._string("description"),
-            url=self._url(),
-            model_size=self._model_size(),
-            training_data=self._string("training_data"),
-            date=self._date(),
-            predictor=self._predictor(),
-            data=self._data(),
-            partial=self._marks("partial", _PARTIAL),
-            incomplete=self._marks("incomplete", _INCOMPLETE),
+            name=self.take("name", _is_name, "write one line of text in quotes"),
+            authors=tuple(self.take("authors", _is_strings, 'write a list of strings: ["A. Author"]', [])),
+            description=self.take("description", _is_string, "write a string in quotes", ""),
+            url=self.take("url", _is_url, "write one that begins with https:// or http://", ""),
+            model_size=self.take("model_size", _is_size, "write the number of parameters: 110_000_000"),
+            training_data=self.take("training_data", _is_string, "write a string in quotes", ""),
+            date=str(self.take("date", _is_date, "write it as YYYY-MM-DD", "")),
+            predictor=self.predictor(),
+            data=self.data(),
+            partial=self.marks("partial", "answered", "chosen", least=0),
+            incomplete=self.marks("incomplete", "failed", "error", least=1),
         )
         for key in self.table:
-            self._note(key, f"the field {quoted(key)} is unknown and was passed over", "unknown-key")
+            self.note(key, f"the field {quoted(key)} is unknown and was ignored", "unknown-key")
         return info
 
-    def _note(self, key: str, message: str, code: str = "bad-metadata") -> None:
+    def take(self, key: str, is_valid: Callable[[Any], bool], advice: str, default: Any = None) -> Any:
+        value = self.table.pop(key, default)
+        if is_valid(value):
+            return value
+        self.note(key, f"{key} is {_shown(value)}; {advice}")
+        return default
+
+    def note(self, key: str, message: str, code: str = "bad-metadata") -> None:
         at = re.search(rf"^[ \t]*\[?[ \t]*[\"']?{re.escape(key)}[\"']?[ \t]*[=.\]]", self.text, re.MULTILINE)
         line = self.text.count("\n", 0, at.start()) + 1 if at else None
         self.faults.append(Fault(code, message, METADATA_NAME, line))
 
-    def _format(self) -> None:
-        given = self.table.pop("format", None)
-        if given is None:
-            self._note("format", f'the format is missing; add format = "{FORMAT}"')
-        elif given != FORMAT:
-            self._note("format", f"the format is {quoted(str(given))}; this version reads {FORMAT!r}")
-
-    def _name(self) -> str:
-        if "name" not in self.table:
-            self._note("name", 'the name is missing; add name = "..."')
-            return ""
-        name = self._string("name")
-        if not name.strip() or not name.isprintable():
-            self._note("name", f"the name is {quoted(name)}; give one line of text")
-        return name
-
-    def _string(self, key: str) -> str:
-        value = self.table.pop(key, "")
-        if isinstance(value, str):
-            return value
-        self._note(key, f"{key} is {_kind(value)}; write a string in quotes")
-        return ""
-
-    def _authors(self) -> tuple[str, ...]:
-        value = self.table.pop("authors", [])
-        if isinstance(value, list) and all(isinstance(author, str) for author in value):
-            return tuple(value)
-        self._note("authors", f'authors is {_kind(value)}; write a list of strings: ["A. Author"]')
-        return ()
-
-    def _url(self) -> str:
-        url = self._string("url")
-        if url and not re.fullmatch(r"https?://[!-~]+", url):
-            self._note("url", f"the url is {quoted(url)}; write one that begins with https:// or http://")
-        return url
-
-    def _model_size(self) -> int | None:
-        value = self.table.pop("model_size", None)
-        if value is None or (type(value) is int and value >= 0):
-            return value
-        self._note("model_size", f"model_size is {_kind(value)}; write the number of parameters: 110_000_000")
-        return None
-
-    def _date(self) -> str:
-        value = self.table.pop("date", "")
-        if type(value) is datetime.date:
-            return value.isoformat()
-        if isinstance(value, str) and (not value or _is_date(value)):
-            return value
-        given = quoted(value) if isinstance(value, str) else _kind(value)
-        self._note("date", f"the date is {given}; write it as YYYY-MM-DD")
-        return ""
-
-    def _predictor(self) -> dict[str, Any]:
-        value = self.table.pop("predictor", {})
-        if not isinstance(value, dict):
-            self._note("predictor", f"predictor is {_kind(value)}; write a table: [predictor]")
-            return {}
+    def predictor(self) -> dict[str, Any]:
+        table = self.take("predictor", _is_table, "write a table: [predictor]", {})
         try:
-            return {key: _json_value(item) for key, item in value.items()}
+            return {key: _json_value(value) for key, value in table.items()}
         except ValueError as error:
-            self._note("predictor", f"predictor holds {error}; keep to numbers, strings, lists and tables")
+            self.note("predictor", f"predictor holds {error}; use numbers, strings, lists and tables only")
             return {}
 
-    def _data(self) -> dict[str, str]:
-        value = self.table.pop("data", {})
-        if not isinstance(value, dict):
-            self._note("data", f"data is {_kind(value)}; write a table: [data]")
-            return {}
-        fingerprints = _flat(value)
-        for key, fingerprint in fingerprints.items():
-            if not isinstance(fingerprint, str) or not re.fullmatch("sha256:[0-9a-f]{64}", fingerprint):
-                given = quoted(fingerprint) if isinstance(fingerprint, str) else _kind(fingerprint)
-                self._note(key, f'the data {quoted(key)} is {given}; write "sha256:" and 64 hex digits')
+    def data(self) -> dict[str, str]:
+        fingerprints = _flat(self.take("data", _is_table, "write a table: [data]", {}))
+        for key, value in fingerprints.items():
+            if not isinstance(value, str) or not re.fullmatch("sha256:[0-9a-f]{64}", value):
+                self.note(
+                    key, f'the data {quoted(key)} is {_shown(value)}; write "sha256:" and 64 hex digits'
+                )
         return fingerprints
 
-    def _marks(self, name: str, mark: _Mark) -> dict[str, dict[str, Any]]:
-        value = self.table.pop(name, {})
-        if not isinstance(value, dict):
-            self._note(name, f'{name} is {_kind(value)}; write a table for each split: [{name}."task.split"]')
-            return {}
-        entries = _entries(value)
+    def marks(self, name: str, count: str, text: str, least: int) -> dict[str, dict[str, Any]]:
+        """Take a table that marks splits: each entry has a count from `least`, the whole it is `of`, and a text."""
+        advice = f'write a table for each split: [{name}."task.split"]'
+        entries = _entries(self.take(name, _is_table, advice, {}))
         for key, entry in entries.items():
-            for reason in _mark_faults(entry, mark):
-                self._note(name, f"the {name} entry {quoted(key)} {reason}")
-            for unknown in sorted(set(entry) - {mark.count, "of", mark.text}):
-                message = (
-                    f"the field {quoted(unknown)} of {name} {quoted(key)} is unknown and was passed over"
-                )
-                self._note(unknown, message, "unknown-key")
+            for reason in _mark_faults(entry, count, text, least):
+                self.note(name, f"the {name} entry {quoted(key)} {reason}")
+            for unknown in sorted(set(entry) - {count, "of", text}):
+                message = f"the field {quoted(unknown)} of {name} {quoted(key)} is unknown and was ignored"
+                self.note(unknown, message, "unknown-key")
         return {
-            key: {field: entry[field] for field in (mark.count, "of", mark.text) if field in entry}
+            key: {field: entry[field] for field in (count, "of", text) if field in entry}
             for key, entry in entries.items()
         }
 
 
+def _mark_faults(entry: Mapping[str, Any], count: str, text: str, least: int) -> Iterator[str]:
+    def given(key: str) -> str:
+        return f"{key} as {_shown(entry[key])}" if key in entry else f"no {key}"
+
+    lowest = {count: least, "of": 1}
+    wrong = [key for key in lowest if type(entry.get(key)) is not int or entry[key] < lowest[key]]
+    for key in wrong:
+        yield f"has {given(key)}; write a number of examples: {key} = 100"
+    if (
+        not wrong and entry[count] >= entry["of"] + least
+    ):  # a limited run answers fewer; all examples can fail
+        most = "no more" if least else "fewer"
+        yield f"has {count} = {entry[count]} of {entry['of']}; there must be {most} than all"
+    if not isinstance(entry.get(text, ""), str):
+        yield f"has {given(text)}; write a string in quotes"
+
+
 def _entries(table: dict[str, Any], above: str = "") -> dict[str, dict[str, Any]]:
-    """Tables by dotted key: `[partial.squad.validation]` without quotes is nested one deeper to TOML."""
+    """Return tables by dotted key: without quotes, TOML nests `[partial.squad.validation]` one level deeper."""
     found: dict[str, dict[str, Any]] = {}
     plain = {key: value for key, value in table.items() if not isinstance(value, dict)}
     if above and (plain or not table):
@@ -273,24 +241,8 @@ def _entries(table: dict[str, Any], above: str = "") -> dict[str, dict[str, Any]
     return found
 
 
-def _mark_faults(entry: Mapping[str, Any], mark: _Mark) -> Iterator[str]:
-    least = {mark.count: mark.least, "of": 1}
-    wrong = [name for name in least if type(entry.get(name)) is not int or entry[name] < least[name]]
-    for name in wrong:
-        yield f"has {_given(entry, name)}; write a number of examples: {name} = 100"
-    if not wrong and entry[mark.count] > entry["of"] - (not mark.is_whole):
-        fewer = "no more" if mark.is_whole else "fewer"
-        yield f"has {mark.count} = {entry[mark.count]} of {entry['of']}; there must be {fewer} than all"
-    if not isinstance(entry.get(mark.text, ""), str):
-        yield f"has {_given(entry, mark.text)}; write a string in quotes"
-
-
-def _given(entry: Mapping[str, Any], key: str) -> str:
-    return f"{key} as {_kind(entry[key])}" if key in entry else f"no {key}"
-
-
 def _flat(table: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """Dotted keys joined again: `squad.validation = ...` without quotes is two tables to TOML."""
+    """Join dotted keys again: without quotes, `squad.validation = ...` is two nested tables to TOML."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
         flat |= _flat(value, f"{above}{key}.") if isinstance(value, dict) else {f"{above}{key}": value}
@@ -309,17 +261,45 @@ def _json_value(value: Any) -> Any:
     return value
 
 
-def _is_date(text: str) -> bool:
+def _is_string(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_string, value))
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
+def _is_url(value: Any) -> bool:
+    return isinstance(value, str) and (not value or re.fullmatch(r"https?://[!-~]+", value) is not None)
+
+
+def _is_size(value: Any) -> bool:
+    return value is None or (type(value) is int and value >= 0)
+
+
+def _is_date(value: Any) -> bool:
+    if not isinstance(value, str):
+        return type(value) is datetime.date
     try:
-        return datetime.date.fromisoformat(text).isoformat() == text
+        return not value or datetime.date.fromisoformat(value).isoformat() == value
     except ValueError:
         return False
 
 
-def _kind(value: Any) -> str:
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return quoted(value)
     if isinstance(value, bool):
-        return f"{value}".lower()
+        return str(value).lower()
     if isinstance(value, (int, float)):
         return f"the number {str(value)[:30]}"
-    kinds: dict[type, str] = {str: "a string", list: "a list", dict: "a table"}
+    kinds: dict[type, str] = {type(None): "missing", list: "a list", dict: "a table"}
     return kinds.get(type(value), "a date or time")

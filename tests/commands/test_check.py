@@ -65,16 +65,16 @@ def test_an_archive(command, home, submit, tmp_path):
 def test_data_that_is_not_prepared_is_3(command, submit, tmp_path):
     done = command("check", "--submission", submit("oracle", ["sst"]), "--home", tmp_path / "nothing")
     assert done.exit_code == 3
-    assert "no-data: the ids of sst.validation are not known; prepare its data" in done.stdout
+    assert "no-data: the ids of sst.validation are unknown; prepare its data" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
         (["--tasks", "sst"], 0, "valid"),
-        (["--tasks", "squad"], 1, "missing-file: squad was asked for; add squad.<split>.jsonl"),
+        (["--tasks", "squad"], 1, "missing-file: squad was requested; add squad.<split>.jsonl"),
         (["--split", "test"], 1, "no-predictions"),
-        (["--tasks", "sst", "--split", "test"], 1, "missing-file: sst.test was asked for"),
+        (["--tasks", "sst", "--split", "test"], 1, "missing-file: sst.test was requested"),
     ],
 )
 def test_what_was_asked_for(command, home, submit, options, code, said):

@@ -32,7 +32,7 @@ def test_a_decascore(command, home, submit):
     assert table["squad"] == ["nf1", "100.00", "100.0 to 100.0", "32", "0", "sample"]
     assert "\ndecaScore: 1000.0 (95 %: 1000.0 to 1000.0)\n" in done.stdout
     assert "No answers for" not in done.stdout
-    assert "Scored on the bundled sample: not to be compared" in done.stdout
+    assert "Scored on the bundled sample: not comparable" in done.stdout
     assert done.stdout.endswith(f"Results: {folder}/results/validation/results.json\n")
     assert read_results_file(folder / "results" / "validation" / "results.json").decascore == pytest.approx(
         1000
@@ -189,7 +189,9 @@ def test_a_limited_run_is_marked_and_no_fault(command, home, submit):
     assert done.exit_code == 0
     assert rows(done)["sst"][1:4] == ["100.00 partial", "100.0 to 100.0", "8"]
     assert "Sum (no decaScore): 100.0 of 100 (1 of 10 tasks; 1 partial, not summed)" in done.stdout
-    assert "Partial: sst: a limited run of 8 of 32 examples, limit 8: in no sum, and never" in done.stdout
+    assert (
+        "Partial: sst: a limited run of 8 of 32 examples, limit 8: never part of a total, and" in done.stdout
+    )
     assert not (folder / "results/validation/statistics/sst.parquet").exists()
 
 

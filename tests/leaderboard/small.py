@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from decabench.leaderboard.ranking import Table, TaskColumn, board
-from decabench.leaderboard.read import Entry, entry_from_json
+from decabench.leaderboard.read import Entry, entry_from_results
+from decabench.scoring import Results
 
 COLUMNS = (
     TaskColumn("squad", "Question answering", "nf1", hidden=("test",)),
@@ -22,13 +24,26 @@ COLUMNS = (
     TaskColumn("wikisql", "Semantic parsing", "lfem"),
     TaskColumn("schema", "Pronoun resolution", "em"),
 )
+METRICS = {column.name: column.metric for column in COLUMNS}
 NAMES = tuple(column.name for column in COLUMNS)
 PUBLIC = tuple(column.name for column in COLUMNS if not column.hidden)
 
 
 def scored(name: str, score: float, data: str = "a", signature: str = "v:1", **about: Any) -> dict[str, Any]:
-    given = {"fingerprint": f"sha256:{data}-{name}", "origin": "upstream", "verified": True, **about}
-    return {"status": "scored", "score": score, "signature": f"{name}|{signature}", "n": 10, "data": given}
+    return {
+        "status": "scored",
+        "metric": METRICS.get(name, "em"),
+        "headline": METRICS.get(name, "em"),
+        "score": score,
+        "signature": f"{name}|{signature}",
+        "n": 10,
+        "data": data_of(name, data, **about),
+    }
+
+
+def data_of(name: str, data: str = "a", **about: Any) -> dict[str, Any]:
+    given = {"fingerprint": f"sha256:{data}-{name}", "origin": "upstream", "verified": True}
+    return {**given, "rows": 10, "published_count": None, **about}
 
 
 def results(
@@ -46,15 +61,28 @@ def results(
         scores = dict.fromkeys(NAMES if split == "validation" else PUBLIC, scores)
     tasks = {task: scored(task, score, data, signature, **(of_data or {})) for task, score in scores.items()}
     for task, reason in (failed or {}).items():
-        tasks[task] = {"status": "failed", "reason": reason, "faults": 1}
+        tasks[task] = {**scored(task, 0.0), "status": "failed", "score": None, "reason": reason, "faults": 1}
+        tasks[task]["data"] |= {"fingerprint": ""}
     is_complete = all(tasks.get(task, {}).get("status") == "scored" for task in NAMES)
-    return {
-        "format": "decabench.results/1",
-        "submission": {"name": name, **(about or {})},
-        "split": split,
-        "decascore": sum(scores[task] for task in NAMES) if is_complete else None,
-        "tasks": tasks,
-    }
+    return with_total(
+        {
+            "format": "decabench.results/1",
+            "decabench": "0.1.0",
+            "submission": {"name": name, **(about or {})},
+            "split": split,
+            "decascore": sum(scores[task] for task in NAMES) if is_complete else None,
+            "interval": None,
+            "tasks": tasks,
+        }
+    )
+
+
+def with_total(file: Mapping[str, Any]) -> dict[str, Any]:
+    """The file with the total that its tasks give."""
+    tasks = [file["tasks"].get(name, {}) for name in NAMES]
+    scores = [task["score"] for task in tasks if task.get("status") == "scored"]
+    total = {"score": math.fsum(scores), "tasks": len(scores), "complete": len(scores) == len(NAMES)}
+    return {**file, "total": {**total, "of": 100 * len(scores), "text": "", "missing": [], "failed": []}}
 
 
 def without(*missing: str, score: float = 50.0) -> dict[str, float]:
@@ -63,7 +91,7 @@ def without(*missing: str, score: float = 50.0) -> dict[str, float]:
 
 
 def entry(file: Mapping[str, Any], path: str = "x/results/validation.json") -> Entry:
-    return entry_from_json(file, path, NAMES)
+    return entry_from_results(Results.from_json(json.dumps(with_total(file))), path)
 
 
 def tables(*files: Mapping[str, Any]) -> tuple[Table, ...]:
@@ -79,5 +107,5 @@ def write(folder: Path, files: Sequence[Mapping[str, Any]]) -> Path:
     for number, file in enumerate(files):
         target = folder / f"submission-{number}" / "results" / f"{file['split']}.json"
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps(file), encoding="utf-8")
+        target.write_text(json.dumps(with_total(file)), encoding="utf-8")
     return folder

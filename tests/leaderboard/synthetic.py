@@ -9,7 +9,6 @@ would have; the answers are then left out.
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 import sys
 from collections.abc import Sequence
@@ -21,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from decabench.metrics import METRICS
-from decabench.scoring.significance import Sample, bootstrap, interval, total
-from decabench.submission.answers import predictions_digest
-from decabench.submission.folder import SubmissionInfo, write_submission
+from decabench.scoring.results import DataUsed, Results, TaskResult, write_results_file
+from decabench.scoring.significance import Sample, bootstrap, combine, interval
+from decabench.submission import SubmissionInfo, answers_digest, read_answers, write_submission
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.example import Example
 from decabench.tasks.store import Store
@@ -111,30 +110,12 @@ def _write(
         rows, numbers = _statistics(task, data[task], texts, groups)
         sample = _sample(task, rows, numbers)
         drawn[task] = bootstrap(sample, 200)
-        digest = predictions_digest(written.files[task, "validation"]) if written else ""
+        digest = answers_digest(read_answers(written.files[task, "validation"])) if written else ""
         tasks[task] = _task(store, task, sample, drawn[task], texts, len(rows), digest)
         _parquet(target / "statistics" / f"{task}.parquet", task, rows, numbers)
-    whole = interval(total(drawn)) if len(tasks) == len(DECATHLON.tasks) else None
-    (target / "results.json").write_text(
-        json.dumps(
-            {
-                "format": "decabench.results/1",
-                "decabench": "0.1.0",
-                "split": "validation",
-                "submission": {
-                    "name": info.name,
-                    "authors": info.authors,
-                    "description": info.description,
-                    "url": info.url,
-                    "model_size": info.model_size,
-                    "date": info.date,
-                    "predictor": dict(info.predictor),
-                },
-                "decascore": sum(task["score"] for task in tasks.values()) if whole else None,
-                "interval": [whole.low, whole.high] if whole else None,
-                "tasks": tasks,
-            }
-        )
+    whole = interval(combine(list(drawn.values()))) if len(tasks) == len(DECATHLON.tasks) else None
+    write_results_file(
+        target, Results(info.described(), "validation", tasks, (whole.low, whole.high) if whole else None)
     )
 
 
@@ -158,30 +139,23 @@ def _sample(task: str, rows: Any, numbers: Any) -> Sample:
 
 def _task(
     store: Store, task: str, sample: Sample, drawn: Any, texts: Sequence[str], n: int, digest: str
-) -> dict[str, Any]:
+) -> TaskResult:
     record, metric = store.record(task, "validation"), METRICS[TASKS[task].metric]
-    found = interval(drawn)
-    return {
-        "status": "scored",
-        "metric": metric.name,
-        "headline": metric.headline,
-        "score": min(100.0, sample.score),
-        "scores": {metric.headline: sample.score},
-        "interval": [found.low, min(100.0, found.high)],
-        "signature": metric.signature,
-        "signatures": {metric.name: metric.signature},
-        "n": n,
-        "empty": sum(not text for text in texts),
-        "predictions": digest,
-        "data": {
-            "fingerprint": record.fingerprint,
-            "origin": record.origin,
-            "verified": record.verified,
-            "rows": record.rows,
-            "published_count": TASKS[task].counts.get("validation"),
-            "note": record.note,
-        },
-    }
+    found, published = interval(drawn), TASKS[task].counts.get("validation")
+    return TaskResult(
+        "scored",
+        metric.name,
+        metric.headline,
+        DataUsed(record.fingerprint, record.origin, record.verified, record.rows, published, record.note),
+        n=n,
+        score=min(100.0, sample.score),
+        scores={metric.headline: sample.score},
+        interval=(found.low, min(100.0, found.high)),
+        signature=metric.signature,
+        signatures={metric.name: metric.signature},
+        empty=sum(not text for text in texts),
+        predictions=digest,
+    )
 
 
 def _parquet(path: Path, task: str, rows: Any, numbers: Any) -> None:

@@ -11,13 +11,13 @@ import pytest
 
 from decabench.leaderboard.evidence import Evidence, TaskEvidence, standard_errors
 from decabench.leaderboard.ranking import Shuffles
-from decabench.leaderboard.read import Entry, read
-from decabench.scoring.significance import paired_test, summed
+from decabench.leaderboard.read import Entry, read_submissions
+from decabench.scoring.significance import combine_differences, paired_test
 from decabench.tasks import DECATHLON
 
 
 def entries(folder: Path) -> dict[str, Entry]:
-    return {entry.path.split("/")[0]: entry for entry in read(folder, DECATHLON.tasks).entries}
+    return {entry.path.split("/")[0]: entry for entry in read_submissions(folder).entries}
 
 
 def all_of(evidence: Evidence, entry: Entry) -> list[TaskEvidence | None]:
@@ -56,7 +56,7 @@ def test_the_test_agrees_with_the_slow_one(made_up: Path) -> None:
     for names in (("system-00", "system-02"), ("system-02", "system-04")):
         first, second = (all_of(evidence, known[name]) for name in names)
         pairs = [(a.sample, b.sample) for a, b in zip(first, second, strict=True) if a and b]
-        slow = summed([paired_test(a, b, resamples=2, shuffles=4000) for a, b in pairs]).p
+        slow = combine_differences([paired_test(a, b, resamples=2, shuffles=4000) for a, b in pairs]).p
         assert Shuffles(4000).p_of_total(first, second) == pytest.approx(slow, abs=0.03)
 
 
@@ -104,5 +104,6 @@ def test_statistics_of_other_answers_count_as_missing(made_up: Path, tmp_path: P
     content = json.loads(path.read_text(encoding="utf-8"))
     content["tasks"]["sst"]["score"] -= 1
     content["decascore"] -= 1
+    content["total"]["score"] -= 1
     path.write_text(json.dumps(content), encoding="utf-8")
     assert Evidence(tmp_path).of(entries(tmp_path)["system-04"], "sst") is None

@@ -10,14 +10,14 @@ import pytest
 
 from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.examples import TaskExamples, collect
-from decabench.leaderboard.read import read
+from decabench.leaderboard.read import read_submissions
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
 from tests.leaderboard.synthetic import HOSTILE_ANSWER
 
 
 def shown(folder: Path, home: Path | None, policy: str = "free") -> dict[str, dict[str, TaskExamples]]:
-    entries = read(folder, DECATHLON.tasks).entries
+    entries = read_submissions(folder).entries
     found = collect(entries, DECATHLON.tasks, folder, Evidence(folder), home, policy)  # type: ignore[arg-type]
     return {path.split("/")[0]: examples for path, examples in found.items()}
 

@@ -41,7 +41,7 @@ def test_partial_results_join_the_data_they_agree_with() -> None:
 
 def test_failed_tasks_tell_which_data_was_meant() -> None:
     failed = results("failed", {}, {"sst": "no file"})
-    failed["tasks"]["sst"]["data"] = {"fingerprint": "sha256:s-sst", "origin": "sample"}
+    failed["tasks"]["sst"]["data"] |= {"fingerprint": "sha256:s-sst", "origin": "sample"}
     real, sample = tables(results("real", 1.0), results("sample", 2.0, data="s", of_data=SAMPLE), failed)
     assert ranking(real) == [(1, "real")]
     assert ranking(sample) == [(1, "sample"), (None, "failed")]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from itertools import permutations
 from typing import Any
 
 import pytest
 
 from decabench.leaderboard.ranking import BASELINES, CEILINGS, State, board
+from decabench.leaderboard.read import entry_from_results
+from decabench.scoring import Results
 from tests.leaderboard.small import COLUMNS, NAMES, PUBLIC, entry, ranking, results, tables, without
 
 NO_SCHEMA = without("schema", score=99.0)
@@ -73,9 +76,16 @@ def test_ranking(files: list[dict[str, Any]], expected: list[tuple[int | None, s
         assert ranking(table) == expected
 
 
-def test_a_file_that_claims_no_decascore_is_not_ranked() -> None:
-    (table,) = tables({**results("silent", 90.0), "decascore": None}, results("complete", 1.0))
-    assert ranking(table) == [(1, "complete"), (None, "silent")]
+def test_a_result_of_another_suite_claims_no_decascore_and_is_not_ranked() -> None:
+    suite = {"name": "eleven", "title": "Eleven tasks", "tasks": [*NAMES, "own"], "total": "none"}
+    other = results("other", 90.0)
+    other["total"] |= {"score": None, "complete": False}
+    entries = [
+        entry(results("complete", 1.0)),
+        entry_from_results(Results.from_json(json.dumps({**other, "suite": suite})), "y"),
+    ]
+    (table,) = board(entries, COLUMNS)
+    assert ranking(table) == [(1, "complete"), (None, "other")]
     assert table.rows[1].why == ("900.0 of 1000 (10 of 10 tasks)", "its results file claims no decaScore")
 
 

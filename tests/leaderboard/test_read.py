@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from decabench.leaderboard.read import LeaderboardError, read
-from tests.leaderboard.small import NAMES, results, write
+from decabench.leaderboard.read import LeaderboardError, read_submissions
+from tests.leaderboard.small import results, write
 
 
 def put(path: Path, content: str | bytes) -> None:
@@ -31,35 +31,43 @@ def put(path: Path, content: str | bytes) -> None:
 )
 def test_places(tmp_path: Path, place: str) -> None:
     put(tmp_path / place, json.dumps(results()))
-    (found,) = read(tmp_path, NAMES).entries
+    (found,) = read_submissions(tmp_path).entries
     assert found.path == place
 
 
 @pytest.mark.parametrize("place", ["one/other.json", ".hidden/results.json", "a/b/c/d/e/results.json"])
 def test_other_places(tmp_path: Path, place: str) -> None:
     put(tmp_path / place, json.dumps(results()))
-    assert read(tmp_path, NAMES).entries == ()
+    assert read_submissions(tmp_path).entries == ()
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("", "not JSON: line 1, column 1"),
-        ('{\n "a": }', "not JSON: line 2, column 7"),
-        (b"\xff\xfe", "not UTF-8 text"),
-        ("[]", "not a results file"),
+        ("", "it is not JSON: Expecting value at column 1"),
+        (b"\xff\xfe", "it is not UTF-8"),
+        ("[]", "its JSON is not an object"),
         ("{}", "its format is None"),
-        ('{"a": NaN}', "not JSON: NaN"),
-        ('{"a": 1, "a": 2}', "not clear: a key stands twice"),
-        ('{"a": ' + "9" * 5000 + "}", "not JSON: a number too long"),
-        ("[" * 200_000, "not a results file: nested too deeply"),
-        ('{"format": "decabench.results/0"}', "its format is “decabench.results/0”"),
+        ('{"a": NaN}', "it is not JSON: NaN"),
+        ('{"a": 1, "a": 2}', "it is not JSON: the key 'a'"),
+        ('{"a": ' + "9" * 5000 + "}", "it is not JSON"),
+        ("[" * 200_000, "it is not JSON: its brackets are nested too deeply"),
+        ('{"format": "decabench.results/0"}', "its format is 'decabench.results/0'"),
+        (
+            json.dumps(results(split="train", scores={"sst": 1.0})),
+            "its split is train; boards are for validation",
+        ),
+        (
+            json.dumps({**results(), "decascore": 999.0}),
+            "its decaScore is 999.00, but its task scores give 500.00",
+        ),
+        (json.dumps({**results(), "decascore": None}), "it states no decaScore, although 10 of 10 tasks"),
     ],
 )
 def test_unreadable_files_are_listed(tmp_path: Path, content: str | bytes, reason: str) -> None:
     put(tmp_path / "bad" / "results.json", content)
     write(tmp_path, [results("good")])
-    found = read(tmp_path, NAMES)
+    found = read_submissions(tmp_path)
     assert [entry.name for entry in found.entries] == ["good"]
     ((path, given),) = [(refused.path, refused.reason) for refused in found.unreadable]
     assert path == "bad/results.json"
@@ -68,7 +76,8 @@ def test_unreadable_files_are_listed(tmp_path: Path, content: str | bytes, reaso
 
 def test_a_dangling_link_is_listed(tmp_path: Path) -> None:
     (tmp_path / "results.json").symlink_to("nowhere")
-    assert [refused.reason for refused in read(tmp_path, NAMES).unreadable] == ["not a regular file"]
+    (refused,) = read_submissions(tmp_path).unreadable
+    assert refused.reason == "it cannot be read (No such file or directory)"
 
 
 def test_a_copy_beside_it_and_a_link_to_it_count_once(tmp_path: Path) -> None:
@@ -77,12 +86,12 @@ def test_a_copy_beside_it_and_a_link_to_it_count_once(tmp_path: Path) -> None:
     put(tmp_path / "one" / "results" / "validation.json", text)
     (tmp_path / "again").symlink_to("one")
     (tmp_path / "one" / "loop").symlink_to("..")
-    assert len(read(tmp_path, NAMES).entries) == 1
+    assert len(read_submissions(tmp_path).entries) == 1
 
 
 def test_other_files_of_decabench_are_not_results(tmp_path: Path) -> None:
     put(tmp_path / "one" / "results" / "validation.times.json", '{"format": "decabench.times/1"}')
-    found = read(tmp_path, NAMES)
+    found = read_submissions(tmp_path)
     assert (found.entries, found.unreadable) == ((), ())
 
 
@@ -90,9 +99,9 @@ def test_submissions_that_are_not_evaluated_are_named(tmp_path: Path) -> None:
     put(tmp_path / "waiting" / "submission.toml", "")
     put(tmp_path / "done" / "submission.toml", "")
     put(tmp_path / "done" / "results" / "validation" / "results.json", json.dumps(results()))
-    assert read(tmp_path, NAMES).not_evaluated == ("waiting",)
+    assert read_submissions(tmp_path).not_evaluated == ("waiting",)
 
 
 def test_no_such_folder(tmp_path: Path) -> None:
     with pytest.raises(LeaderboardError, match="There is no folder"):
-        read(tmp_path / "nowhere", NAMES)
+        read_submissions(tmp_path / "nowhere")

@@ -238,7 +238,7 @@ def test_unreadable_files_are_listed_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "submissions" / "waiting" / "submission.toml").touch()
     text = made(tmp_path, FILES).text
     assert re.search(
-        r"Could not be read</h2>.*bad/results\.json.*not JSON: line 1, column 2", text, re.DOTALL
+        r"Could not be read</h2>.*bad/results\.json.*it is not JSON: .* at column 2", text, re.DOTALL
     )
     assert re.search(r"Not evaluated</h2>.*waiting", text, re.DOTALL)
 

@@ -15,9 +15,9 @@ import pytest
 
 import decabench
 from decabench.errors import DataError, MissingDataError, SubmissionError, UnknownNameError
-from decabench.scoring import rows as scoring
+from decabench.scoring import evaluator
 from decabench.scoring.evaluator import evaluate
-from decabench.submission.folder import SubmissionInfo, write_submission
+from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import DECATHLON
 from decabench.tasks.store import Store
 
@@ -197,7 +197,7 @@ def test_data_that_is_not_what_its_record_says_is_refused(home, submit, tmp_path
     folder = submit("oracle", ["sst"])
     assert evaluate(folder, home=tmp_path / "home").tasks["sst"].score == 100
     shutil.copy(data / "test.parquet", data / "validation.parquet")
-    with pytest.raises(DataError, match=r"sst, validation, is not what its record says.*--force"):
+    with pytest.raises(DataError, match=r"sst, validation, does not match its record.*--force"):
         evaluate(folder, home=tmp_path / "home")
     (data / "validation.parquet").write_bytes((data / "test.parquet").read_bytes()[:-100])
     with pytest.raises(DataError, match="damaged"):
@@ -281,10 +281,10 @@ def test_processes_change_no_byte(home, submit, monkeypatch):
     folder = submit("random")
     alone = evaluate(folder, home=home).to_json()
     started = []
-    pool = scoring.process_pool
-    monkeypatch.setattr(scoring, "_WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(scoring, "_CHUNK", 7)
-    monkeypatch.setattr(scoring, "process_pool", lambda jobs: started.append(jobs) or pool(jobs))
+    pool = evaluator.process_pool
+    monkeypatch.setattr(evaluator, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(evaluator, "_CHUNK", 7)
+    monkeypatch.setattr(evaluator, "process_pool", lambda jobs: started.append(jobs) or pool(jobs))
     assert evaluate(folder, home=home, jobs=2).to_json() == alone
     assert started == [2]
 
@@ -313,8 +313,8 @@ def test_a_plain_script_may_evaluate(home, submit, tmp_path):
     folder = submit("oracle", ["sst"])
     script = tmp_path / "script.py"
     script.write_text(
-        "import decabench, decabench.scoring.rows\n"
-        "decabench.scoring.rows._WORTH_A_PROCESS = 1\n"
+        "import decabench, decabench.scoring.evaluator\n"
+        "decabench.scoring.evaluator._WORTH_A_PROCESS = 1\n"
         f"print(decabench.evaluate({str(folder)!r}, home={str(home)!r}).total.text)\n"
     )
     root = str(Path(__file__).parents[2])
@@ -466,7 +466,7 @@ def test_a_wording_with_faults_has_no_score_and_leaves_the_others_theirs(home, t
     found = evaluate(mark(tmp_path, "x", "y"), home=home).tasks["sst"].variants
     assert found["scores"].keys() == {"0", "2"}
     assert "missing-id" in found["failed"]["1"]
-    assert found["failed"]["99"].startswith("sst has 4 variants, and none of number 99")
+    assert found["failed"]["99"].startswith("sst has 4 variants, so there is no variant 99")
 
 
 def test_a_wording_of_a_limited_run_answers_the_same_examples(home, tmp_path):

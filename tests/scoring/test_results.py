@@ -1,20 +1,20 @@
-"""The results file: sums that say what they are sums of, one spelling, and no damage read as a number."""
+"""The results file: totals that say what they cover, and one spelling. Reading: test_results_reading.py."""
 
 import json
 from dataclasses import replace
 
 import pytest
 
-from decabench.errors import DataError, StorageError
+from decabench.errors import StorageError
 from decabench.scoring.results import (
     DataUsed,
     Results,
     TaskResult,
-    partial_text,
+    describe_partial,
     read_results_file,
     write_results_file,
 )
-from decabench.tasks import DECATHLON
+from decabench.tasks import DECATHLON, Suite
 
 DATA = DataUsed("sha256:00", "mirror", True, 10, 10)
 
@@ -68,6 +68,56 @@ def test_total(tasks, text, score, count, decascore):
     assert made.total.complete == (decascore is not None)
 
 
+THREE = ("sst", "schema", "own")
+
+
+@pytest.mark.parametrize(
+    ("combination", "tasks", "text", "score", "of", "complete"),
+    [
+        ("sum", {"sst": 80, "schema": 60, "own": 40}, "180.0", 180, 300, True),
+        ("sum", {"sst": 80, "squad": 60}, "80.0 of 100 (1 of 3 tasks)", 80, 100, False),
+        ("mean", {"sst": 80, "schema": 60, "own": 40}, "60.0 (mean of 3)", 60, 100, True),
+        ("mean", {"sst": 80, "schema": 60, "zre": 1}, "70.0 (mean of 2 of 3 tasks)", 70, 100, False),
+        (
+            "mean",
+            {"sst": 80, "schema": "partial"},
+            "80.0 (mean of 1 of 3 tasks; 1 partial, not averaged)",
+            80,
+            100,
+            False,
+        ),
+        ("mean", {"squad": 60}, "0.0 (mean of 0 of 3 tasks)", 0, 0, False),
+        ("none", {"sst": 80, "schema": 60, "own": 40}, "no total (3 of 3 tasks)", None, 0, True),
+        ("none", {"sst": 80}, "no total (1 of 3 tasks)", None, 0, False),
+    ],
+)
+def test_totals_of_other_suites(combination, tasks, text, score, of, complete):
+    suite = Suite("three", "Three tasks", THREE, combination)
+    made = {name: partial() if given == "partial" else scored(given) for name, given in tasks.items()}
+    found = Results({"name": "a"}, "validation", made, suite=suite)
+    total = found.total
+    assert (total.text, total.score, total.of, total.complete) == (text, score, of, complete)
+    assert found.decascore is None
+    assert list(found.tasks)[: total.tasks] == [name for name in THREE if name in tasks][: total.tasks]
+
+
+def test_another_suite_is_written_out_in_its_file(tmp_path):
+    suite = Suite("three", "Three tasks", THREE, "mean", "average", description="Three.")
+    made = Results({"name": "a"}, "test", {name: scored(50.0) for name in THREE}, (40.0, 60.0), suite=suite)
+    content = json.loads(made.to_json())
+    assert "decascore" not in content
+    assert content["suite"] == {
+        "name": "three",
+        "title": "Three tasks",
+        "tasks": list(THREE),
+        "total": "mean",
+        "total_name": "average",
+    }
+    assert content["total"]["text"] == "50.0 (mean of 3)"
+    again = read_results_file(write_results_file(tmp_path, made))
+    assert again.total == made.total and again.to_json() == made.to_json()
+
+
 def test_missing_and_failed_are_told_apart():
     total = results({**SEVEN, "squad": failed()}).total
     assert total.failed == ("squad",)
@@ -118,9 +168,9 @@ def test_ok():
 
 
 def test_what_a_limited_run_answered():
-    assert partial_text(partial()) == "8 of 10 examples, limit 8"
+    assert describe_partial(partial()) == "8 of 10 examples, limit 8"
     short = replace(partial(), partial={"answered": 1_000, "of": 10_570})
-    assert partial_text(short) == "1,000 of 10,570 examples"
+    assert describe_partial(short) == "1,000 of 10,570 examples"
 
 
 def test_what_has_nothing_to_say_is_left_out():
@@ -146,41 +196,6 @@ def test_what_has_something_to_say_is_written_and_read(tmp_path):
 def test_nought_is_something_to_say():
     lost = replace(scored(5), ceiling=0.0)
     assert json.loads(results({"squad": lost}).to_json())["tasks"]["squad"]["ceiling"] == 0.0
-
-
-GOOD = results(SEVEN).to_json()
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("", "is not a results file"),
-        ("[]", "is not a results file"),
-        (GOOD[:-20], "is not a results file"),
-        (GOOD.replace("decabench.results/1", "decabench.results/2"), "evaluate again"),
-        (GOOD.replace('"name": "a"', '"title": "a"'), "is not a results file"),
-        (GOOD.replace('"name": "a"', '"name": 3'), "no name"),
-        (GOOD.replace('"score": 75.3', '"score": "75.3"'), "is not a results file"),
-        (GOOD.replace('"score": 75.3', '"score": NaN'), "NaN is not JSON"),
-        (GOOD.replace('"score": 75.3', '"score": 1e999'), "no number"),
-        (GOOD.replace('"status": "scored"', '"state": "scored"'), "is not a results file"),
-        (GOOD.replace('"origin"', '"origin": "sample",\n    "origin"'), "occurs twice"),
-        (GOOD.replace('"split": "validation",', ""), "is not a results file"),
-        (GOOD.replace('"split"', '"answers": "both",\n "split"'), "not extracted or raw"),
-    ],
-)
-def test_damage_is_a_sentence(text, sentence):
-    assert text != GOOD
-    with pytest.raises(DataError, match=sentence):
-        Results.from_json(text, "there.json")
-
-
-def test_a_file_that_cannot_be_read(tmp_path):
-    with pytest.raises(DataError, match=r"results\.json cannot be read"):
-        read_results_file(tmp_path / "results.json")
-    (tmp_path / "results.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="not UTF-8"):
-        read_results_file(tmp_path / "results.json")
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):

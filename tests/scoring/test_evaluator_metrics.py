@@ -13,8 +13,8 @@ import pytest
 from decabench.errors import UnknownNameError
 from decabench.metrics import METRICS
 from decabench.metrics.base import Item
-from decabench.scoring import rows as scoring
-from decabench.scoring.rows import find_metric, score_task, workers
+from decabench.scoring import evaluator
+from decabench.scoring.evaluator import find_metric, score_task, worker_pool
 
 REFERENCES = [Item([answer], str(number)) for number, answer in enumerate(["u v", "u", "v", "w"])]
 PREDICTIONS = ["u v", "u", "x", "v w"]
@@ -57,7 +57,7 @@ def test_find_metric():
     [
         ("nf11", "Did you mean nf1"),
         ("no_such_package:metric", "is its package installed"),
-        ("json:dumps", "which is no decabench.metrics.Metric"),
+        ("json:dumps", "which is not a decabench.metrics.Metric"),
     ],
 )
 def test_metrics_that_are_none(name, sentence):
@@ -65,9 +65,9 @@ def test_metrics_that_are_none(name, sentence):
         find_metric(name)
 
 
-@pytest.mark.parametrize(("jobs", "examples"), [(1, 1_000_000), (2, scoring._WORTH_A_PROCESS - 1)])
+@pytest.mark.parametrize(("jobs", "examples"), [(1, 1_000_000), (2, evaluator._WORTH_A_PROCESS - 1)])
 def test_no_processes_where_there_is_little_to_do(jobs, examples):
-    with workers(jobs, examples) as pool:
+    with worker_pool(jobs, examples) as pool:
         assert pool is None
 
 
@@ -76,8 +76,8 @@ def test_no_processes_where_there_is_little_to_do(jobs, examples):
     [("nf1", [(0, 3), (3, 6), (6, 7)]), ("joint_goal_em", [(0, 7)]), ("pearson", [(0, 7)])],
 )
 def test_only_examples_are_cut(monkeypatch, metric, cuts):
-    monkeypatch.setattr(scoring, "_CHUNK", 3)
-    assert list(scoring._cuts(METRICS[metric], [Item(["x"])] * 7)) == cuts
+    monkeypatch.setattr(evaluator, "_CHUNK", 3)
+    assert list(evaluator._cuts(METRICS[metric], 7)) == cuts
 
 
 @pytest.mark.slow
@@ -85,10 +85,10 @@ def test_interrupted_workers_are_silent():
     """Ctrl-C reaches every process of a terminal, the ones that are just starting too: only the parent speaks."""
     code = (
         "import time\n"
-        "from decabench.scoring.rows import workers\n"
+        "from decabench.scoring.evaluator import worker_pool\n"
         "if __name__ == '__main__':\n"
         "    try:\n"
-        "        with workers(2, 1_000_000) as pool:\n"
+        "        with worker_pool(2, 1_000_000) as pool:\n"
         "            waiting = [pool.submit(time.sleep, 60) for _ in range(4)]\n"
         "            print('begun', flush=True)\n"
         "            waiting[0].result()\n"

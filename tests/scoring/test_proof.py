@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from decabench.errors import MetricError, MissingDataError
-from decabench.scoring.validation import empty_answer_floor, validate_task
+from decabench.scoring.proof import empty_answer_floor, prove_task
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.example import Example
 from decabench.tasks.store import SplitRecord, Store
@@ -31,14 +31,14 @@ def failing(tmp_path):
         rows, fingerprint = store.write("broken", "validation", examples)
         record = SplitRecord(rows, fingerprint, "user", "here", False, (), 1)
         store.write_records(task, {"validation": record})
-        return {check.name for check in validate_task(task, "validation", store) if not check.passed}
+        return {check.name for check in prove_task(task, "validation", store) if not check.passed}
 
     return names
 
 
 @pytest.mark.parametrize("name", DECATHLON.tasks)
 def test_the_ten_are_proven(home, name):
-    checks = validate_task(TASKS[name], "validation", Store(home))
+    checks = prove_task(TASKS[name], "validation", Store(home))
     assert [check for check in checks if not check.passed] == []
     assert len({check.name for check in checks}) == 5
 
@@ -75,13 +75,13 @@ def test_a_gold_score_of_its_own(failing):
 
 
 def test_the_row_count(home):
-    checks = {check.name: check for check in validate_task(TASKS["schema"], "validation", Store(home))}
+    checks = {check.name: check for check in prove_task(TASKS["schema"], "validation", Store(home))}
     assert checks["row count"].detail == "82 of 82 published"
 
 
 def test_without_data(tmp_path):
     with pytest.raises(MissingDataError, match="is not prepared"):
-        validate_task(TASKS["sst"], "validation", Store(tmp_path))
+        prove_task(TASKS["sst"], "validation", Store(tmp_path))
 
 
 @pytest.mark.parametrize(

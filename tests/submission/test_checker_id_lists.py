@@ -53,9 +53,9 @@ def test_the_form_starts_with_its_version(tmp_path):
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        ({("squad", "dev"): []}, "one of its splits is called 'squad.dev'"),
+        ({("squad", "dev"): []}, "Invalid enum value 'dev'"),
         ({("", "test"): []}, "one of its splits is called '.test'"),
-        ({("squad", "test"): ["a", "a"]}, "the ids of squad.test are not different strings"),
+        ({("squad", "test"): ["a", "a"]}, "the ids of squad.test are not unique"),
         ({("squad", "test"): ["\ud800"]}, "half of a surrogate pair"),
     ],
 )
@@ -78,24 +78,28 @@ def split(**changes):
         (b"\xff", "it is not UTF-8"),
         (b"[]", "its format is not 'decabench.ids/1'"),
         (b'{"format": "decabench.ids/2"}', "its format is not"),
-        (b'{"format": "decabench.ids/1"}', "'splits' is not a list"),
-        (b'{"format": "decabench.ids/1", "splits": [1]}', "is not an object"),
+        (b'{"format": "decabench.ids/1"}', "in its splits, Expected `array`, got `null`"),
+        (
+            b'{"format": "decabench.ids/1", "splits": [1]}',
+            r"in its splits, Expected `object`, got `int` - at `\$\[0\]`",
+        ),
         (b'{"format": "decabench.ids/1", "splits": [], "splits": []}', "occurs twice"),
-        (split(task=1), "is called '1.test'"),
-        (split(split="dev"), "is called 'squad.dev'"),
-        (split(split=["test"]), "is called"),
-        (split(ids=None), "'ids' is not a list"),
-        (split(ids=[1]), "are not different strings"),
-        (split(ids=["a", "a"]), "are not different strings"),
-        (split(ids=[["a"]]), "are not different strings"),
+        (split(task=1), r"Expected `str`, got `int` - at `\$\[0\]\.task`"),
+        (split(task=""), r"one of its splits is called '\.test'"),
+        (split(split="dev"), r"Invalid enum value 'dev' - at `\$\[0\]\.split`"),
+        (split(split=["test"]), r"Expected `str`, got `array` - at `\$\[0\]\.split`"),
+        (split(ids=None), r"Expected `array`, got `null` - at `\$\[0\]\.ids`"),
+        (split(ids=[1]), r"Expected `str`, got `int` - at `\$\[0\]\.ids\[0\]`"),
+        (split(ids=["a", "a"]), "the ids of squad.test are not unique"),
+        (split(ids=[["a"]]), r"Expected `str`, got `array` - at `\$\[0\]\.ids\[0\]`"),
         (split(ids=["\ud800"]), "half of a surrogate pair"),
-        (split(fingerprint=1), "the fingerprint of squad.test is not a string"),
+        (split(fingerprint=1), r"got `int` - at `\$\[0\]\.fingerprint`"),
         (split().replace(b"}]", b"}, %s]" % split()[split().index(b"[{") + 1 : -2]), "squad.test twice"),
     ],
 )
 def test_damage_is_told_in_a_sentence(tmp_path, data, message):
     (tmp_path / "ids.json").write_bytes(data)
-    with pytest.raises(DataError, match=rf"^ids\.json is no valid id list: .*{message}") as error:
+    with pytest.raises(DataError, match=rf"^ids\.json is not a valid id list: .*{message}") as error:
         read_id_list(tmp_path / "ids.json")
     assert error.value.exit_code == 3
 
@@ -105,7 +109,7 @@ def test_damage_is_told_in_a_sentence(tmp_path, data, message):
 )
 def test_damaged_gzip(tmp_path, data):
     (tmp_path / "ids.json.gz").write_bytes(data)
-    with pytest.raises(DataError, match="no valid id list"):
+    with pytest.raises(DataError, match="not a valid id list"):
         read_id_list(tmp_path / "ids.json.gz")
 
 

@@ -6,27 +6,27 @@ import numpy as np
 import pytest
 
 from decabench.errors import DataError
-from decabench.runs.write import Run, predict
-from decabench.scoring.evaluator import Scoring, score_submission
-from decabench.scoring.significance import bootstrap
-from decabench.scoring.statistics import FOLDER, read_sample, write_statistics
-from decabench.tasks.registry import TASKS
-from decabench.tasks.store import Store
+from decabench.scoring.evaluator import STATISTICS, ScoringOptions, score_submission, write_statistics
+from decabench.scoring.significance import Sample, bootstrap, read_rows
 
 
 @pytest.fixture
-def scored(home, tmp_path):
-    tasks = [TASKS[name] for name in ("squad", "woz.en", "iwslt.en.de")]
-    folder = predict(Run("lead-3", tasks, "validation", tmp_path / "s", Store(home)))
-    results, found = score_submission(folder, Scoring(home=home))
+def scored(home, submit, tmp_path):
+    folder = submit("lead-3", ["squad", "woz.en", "iwslt.en.de"], "s")
+    results, found = score_submission(folder, ScoringOptions(home=home))
     write_statistics(tmp_path / "results", found)
     return results, found, tmp_path / "results"
+
+
+def read_sample(folder, task, metric):
+    groups, rows = read_rows(folder / STATISTICS / f"{task}.parquet", metric.columns)
+    return Sample.of(metric, [tuple(row) for row in rows], [str(group) for group in groups], task)
 
 
 @pytest.mark.parametrize("task", ["squad", "woz.en", "iwslt.en.de"])
 def test_round_trip(scored, task):
     results, found, folder = scored
-    sample = read_sample(folder, task)
+    sample = read_sample(folder, task, found[task].sample.metric)
     assert np.array_equal(sample.rows, found[task].sample.rows)
     assert (sample.examples, sample.name) == (results.tasks[task].n, task)
     assert sample.score == pytest.approx(results.tasks[task].score, abs=1e-9)
@@ -36,15 +36,17 @@ def test_round_trip(scored, task):
 def test_groups_are_dialogues(scored):
     _, found, folder = scored
     dialogues = {item.group for item in found["woz.en"].references}
-    assert len(read_sample(folder, "woz.en").rows) == len(dialogues)
+    groups, _ = read_rows(folder / STATISTICS / "woz.en.parquet", found["woz.en"].sample.metric.columns)
+    assert set(groups) == set(range(len(dialogues)))
 
 
-def test_none_and_damaged(scored):
-    folder = scored[2]
-    assert read_sample(folder, "sst") is None
-    (folder / FOLDER / "squad.parquet").write_bytes(b"PAR1")
+def test_damaged_and_other_columns(scored):
+    path = scored[2] / STATISTICS / "squad.parquet"
     with pytest.raises(DataError, match=r"squad\.parquet is damaged .*: evaluate again"):
-        read_sample(folder, "squad")
+        read_rows(path, ["n", "nothing"])
+    path.write_bytes(b"PAR1")
+    with pytest.raises(DataError, match=r"squad\.parquet is damaged .*: evaluate again"):
+        read_rows(path, ["n"])
 
 
 def test_the_interval_of_the_results_is_the_bootstrap_s(scored):

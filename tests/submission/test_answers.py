@@ -1,0 +1,209 @@
+"""Files of answers: lines, records, the checks against the ids of a split, digests."""
+
+import gzip
+import hashlib
+import json
+import re
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decabench.errors import SubmissionError
+from decabench.submission.answers import (
+    AnswerLine,
+    AnswerReader,
+    Limits,
+    PredictionFile,
+    _parse_line,
+    answers_digest,
+    read_answers,
+    read_details,
+    read_lines,
+)
+from decabench.submission.metadata import Marks
+
+COMPRESSIONS = [None, "gz", "zst"]
+
+
+def packed(data, compress):
+    if compress is None:
+        return data
+    return gzip.compress(data) if compress == "gz" else zstandard.compress(data)
+
+
+def prediction_file(folder, data, compress=None):
+    path = folder / f"squad.validation.jsonl{'.' + compress if compress else ''}"
+    path.write_bytes(packed(data, compress))
+    return PredictionFile(path, "squad", "validation")
+
+
+@pytest.mark.parametrize("compress", COMPRESSIONS)
+def test_reading_counts_lines_and_accepts_what_is_harmless(tmp_path, compress):
+    data = (
+        b'\xef\xbb\xbf{"id": "a", "answer": "1", "score": [1, {"x": null}]}\r\n'
+        b"\n   \r\n"
+        b'{"answer": "", "id": "b"}\n'
+        b'{"id":"c","answer":"\xe2\x80\xa8"}'
+    )
+    file = prediction_file(tmp_path, data, compress)
+    lines = [(line.number, line.id, line.answer) for line in read_lines(file.path)]
+    assert lines == [(1, "a", "1"), (4, "b", ""), (5, "c", "\u2028")]
+    assert read_answers(file) == read_answers(file.path) == {"a": "1", "b": "", "c": "\u2028"}
+
+
+@given(id_=st.text(), answer=st.text())
+def test_a_plain_line_is_read_as_any_other_is(id_, answer):
+    """Lines as they are mostly written do not go through the JSON parser."""
+    line = json.dumps({"id": id_, "answer": answer}, ensure_ascii=False).encode()
+    other = json.dumps({"answer": answer, "id": id_}).encode()
+    assert _parse_line(1, line) == _parse_line(1, other)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"id": "a", "answer": "\x01"}', b'{"id": "a\tb", "answer": "x"}', b'{"id": "a", "answer": "\xff"}'],
+)
+def test_what_is_not_json_is_not_a_plain_line(line):
+    assert _parse_line(1, line).problems
+
+
+def test_an_empty_file_has_no_answers(tmp_path):
+    assert read_answers(prediction_file(tmp_path, b"")) == {}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b'{"id": "a", "answer": "1"}\n[]', r"squad\.validation\.jsonl:2: not-an-object"),
+        (b'\n{"id": "a"}', r":2: missing-field: the line has no 'answer'"),
+    ],
+)
+def test_reading_stops_at_a_fault_with_its_line(tmp_path, data, message):
+    with pytest.raises(SubmissionError, match=message):
+        read_answers(prediction_file(tmp_path, data))
+
+
+def test_an_id_that_is_used_twice_is_not_an_answer(tmp_path):
+    file = prediction_file(tmp_path, b'{"id": "a", "answer": "1"}\n' * 2)
+    with pytest.raises(SubmissionError, match=r":2: duplicate-id: the id 'a' is used twice"):
+        read_answers(file)
+
+
+def test_reading_stops_at_a_limit(tmp_path):
+    file = prediction_file(tmp_path, b'{"id": "a", "answer": "%s"}\n' % (b"x" * 1000), "gz")
+    assert read_answers(file, limits=Limits(file_bytes=1100))
+    with pytest.raises(SubmissionError, match="too-large: the file unpacks to more than 1,000 bytes"):
+        read_answers(file, limits=Limits(file_bytes=1000))
+
+
+def test_raw_answers_are_another_text(tmp_path):
+    file = prediction_file(
+        tmp_path, b'{"id": "a", "answer": "1", "raw": "It is 1."}\n{"id": "b", "answer": "2"}'
+    )
+    assert read_answers(file) == {"a": "1", "b": "2"}
+    assert read_answers(file, "raw") == {"a": "It is 1.", "b": "2"}
+
+
+@pytest.mark.parametrize(
+    ("record", "details"),
+    [
+        ({}, {}),
+        ({"finish": "length", "other": 1}, {"finish": "length"}),
+        ({"context_kept": [0, 9]}, {"context_kept": (0, 9)}),
+        ({"context_kept": (3, 3)}, {"context_kept": (3, 3)}),
+        (
+            {"prompt_tokens": np.int64(7), "completion_tokens": 0},
+            {"prompt_tokens": 7, "completion_tokens": 0},
+        ),
+    ],
+)
+def test_details_of_a_record(record, details):
+    found, faults = read_details(record)
+    assert (found, faults) == (details, [])
+    assert all(type(value) in (int, str, tuple) for value in found.values())
+
+
+@pytest.mark.parametrize(
+    ("record", "fault"),
+    [
+        ({"finish": "stopped"}, "finish is 'stopped'; use one of stop, length, refused"),
+        ({"finish": None}, "finish is None; use one of"),
+        ({"context_kept": [9, 0]}, r"context_kept is \[9, 0\]; write the first and the last character"),
+        ({"context_kept": [0, 1.5]}, "context_kept is"),
+        ({"context_kept": "01"}, "context_kept is '01'"),
+        ({"prompt_tokens": True}, "prompt_tokens is True; write a whole number"),
+        ({"completion_tokens": -1}, "completion_tokens is -1; write a whole number"),
+        ({"completion_tokens": 2**60}, "completion_tokens is"),
+    ],
+)
+def test_details_that_are_refused(record, fault):
+    found, (said,) = read_details(record)
+    assert found == {}
+    assert re.match(fault, said)
+
+
+def test_a_reader_yields_what_answers_an_example(tmp_path):
+    rows = [("b", "2"), ("x", "?"), ("a", "1"), ("b", "3")]
+    data = "".join(json.dumps({"id": id_, "answer": answer}) + "\n" for id_, answer in rows)
+    reader = AnswerReader(prediction_file(tmp_path, data.encode()), ["a", "b", "c"])
+    assert list(reader) == [AnswerLine(1, "b", "2"), AnswerLine(3, "a", "1")]
+    assert [(fault.code, fault.line) for fault in reader.faults] == [
+        ("unknown-id", 2),
+        ("duplicate-id", 4),
+        ("missing-id", None),
+    ]
+    assert (reader.fault_count, reader.count.lines, reader.count.answers, reader.count.expected) == (
+        3,
+        4,
+        2,
+        3,
+    )
+    assert reader.reason.startswith(
+        "predictions/squad.validation.jsonl:2: unknown-id: the split has no example 'x'"
+    )
+
+
+def test_failed_examples_are_the_reason_for_what_follows(tmp_path):
+    marks = Marks(incomplete={"failed": 1, "of": 2, "error": "no route"})
+    reader = AnswerReader(prediction_file(tmp_path, b'{"id": "x", "answer": "1"}'), ["a", "b"], marks)
+    assert list(reader) == []
+    assert reader.reason.startswith("incomplete: 1 of 2 examples failed (commonest: 'no route')")
+    assert reader.fault_count == 3
+
+
+def test_a_flood_is_counted_in_little_memory(tmp_path):
+    reader = AnswerReader(prediction_file(tmp_path, b"{\n" * 1000), [])
+    assert list(reader) == []
+    assert len(reader.faults) == 20 and reader.fault_count == 1000
+    assert reader.unlisted == {("predictions/squad.validation.jsonl", "bad-json"): 980}
+
+
+def test_the_digest_is_that_of_the_canonical_lines(tmp_path):
+    file = prediction_file(tmp_path, b'{"id": "b", "answer": "\\u00fc"}\n{"id": "a", "answer": "x\\n"}\n')
+    canonical = '["a","x\\n"]\n["b","ü"]\n'
+    assert answers_digest(read_answers(file)) == f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+
+
+def test_the_digest_knows_only_ids_and_answers(tmp_path):
+    answers = [(f"id {i % 50} {i}", f"answer\n{i} é") for i in range(500)]
+    lines = [json.dumps({"id": id_, "answer": answer}) for id_, answer in answers]
+    spaced = [
+        json.dumps({"answer": answer, "z": 1, "id": id_}, ensure_ascii=False) for id_, answer in answers
+    ]
+    digests = {
+        answers_digest(read_answers(prediction_file(tmp_path, "\n".join(order).encode(), compress)))
+        for order in (lines, lines[::-1], spaced)
+        for compress in COMPRESSIONS
+    }
+    assert len(digests) == 1
+    assert answers_digest(dict(answers[1:])) not in digests
+
+
+def test_many_zstd_frames_are_one_file(tmp_path):
+    lines = [b'{"id": "%d", "answer": "x"}\n' % i for i in range(3000)]
+    path = tmp_path / "squad.test.jsonl.zst"
+    path.write_bytes(b"".join(zstandard.compress(line) for line in lines))
+    assert list(read_answers(path)) == [str(i) for i in range(3000)]
