@@ -1,6 +1,14 @@
 """What a submission is: its files, its metadata, its answers, and what can be wrong with them."""
 
-from decabench.submission.answers import Answers, Limits, Line, predictions_digest, read_answers, read_records
+from decabench.submission.answers import (
+    Answers,
+    Limits,
+    Line,
+    predictions_digest,
+    read_answers,
+    read_details,
+    read_records,
+)
 from decabench.submission.checker import IdList, check_submission, read_id_list, write_id_list
 from decabench.submission.faults import CheckReport, FaultLog
 from decabench.submission.folder import (
@@ -33,6 +41,7 @@ __all__ = [
     "open_submission",
     "predictions_digest",
     "read_answers",
+    "read_details",
     "read_id_list",
     "read_metadata",
     "read_records",

@@ -7,9 +7,10 @@ import gzip
 import hashlib
 import heapq
 import json
+import operator
 import tempfile
 import zlib
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from operator import itemgetter
@@ -20,9 +21,10 @@ from decabench.errors import SubmissionError
 from decabench.files import Writable, parse_json
 from decabench.submission.faults import WARNINGS
 from decabench.submission.layout import PredictionFile
-from decabench.text import quoted
+from decabench.text import excerpt, quoted
 
 __all__ = [
+    "FINISHES",
     "Answers",
     "BrokenFileError",
     "Limits",
@@ -30,6 +32,7 @@ __all__ = [
     "numbered_lines",
     "predictions_digest",
     "read_answers",
+    "read_details",
     "read_lines",
     "read_predictions",
     "read_records",
@@ -163,7 +166,12 @@ Problems = tuple[tuple[str, str], ...]
 
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _RUN_BYTES = 1 << 26
-_FINISHES = ("stop", "length", "refused")
+FINISHES = ("stop", "length", "refused")
+"""Why an answer may have ended."""
+
+_MOST = 2**53
+"""Above this, many readers of JSON no longer tell whole numbers apart."""
+
 _ENTRY_BYTES = 200
 """About what Python adds to an id and its line in a list."""
 
@@ -345,31 +353,57 @@ def _told(value: dict[str, Any], problems: list[tuple[str, str]]) -> dict[str, A
     for key in ("raw", "rule"):
         if key in value and (text := _field(value, key, "bad-record", problems)) is not None:
             told[key] = text
-    if (finish := value.get("finish", "stop")) in _FINISHES:
-        told["finish"] = finish
-    else:
-        given = quoted(finish) if isinstance(finish, str) else _kind(finish)
-        problems.append(("bad-record", f"finish is {given}; use one of {', '.join(_FINISHES)}"))
-    if "context_kept" in value:
-        kept = value["context_kept"]
-        if _is_span(kept):
-            told["context_kept"] = (kept[0], kept[1])
-        else:
-            reason = (
-                "context_kept is no span; write the first and the last character that were kept: [0, 1234]"
-            )
-            problems.append(("bad-record", reason))
-    return told
+    details, faults = read_details({key: value[key] for key in ("finish", "context_kept") if key in value})
+    problems += (("bad-record", fault) for fault in faults)
+    return told | details
 
 
-def _is_span(value: Any) -> bool:
-    """Whether it is [start, end) of some text."""
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(type(end) is int for end in value)
-        and 0 <= value[0] <= value[1]
-    )
+def read_details(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Validate what a record says of an answer beside its text; return what is valid, and a sentence on each fault.
+
+    The keys are `finish`, `context_kept`, `prompt_tokens` and `completion_tokens`; each may be left out. Whole numbers
+    of any type, numpy's included, become ints.
+    """
+    details: dict[str, Any] = {}
+    faults = []
+    for key, (read, advice) in _DETAILS.items():
+        if key in record:
+            value = read(record[key])
+            if value is None:
+                faults.append(f"{key} is {excerpt(repr(record[key]), 60)}; {advice}")
+            else:
+                details[key] = value
+    return details, faults
+
+
+def _finish(value: Any) -> str | None:
+    return value if isinstance(value, str) and value in FINISHES else None
+
+
+def _span(value: Any) -> tuple[int, int] | None:
+    """[start, end) of some text."""
+    ends = [_count(end) for end in value] if isinstance(value, (list, tuple)) else []
+    match ends:
+        case [int(start), int(end)] if start <= end:
+            return start, end
+    return None
+
+
+def _count(value: Any) -> int | None:
+    """A whole number from 0."""
+    try:
+        count = -1 if isinstance(value, bool) else int(operator.index(value))
+    except TypeError:
+        return None
+    return count if 0 <= count <= _MOST else None
+
+
+_DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "finish": (_finish, f"use one of {', '.join(FINISHES)}"),
+    "context_kept": (_span, "write the first and the last character that were kept: [0, 1234]"),
+    "prompt_tokens": (_count, "write a whole number"),
+    "completion_tokens": (_count, "write a whole number"),
+}
 
 
 def _field(value: dict[str, Any], key: str, code: str, problems: list[tuple[str, str]]) -> str | None:
