@@ -21,8 +21,7 @@ from statistics import median
 from typing import Any
 
 from decabench.predictors.hf.backend import backend, quiet
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Setting
+from decabench.predictors.protocol import ModelOptions, Setting
 from decabench.prompts.messages import Prompting, make_prompting
 from decabench.prompts.templates import load_template
 from decabench.runs.plan import Choice, plan

@@ -26,8 +26,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import StreamingPredictor
+from decabench.predictors.protocol import ModelOptions, StreamingPredictor
 from decabench.runs.plan import Run, plan
 from decabench.runs.write import run_predictor
 from decabench.tasks.preparation import Request, prepare_task

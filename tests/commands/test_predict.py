@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from decabench.predictors.schemes import PREDICTORS
-from decabench.runs.write import PART
+from decabench.runs.write import HALF_WRITTEN
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
@@ -57,7 +57,7 @@ def test_a_folder_that_is_not_empty_is_asked_for(command, home, tmp_path):
 
 
 def test_after_a_killed_run_the_same_command_goes_on(command, home, tmp_path):
-    (tmp_path / "s" / PART / "predictions").mkdir(parents=True)
+    (tmp_path / "s" / HALF_WRITTEN / "predictions").mkdir(parents=True)
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
     assert command("predict", "--predictor", "majority", *options).exit_code == 0
     names = {path.name for path in (tmp_path / "s").iterdir()}

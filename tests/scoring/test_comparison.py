@@ -8,20 +8,17 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import SubmissionError
-from decabench.runs.write import Run, predict
+from decabench.runs.write import predict
 from decabench.scoring.comparison import Pair, compare
 from decabench.submission.folder import SubmissionInfo, write_submission
-from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks import DECATHLON
 from decabench.tasks.store import Store
 
 
 @pytest.fixture
 def submission(home: Path, tmp_path: Path):
     def make(predictor: str, tasks: tuple[str, ...] = DECATHLON.tasks) -> Path:
-        chosen = [TASKS[task] for task in tasks]
-        return predict(
-            Run(predictor, chosen, "validation", tmp_path / predictor, Store(home), date="2026-11-21")
-        )
+        return predict(predictor, tmp_path / predictor, tasks, home=home, date="2026-11-21")
 
     return make
 

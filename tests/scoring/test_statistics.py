@@ -6,18 +6,15 @@ import numpy as np
 import pytest
 
 from decabench.errors import DataError
-from decabench.runs.write import Run, predict
+from decabench.runs.write import predict
 from decabench.scoring.evaluator import Scoring, score_submission
 from decabench.scoring.significance import bootstrap
 from decabench.scoring.statistics import FOLDER, read_sample, write_statistics
-from decabench.tasks.registry import TASKS
-from decabench.tasks.store import Store
 
 
 @pytest.fixture
 def scored(home, tmp_path):
-    tasks = [TASKS[name] for name in ("squad", "woz.en", "iwslt.en.de")]
-    folder = predict(Run("lead-3", tasks, "validation", tmp_path / "s", Store(home)))
+    folder = predict("lead-3", tmp_path / "s", ("squad", "woz.en", "iwslt.en.de"), home=home)
     results, found = score_submission(folder, Scoring(home=home))
     write_statistics(tmp_path / "results", found)
     return results, found, tmp_path / "results"

@@ -8,19 +8,16 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import MissingDataError
-from decabench.runs.write import Run, predict
+from decabench.runs.write import predict
 from decabench.scoring import verification
 from decabench.scoring.evaluator import evaluate
 from decabench.scoring.results import write_results_file
 from decabench.scoring.verification import results_files, verify
-from decabench.tasks.registry import TASKS
-from decabench.tasks.store import Store
 
 
 @pytest.fixture
 def submission(home: Path, tmp_path: Path) -> Path:
-    tasks = [TASKS["sst"], TASKS["schema"]]
-    folder = predict(Run("majority", tasks, "validation", tmp_path / "s", Store(home), date="2026-11-21"))
+    folder = predict("majority", tmp_path / "s", ("sst", "schema"), home=home, date="2026-11-21")
     write_results_file(folder / "results" / "validation", evaluate(folder, home=home))
     return folder
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from decabench.predictors.hf.backend import backend
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Answer, Setting
+from decabench.predictors.protocol import Answer, ModelOptions, Setting
 from decabench.prompts import extract
 from decabench.prompts.messages import make_prompting
 from decabench.prompts.templates import load_template

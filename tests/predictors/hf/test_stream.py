@@ -12,8 +12,7 @@ from decabench.errors import LostDeviceError
 from decabench.predictors.hf import generation as hf_generation
 from decabench.predictors.hf.backend import backend
 from decabench.predictors.hf.stream import BatchSize
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Answer, Failure
+from decabench.predictors.protocol import Answer, Failure, ModelOptions
 from decabench.tasks.example import Question
 from tests.predictors.hf.hf_models import CHAT, asked, save_llama, save_t5, setting
 
@@ -225,7 +224,7 @@ def test_a_prompt_that_does_not_fit_alone_is_a_failure(causal):
     made.generator = Breaks(made.generator, lambda prompts: no_memory() if has_q2(prompts) else None)
     said = dict(made.stream(asked(6)))
     assert [id_ for id_, outcome in said.items() if isinstance(outcome, Failure)] == ["q2"]
-    assert "does not fit into the memory, even alone" in said["q2"].error
+    assert "does not fit into memory, even alone" in said["q2"].error
 
 
 def test_what_breaks_a_batch_breaks_one_answer(causal):
