@@ -22,6 +22,7 @@ from decabench.predictors.schemes import PREDICTORS, find_predictor
 from decabench.runs.plan import ALL_VARIANTS, Prompts, Run, Selection, plan_run
 from decabench.runs.write import HALF_WRITTEN, predict, run_plan
 from decabench.scoring.evaluator import evaluate
+from decabench.tasks import DECATHLON
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
@@ -336,6 +337,30 @@ def test_a_folder_that_cannot_be_made(run, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="cannot be written"):
         run("majority", output=tmp_path / "file" / "s")
+
+
+def test_two_lines_of_a_script(home, tmp_path):
+    folder = predict("majority", str(tmp_path / "s"), split="test", home=str(home))
+    files = {path.name.removesuffix(".test.jsonl") for path in (folder / "predictions").iterdir()}
+    assert files == set(DECATHLON.tasks) - {"squad", "multinli.in.out"}
+
+
+def test_names_of_tasks_that_there_are_not(home, tmp_path):
+    with pytest.raises(UnknownNameError, match="Did you mean schema"):
+        predict("majority", tmp_path / "s", ["sst", "shema"], home=home)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"give_up_after": -1}, "--give-up-after must be 0 or more, and -1 was given"),
+        ({"engine": "spark"}, "--engine is one of local, ray, and spark was given"),
+        ({"compress": "xz"}, "--compress is one of gz, zst, and xz was given"),
+    ],
+)
+def test_settings_out_of_range(run, changes, message):
+    with pytest.raises(DecabenchError, match=message):
+        run("majority", **changes)
 
 
 # --- the run that survives -------------------------------------------------------------------------------------
