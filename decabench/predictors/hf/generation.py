@@ -310,8 +310,8 @@ class Generator:
 class _Stops:
     """Stops a row once one of the texts has appeared in its answer.
 
-    In place of transformers' `stop_strings`, which neither tells which rows it stopped, and after how many tokens, nor
-    sees a text that begins or ends in the middle of a character's bytes.
+    In place of transformers' `stop_strings`, which takes half a second to set up for a vocabulary of 50,000, does not
+    say after how many tokens it stopped a row, and also finds a text that begins in the prompt.
     """
 
     def __init__(self, tokenizer: Any, texts: tuple[str, ...], rows: int) -> None:
@@ -341,10 +341,14 @@ class _Stops:
         return text[: min((at for stop in self._texts if (at := text.find(stop)) >= 0), default=len(text))]
 
     def _can_end(self, id_: int) -> bool:
-        """Whether the token holds the last character of a text; pieces may hide spaces, so a space always counts."""
+        """Whether a text may end in this token.
+
+        A piece may hide a space, and its bytes may be only the end of a character, which decodes as U+FFFD.
+        """
         if id_ not in self._may_end:
             piece = _decode(self._tokenizer, [id_])
-            self._may_end[id_] = " " in self._lasts or any(last in piece for last in self._lasts)
+            is_open = " " in self._lasts or "\ufffd" in piece
+            self._may_end[id_] = is_open or any(last in piece for last in self._lasts)
         return self._may_end[id_]
 
 

@@ -165,6 +165,20 @@ def test_plain_text_ends_where_the_template_says(says):
     assert answer.text == " no\n#Q"
 
 
+@pytest.mark.parametrize("stop", ["é", "fé", "é n"])
+def test_a_stop_may_be_beyond_ascii(tmp_path, stop):
+    """The last character of the text may come in two tokens, neither of which holds it."""
+    from tests.predictors.hf.hf_models import byte_tokenizer
+
+    ids = byte_tokenizer().encode("café noir", add_special_tokens=False)
+    folder = save_llama(tmp_path / "says", says=[*ids, *ids])
+    about = setting(stop=(stop,), max_new_tokens=16)
+    (answer,) = answers(folder, asked(1), about).values()
+    tokens = len("café noir".partition(stop)[0].encode() + stop.encode())
+    assert (answer.text, answer.finish) == ("café noir".partition(stop)[0], "stop")
+    assert answer.completion_tokens == tokens
+
+
 def test_a_chat_is_not_stopped(says):
     folder = says("n", "\n", "#", "Q", None, chat=CHAT)
     (answer,) = answers(folder, asked(1), setting(stop=("\n#",))).values()
