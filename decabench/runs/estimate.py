@@ -16,7 +16,7 @@ from decabench.tasks import Question
 __all__ = ["CHARACTERS_A_TOKEN", "Estimate", "estimate_run"]
 
 CHARACTERS_A_TOKEN = 4
-"""Of English text, roughly, where there is no tokenizer to ask."""
+"""Roughly, in English text; for models without a tokenizer to ask."""
 
 _SAMPLE = 500
 """Examples of each task whose tokens are counted."""

@@ -295,9 +295,8 @@ def plan_run(run: Run) -> Plan:
     _check(run, backend)
     run = replace(run, tasks=run.selection.tasks(run.store, run.tasks, run.split))
     identity = {
-        "name": getattr(
-            backend, "label", run.predictor
-        ),  # a path of this machine is no part of a model's name
+        # A backend's label leaves out the folders above a model, which are no part of its name.
+        "name": getattr(backend, "label", run.predictor),
         "seed": run.options.seed,
         "backend": dict(backend.describe()),  # once: it may read all of the weights
     }

@@ -91,9 +91,11 @@ def _find_program(name: str) -> Path:
         raise DecabenchError(
             f"{name} is not executable: chmod +x it, or name what runs it first, as in command:'python {name}'."
         )
-    if "/" in name:
-        raise DecabenchError(f"There is no program {name}: check the path; no shell reads the command line.")
-    raise DecabenchError(f"There is no program {name} on the PATH: no shell reads the command line.")
+    where = "" if "/" in name else " on the PATH"
+    raise DecabenchError(
+        f"There is no program {name}{where}: check its name. The command line is split into words, and no shell "
+        "reads it."
+    )
 
 
 def _is_file(argument: str) -> bool:

@@ -145,6 +145,6 @@ class HfPredictor:
         except Exception as error:
             if is_lost_device(error):
                 raise LostDeviceError(
-                    f"hf: the device was lost ({excerpt(str(error))}): run the same command again to go on."
+                    f"hf: the device was lost ({excerpt(str(error))}): run the same command again to continue."
                 ) from error
             return error.with_traceback(None)

@@ -38,10 +38,10 @@ __all__ = [
     "GaveUpError",
     "LoopThread",
     "Pace",
+    "PromptOverflowError",
     "RefusedError",
     "RequestClock",
     "RequestLimits",
-    "TooLongError",
     "draw_back_off",
     "parse_retry_after",
     "read_key",
@@ -177,7 +177,7 @@ class GaveUpError(Exception):
     """Every try for this question failed."""
 
 
-class TooLongError(Exception):
+class PromptOverflowError(Exception):
     """The prompt of this question is too long for the server."""
 
     def __init__(self, overflow: Overflow, message: str) -> None:
@@ -253,7 +253,7 @@ class Client:
         """POST until there is a reply that `read` can read, and return what it makes of it.
 
         `read` raises UnreadableReplyError for a reply that should be asked for again. Raises RefusedError, GaveUpError
-        and TooLongError for this question alone, and DecabenchError where all others would fare the same.
+        and PromptOverflowError for this question alone, and DecabenchError where all others would fare the same.
         """
         for tried in range(1, self._limits.retries + 2):
             try:
@@ -285,7 +285,7 @@ class Client:
             reply = await self._send("POST", path, {**body, self._limit_name: max_tokens})
         said = f'"{excerpt(self._key.redact(reply.message))}"'
         if reply.status not in (401, 403, 404, 429) and (overflow := reply.overflow):
-            raise TooLongError(overflow, f"The prompt is too long for the server, which says {said}.")
+            raise PromptOverflowError(overflow, f"The prompt is too long for the server, which says {said}.")
         if 200 <= reply.status < 300:
             if reply.content is None:
                 raise UnreadableReplyError(f"not a JSON object but {said}")

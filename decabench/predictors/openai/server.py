@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,10 +17,10 @@ from decabench.predictors.openai.client import (
     Client,
     GaveUpError,
     LoopThread,
+    PromptOverflowError,
     RefusedError,
     RequestClock,
     RequestLimits,
-    TooLongError,
     read_key,
 )
 from decabench.predictors.openai.replies import Overflow, parse_answer
@@ -184,20 +185,20 @@ class OpenAIPredictor:
     async def _outcome(self, question: Question) -> Outcome:
         try:
             return await self._answer(question)
-        except (GaveUpError, RefusedError, TooLongError, PromptTooLongError) as error:
+        except (GaveUpError, RefusedError, PromptOverflowError, PromptTooLongError) as error:
             return Failure(str(error))
 
     async def _answer(self, question: Question) -> Outcome:
         """Ask with as much of the context as there is room for; `kept` counts its characters, None for all."""
         limit = self.options.max_prompt_tokens
         kept = None
-        if limit and (span := fit(question, limit, self._guess_tokens(question))):
+        if limit and (span := fit(question, limit, partial(self._guess_tokens, question))):
             kept = span[1]
         for cut in range(CUTS + 1):
             may_cut = cut < CUTS and self._context(question, kept) != ""
             try:
                 answer = await self._ask(question, kept)
-            except TooLongError as error:
+            except PromptOverflowError as error:
                 if not may_cut:
                     raise
                 # A server's limit is for prompt and answer together.
@@ -267,8 +268,8 @@ class OpenAIPredictor:
             return sum(len(message.content) for message in self.prompting.messages(question, context))
         return len(self.prompting.text(question, context))
 
-    def _guess_tokens(self, question: Question) -> Callable[[str], int]:
-        return lambda context: math.ceil(self._size(question, context) / CHARACTERS_PER_TOKEN)
+    def _guess_tokens(self, question: Question, context: str) -> int:
+        return math.ceil(self._size(question, context) / CHARACTERS_PER_TOKEN)
 
     def _shorten(self, question: Question, kept: int | None, overflow: Overflow, cut: int) -> int:
         """Return how much of the context to keep after a prompt was too long: always less than before.
@@ -281,7 +282,7 @@ class OpenAIPredictor:
         if overflow.limit is not None and overflow.prompt is not None and overflow.prompt > overflow.limit:
             tokens, budget = overflow.prompt, math.floor(overflow.limit * (1 - 0.02 * cut))
         else:
-            tokens = math.ceil(characters / CHARACTERS_PER_TOKEN)
+            tokens = self._guess_tokens(question, context)
             guess = math.floor(tokens * (0.75 if cut < 2 else 0.5))
             budget = guess if overflow.limit is None else min(guess, overflow.limit)
 
