@@ -1,4 +1,4 @@
-"""How long the harness takes and how much memory: every command in a process of its own, in one run.
+"""Measure time and memory of the harness: every command in a process of its own, in one run.
 
     python benchmarks/harness.py MIRROR
 
@@ -20,7 +20,7 @@ Figures = tuple[float, float]
 
 
 def measured(arguments: tuple[str, ...], runs: int = 1) -> Figures:
-    """The best wall time of some runs, and the peak memory of all."""
+    """Return the best wall time of some runs, and the peak memory of all of them."""
     best, peak = float("inf"), 0.0
     for _ in range(runs):
         begun = time.perf_counter()
@@ -30,11 +30,11 @@ def measured(arguments: tuple[str, ...], runs: int = 1) -> Figures:
             raise SystemExit(f"{' '.join(arguments)} ended with {os.waitstatus_to_exitcode(status)}")
         best = min(best, time.perf_counter() - begun)
         peak = max(peak, usage.ru_maxrss / 1024)
-    return best, peak  # the kernel counts the workers that a process has waited for
+    return best, peak  # which includes the workers that a process waited for
 
 
 def steps(mirror: str, folder: Path) -> list[tuple[str, tuple[str, ...], int]]:
-    """(what, command, runs)"""
+    """Return a name, a command and a number of runs for each step."""
     home, lead, majority = (str(folder / name) for name in ("home", "lead-3", "majority"))
     data = ("--home", home)
     return [

@@ -1,11 +1,11 @@
-"""What the harness costs beside the model: `hf:` against the same model called bare, in one run.
+"""Measure what the harness adds to a model's own time: `hf:` against the same model called bare, in one run.
 
     python benchmarks/hf_throughput.py [--model PATH] [--questions 32] [--batch 8] [--tokens 32] [--repeats 5]
 
-Both sides have the same prompts, tokenizer, batches and greedy `generate`. Without --model it makes a Llama of four
-layers of 256 with a tokenizer of bytes. The order of the sides alternates; the ratio is of the medians. `stream` is
-the predictor alone; `predict` is all of `decabench predict` from the data to the submission, the loading included on
-both sides.
+Both sides use the same prompts, tokenizer, batches and greedy `generate`. Without --model, the model is a Llama of
+four layers of 256 units with a tokenizer of bytes. The sides take turns in going first, and the ratio is that of the
+medians. `stream` is the predictor alone; `predict` is all of `decabench predict`, from the data to the submission.
+Loading counts on both sides.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ from statistics import median
 from typing import Any
 
 from decabench.predictors.hf.backend import backend, quiet
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Setting
+from decabench.predictors.protocol import ModelOptions, Setting
 from decabench.prompts.messages import Prompting, make_prompting
 from decabench.prompts.templates import load_template
-from decabench.runs.plan import Choice, plan
-from decabench.runs.write import Run, run_predictor
+from decabench.runs import Run, Selection, plan_run, run_plan
 from decabench.tasks.example import Question
 from decabench.tasks.preparation import Request, prepare_task
 from decabench.tasks.registry import TASKS
@@ -36,7 +34,7 @@ TASK = TASKS["sst"]
 
 
 def small_model(folder: Path) -> Path:
-    """Some 4 million random weights: so small that what is not the model shows."""
+    """Save a model of 4 million random weights: so small that the time outside the model shows."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -71,24 +69,24 @@ CHAT = (
     "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}"
 )
-"""What the small model is asked with."""
+"""The chat template of the small model."""
 
 
 @dataclass(frozen=True)
 class Bare:
-    """What a person would write: sorted by length, padded, generated and decoded a batch at a time."""
+    """The loop that a person would write: sort by length, pad, generate and decode, a batch at a time."""
 
     questions: Sequence[Question]
-    """What is asked."""
+    """The questions."""
     prompting: Prompting
-    """The harness's, so that both send the same."""
+    """The harness's prompts, so that both sides send the same."""
     batch: int
-    """Prompts at once."""
+    """Prompts in a batch."""
     tokens: int
-    """The most tokens of an answer."""
+    """Longest answer, in tokens."""
 
     def answers(self, model: Any, tokenizer: Any) -> dict[str, str]:
-        """Id to answer."""
+        """Return id to answer."""
         import torch
 
         ids = self._ids(tokenizer)
@@ -109,7 +107,7 @@ class Bare:
         return answers
 
     def loaded(self, folder: Path) -> dict[str, str]:
-        """The same, from the file on."""
+        """Load the model first, and return id to answer."""
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
@@ -126,7 +124,7 @@ class Bare:
 
 
 def interleaved(sides: dict[str, Callable[[], object]], repeats: int) -> list[tuple[float, float]]:
-    """For each side the median seconds on the clock and of the processor; one round before is not counted."""
+    """Return each side's median seconds of wall time and of CPU time; a first round is not counted."""
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
     for turn in range(repeats + 1):
         for name in list(sides) if turn % 2 else reversed(list(sides)):
@@ -138,14 +136,14 @@ def interleaved(sides: dict[str, Callable[[], object]], repeats: int) -> list[tu
 
 
 def show(what: str, medians: list[tuple[float, float]], questions: int) -> None:
-    """One row of the table: the harness, and the bare model."""
+    """Print one row of the table: the harness, and the bare model."""
     (clock, cpu), (bare_clock, bare_cpu) = medians
     cells = [f"{clock:.2f}", f"{bare_clock:.2f}", f"{clock / bare_clock:.3f}", f"{cpu / bare_cpu:.3f}"]
     print(f"| {what} | {' | '.join(cells)} | {questions / clock:.1f} |", flush=True)
 
 
 def measure(folder: Path, given: argparse.Namespace, base: Path) -> None:
-    """Prints the table."""
+    """Print the table."""
     import torch
 
     prepare_task(TASK, Request(base / "home", sample=True, progress=False))
@@ -157,9 +155,7 @@ def measure(folder: Path, given: argparse.Namespace, base: Path) -> None:
     options = ModelOptions(batch_size=given.batch, max_new_tokens=given.tokens, chat=True, device="cpu")
     made = backend(str(folder), options)
     print(f"{made.describe()}\n{torch.get_num_threads()} threads, {len(questions)} questions\n")
-    print(
-        "| | harness, s | bare, s | ratio | ratio of processor time | questions/s |\n|---|---|---|---|---|---|"
-    )
+    print("| | harness, s | bare, s | ratio | ratio of CPU time | questions/s |\n|---|---|---|---|---|---|")
     setting = Setting(TASK, "validation", lambda: iter(()), dict, prompting=prompting)
     with made.open() as factory:
         predictor = factory(setting)
@@ -177,18 +173,17 @@ def measure(folder: Path, given: argparse.Namespace, base: Path) -> None:
         "validation",
         base / "submission",
         store,
-        batch_size=given.batch,
         options=options,
-        choice=Choice(limit=given.questions),
+        selection=Selection(limit=given.questions),
         fresh=True,
     )
-    sides = {"harness": lambda: run_predictor(plan(run)), "bare": lambda: alone.loaded(folder)}
+    sides = {"harness": lambda: run_plan(plan_run(run)), "bare": lambda: alone.loaded(folder)}
     show("predict", interleaved(sides, given.repeats), len(questions))
     print(f"\n{same} of {len(questions)} answers are the same on both sides.")
 
 
 def main() -> None:
-    """Reads the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description="The harness against the model called bare.")
     parser.add_argument("--model", type=Path, help="a folder with a causal model that has a chat template")
     parser.add_argument("--questions", type=int, default=32)

@@ -1,10 +1,10 @@
-"""How much the harness adds to what a server, or a program, takes anyway: the bare loop and the harness, in turns.
+"""Measure what the harness adds to the time of a server, or of a program: a bare loop and the harness, in turns.
 
     python benchmarks/openai_throughput.py [--questions 800] [--concurrency 8] [--latency 50] [--rounds 3]
 
 The server runs in a process of its own and answers after a fixed time; so does the program. `bare` asks the same
-questions with the same HTTP client, or the same pipe, and nothing around it. Prints Markdown tables: the medians of the
-rounds, what is added to `bare`, and the CPU time of this process alone, which a busy machine changes less.
+questions with the same HTTP client, or over the same pipe, and does nothing else. Prints Markdown tables: the medians
+of the rounds, what is added to `bare`, and the CPU time of this process alone, which a busy machine changes less.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import StreamingPredictor
-from decabench.runs.plan import Run, plan
-from decabench.runs.write import run_predictor
+from decabench.predictors.protocol import ModelOptions, StreamingPredictor
+from decabench.runs import Run, plan_run, run_plan
 from decabench.tasks.preparation import Request, prepare_task
 from decabench.tasks.registry import load_included
 from decabench.tasks.store import Store
@@ -77,7 +75,7 @@ validation = "rows.jsonl"
 
 
 def timed(work: Callable[[], int], count: int) -> tuple[float, float]:
-    """Seconds that some work took, on the clock and of this process; it must have answered so many questions."""
+    """Return the wall time and the CPU time of some work, which must answer so many questions."""
     begun, spent = time.perf_counter(), time.process_time()
     done = work()
     if done != count:
@@ -86,7 +84,7 @@ def timed(work: Callable[[], int], count: int) -> tuple[float, float]:
 
 
 def bare_requests(url: str, prompts: list[str], concurrency: int) -> int:
-    """As many loops as requests may be in flight, each asking the next question."""
+    """Run as many loops as there may be requests in flight, each asking the next question."""
     import httpx2
 
     async def main() -> int:
@@ -114,7 +112,7 @@ def bare_requests(url: str, prompts: list[str], concurrency: int) -> int:
 
 
 def bare_pipe(arguments: list[str], rows: list[dict[str, str]]) -> int:
-    """A thread that writes, and a loop that reads."""
+    """Write in a thread, and read in a loop."""
     process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin and process.stdout
     stdin = process.stdin
@@ -133,23 +131,23 @@ def bare_pipe(arguments: list[str], rows: list[dict[str, str]]) -> int:
 
 
 def streamed(run: Run) -> int:
-    """The predictor alone."""
-    planned = plan(run)
-    part = planned.parts[0]
-    with planned.backend.open() as make:
-        made = make(part.setting)
+    """Run the predictor alone."""
+    plan = plan_run(run)
+    (task,) = plan.tasks
+    with plan.backend.open() as make:
+        made = make(task.setting)
         assert isinstance(made, StreamingPredictor)
-        return sum(1 for _ in made.stream(part.questions(run)))
+        return sum(1 for _ in made.stream(task.questions()))
 
 
 def predicted(run: Run) -> int:
-    """All of `decabench predict`: journal, extraction and submission."""
-    return sum(tally.answered for tally in run_predictor(plan(run)).tallies)
+    """Run all of `decabench predict`: journal, extraction and submission."""
+    return sum(tally.answered for tally in run_plan(plan_run(run)).tallies)
 
 
 @contextlib.contextmanager
 def server(latency: float) -> Iterator[str]:
-    """The base URL of a server in another process."""
+    """Start a server in another process, and yield its base URL."""
     command = [sys.executable, "-c", SERVER, str(latency)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
@@ -160,7 +158,7 @@ def server(latency: float) -> Iterator[str]:
 
 
 def prepared(folder: Path, count: int) -> tuple[Store, Task]:
-    """A task of so many questions with contexts of some 1,500 characters."""
+    """Prepare a task of so many questions with contexts of some 1,500 characters."""
     text = "The quick brown fox jumps over the lazy dog. " * 33
     rows = ({"number": number, "text": text, "answer": "yes"} for number in range(count))
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -171,7 +169,7 @@ def prepared(folder: Path, count: int) -> tuple[Store, Task]:
 
 
 def table(title: str, works: dict[str, Callable[[], int]], count: int, rounds: int) -> None:
-    """Runs the works in turns, so that what else the machine does falls on all of them."""
+    """Run the works in turns, so that whatever else the machine does affects all of them."""
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
     for _ in range(rounds):
         for name, work in works.items():
@@ -211,10 +209,10 @@ def main() -> None:
         def piped() -> Run:
             return run(f"command:{shlex.join(arguments)}")
 
-        part = plan(asked()).parts[0]
-        questions = list(part.questions(asked()))
-        assert part.prompting
-        prompts = [part.prompting.text(question) for question in questions]
+        (planned,) = plan_run(asked()).tasks
+        questions = list(planned.questions())
+        assert planned.prompting
+        prompts = [planned.prompting.text(question) for question in questions]
         rows = [asdict(question) for question in questions]
         table(
             f"openai:, {given.concurrency} in flight, {given.latency:g} ms each",

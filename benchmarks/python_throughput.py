@@ -1,9 +1,10 @@
-"""How much `decabench predict` adds to a Python object: the object called bare, and the whole run, in turns.
+"""Measure what `decabench predict` adds to a Python object: the object called bare, and the whole run, in turns.
 
     python benchmarks/python_throughput.py HOME [--task sst] [--milliseconds 2] [--rounds 5]
 
-HOME is a folder of prepared data. The object computes for a fixed time a question, as a model would. Prints a Markdown
-table: the median seconds of the rounds, and what is added to `bare`. The run includes planning, journal and submission.
+HOME is a folder of prepared data. The object computes for a fixed time per question, as a model would. Prints a
+Markdown table: the median seconds of the rounds, and what is added to `bare`. The run includes planning, journal and
+submission.
 """
 
 from __future__ import annotations
@@ -18,17 +19,14 @@ from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
-from decabench.runs.plan import Choice, Run
-from decabench.runs.write import predict
-from decabench.tasks.example import Question
-from decabench.tasks.registry import get_task
-from decabench.tasks.store import Store
+from decabench.runs import Selection, predict
+from decabench.tasks import Question, Store
 
 BATCH = 64
 
 
 class Busy:
-    """Computes for so many seconds a question."""
+    """Computes for so many seconds per question."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -41,14 +39,14 @@ class Busy:
 
 
 def bare(model: Busy, store: Store, task: str) -> None:
-    questions = Choice().questions(store, task, "validation")
+    questions = Selection().questions(store, task, "validation")
     while batch := list(islice(questions, BATCH)):
         model.predict(batch)
 
 
 def whole(store: Store, task: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        predict(Run("decabench_benchmark:model", [get_task(task)], "validation", Path(folder) / "s", store))
+        predict("decabench_benchmark:model", Path(folder) / "s", [task], home=store.home)
 
 
 def seconds(work: Callable[[], None]) -> float:

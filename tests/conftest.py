@@ -13,10 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from decabench.cli import cli
-from decabench.runs.write import Run, predict
+from decabench.runs.write import predict
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.preparation import Request, prepare_task
-from decabench.tasks.store import Store
 
 
 def pytest_configure() -> None:
@@ -54,10 +53,7 @@ def submit(home: Path, tmp_path: Path) -> Callable[..., Path]:
         predictor: str, tasks: Sequence[str] = DECATHLON.tasks, output: str = "", **fields: Any
     ) -> Path:
         folder = tmp_path / (output or predictor)
-        chosen = [TASKS[name] for name in tasks]
-        return predict(
-            Run(predictor, chosen, "validation", folder, Store(home), **{"date": "2026-01-31", **fields})
-        )
+        return predict(predictor, folder, tasks, home=home, **{"date": "2026-01-31", **fields})
 
     return write
 

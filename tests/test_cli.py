@@ -106,7 +106,8 @@ def test_a_command_loads_no_other():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help(command, name):
     assert COMMANDS[name].help
-    for parameter in COMMANDS[name].params:
+    context = click.Context(COMMANDS[name], help_option_names=["-h", "--help"])
+    for parameter in COMMANDS[name].get_params(context):
         if isinstance(parameter, click.Option):
             assert parameter.help, parameter.name
     words = name.split()[1:]

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from decabench.runs.journal import FOLDER as JOURNAL
-from decabench.runs.write import Run, predict
+from decabench.runs.write import predict
 from decabench.scoring import (
     ScoringOptions,
     read_results_file,
@@ -25,7 +25,6 @@ from decabench.scoring import (
 )
 from decabench.submission import file_name
 from decabench.tasks import DECATHLON, TASKS
-from decabench.tasks.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
 SUBMISSIONS = ROOT / "submissions"
@@ -68,17 +67,15 @@ def make(predictor: str, home: Path, output: Path, withhold: bool = True) -> Non
     """Predicts, evaluates and then leaves out what may not be passed on."""
     shutil.rmtree(output, ignore_errors=True)
     predict(
-        Run(
-            predictor=predictor,
-            tasks=list(TASKS.values()),
-            split=SPLIT,
-            output=output,
-            store=Store(home),
-            authors=("decabench",),
-            description=description(predictor),
-            compress="zst",
-            date="2026-11-21",
-        )
+        predictor,
+        output,
+        TASKS,
+        SPLIT,
+        home,
+        authors=("decabench",),
+        description=description(predictor),
+        compress="zst",
+        date="2026-11-21",
     )
     shutil.rmtree(output / JOURNAL)  # it holds the text of every answer, and answers anew take seconds
     results, scored = score_submission(output, ScoringOptions(SPLIT, home=home, jobs=2))

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import click
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from decabench.tasks import Suite
 
 __all__ = [
     "SectionedCommand",
     "chosen_suite",
     "chosen_tasks",
+    "fill",
     "home_option",
     "include_option",
     "jobs_option",
+    "options_of",
     "output_option",
     "processes",
     "require_torch",
@@ -29,35 +34,58 @@ __all__ = [
     "tasks_option",
 ]
 
-# ---- sections
-
 Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Command], Command]
+Owner = TypeVar("Owner", bound="DataclassInstance")
 
 _REST = "Options"
 
 
 class _Option(click.Option):
-    """An option that says under which heading it stands."""
+    """An option that knows the heading it is listed under."""
 
-    def __init__(self, *arguments: Any, section: str, **settings: Any) -> None:
+    def __init__(self, *arguments: Any, section: str = _REST, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.section = section
 
 
-def section(title: str) -> Callable[..., Callable[[Command], Command]]:
-    """`click.option` for the options under one heading."""
+def section(title: str) -> Callable[..., Decorator[Any]]:
+    """Return a `click.option` for the options under one heading."""
 
-    def option(*names: str, **settings: Any) -> Callable[[Command], Command]:
+    def option(*names: str, **settings: Any) -> Decorator[Any]:
         return click.option(*names, cls=_Option, section=title, **settings)
 
     return option
 
 
 class SectionedCommand(click.Command):
-    """A command whose help lists its options heading by heading, in the order in which they are first used."""
+    """A command whose help lists its options under headings, in the order in which the headings first occur.
+
+    `options` returns decorators for further options when they are first needed. So a command can take them from the
+    fields of dataclasses (`options_of`) without loading the rooms that these live in whenever decabench starts.
+    """
+
+    def __init__(
+        self, *arguments: Any, options: Callable[[], Sequence[Decorator[Any]]] = tuple, **settings: Any
+    ) -> None:
+        super().__init__(*arguments, **settings)
+        self._late_options: Callable[[], Sequence[Decorator[Any]]] | None = options
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return all options, those made late first."""
+        if self._late_options is not None:
+
+            def holder() -> None: ...
+
+            for decorate in reversed(self._late_options()):
+                decorate(holder)
+            made: list[click.Parameter] = getattr(holder, "__click_params__", [])
+            self.params = [*reversed(made), *self.params]
+            self._late_options = None
+        return super().get_params(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the lists."""
+        """Write the lists of options."""
         sections: dict[str, list[tuple[str, str]]] = {_REST: []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -68,7 +96,80 @@ class SectionedCommand(click.Command):
                 formatter.write_dl(records)
 
 
-# ---- options
+def options_of(owner: type, *names: str) -> Decorator[Any]:
+    """Make a click option of each field that a dataclass declares with `decabench.predictors.option`.
+
+    Only of those named, where names are given. Name, type, default, range and help all come from the field.
+    """
+    hints = get_type_hints(owner)
+    declared = [field for field in fields(owner) if "option" in field.metadata]
+
+    def decorate(command: Any) -> Any:
+        for field in reversed(declared):
+            if not names or field.name in names:
+                command = _option_of(field, hints[field.name])(command)
+        return command
+
+    return decorate
+
+
+def _option_of(field: Field[Any], hint: Any) -> Decorator[Any]:
+    info = field.metadata["option"]
+    kind = next((kind for kind in get_args(hint) if kind is not type(None)), hint)
+    flag = info.flag or f"--{field.name.replace('_', '-')}"
+    settings: dict[str, Any] = {
+        "cls": _Option,
+        "section": info.section or _REST,
+        "help": info.help + (f"  [default: {info.unset}]" if info.unset else ""),
+    }
+    if field.default is MISSING:
+        settings["required"] = True
+    else:
+        settings["default"] = field.default
+        settings["show_default"] = field.default not in (None, "", ()) and not isinstance(field.default, bool)
+    if kind is bool:
+        settings["is_flag"] = True
+    else:
+        settings |= {"metavar": info.metavar, "type": _type_of(info, kind), "multiple": field.default == ()}
+    return click.option(flag, field.name, **settings)
+
+
+def _type_of(info: Any, kind: Any) -> Any:
+    """The click type for the values of a field."""
+    if info.parse is not None:
+        return _Parsed(info.parse)
+    if info.choices:
+        return click.Choice(info.choices)
+    if not info.bounds:
+        return {int: int, float: float}.get(kind, str)
+    least = info.at_least if info.above is None else info.above
+    bounds = {"min": least, "max": info.at_most, "min_open": info.above is not None}
+    return click.IntRange(**bounds) if kind is int else click.FloatRange(**bounds)
+
+
+class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
+    """A type whose values a function parses; its ValueError is the message."""
+
+    name = "text"
+
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse what was typed; a default has been parsed already."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def fill(owner: type[Owner], given: Mapping[str, Any], **more: Any) -> Owner:
+    """Make a dataclass of what was given for the options that `options_of` made from its fields, and of more."""
+    values = {field.name: given[field.name] for field in fields(owner) if "option" in field.metadata}
+    return owner(**values, **more)
+
 
 SPLIT = click.Choice(["train", "validation", "test"])
 

@@ -1,20 +1,24 @@
-"""`decabench predict`."""
+"""`decabench predict`: ask a predictor, show how far it is, and say what came of it."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from decabench.commands._console import console, format_count
+from decabench.commands._console import console, format_count, peak_memory, start_clock, write_run_file
 from decabench.commands._options import (
     SectionedCommand,
+    fill,
     home_option,
     include_option,
+    options_of,
     output_option,
     section,
     split_option,
@@ -22,34 +26,272 @@ from decabench.commands._options import (
 )
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
     from decabench.commands._console import Clock
-    from decabench.runs import Estimate, Plan, Prompts, Report, Run, Tally
+    from decabench.runs import Estimate, Plan, Report, Run, Tally
 
-__all__ = ["Prices", "predict", "print_estimate", "print_report", "write_record"]
+__all__ = ["Bar", "Lines", "Prices", "predict", "print_estimate", "print_report", "write_record"]
 
-# ---- predict_output
+
+def _options() -> list[Any]:
+    """The options; most are fields of the dataclasses that they fill."""
+    from decabench.predictors import ModelOptions
+    from decabench.runs import Prompts, Run, Selection
+
+    questions = section("Questions")
+    running = section("The run")
+    price = click.FloatRange(min=0)
+    return [
+        options_of(Run, "predictor"),
+        tasks_option,
+        split_option("validation", "The split to answer."),
+        output_option(
+            "The submission's folder: new, empty, or one where the same run continues.", required=False
+        ),
+        options_of(Run, "name", "authors", "description", "url", "model_size", "training_data", "compress"),
+        click.option(
+            "--force",
+            is_flag=True,
+            help="Replace a submission of another predictor in the folder: its answers and results are removed.",
+        ),
+        home_option,
+        include_option,
+        options_of(Selection),
+        options_of(Run, "variant"),
+        questions(
+            "--dry-run", is_flag=True, help="Count examples and tokens, estimate time and cost, ask nothing."
+        ),
+        questions(
+            "--show-prompt",
+            metavar="TASK",
+            help="Print what would be sent for the first example, ask nothing.",
+        ),
+        options_of(Prompts),
+        options_of(Run, "extract"),
+        options_of(ModelOptions),
+        options_of(Run, "engine", "workers", "address", "fresh", "give_up_after"),
+        running("--price-in", type=price, metavar="PRICE", help="Price of a million prompt tokens."),
+        running("--price-out", type=price, metavar="PRICE", help="Price of a million generated tokens."),
+    ]
+
+
+@click.command(cls=SectionedCommand, options=_options)
+@click.pass_context
+def predict(context: click.Context, /, **given: Any) -> None:
+    """Answer the questions of prepared tasks and write a submission.
+
+    Without --tasks or --suite, all tasks of the decathlon that have the split. Every answer is written to DIR/journal
+    as it comes: after a kill, Ctrl-C or failures, run the same command again to continue. Exits with 1 if examples
+    failed; the submission is then marked incomplete.
+    """
+    from decabench.runs import estimate_run, plan_run, run_plan
+
+    if given["show_prompt"]:
+        _show_prompt(given)
+        return
+    if given["output"] is None and not given["dry_run"]:
+        raise click.UsageError("Missing option '--output'.")
+    prices = Prices(given["price_in"], given["price_out"])
+    plan = plan_run(_run(given))
+    if given["dry_run"]:
+        print_estimate(estimate_run(plan), prices)
+        return
+    _refuse_occupied(plan, given["force"])
+    clock = start_clock()
+    with Bar() if sys.stderr.isatty() else Lines() as progress:
+        report = run_plan(plan, progress)
+    write_record(plan, report, clock, prices)
+    print_report(plan, report, prices)
+    context.exit(1 if report.failed else 0)
+
+
+def _run(given: dict[str, Any]) -> Run:
+    from decabench.commands._options import chosen_tasks
+    from decabench.predictors import ModelOptions
+    from decabench.runs import Prompts, Run, Selection
+    from decabench.tasks import DECATHLON, Store, available_splits, home_folder, known_tasks
+
+    known = known_tasks(given["include"])
+    names = chosen_tasks(given["tasks"], given["include"], given["suite"])
+    if names is None or not given["tasks"]:  # a whole suite: some of its tasks may have no such split
+        whole = names or DECATHLON.tasks
+        names = [task for task in whole if given["split"] in available_splits(known[task])]
+    return fill(
+        Run,
+        given,
+        tasks=[known[task] for task in names],
+        split=given["split"],
+        output=given["output"] or Path(),
+        store=Store(home_folder(given["home"])),
+        selection=fill(Selection, given),
+        prompts=fill(Prompts, given),
+        options=fill(ModelOptions, given),
+    )
+
+
+def _refuse_occupied(plan: Plan, force: bool) -> None:
+    """Refuse a folder with another run's submission, unless it may be replaced."""
+    from decabench.runs import occupied_by
+
+    occupant = occupied_by(plan)
+    if occupant and not force:
+        raise click.UsageError(
+            f"{plan.run.output} {occupant}: name another folder, or replace it with --force."
+        )
+
+
+def _show_prompt(given: dict[str, Any]) -> None:
+    from decabench.errors import DecabenchError
+    from decabench.prompts import show
+    from decabench.runs import plan_run
+
+    plan = plan_run(_run({**given, "tasks": (given["show_prompt"],)}))
+    # Whether a hub's model has a chat template is known only once it is loaded.
+    is_chat = given["api"] != "completions" and given["chat"] is not False
+    for task in plan.tasks:
+        if task.prompting is None:
+            raise DecabenchError(
+                f"{plan.run.predictor} takes no prompts: it gets id, question and context unchanged."
+            )
+        question = next(task.questions())
+        click.echo(f"{task.name}, {question.id}")
+        click.echo(show(task.prompting, question, chat=is_chat))
+
+
+_LINE_SECONDS = 60.0
+"""How often a log gets a line about a task that goes on."""
+
+_DELAY_SECONDS = 0.1
+"""How often a bar is redrawn: a fast predictor must not wait for it."""
+
+
+class Lines:
+    """Writes a line for each task to standard error, and one a minute while it goes on."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def begin(self, tally: Tally) -> None:
+        """Say what is resumed; a task that takes a moment says nothing until it is done."""
+        self._next = time.monotonic() + _LINE_SECONDS
+        if tally.resumed:
+            _write_line(f"{tally.task}: {tally.resumed:,} of {tally.total:,} answers are in the journal")
+
+    def update(self, tally: Tally) -> None:
+        """Write a line once a minute, with the time that is left."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _LINE_SECONDS
+            asked = tally.answered + tally.failed
+            seconds = tally.seconds / asked * (tally.total - tally.done) if asked else 0.0
+            _write_line(
+                f"{tally.task}: {tally.done:,} of {tally.total:,}, {_state(tally)}, {_clock_time(seconds)} left"
+            )
+
+    def end(self, tally: Tally) -> None:
+        """Write the last line of the task."""
+        if tally.answered or tally.failed:
+            _write_line(f"{tally.task}: {tally.done:,} of {tally.total:,}, {_state(tally)}")
+
+
+def _write_line(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+class Bar:
+    """A bar for each task on a terminal: examples, their speed, tokens, the time left."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bars
+
+        self._bars: Bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[state]}"),
+            console=Console(stderr=True),
+        )
+        self._id: TaskID | None = None
+        self._next = 0.0
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def begin(self, tally: Tally) -> None:
+        """Add a bar that starts where the journal ends."""
+        self._id = self._bars.add_task(tally.task, total=tally.total, completed=tally.done, state="")
+
+    def update(self, tally: Tally) -> None:
+        """Move the bar, a few times a second."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + _DELAY_SECONDS
+            self._show(tally)
+
+    def end(self, tally: Tally) -> None:
+        """Leave the bar in its last state."""
+        self._show(tally)
+
+    def _show(self, tally: Tally) -> None:
+        if self._id is not None:
+            self._bars.update(self._id, completed=tally.done, state=_state(tally))
+
+
+def _state(tally: Tally) -> str:
+    failed = f", {tally.failed:,} failed" if tally.failed else ""
+    return f"{format_speed(tally)}{failed}"
+
+
+def format_speed(tally: Tally) -> str:
+    """`12.3 examples/s, 456 tokens/s`, of this run's own answers; empty where there are none."""
+    if not tally.seconds or not tally.answered:
+        return ""
+    tokens = tally.prompt_tokens + tally.completion_tokens
+    of_tokens = f", {tokens / tally.seconds:,.0f} tokens/s" if tokens else ""
+    return f"{tally.answered / tally.seconds:,.1f} examples/s{of_tokens}"
+
 
 _MILLION = 1_000_000
 
 
 @dataclass(frozen=True)
 class Prices:
-    """What tokens cost, in whatever currency."""
+    """Prices of tokens, in any currency; None for a price that was not given."""
 
-    given: float | None
-    """A million tokens given."""
-    made: float | None
-    """A million tokens made."""
+    prompt: float | None
+    """Price of a million prompt tokens."""
+    completion: float | None
+    """Price of a million generated tokens."""
 
-    def cost(self, given: int | None, made: int | None) -> float | None:
-        """Of so many tokens; None where no price was named."""
-        if self.given is None and self.made is None:
+    def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
+        """Return the cost of so many tokens; None where no price was given."""
+        if self.prompt is None and self.completion is None:
             return None
-        return ((self.given or 0) * (given or 0) + (self.made or 0) * (made or 0)) / _MILLION
+        prompt = (self.prompt or 0) * (prompt_tokens or 0)
+        return (prompt + (self.completion or 0) * (completion_tokens or 0)) / _MILLION
 
 
 def print_estimate(rows: Sequence[Estimate], prices: Prices) -> None:
-    """The table of `--dry-run`."""
+    """Print the table of `--dry-run`, and what it rests on."""
     from rich.table import Table
 
     table = Table("task", box=None, header_style="bold")
@@ -65,54 +307,57 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices) -> None:
     for row in rows:
         cost = prices.cost(row.prompt_tokens, row.completion_tokens)
         cells = [format_count(row.examples), format_count(row.answered), format_count(row.prompt_tokens)]
-        cells += [format_count(row.completion_tokens), _time(row.seconds), _money(cost)]
+        cells += [format_count(row.completion_tokens), _duration(row.seconds), _money(cost)]
         table.add_row(row.task, *cells)
     out = console()
     out.print(table)
-    for sentence in _basis(rows, prices):
-        out.print(sentence)
-
-
-def _basis(rows: Sequence[Estimate], prices: Prices) -> list[str]:
-    """What the estimate rests on."""
-    prompted = [row for row in rows if row.prompt_tokens is not None]
-    sentences = ["Nothing was asked."]
-    if prompted:
+    out.print("Nothing was asked.")
+    if prompted := [row for row in rows if row.prompt_tokens is not None]:
         given = sum(row.prompt_tokens or 0 for row in prompted)
         made = sum(row.completion_tokens or 0 for row in prompted)
         cost = prices.cost(given, made)
         price = f", {_money(cost)} at most" if cost is not None else ""
         how = "by the model's tokenizer" if prompted[0].is_counted else "at four characters a token"
-        sentences.append(
-            f"All: {given:,} tokens in ({how}, from 500 examples a task), {made:,} out at most{price}."
-        )
+        out.print(f"All: {given:,} tokens in ({how}, from 500 examples a task), {made:,} out at most{price}.")
     if all(row.seconds is None for row in rows):
-        sentences.append("Time: not known before a first run in this folder; try --limit 50.")
-    return sentences
+        out.print("Time: not known before a first run in this folder; try --limit 50.")
 
 
-def print_report(planned: Plan, report: Report, prices: Prices) -> None:
-    """The last table of a run, and what is wrong with the submission."""
-    from rich.table import Table
-
-    rows = {tally.task: _cells(tally, prices) for tally in report.tallies}
-    table = Table("task", box=None, header_style="bold")
-    shown = [*_ALWAYS] + [
-        name for name in _SOMETIMES if any(cells[name] not in ("0", "–") for cells in rows.values())
+def write_record(plan: Plan, report: Report, clock: Clock, prices: Prices) -> None:
+    """Write times, tokens and memory to `run.json` beside the submission."""
+    prompts = {task.name: task.prompting.describe() for task in plan.tasks if task.prompting}
+    tasks = [
+        {
+            **asdict(tally),
+            "prompts": prompts.get(tally.task),
+            "cost": prices.cost(tally.prompt_tokens, tally.completion_tokens),
+        }
+        for tally in report.tallies
     ]
-    for heading in shown:
-        table.add_column(heading, justify="right")
-    for task, cells in rows.items():
-        table.add_row(task, *(cells[name] for name in shown))
-    out = console()
-    out.print(table)
-    for sentence in _remarks(planned, report):
-        out.print(sentence)
+    more = {"fingerprint": plan.predictor["fingerprint"], "engine": plan.run.engine, "tasks": tasks}
+    write_run_file(report.folder, clock, more)
 
 
 _ALWAYS = ("answers", "failed", "time", "examples/s")
 _SOMETIMES = ("resumed", "context cut", "cut off", "tokens in", "tokens out", "cost")
-"""Columns that stand there where any task has something to say in them."""
+"""Columns that are shown where any task has something in them."""
+
+
+def print_report(plan: Plan, report: Report, prices: Prices) -> None:
+    """Print the last table of a run, and what the submission lacks."""
+    from rich.table import Table
+
+    rows = {tally.task: _cells(tally, prices) for tally in report.tallies}
+    shown = [name for name in _SOMETIMES if any(cells[name] not in ("0", "–") for cells in rows.values())]
+    table = Table("task", box=None, header_style="bold")
+    for heading in (*_ALWAYS, *shown):
+        table.add_column(heading, justify="right")
+    for task, cells in rows.items():
+        table.add_row(task, *(cells[name] for name in (*_ALWAYS, *shown)))
+    out = console()
+    out.print(table)
+    for sentence in _remarks(plan, report):
+        out.print(sentence)
 
 
 def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
@@ -121,7 +366,7 @@ def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
     return {
         "answers": format_count(tally.resumed + tally.answered),
         "failed": format_count(tally.failed),
-        "time": _time(tally.seconds),
+        "time": _duration(tally.seconds),
         "examples/s": f"{tally.answered / tally.seconds:,.1f}" if tally.answered and tally.seconds else "–",
         "resumed": format_count(tally.resumed),
         "context cut": format_count(tally.cut),
@@ -132,365 +377,45 @@ def _cells(tally: Tally, prices: Prices) -> dict[str, str]:
     }
 
 
-def _remarks(planned: Plan, report: Report) -> list[str]:
-    from decabench.commands._console import peak_memory
-
-    run, sentences = planned.run, []
-    tasks = len(run.tasks)
-    sentences.append(
-        f"Wrote {run.predictor}'s answers to {tasks} {'task' if tasks == 1 else 'tasks'} ({run.split}) to {run.output}."
-    )
-    sentences.append(f"Peak memory: {peak_memory():,.0f} MB{_gpu_memory()}.")
-    if limited := [task.name for task in run.tasks if _is_limited(planned, report, task.name)]:
-        sentences.append(f"Partial: {', '.join(limited)}: only {run.choice.text}; its scores are not ranked.")
+def _remarks(plan: Plan, report: Report) -> list[str]:
+    run = plan.run
+    tasks = f"{len(run.tasks)} {'task' if len(run.tasks) == 1 else 'tasks'} ({run.split})"
+    remarks = [
+        f"Wrote {run.predictor}'s answers to {tasks} to {run.output}.",
+        f"Peak memory: {peak_memory():,.0f} MB{_gpu_memory()}.",
+    ]
+    rows = {task.name: run.store.record(task.name, run.split).rows for task in run.tasks}
+    totals = {tally.task: tally.total for tally in report.tallies}
+    if limited := [task for task in rows if totals.get(task, rows[task]) < rows[task]]:
+        remarks.append(f"Partial: {', '.join(limited)}: only {run.selection}; its scores are not ranked.")
     for tally in report.tallies:
         if tally.failed:
-            sentences.append(
+            remarks.append(
                 f"Incomplete: {tally.task}: {tally.failed:,} of {tally.total:,} examples failed "
-                f"({tally.commonest_error}); the same command asks them again."
+                f"({tally.commonest_error}); run the same command again to retry them."
             )
-    return sentences
-
-
-def _is_limited(planned: Plan, report: Report, task: str) -> bool:
-    rows = planned.run.store.record(task, planned.run.split).rows
-    return any(tally.total < rows for tally in report.tallies if tally.task == task)
+    return remarks
 
 
 def _gpu_memory() -> str:
-    """Of the GPU, where torch has used one."""
+    """Peak memory of the GPU, where torch has used one."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return ""
-    return f", of the GPU {torch.cuda.max_memory_allocated() / 2**20:,.0f} MB"
+    return f", GPU {torch.cuda.max_memory_allocated() / 2**20:,.0f} MB"
 
 
-def write_record(planned: Plan, report: Report, clock: Clock, prices: Prices) -> None:
-    """Times, tokens and memory, in `run.json` beside the submission."""
-    from decabench.commands._console import write_run_file
-
-    prompts = {part.name: part.prompting.describe() for part in planned.parts if part.prompting}
-    tasks = [
-        {
-            **asdict(tally),
-            "prompts": prompts.get(tally.task),
-            "cost": prices.cost(tally.prompt_tokens, tally.completion_tokens),
-        }
-        for tally in report.tallies
-    ]
-    more = {"fingerprint": planned.predictor["fingerprint"], "engine": planned.run.engine, "tasks": tasks}
-    write_run_file(report.folder, clock, more)
-
-
-def _time(seconds: float | None) -> str:
+def _duration(seconds: float | None) -> str:
     if seconds is None:
         return "–"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
+    return f"{seconds:.1f} s" if seconds < 60 else _clock_time(seconds)
+
+
+def _clock_time(seconds: float) -> str:
+    """`1:23:45`."""
     hours, rest = divmod(round(seconds), 3600)
     return f"{hours}:{rest // 60:02}:{rest % 60:02}"
 
 
 def _money(cost: float | None) -> str:
     return "–" if cost is None else f"{cost:,.4f}" if cost < 1 else f"{cost:,.2f}"
-
-
-# ---- predict
-
-asked = section("What is asked")
-prompts = section("Prompts, for language models")
-model = section("The model")
-server = section("Servers and programs")
-running = section("The run")
-
-_MODEL = (
-    "model",
-    "revision",
-    "api",
-    "dtype",
-    "device",
-    "device_map",
-    "max_new_tokens",
-    "max_prompt_tokens",
-    "temperature",
-    "top_p",
-    "beam",
-    "concurrency",
-    "requests_per_minute",
-    "timeout",
-    "retries",
-    "chat",
-)
-"""The options that are fields of `ModelOptions`."""
-
-
-@click.command(cls=SectionedCommand)
-@click.option(
-    "--predictor",
-    required=True,
-    metavar="NAME",
-    help="hf:NAME_OR_PATH, openai:BASE_URL, command:'PROGRAM ARGUMENTS', mqan:CHECKPOINT, "
-    "package.module:object, or a baseline: majority, first-choice, copy-context, lead-3, random, oracle.",
-)
-@tasks_option
-@split_option("validation", "Which split to answer.")
-@output_option("The submission's folder: new, empty, or one where the same run goes on.", required=False)
-@click.option("--name", default="", help="The submission's name.  [default: the predictor's]")
-@click.option("--author", "authors", multiple=True, help="Who made it; may be repeated.")
-@click.option("--description", default="", help="A sentence on how it answers.")
-@click.option("--url", default="", help="Where a person reads more.")
-@click.option("--model-size", type=click.IntRange(min=0), metavar="N", help="Number of parameters.")
-@click.option("--training-data", default="", help="What the model has seen.")
-@click.option("--compress", type=click.Choice(["gz", "zst"]), help="Compress the files of answers.")
-@click.option(
-    "--force",
-    is_flag=True,
-    help="Replace a submission of another predictor that is in the folder: its answers and results are removed.",
-)
-@home_option
-@include_option
-@asked("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N of each task.")
-@asked(
-    "--ids",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Only these examples: one id a line.",
-)
-@asked(
-    "--question-variant",
-    "variant",
-    default="0",
-    show_default=True,
-    metavar="K|all",
-    help="Another wording of the questions; 0 is the dataset's. decabench tasks show lists them.",
-)
-@asked("--dry-run", is_flag=True, help="Count examples and tokens, estimate time and cost, ask nothing.")
-@asked("--show-prompt", metavar="TASK", help="Print what would be sent for the first example, ask nothing.")
-@prompts(
-    "--template",
-    metavar="NAME|FILE",
-    help="default, plain (question and context alone), or a file of your own.  [default: default]",
-)
-@prompts("--system", metavar="TEXT", help="The system message.  [default: the template's]")
-@prompts(
-    "--shots",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Examples of the training split before each question.  [default: 0]",
-)
-@prompts(
-    "--extract/--no-extract",
-    default=None,
-    help="Whether the answer is taken out of the text.  [default: for hf: and openai:]",
-)
-@model("--model", metavar="NAME", help="The name that the server knows the model by (openai:).")
-@model("--revision", metavar="TEXT", help="Of the hub's model (hf:); else any text that names the weights.")
-@model(
-    "--chat/--no-chat",
-    default=None,
-    help="Whether to use the model's chat template (hf:).  [default: where it has one]",
-)
-@model(
-    "--dtype",
-    type=click.Choice(["auto", "float32", "bfloat16", "float16"]),
-    help="Of the weights in memory (hf:).  [default: auto]",
-)
-@model("--device", metavar="NAME", help="auto, cpu, cuda, cuda:1, mps (hf:).  [default: auto]")
-@model("--device-map", metavar="NAME", help="How weights are spread over devices: auto, balanced, … (hf:).")
-@model(
-    "--batch-size",
-    default="auto",
-    show_default=True,
-    metavar="N|auto",
-    help="Questions at once. auto grows while it fits (hf:); a Python object gets 64.",
-)
-@model(
-    "--max-new-tokens",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="For all tasks.  [default: the template's]",
-)
-@model(
-    "--max-prompt-tokens",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Contexts are cut to fit, and the answers say so.  [default: what the model takes]",
-)
-@model("--temperature", type=click.FloatRange(min=0), default=0.0, show_default=True, help="0 is greedy.")
-@model(
-    "--top-p", type=click.FloatRange(min=0, max=1), metavar="P", help="Nucleus sampling, above temperature 0."
-)
-@model(
-    "--beam",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Of a beam search (mqan:); 1 is greedy.  [default: 1]",
-)
-@model("--seed", default=0, show_default=True, help="For sampling, for the choice of shots, and for random.")
-@server("--api", type=click.Choice(["chat", "completions"]), help="Of the server (openai:).  [default: chat]")
-@server("--concurrency", type=click.IntRange(min=1), metavar="N", help="Requests in flight.  [default: 8]")
-@server("--requests-per-minute", type=click.FloatRange(min=0, min_open=True), metavar="N", help="A limit.")
-@server(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="For a request or a program's next answer.  [default: 120 for a request, none for a program]",
-)
-@server("--retries", type=click.IntRange(min=0), metavar="N", help="Of a request.  [default: 5]")
-@running(
-    "--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where it runs."
-)
-@running("--workers", type=click.IntRange(min=1), metavar="N", help="Copies of the model, with --engine ray.")
-@running("--address", metavar="ADDRESS", help="The Ray cluster.  [default: one is started here]")
-@running(
-    "--fresh",
-    is_flag=True,
-    help="Ask everything again instead of going on from the journal; old answers stay until all new ones are there.",
-)
-@running(
-    "--give-up-after",
-    type=click.IntRange(min=0),
-    default=25,
-    show_default=True,
-    metavar="N",
-    help="Stop after so many failures in a row; 0: never.",
-)
-@running("--price-in", type=click.FloatRange(min=0), metavar="PRICE", help="Of a million tokens given.")
-@running("--price-out", type=click.FloatRange(min=0), metavar="PRICE", help="Of a million tokens made.")
-@click.pass_context
-def predict(context: click.Context, /, **given: Any) -> None:
-    """Answer the questions of prepared tasks and write a submission.
-
-    Without --tasks or --suite: every task of the ten that has the split. Every answer goes to DIR/journal as it comes:
-    after a kill, a Ctrl-C or failures the same command goes on from there. Ends with 1 where examples failed; the
-    submission is then marked incomplete.
-    """
-    if given["show_prompt"]:
-        _show_prompt(given)
-        return
-    if given["output"] is None and not given["dry_run"]:
-        raise click.UsageError("Missing option '--output'.")
-    from decabench.runs import plan
-
-    price = Prices(given["price_in"], given["price_out"])
-    planned = plan(_run(given))
-    if given["dry_run"]:
-        from decabench.runs import estimate
-
-        print_estimate(estimate(planned), price)
-        return
-    _refuse_occupied(planned, given["force"])
-    context.exit(_predict(planned, price))
-
-
-def _predict(planned: Plan, price: Any) -> int:
-    from decabench.commands._console import start_clock
-    from decabench.runs import reporter, run_predictor
-
-    clock = start_clock()
-    with reporter() as progress:
-        report = run_predictor(planned, progress)
-    write_record(planned, report, clock, price)
-    print_report(planned, report, price)
-    return 1 if report.failed else 0
-
-
-def _run(given: dict[str, Any]) -> Run:
-    from decabench.commands._options import chosen_tasks
-    from decabench.predictors import ModelOptions
-    from decabench.runs import Choice, Run, read_ids
-    from decabench.tasks import DECATHLON, Store, available_splits, home_folder, known_tasks
-
-    known = known_tasks(given["include"])
-    names = chosen_tasks(given["tasks"], given["include"], given["suite"])
-    if names is None or not given["tasks"]:  # a whole suite: some of its tasks may have no such split
-        whole = names or DECATHLON.tasks
-        names = [task for task in whole if given["split"] in available_splits(known[task])]
-    return Run(
-        predictor=given["predictor"],
-        tasks=[known[task] for task in names],
-        split=given["split"],
-        output=given["output"] or Path(),
-        store=Store(home_folder(given["home"])),
-        name=given["name"],
-        authors=given["authors"],
-        description=given["description"],
-        seed=given["seed"],
-        batch_size=_batch_size(given["batch_size"]),
-        url=given["url"],
-        model_size=given["model_size"],
-        training_data=given["training_data"],
-        compress=given["compress"],
-        options=ModelOptions(**{name: given[name] for name in _MODEL}),
-        prompts=_prompts(given),
-        extract=given["extract"],
-        variant=_variant(given["variant"]),
-        choice=Choice(given["limit"], read_ids(given["ids"]) if given["ids"] else None),
-        engine=given["engine"],
-        workers=given["workers"],
-        address=given["address"],
-        fresh=given["fresh"],
-        give_up_after=given["give_up_after"],
-    )
-
-
-def _prompts(given: dict[str, Any]) -> Prompts | None:
-    """None where nothing was said of prompts: a predictor that takes none would refuse them."""
-    said = {name: given[name] for name in ("template", "system", "shots") if given[name] is not None}
-    if not said:
-        return None
-    from decabench.runs import Prompts
-
-    return Prompts(**said)
-
-
-def _batch_size(text: str) -> int | None:
-    if text == "auto":
-        return None
-    if text.isdecimal() and int(text) > 0:
-        return int(text)
-    raise click.BadParameter(f"{text!r} is neither a number above 0 nor auto.", param_hint="--batch-size")
-
-
-def _variant(text: str) -> int:
-    from decabench.runs import ALL_VARIANTS
-
-    if text == "all":
-        return ALL_VARIANTS
-    if text.isdecimal():
-        return int(text)
-    raise click.BadParameter(
-        f"{text!r} is neither a variant's number nor all.", param_hint="--question-variant"
-    )
-
-
-def _refuse_occupied(planned: Plan, force: bool) -> None:
-    """A folder takes one run's submission: another's is replaced only where that is asked for."""
-    from decabench.runs import occupied_by
-
-    owner = occupied_by(planned)
-    if owner and not force:
-        raise click.UsageError(
-            f"{planned.run.output} {owner}: name another folder, or replace it with --force."
-        )
-
-
-def _is_chat(given: dict[str, Any]) -> bool:
-    """Whether turns are sent; a hub's model may have no chat template, which only loading it would tell."""
-    return given["api"] != "completions" and given["chat"] is not False
-
-
-def _show_prompt(given: dict[str, Any]) -> None:
-    from decabench.errors import DecabenchError
-    from decabench.prompts import show
-    from decabench.runs import plan
-
-    planned = plan(_run({**given, "tasks": (given["show_prompt"],)}))
-    for part in planned.parts:
-        if part.prompting is None:
-            raise DecabenchError(
-                f"{planned.run.predictor} takes no prompts: it gets id, question and context as they are."
-            )
-        question = next(part.questions(planned.run))
-        click.echo(f"{part.name}, {question.id}")
-        click.echo(show(part.prompting, question, chat=_is_chat(given)))

@@ -1,6 +1,6 @@
-"""What answers questions: the protocol, baselines, Python objects, trained models, hf:, openai: and command:.
+"""Predictors answer questions: the protocol, baselines, Python objects, trained models, hf:, openai: and command:.
 
-The names are in `__init__.pyi` and load on first use, for some need an extra.
+The names are in `__init__.pyi` and load on first use, because some need an extra.
 """
 
 import lazy_loader

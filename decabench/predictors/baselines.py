@@ -1,4 +1,4 @@
-"""The floor and the ceiling of every board: predictors that know nothing, and one that knows the answers."""
+"""Baselines, the floor and the ceiling of every board: predictors that know nothing, and one that knows the answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BEFORE_OPTIONS = re.compile(r"\? | -- ")
 
 @dataclass(frozen=True)
 class _EachAlone:
-    """A predictor from a function of one question: batches cannot matter."""
+    """A predictor made from a function of one question, so that batches cannot matter."""
 
     answer: Callable[[Question], str]
 
@@ -29,19 +29,23 @@ class _EachAlone:
 
 
 def majority(setting: Setting) -> Predictor:
-    """The commonest training answer; of equally common ones the first in training order."""
+    """Answer with the commonest training answer; of equally common ones, the first in training order."""
     counts = Counter(setting.training_answers())
     if not counts:
-        raise MissingDataError(f"majority needs training answers, and {setting.task.name} has none.")
+        raise MissingDataError(
+            f"majority needs training answers, and {setting.task.name} has none: choose another predictor for it."
+        )
     answer = counts.most_common(1)[0][0]
     return _EachAlone(lambda question: answer)
 
 
 def random_answer(setting: Setting) -> Predictor:
-    """A training answer drawn for each id alone, so that order and batches do not matter."""
+    """Answer with a training answer, drawn for each id on its own, so that order and batches do not matter."""
     answers = list(setting.training_answers())
     if not answers:
-        raise MissingDataError(f"random needs training answers, and {setting.task.name} has none.")
+        raise MissingDataError(
+            f"random needs training answers, and {setting.task.name} has none: choose another predictor for it."
+        )
 
     def draw(question: Question) -> str:
         key = f"{setting.seed}\n{setting.task.name}\n{question.id}".encode()
@@ -51,33 +55,33 @@ def random_answer(setting: Setting) -> Predictor:
 
 
 def first_option(question: str) -> str:
-    """The first of the options that a question offers (`... A or B?`, `-- A, B, or C?`); empty for none."""
+    """Find the first of the options that a question offers (`... A or B?`, `-- A, B, or C?`); empty for none."""
     *mark, tail = _BEFORE_OPTIONS.split(question.rstrip("? "))
     options = re.split(r",? or |, ", tail)
     if len(options) < 2 or " or " not in tail:
         return ""
-    if mark:  # the options stand alone: `Who is hurt? Bob or Charlie?`
+    if mark:  # the options come alone: `Who is hurt? Bob or Charlie?`
         return options[0].strip()
     # The first follows other words: `Is this review negative or positive?` It is as long as the last.
     return " ".join(options[0].split()[-len(options[-1].split()) :])
 
 
 def first_choice(setting: Setting) -> Predictor:
-    """The first option that the question offers; an empty answer where it offers none."""
+    """Answer with the first option that the question offers; an empty answer where it offers none."""
     return _EachAlone(lambda question: first_option(question.question))
 
 
 def copy_context(setting: Setting) -> Predictor:
-    """The whole context."""
+    """Answer with the whole context."""
     return _EachAlone(lambda question: question.context)
 
 
 def lead_3(setting: Setting) -> Predictor:
-    """The first three sentences of the context: summarization's usual baseline."""
+    """Answer with the first three sentences of the context, the usual baseline for summarization."""
     return _EachAlone(lambda question: " ".join(_SENTENCE_END.split(question.context.strip())[:3]))
 
 
 def oracle(setting: Setting) -> Predictor:
-    """The first reference answer: what a perfect system would score, the metric's quirks included."""
+    """Answer with the first reference answer: what a perfect system would score, the metric's quirks included."""
     gold = setting.gold_answers()
     return _EachAlone(lambda question: gold[question.id])

@@ -1,13 +1,22 @@
-"""What answers questions: a protocol with one method. A predictor never sees an answer of what it predicts."""
+"""What runs and predictors hand each other: options and questions one way, answers and failures the other.
+
+A predictor gets questions only. No part of the protocol hands out the answers of the split that it predicts, but for
+`Setting.gold_answers`, which the baseline `oracle` reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import json
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
+from decabench.errors import DecabenchError
+from decabench.submission import Limits, read_details
 from decabench.tasks import Question, Task
+from decabench.text import excerpt
 
 if TYPE_CHECKING:
     from decabench.prompts import Prompting
@@ -17,11 +26,19 @@ __all__ = [
     "Backend",
     "Failure",
     "Finish",
+    "ModelOptions",
+    "OptionInfo",
     "Outcome",
     "Predictor",
     "PredictorFactory",
     "Setting",
     "StreamingPredictor",
+    "answer_from",
+    "check_ranges",
+    "option",
+    "refuse_unused",
+    "storable_outcome",
+    "validate_outcome",
 ]
 
 Finish = Literal["stop", "length", "refused"]
@@ -30,18 +47,18 @@ Finish = Literal["stop", "length", "refused"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a predictor said to one question, and what is known of how it came to be."""
+    """A predictor's answer to one question, and what is known of how it came about."""
 
     text: str
     """The raw text: nothing stripped, nothing added."""
     finish: Finish = "stop"
     """Why it ended."""
     context_kept: tuple[int, int] | None = None
-    """Which characters of the context the model was shown, [start, end), where they were not all."""
+    """The characters of the context that the model was shown, [start, end); None for all of them."""
     prompt_tokens: int | None = None
-    """Tokens that it was given, where they were counted."""
+    """Tokens in the prompt; None where they were not counted."""
     completion_tokens: int | None = None
-    """Tokens that it made, where they were counted."""
+    """Tokens generated; None where they were not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +74,10 @@ Outcome = Answer | Failure
 
 @runtime_checkable
 class Predictor(Protocol):
-    """Anybody's model."""
+    """A model that answers one batch of questions at a time."""
 
     def predict(self, questions: Sequence[Question]) -> Sequence[str | Answer | Failure]:
-        """One answer a question, in the same order."""
+        """Return one answer for each question, in the same order."""
 
 
 @runtime_checkable
@@ -68,7 +85,7 @@ class StreamingPredictor(Protocol):
     """A model that decides for itself how many questions it works on at once, and in which order."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """(id, outcome) as they come, every question once; reads no further ahead than it can use."""
+        """Yield (id, outcome) as answers come, once for each question; read no further ahead than needed."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +97,9 @@ class Setting:
     split: str
     """The split whose questions it will be given."""
     training_answers: Callable[[], Iterator[str]]
-    """The first answer of every training example, streamed; raises MissingDataError where none is prepared."""
+    """Streams the first answer of every training example; raises MissingDataError where none is prepared."""
     gold_answers: Callable[[], Mapping[str, str]]
-    """Id to first answer of the split itself: for the oracle alone."""
+    """Returns id to first answer of the split itself: for the baseline `oracle` alone."""
     seed: int = 0
     """For predictors that draw."""
     prompting: Prompting | None = None
@@ -90,19 +107,287 @@ class Setting:
 
 
 PredictorFactory = Callable[[Setting], Predictor | StreamingPredictor]
-"""Makes a predictor for one task. A plain object with `predict` serves for all tasks as it is."""
+"""Makes a predictor for one task. A plain object with `predict` serves all tasks."""
 
 
 @runtime_checkable
 class Backend(Protocol):
-    """A way to run a model, before anything is loaded: a small value that can be pickled."""
+    """A way to run a model, before anything is loaded: a small value that can be pickled.
+
+    It may also have `label` (a name for the submission, where the one on the command line will not do), `gpus` (how
+    many GPUs one copy of the model needs), `learns` (whether it reads training answers) and `token_counter()` (a
+    function from prompting and question to the tokens of the prompt).
+    """
 
     @property
     def prompted(self) -> bool:
         """Whether it is a language model, which is given prompts and whose answers are extracted."""
 
     def describe(self) -> Mapping[str, Any]:
-        """All that decides its answers (name, revision or digest of the weights, decoding): JSON values, no secrets."""
+        """Name, revision or digest of the weights, decoding: all that decides its answers, as JSON without secrets."""
 
     def open(self) -> AbstractContextManager[PredictorFactory]:
-        """Loads the weights, starts the program or opens the connection: once for all tasks."""
+        """Load the weights, start the program or open the connection, once for all tasks."""
+
+
+_TEXT_BYTES = Limits().line_bytes // 4
+"""The longest text, as JSON. A line of a submission may hold it twice, extracted and raw, and its id and more beside.
+
+It is four times what `decabench check` allows an answer on average, so that a model may think long now and then.
+Bytes, not characters: JSON writes a control character with six.
+"""
+
+_ERROR_LENGTH = 500
+"""Characters of a failure's sentence; submission.toml takes as many."""
+
+
+def storable_outcome(outcome: object) -> Outcome:
+    """Return the outcome as it can be written and read again; an invalid one becomes a Failure that says why."""
+    try:
+        valid = validate_outcome(outcome)
+    except ValueError as error:
+        return Failure(excerpt(str(error), _ERROR_LENGTH))
+    if isinstance(valid, Failure):
+        return Failure(excerpt(valid.error, _ERROR_LENGTH) or "the predictor gave no reason")
+    size = len(json.dumps(valid.text, ensure_ascii=False).encode())
+    if size > _TEXT_BYTES:
+        return Failure(f"too-large: the answer takes {size:,} bytes as JSON; the limit is {_TEXT_BYTES:,}")
+    return valid
+
+
+def validate_outcome(outcome: object) -> Outcome:
+    """Check every field of an outcome, and turn whole numbers of any type into ints. Raises ValueError."""
+    if isinstance(outcome, Failure):
+        if not isinstance(outcome.error, str):
+            raise ValueError(f"the error is {_shown(outcome.error)}, and must be a text")
+        return outcome
+    if not isinstance(outcome, Answer):
+        raise ValueError(f"the outcome is {_shown(outcome)}, and must be an Answer or a Failure")
+    return answer_from(
+        outcome.text,
+        {
+            "finish": outcome.finish,
+            "context_kept": outcome.context_kept,
+            "prompt_tokens": outcome.prompt_tokens,
+            "completion_tokens": outcome.completion_tokens,
+        },
+    )
+
+
+def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
+    """Make an answer of a text and of what a record says beside it, None for what it does not say.
+
+    Raises ValueError for the first field that is not valid.
+    """
+    if not isinstance(text, str):
+        raise ValueError(f"the answer is {_shown(text)}, and must be a text")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            "bad-encoding: the answer holds half of a surrogate pair, which is no character"
+        ) from None
+    given = {key: value for key, value in record.items() if value is not None or key == "finish"}
+    details, faults = read_details(given)
+    if faults:
+        raise ValueError(faults[0])
+    return Answer(text, **details)
+
+
+def _shown(value: object) -> str:
+    return excerpt(repr(value), 60)
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """What a field says about the command-line option that fills it, beside its name, type and default."""
+
+    help: str
+    """One sentence for both the help page and the reader of the class."""
+    section: str = ""
+    """The heading under which the help page lists it."""
+    flag: str = ""
+    """The option as it is typed, where that is not the field's name: `--author`, `--chat/--no-chat`."""
+    metavar: str | None = None
+    """What stands for the value in the help page."""
+    at_least: float | None = None
+    """The smallest number allowed."""
+    above: float | None = None
+    """A number that the value must exceed."""
+    at_most: float | None = None
+    """The largest number allowed."""
+    choices: tuple[str, ...] = ()
+    """The texts allowed."""
+    unset: str = ""
+    """What None stands for: `the template's`."""
+    parse: Callable[[str], Any] | None = None
+    """Turns the typed text into the value; raises ValueError."""
+
+    @property
+    def bounds(self) -> str:
+        """The range in words: `more than 0 and at most 1`; empty where any value will do."""
+        parts = []
+        if self.at_least is not None:
+            parts.append(f"{self.at_least:g} or more")
+        if self.above is not None:
+            parts.append(f"more than {self.above:g}")
+        if self.at_most is not None:
+            parts.append(f"at most {self.at_most:g}")
+        return " and ".join(parts)
+
+
+def option(default: Any, help: str, **info: Any) -> Any:
+    """Declare a dataclass field that a command offers as an option.
+
+    The other arguments are the fields of `OptionInfo`.
+    """
+    return field(default=default, metadata={"option": OptionInfo(help, **info)})
+
+
+def check_ranges(options: Any) -> None:
+    """Raise DecabenchError for a value outside the range or the choices that its field declares."""
+    for declared in fields(options):
+        info: OptionInfo | None = declared.metadata.get("option")
+        value = getattr(options, declared.name)
+        if info is None or value is None:
+            continue
+        flag = info.flag.partition("/")[0] or f"--{declared.name.replace('_', '-')}"
+        if info.choices and value not in info.choices:
+            raise DecabenchError(f"{flag} is one of {', '.join(info.choices)}, and {value} was given.")
+        if bounds := info.bounds:
+            is_inside = (
+                (info.at_least is None or info.at_least <= value)
+                and (info.above is None or info.above < value)
+                and (info.at_most is None or value <= info.at_most)
+                and math.isfinite(value)
+            )
+            if not is_inside:
+                raise DecabenchError(f"{flag} must be {bounds}, and {value:g} was given.")
+
+
+MODEL = "The model"
+SERVER = "Servers and programs"
+
+
+def parse_batch_size(text: str) -> int | None:
+    """Parse a number above 0; None for `auto`. Raises ValueError."""
+    if text == "auto":
+        return None
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise ValueError(f"{text!r} is neither a number above 0 nor auto.")
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """The options of models. None means not given: the backend's own default, which `describe` names.
+
+    A backend refuses what it cannot honour: an option that was given and not used would be a lie in the record.
+    Raises DecabenchError for a value out of range.
+    """
+
+    model: str | None = option(
+        None, "Name of the model, as the server lists it (openai:).", section=MODEL, metavar="NAME"
+    )
+    revision: str | None = option(
+        None,
+        "Commit or tag on the hub (hf:); for other predictors, any text that identifies the weights.",
+        section=MODEL,
+    )
+    chat: bool | None = option(
+        None,
+        "Use the model's chat template (hf:).",
+        section=MODEL,
+        flag="--chat/--no-chat",
+        unset="if it has one",
+    )
+    dtype: str | None = option(
+        None,
+        "Number format of the weights in memory (hf:, mqan:).",
+        section=MODEL,
+        choices=("auto", "float32", "bfloat16", "float16"),
+        unset="auto",
+    )
+    device: str | None = option(
+        None, "auto, cpu, cuda, cuda:1 or mps (hf:, mqan:).", section=MODEL, metavar="NAME", unset="auto"
+    )
+    device_map: str | None = option(
+        None,
+        "How to spread the weights over several devices: auto, balanced, … (hf:).",
+        section=MODEL,
+        metavar="NAME",
+    )
+    batch_size: int | None = option(
+        None,
+        "Questions per batch. auto grows the batch while it fits (hf:); a Python object gets 64.",
+        section=MODEL,
+        metavar="N|auto",
+        at_least=1,
+        unset="auto",
+        parse=parse_batch_size,
+    )
+    max_new_tokens: int | None = option(
+        None,
+        "Longest answer, in tokens, for every task.",
+        section=MODEL,
+        metavar="N",
+        at_least=1,
+        unset="the template's",
+    )
+    max_prompt_tokens: int | None = option(
+        None,
+        "Longest prompt, in tokens; longer contexts are cut, and their answers say so.",
+        section=MODEL,
+        metavar="N",
+        at_least=1,
+        unset="what the model takes",
+    )
+    temperature: float = option(
+        0.0, "Sampling temperature; 0 is greedy decoding.", section=MODEL, metavar="T", at_least=0
+    )
+    top_p: float | None = option(
+        None,
+        "Nucleus sampling; needs a temperature above 0.",
+        section=MODEL,
+        metavar="P",
+        above=0,
+        at_most=1,
+    )
+    beam: int | None = option(
+        None, "Width of the beam search (mqan:).", section=MODEL, metavar="N", at_least=1, unset="1, greedy"
+    )
+    seed: int = option(
+        0, "Seed for sampling, for the choice of shots, and for the baseline random.", section=MODEL
+    )
+    api: str | None = option(
+        None, "API to ask (openai:).", section=SERVER, choices=("chat", "completions"), unset="chat"
+    )
+    concurrency: int | None = option(
+        None, "Requests in flight at once.", section=SERVER, metavar="N", at_least=1, unset="8"
+    )
+    requests_per_minute: float | None = option(
+        None, "Rate limit, retries included.", section=SERVER, metavar="N", above=0, unset="none"
+    )
+    timeout: float | None = option(
+        None,
+        "Time limit for a whole request, or for a program's next answer.",
+        section=SERVER,
+        metavar="SECONDS",
+        above=0,
+        unset="120 for a request, none for a program",
+    )
+    retries: int | None = option(
+        None, "How often to send a failed request again.", section=SERVER, metavar="N", at_least=0, unset="5"
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+
+def refuse_unused(options: ModelOptions, used: Collection[str], predictor: str, hint: str) -> None:
+    """Raise DecabenchError for the first option that was given and that the predictor does not use."""
+    for declared in fields(options):
+        given = getattr(options, declared.name)
+        if declared.name not in used and given != declared.default:
+            flag = f"--{'no-' if given is False else ''}{declared.name.replace('_', '-')}"
+            raise DecabenchError(f"{predictor} has no use for {flag}: {hint}")

@@ -1,14 +1,36 @@
-"""The predictors that decabench ships, by name, and the schemes that run any model."""
+"""Predictors by name: baselines, entry points, `package.module:object`, and the schemes that run other models."""
 
 from __future__ import annotations
 
+import inspect
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
 
+import decabench
+from decabench.errors import DecabenchError, UnknownNameError, require_name
+from decabench.files import file_digest
+from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.predictors.baselines import copy_context, first_choice, lead_3, majority, oracle, random_answer
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Backend, PredictorFactory
+from decabench.predictors.protocol import (
+    Backend,
+    ModelOptions,
+    Predictor,
+    PredictorFactory,
+    Setting,
+    StreamingPredictor,
+    refuse_unused,
+)
+from decabench.text import describe_error, excerpt
 
-__all__ = ["PREDICTORS", "SCHEMES", "make_backend"]
+__all__ = ["GROUP", "PREDICTORS", "SCHEMES", "PythonBackend", "find_predictor", "make_backend"]
 
 PREDICTORS: dict[str, PredictorFactory] = {
     "majority": majority,
@@ -28,15 +50,136 @@ SCHEMES: dict[str, str] = {
 }
 """`SCHEME:TARGET` to the module that runs it, imported on use: each has `backend(target, options)`."""
 
+GROUP = "decabench.predictors"
+"""The entry-point group of packages that bring predictors."""
+
 
 def make_backend(predictor: str, options: ModelOptions) -> Backend:
-    """What `--predictor` names, with nothing loaded yet. Raises DecabenchError for what there is not."""
+    """Resolve what `--predictor` names, and load nothing yet. Raises DecabenchError for what cannot be found."""
     scheme, colon, target = predictor.partition(":")
     if colon and scheme in SCHEMES:
-        found: Backend = import_module(SCHEMES[scheme]).backend(target, options)
-        return found
-    from decabench.predictors.python_object import PythonBackend, find_predictor
-
+        backend: Backend = import_module(SCHEMES[scheme]).backend(target, options)
+        return backend
     made = PythonBackend(predictor, options)
-    find_predictor(predictor)  # raises for what there is not, before anything else is looked at
+    find_predictor(predictor)  # raises for an unknown name, before anything else is looked at
     return made
+
+
+def find_predictor(name: str) -> Any:
+    """Look up a predictor, or a factory of predictors, by name. Raises UnknownNameError."""
+    if name in PREDICTORS:
+        return PREDICTORS[name]
+    if ":" in name:
+        return load_object(name)
+    points = plugin_names(GROUP)
+    known = (*PREDICTORS, *points, *(f"{scheme}:…" for scheme in SCHEMES))
+    return load_entry_point(points[require_name(name, known, "predictor")])
+
+
+@dataclass(frozen=True)
+class PythonBackend:
+    """An object with `predict` or `stream`, or a class or function that makes one from a Setting."""
+
+    reference: str
+    """Its name on the command line."""
+    options: ModelOptions
+    """Of these it honours --revision, --seed and --batch-size."""
+
+    prompted = False
+    learns = True
+    """Whether it is given training answers, which then decide what it says."""
+
+    def __post_init__(self) -> None:
+        hint = (
+            "set it in the Python object; of these options it takes only --revision, --seed and --batch-size."
+        )
+        refuse_unused(self.options, ("revision", "seed", "batch_size"), self.reference, hint)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Name its source code, and what its own `describe()` returns; weights that it loads are its own to name."""
+        found = find_predictor(self.reference)
+        content: dict[str, Any] = {"revision": self.options.revision, **_source_of(self.reference, found)}
+        content["says"] = self._own_description(found)
+        return {key: value for key, value in content.items() if value is not None}
+
+    def _own_description(self, found: Any) -> dict[str, Any] | None:
+        """Return what its `describe()` says, as JSON; None where it has no such method. Raises DecabenchError."""
+        if not hasattr(found, "describe"):
+            return None
+        is_method = isinstance(found, type) and not isinstance(
+            inspect.getattr_static(found, "describe"), (classmethod, staticmethod)
+        )
+        if is_method:  # of an object, and none is made yet
+            if self.options.revision is not None:
+                return None
+            raise DecabenchError(
+                f"{self.reference} is a class whose describe() needs an object, and it is called before one is made: "
+                "make describe a classmethod, or name the version with --revision."
+            )
+        try:
+            said = found.describe()
+        except (Exception, SystemExit) as error:
+            raise DecabenchError(
+                f"describe() of {self.reference} failed ({describe_error(error)}): it must return a dict that names "
+                "whatever decides the answers."
+            ) from error
+        return _as_json(self.reference, said)
+
+    @contextmanager
+    def open(self) -> Iterator[PredictorFactory]:
+        """Hand out a factory. An object that is a predictor serves all tasks."""
+        found = find_predictor(self.reference)
+        is_ready = isinstance(found, (Predictor, StreamingPredictor)) and not isinstance(found, type)
+
+        def make(setting: Setting) -> Any:
+            made = found if is_ready else found(setting)
+            if not isinstance(made, (Predictor, StreamingPredictor)):
+                self._refuse()
+            return made
+
+        if not is_ready and not callable(found):
+            self._refuse()
+        yield make
+
+    def _refuse(self) -> NoReturn:
+        raise UnknownNameError(
+            f"{self.reference} is not a predictor: it needs a method predict(questions) that returns one text for each."
+        )
+
+
+def _as_json(reference: str, said: Any) -> dict[str, Any]:
+    try:
+        if not isinstance(said, Mapping):
+            raise TypeError("not a dict")
+        text = json.dumps(dict(said), ensure_ascii=False, allow_nan=False)
+        text.encode()
+        found: dict[str, Any] = json.loads(text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise DecabenchError(
+            f"describe() of {reference} returned {excerpt(repr(said), 100)}, which cannot be recorded as JSON "
+            f"({excerpt(str(error))}): it must be a dict of texts, numbers, lists and dicts."
+        ) from error
+    return found
+
+
+def _source_of(reference: str, found: Any) -> dict[str, Any]:
+    """Identify the code: ours and a package's by version, a file's by its bytes."""
+    if reference in PREDICTORS:
+        return {"decabench": decabench.__version__}
+    if point := plugin_names(GROUP).get(reference):
+        dist = point.dist
+        return {"entry_point": point.value, "package": f"{dist.name} {dist.version}" if dist else None}
+    # An object may be made in the named module of a class from elsewhere: both files decide what it answers.
+    code = found
+    while isinstance(code, partial):
+        code = code.func
+    named = _file_of(sys.modules.get(reference.partition(":")[0]))
+    defined = _file_of(inspect.getmodule(code) or inspect.getmodule(type(code)))
+    files = {"source": named, "code": defined if defined != named else None}
+    return {key: file_digest(path) for key, path in files.items() if path is not None}
+
+
+def _file_of(module: ModuleType | None) -> Path | None:
+    """The file of a module; None for one made in a console, or by C code."""
+    name = getattr(module, "__file__", None)
+    return Path(name) if isinstance(name, str) and Path(name).is_file() else None

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DecabenchError
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Answer, Failure, Outcome, PredictorFactory, Setting
+from decabench.predictors.protocol import Answer, Failure, ModelOptions, Outcome, PredictorFactory, Setting
 from decabench.tasks import Question
 
 if TYPE_CHECKING:

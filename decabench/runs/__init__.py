@@ -1,31 +1,29 @@
-"""Run a model over tasks: plan, ask, keep a journal, write the submission."""
+"""Run a model over tasks: plan, ask with a journal, write the submission."""
 
-from decabench.runs.ask import Tally
-from decabench.runs.engine import BATCH, Engine, EngineOptions, LocalEngine
-from decabench.runs.estimate import Estimate, estimate
-from decabench.runs.plan import ALL_VARIANTS, Choice, Plan, Prompts, Run, plan, read_ids
-from decabench.runs.progress import reporter
-from decabench.runs.write import ENGINES, Report, make_engine, occupied_by, run_predictor
+from decabench.runs.ask import Engine, EngineOptions, LocalEngine, Progress, Tally
+from decabench.runs.estimate import Estimate, estimate_run
+from decabench.runs.plan import ALL_VARIANTS, Plan, PlannedTask, Prompts, Run, Selection, plan_run, read_ids
+from decabench.runs.write import Report, make_engine, occupied_by, predict, run_plan
 
 __all__ = [
     "ALL_VARIANTS",
-    "BATCH",
-    "ENGINES",
-    "Choice",
     "Engine",
     "EngineOptions",
     "Estimate",
     "LocalEngine",
     "Plan",
+    "PlannedTask",
+    "Progress",
     "Prompts",
     "Report",
     "Run",
+    "Selection",
     "Tally",
-    "estimate",
+    "estimate_run",
     "make_engine",
     "occupied_by",
-    "plan",
+    "plan_run",
+    "predict",
     "read_ids",
-    "reporter",
-    "run_predictor",
+    "run_plan",
 ]

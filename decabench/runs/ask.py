@@ -1,32 +1,56 @@
-"""One task answered: what the journal lacks is asked, and every outcome goes into the journal as it comes."""
+"""Ask a predictor the questions of a task: what the journal lacks, with every outcome recorded as it comes.
+
+`answer_task` is the way of one task. `LocalEngine` runs the predictor in this process; `ray_engine` on a cluster.
+"""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import partial
+from itertools import islice
+from types import TracebackType
+from typing import Any, Protocol, Self
 
-from decabench.errors import DecabenchError
-from decabench.predictors import Answer, Failure, Outcome, Setting
-from decabench.runs.engine import Engine
-from decabench.runs.journal import Journal, sound
+from decabench.errors import DecabenchError, UnknownNameError
+from decabench.predictors import (
+    Answer,
+    Backend,
+    Failure,
+    Outcome,
+    Predictor,
+    PredictorFactory,
+    Setting,
+    StreamingPredictor,
+    storable_outcome,
+)
+from decabench.runs.journal import Journal
 from decabench.tasks import Question
-from decabench.text import quoted
+from decabench.text import describe_error, excerpt, quoted
 
-__all__ = ["GIVE_UP_AFTER", "Progress", "Silent", "Tally", "TaskRun", "answer_task"]
-
-GIVE_UP_AFTER = 25
-"""So many failures in a row are no longer about single examples."""
+__all__ = [
+    "BATCH",
+    "Engine",
+    "EngineOptions",
+    "LocalEngine",
+    "Progress",
+    "Silent",
+    "Tally",
+    "TaskRun",
+    "answer_task",
+    "ask_predictor",
+]
 
 
 @dataclass
 class Tally:
-    """What one task's run has done so far."""
+    """What the run of one task has done so far."""
 
     task: str
-    """The task's name, with its variant where that is not the dataset's wording."""
+    """The task's name, with its variant unless that is the dataset's wording."""
     total: int
     """Examples to answer."""
     resumed: int = 0
@@ -36,72 +60,115 @@ class Tally:
     failed: int = 0
     """Examples that brought no answer in this run."""
     prompt_tokens: int = 0
-    """Tokens given, where they were counted."""
+    """Tokens in the prompts, where they were counted."""
     completion_tokens: int = 0
-    """Tokens made, where they were counted."""
+    """Tokens generated, where they were counted."""
     cut: int = 0
-    """Answers to a context that was cut to fit, those of the journal included."""
+    """Answers to a context that was cut to fit, those from the journal included."""
     truncated: int = 0
-    """Answers that the limit of new tokens cut off, those of the journal included."""
+    """Answers that reached the limit of new tokens, those from the journal included."""
     seconds: float = 0.0
-    """On the clock, loading included."""
+    """Wall time, loading included."""
     commonest_error: str = ""
-    """Of the failures."""
+    """The commonest error among the failures."""
 
     @property
     def done(self) -> int:
-        """Examples that this run needs no more."""
+        """Examples that this run is done with."""
         return self.resumed + self.answered + self.failed
+
+    def count(self, outcome: Outcome) -> None:
+        """Count an outcome of this run."""
+        if isinstance(outcome, Failure):
+            self.failed += 1
+            return
+        self.answered += 1
+        self.prompt_tokens += outcome.prompt_tokens or 0
+        self.completion_tokens += outcome.completion_tokens or 0
+        self.count_cuts(outcome)
+
+    def count_cuts(self, answer: Answer) -> None:
+        """Count what is missing from an answer's context, and from the answer."""
+        self.cut += answer.context_kept is not None
+        self.truncated += answer.finish == "length"
 
 
 class Progress(Protocol):
-    """Who is told how far a run is."""
+    """Shows how far a run is."""
 
     def begin(self, tally: Tally) -> None:
-        """A task begins."""
+        """Called when a task begins."""
 
     def update(self, tally: Tally) -> None:
-        """One more outcome."""
+        """Called after every outcome."""
 
     def end(self, tally: Tally) -> None:
-        """The task is done, or stopped."""
+        """Called when the task is done, or stopped."""
 
 
 class Silent:
-    """Tells nobody."""
+    """Shows nothing."""
 
     def begin(self, tally: Tally) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def update(self, tally: Tally) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def end(self, tally: Tally) -> None:
-        """Nothing."""
+        """Do nothing."""
+
+
+BATCH = 64
+"""Questions per call of `predict`, unless another number is asked for."""
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """What an engine is made with."""
+
+    backend: Backend
+    """Runs the model."""
+    batch_size: int = BATCH
+    """Questions per call, for predictors that do not stream."""
+    workers: int | None = None
+    """Copies of the model, for `ray`; None for one per GPU, or per machine on CPU."""
+    address: str | None = None
+    """The cluster's address, for `ray`; None starts one here."""
+
+
+class Engine(AbstractContextManager["Engine"], Protocol):
+    """Runs one backend for several tasks, one after the other. Nothing is loaded before the first question."""
+
+    def outcomes(self, setting: Setting, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
+        """Yield (id, outcome) as they come, in any order.
+
+        A fault of one example is a Failure; what would break all of them is raised as a DecabenchError.
+        """
 
 
 @dataclass(frozen=True)
 class TaskRun:
-    """One task to be answered in one wording."""
+    """One task to answer, in one wording."""
 
     name: str
-    """What a person is told it is."""
+    """The name to show."""
     engine: Engine
-    """What runs the model."""
+    """Runs the model."""
     setting: Setting
     """What the predictor is made for."""
     questions: Callable[[], Iterator[Question]]
-    """The questions in the order of the data, as often as they are wanted."""
+    """Streams the questions in the order of the data; called as often as they are wanted."""
     journal: Journal
-    """Open: what it has an answer to is not asked again."""
+    """The open journal: what it has an answer to is not asked again."""
     progress: Progress = field(default_factory=Silent)
-    """Who is told."""
-    give_up_after: int = GIVE_UP_AFTER
-    """Failures in a row that stop it; 0 for never."""
+    """Shows how far the run is."""
+    give_up_after: int = 25
+    """Failures in a row that stop the run; 0 for never."""
 
 
 def answer_task(run: TaskRun) -> Tally:
-    """Asks what the journal has no answer to; what failed before comes last.
+    """Ask every question that the journal has no answer to; those that failed before come last.
 
     Raises DecabenchError after too many failures in a row. Those that failed before do not count.
     """
@@ -111,45 +178,45 @@ def answer_task(run: TaskRun) -> Tally:
         known = run.journal.outcomes.get(question.id)
         if isinstance(known, Answer):
             tally.resumed += 1
-            _note_cuts(tally, known)
+            tally.count_cuts(known)
     start = time.monotonic()
     run.progress.begin(tally)
     try:
         if tally.resumed < tally.total:
-            _ask(run, tally, start)
+            _ask_rest(run, tally, start)
     finally:
         tally.seconds = time.monotonic() - start
         run.progress.end(tally)
     return tally
 
 
-def _ask(run: TaskRun, tally: Tally, start: float) -> None:
+def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
     pending: set[str] = set()
     failed = {id_ for id_, outcome in run.journal.outcomes.items() if isinstance(outcome, Failure)}
-    watch = _Watch(run.name, run.give_up_after)
+    failures = _Failures(run.name, run.give_up_after)
 
-    def note(id_: str, outcome: Outcome) -> None:
+    def record(id_: str, outcome: Outcome) -> None:
         run.journal.append(id_, outcome)
-        _count(tally, outcome)
+        tally.count(outcome)
         tally.seconds = time.monotonic() - start
-        watch.note(outcome, id_ in failed)
+        failures.note(outcome, id_ in failed)
 
-    for id_, outcome in run.engine.outcomes(run.setting, _open_questions(run, failed, pending)):
+    for id_, outcome in run.engine.outcomes(run.setting, _unanswered(run, failed, pending)):
         if id_ not in pending:
             raise DecabenchError(
-                f"The predictor answered {quoted(id_)} of {run.setting.task.name}, which was not asked, or twice: "
-                "every question needs one answer under its own id."
+                f"The predictor gave an answer to {quoted(id_)} of {run.setting.task.name} that was not asked for, or "
+                "a second one: it must give each question one answer, under the question's own id."
             )
         pending.discard(id_)
-        note(id_, sound(outcome))
+        record(id_, storable_outcome(outcome))
         run.progress.update(tally)
     for id_ in sorted(pending):
-        note(id_, Failure("the predictor ended without an answer to it"))
-    tally.commonest_error = watch.commonest
+        record(id_, Failure("the predictor ended without an answer to it"))
+    tally.commonest_error = failures.commonest
 
 
-def _open_questions(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Question]:
-    """What has no answer, noted as pending when it is taken.
+def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Question]:
+    """Yield the questions without an answer, and add each to `pending` when it is taken.
 
     What failed before may well fail again, in a row: it must not keep the run from what was never asked.
     """
@@ -161,23 +228,8 @@ def _open_questions(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterat
                 yield question
 
 
-def _count(tally: Tally, outcome: Outcome) -> None:
-    if isinstance(outcome, Failure):
-        tally.failed += 1
-        return
-    tally.answered += 1
-    tally.prompt_tokens += outcome.prompt_tokens or 0
-    tally.completion_tokens += outcome.completion_tokens or 0
-    _note_cuts(tally, outcome)
-
-
-def _note_cuts(tally: Tally, answer: Answer) -> None:
-    tally.cut += answer.context_kept is not None
-    tally.truncated += answer.finish == "length"
-
-
-class _Watch:
-    """Counts failures in a row and remembers what they said."""
+class _Failures:
+    """Counts failures in a row, and remembers what they said."""
 
     def __init__(self, task: str, give_up_after: int) -> None:
         self._task = task
@@ -187,11 +239,11 @@ class _Watch:
 
     @property
     def commonest(self) -> str:
-        """The error that came most often."""
+        """The commonest error."""
         return self._errors.most_common(1)[0][0] if self._errors else ""
 
     def note(self, outcome: Outcome, failed_before: bool) -> None:
-        """Raises DecabenchError where the failures are no longer single ones; one that failed before is no news."""
+        """Raise DecabenchError after too many failures in a row; one that failed before is no news."""
         if not isinstance(outcome, Failure):
             self._in_a_row = 0
             return
@@ -199,12 +251,144 @@ class _Watch:
         if len(self._errors) < 1_000 or outcome.error in self._errors:
             self._errors[outcome.error] += 1
         if self._limit and not failed_before and self._in_a_row >= self._limit:
+            error = outcome.error
             raise DecabenchError(
                 f"Stopped on {self._task} after {self._in_a_row} failures in a row; the last was: "
-                f"{_sentence(outcome.error)} Mend it and run the same command again: what was answered is kept. "
-                "--give-up-after sets how many are too many."
+                f"{error}{'' if error.endswith(('.', '!', '?', '…')) else '.'} Fix it and run the same command again: "
+                "what was answered is kept. --give-up-after sets how many are too many."
             )
 
 
-def _sentence(error: str) -> str:
-    return error if error.endswith((".", "!", "?", "…")) else f"{error}."
+class LocalEngine:
+    """Loads the model at the first question, once for all tasks, and asks it in this process."""
+
+    def __init__(self, options: EngineOptions) -> None:
+        self._options = options
+        self._stack = ExitStack()
+        self._factory: PredictorFactory | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def outcomes(self, setting: Setting, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
+        """As `Engine.outcomes`."""
+        if self._factory is None:
+            self._factory = self._stack.enter_context(self._options.backend.open())
+        return ask_predictor(self._factory, setting, questions, self._options.batch_size)
+
+
+_THEIRS = (Exception, GeneratorExit)
+"""What a predictor's code may raise for a question. SystemExit is about all of them, KeyboardInterrupt the user's."""
+
+
+def ask_predictor(
+    factory: PredictorFactory, setting: Setting, questions: Iterable[Question], batch_size: int
+) -> Iterator[tuple[str, Outcome]]:
+    """Make a predictor and yield its (id, outcome) pairs. Raises DecabenchError where it breaks its protocol."""
+    task = setting.task.name
+    try:
+        predictor: Any = factory(setting)
+    except DecabenchError:
+        raise
+    except (*_THEIRS, SystemExit) as error:
+        raise DecabenchError(
+            f"The predictor failed on {task} before its first question ({describe_error(error)}): run again with "
+            "--debug for the traceback."
+        ) from error
+    if isinstance(predictor, StreamingPredictor):
+        yield from _stream(predictor, task, questions)
+    elif isinstance(predictor, Predictor):
+        remaining = iter(questions)
+        while batch := tuple(islice(remaining, batch_size)):
+            yield from _ask_batch(predictor, task, batch)
+    else:
+        raise UnknownNameError(
+            f"What was made for {task}, {_shown(predictor)}, is not a predictor: it needs a method "
+            "predict(questions) that returns one text for each."
+        )
+
+
+def _ask_batch(predictor: Predictor, task: str, batch: Sequence[Question]) -> Iterator[tuple[str, Outcome]]:
+    """Yield one outcome for each question. A batch that raises is asked again one by one, to find the culprit."""
+    try:
+        returned: Any = predictor.predict(list(batch))  # a list of its own, which it may sort or empty
+        # A single string is not a series of answers, nor is anything without an order or with keys.
+        is_series = isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping, Set))
+        answers = list(returned) if is_series else None
+    except DecabenchError:
+        raise
+    except SystemExit as error:
+        raise DecabenchError(
+            f"The predictor ended the program on {task} ({describe_error(error)}): it must return, or raise another "
+            "exception; run again with --debug for the traceback."
+        ) from error
+    except _THEIRS as error:
+        if len(batch) == 1:
+            yield batch[0].id, Failure(describe_error(error))
+            return
+        for question in batch:
+            yield from _ask_batch(predictor, task, (question,))
+        return
+    if answers is None or len(answers) != len(batch):
+        given = f"a {type(returned).__name__}" if answers is None else f"{len(answers):,}"
+        raise DecabenchError(
+            f"The predictor was given {len(batch)} questions of {task} and must return as many texts, in their order; "
+            f"it returned {given}."
+        )
+    for question, answer in zip(batch, answers, strict=True):
+        yield question.id, _outcome(task, answer)
+
+
+_END = object()
+"""Stands for the end of a stream."""
+
+
+def _stream(
+    predictor: StreamingPredictor, task: str, questions: Iterable[Question]
+) -> Iterator[tuple[str, Outcome]]:
+    """Yield and check what it streams. Only its own code is guarded: whoever takes the outcomes may close this."""
+    answers = 0
+
+    def guard(call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except DecabenchError:
+            raise
+        except (*_THEIRS, SystemExit) as error:
+            raise DecabenchError(
+                f"The predictor failed on {task} ({describe_error(error)}) after {answers:,} "
+                f"{'answer' if answers == 1 else 'answers'}: fix it and run the same command again to continue; what "
+                "was answered is kept, and --debug shows the traceback."
+            ) from error
+
+    pairs = guard(lambda: iter(predictor.stream(questions)))
+    try:
+        while (pair := guard(partial(next, pairs, _END))) is not _END:
+            if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
+                raise DecabenchError(
+                    f"The predictor streamed {_shown(pair)} for {task}: it must yield pairs (id, text)."
+                )
+            yield pair[0], _outcome(task, pair[1])
+            answers += 1
+    finally:
+        if hasattr(pairs, "close"):  # at once, not when the garbage is collected: it may hold a program
+            guard(pairs.close)
+
+
+def _outcome(task: str, answer: object) -> Outcome:
+    if isinstance(answer, str):
+        return Answer(answer)
+    if isinstance(answer, (Answer, Failure)):
+        return answer
+    raise DecabenchError(
+        f"The predictor returned {_shown(answer)} for a question of {task}: an answer is a text."
+    )
+
+
+def _shown(value: object) -> str:
+    return excerpt(repr(value), 100)

@@ -1,28 +1,25 @@
-"""What a run will take, before anything is asked: examples, tokens, and the time at the speed of the last run."""
+"""Estimate what a run will take before anything is asked: examples, tokens, and time at the speed of the last run."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from decabench.predictors import Answer
-from decabench.runs.journal import Journal
-from decabench.runs.plan import Part, Plan
+from decabench.prompts import Prompting
+from decabench.runs.journal import FRESH, Journal
+from decabench.runs.plan import Plan, PlannedTask
+from decabench.runs.write import RUN_FILE
 from decabench.tasks import Question
 
-if TYPE_CHECKING:
-    from decabench.prompts import Prompting
-
-__all__ = ["CHARACTERS_A_TOKEN", "Estimate", "estimate"]
+__all__ = ["CHARACTERS_A_TOKEN", "Estimate", "estimate_run"]
 
 CHARACTERS_A_TOKEN = 4
-"""Of English text, about, where there is no tokenizer to ask."""
+"""Roughly, in English text; for models without a tokenizer to ask."""
 
 _SAMPLE = 500
-
-Counter = Callable[["Prompting", Question], int]
+"""Examples of each task whose tokens are counted."""
 
 
 @dataclass(frozen=True)
@@ -32,76 +29,66 @@ class Estimate:
     task: str
     """The task's name, with its variant."""
     examples: int
-    """Chosen examples."""
+    """Selected examples."""
     answered: int
-    """Those that the journal has an answer to."""
+    """Examples that the journal has an answer to."""
     prompt_tokens: int | None
-    """Tokens to be given for the others; None where there are no prompts."""
+    """Tokens in the prompts of the others; None where there are no prompts."""
     completion_tokens: int | None
-    """The most tokens to be made: the limit of each answer."""
+    """The most tokens to be generated: the limit of every answer."""
     is_counted: bool
-    """Whether the model's tokenizer counted; else four characters are taken for a token."""
+    """Whether the model's tokenizer counted; otherwise four characters are taken for a token."""
     seconds: float | None
-    """At the speed of the last run in this folder; None where there was none."""
+    """Time at the speed of the last run in this folder; None where there was none."""
 
 
-def estimate(planned: Plan) -> list[Estimate]:
-    """One for each task and wording. Tokens are those of the first 500 examples, taken on to all."""
-    counter = _counter(planned)
-    return [_of_part(planned, part, counter) for part in planned.parts]
+def estimate_run(plan: Plan) -> list[Estimate]:
+    """Estimate each task and wording; tokens are counted in the first 500 examples, and scaled to all."""
+    token_counter = getattr(plan.backend, "token_counter", None)
+    counter = token_counter() if token_counter else None
+    return [_estimate_task(plan, task, counter) for task in plan.tasks]
 
 
-def _counter(planned: Plan) -> Counter | None:
-    counter: Callable[[], Counter | None] | None = getattr(planned.backend, "token_counter", None)
-    return counter() if counter else None
-
-
-def _of_part(planned: Plan, part: Part, counter: Counter | None) -> Estimate:
-    answered = _answered(planned, part)
-    count = examples = todo = tokens = 0
-    for question in part.questions(planned.run):
+def _estimate_task(
+    plan: Plan, task: PlannedTask, counter: Callable[[Prompting, Question], int] | None
+) -> Estimate:
+    journal = Journal(plan.run.output, task.key, FRESH if plan.run.fresh else "")
+    outcomes = journal.read() if journal.path.exists() else {}
+    prompting = task.prompting
+    counted = examples = todo = tokens = 0
+    for question in task.questions():
         examples += 1
-        if question.id in answered:
+        if isinstance(outcomes.get(question.id), Answer):
             continue
         todo += 1
-        if part.prompting is not None and count < _SAMPLE:
-            tokens += (counter or _estimated)(part.prompting, question)
-            count += 1
-    prompting = part.prompting
-    limit = planned.run.options.max_new_tokens or (prompting.max_new_tokens if prompting else 0)
+        if prompting is not None and counted < _SAMPLE:
+            if counter is None:
+                tokens += len(prompting.text(question)) // CHARACTERS_A_TOKEN + 1
+            else:
+                tokens += counter(prompting, question)
+            counted += 1
+    prompt_tokens = completion_tokens = None
+    if prompting is not None:
+        prompt_tokens = round(tokens / counted * todo) if counted else 0
+        completion_tokens = todo * (plan.run.options.max_new_tokens or prompting.max_new_tokens)
     return Estimate(
-        task=part.name,
+        task=task.name,
         examples=examples,
         answered=examples - todo,
-        prompt_tokens=round(tokens / count * todo) if count else (None if prompting is None else 0),
-        completion_tokens=None if prompting is None else todo * limit,
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
         is_counted=counter is not None,
-        seconds=_seconds(planned, part, todo),
+        seconds=_seconds(plan, task, todo),
     )
 
 
-def _answered(planned: Plan, part: Part) -> set[str]:
-    from decabench.runs.write import FRESH
-
-    journal = Journal(planned.run.output, part.key, FRESH if planned.run.fresh else "")
-    if not journal.path.exists():
-        return set()
-    return {id_ for id_, outcome in journal.read().items() if isinstance(outcome, Answer)}
-
-
-def _estimated(prompting: Prompting, question: Question) -> int:
-    return len(prompting.text(question)) // CHARACTERS_A_TOKEN + 1
-
-
-def _seconds(planned: Plan, part: Part, todo: int) -> float | None:
-    """Of the same task in the last run that this folder has a record of."""
-    from decabench.runs.write import RUN_FILE
-
+def _seconds(plan: Plan, task: PlannedTask, todo: int) -> float | None:
+    """Return the time for so many examples at the speed of the last run of the same predictor and task."""
     try:
-        record = json.loads((planned.run.output / RUN_FILE).read_text(encoding="utf-8"))
-        if record["fingerprint"] != planned.predictor["fingerprint"]:
+        record = json.loads((plan.run.output / RUN_FILE).read_text(encoding="utf-8"))
+        if record["fingerprint"] != plan.predictor["fingerprint"]:
             return None
-        (row,) = (row for row in record["tasks"] if row["task"] == part.name)
+        (row,) = (row for row in record["tasks"] if row["task"] == task.name)
         return float(row["seconds"]) / int(row["answered"]) * todo
     except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
         return None

@@ -1,4 +1,4 @@
-"""What a run would do: its data, prompts and fingerprints, with no model loaded and nothing written."""
+"""Resolve a run before any model is loaded: its tasks, their prompts, and what identifies the answers."""
 
 from __future__ import annotations
 
@@ -8,89 +8,54 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import decabench
 from decabench.errors import DecabenchError
 from decabench.files import fingerprint
-from decabench.predictors import Backend, ModelOptions, Setting, make_backend
-from decabench.prompts import DrawnShots, Prompting, load_template, make_prompting, select_shots
-from decabench.runs.ask import GIVE_UP_AFTER
-from decabench.runs.journal import Key
+from decabench.predictors import (
+    Backend,
+    ModelOptions,
+    OptionInfo,
+    Setting,
+    check_ranges,
+    make_backend,
+    option,
+)
+from decabench.prompts import (
+    EXTRACTION_VERSION,
+    PROMPT_VERSION,
+    Prompting,
+    Shot,
+    load_template,
+    make_prompting,
+    select_shots,
+)
+from decabench.runs.journal import JournalKey
 from decabench.submission import SubmissionInfo, read_id_list, render_metadata
 from decabench.tasks import AnswerForm, Question, Store, Task, Variant
 from decabench.text import quoted
 
 __all__ = [
     "ALL_VARIANTS",
-    "Choice",
-    "Part",
     "Plan",
+    "PlannedTask",
     "Prompts",
     "Run",
-    "form_of",
-    "plan",
-    "prompting_for",
+    "Selection",
+    "build_prompting",
+    "plan_run",
     "read_ids",
-    "submission_info",
 ]
 
-# ---- choosing
+QUESTIONS = "Questions"
+PROMPTS = "Prompts, for language models"
+RUN = "The run"
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Which examples are asked."""
-
-    limit: int | None = None
-    """The first so many of each task."""
-    ids: frozenset[str] | None = None
-    """Only these, of any task."""
-
-    @property
-    def is_all(self) -> bool:
-        """Whether nothing is left out."""
-        return self.limit is None and self.ids is None
-
-    @property
-    def text(self) -> str:
-        """What a submission says of it: `limit 100`, or the number of ids and a digest of the list."""
-        parts = [] if self.limit is None else [f"limit {self.limit}"]
-        if self.ids is not None:
-            digest = hashlib.sha256("\n".join(sorted(self.ids)).encode()).hexdigest()
-            parts.insert(0, f"{len(self.ids)} ids, sha256:{digest}")
-        return ", ".join(parts)
-
-    def questions(
-        self, store: Store, task: str, split: str, rewrite: Callable[[str], str] | None = None
-    ) -> Iterator[Question]:
-        """The questions in the order of the data, streamed, in the wording that is asked for."""
-        rows = store.read(task, split, ("id", "question", "context"))
-        chosen = (Question(**row) for row in rows if self.ids is None or row["id"] in self.ids)
-        for question in islice(chosen, self.limit):
-            if rewrite is None:
-                yield question
-            else:
-                yield Question(question.id, rewrite(question.question), question.context)
-
-    def tasks(self, store: Store, tasks: Sequence[Task], split: str) -> list[Task]:
-        """The tasks that have any chosen example. Raises DecabenchError where none has one that is named."""
-        if self.ids is None:
-            return list(tasks)
-        found = {task.name: self.ids.intersection(store.ids(task.name, split)) for task in tasks}
-        missing = self.ids.difference(*found.values())
-        if missing:
-            named = ", ".join(quoted(id_) for id_ in sorted(missing)[:5])
-            more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
-            raise DecabenchError(
-                f"--ids names examples that {', '.join(found)} ({split}) lack: {named}{more}; decabench prepare "
-                "--export-ids writes a list of all."
-            )
-        return [task for task in tasks if found[task.name]]
-
-
-def read_ids(path: Path) -> frozenset[str]:
-    """One id a line, blank lines passed over, or a file of `--export-ids`. Raises DecabenchError for no id."""
+def read_ids(path: str | Path) -> frozenset[str]:
+    """Read ids, one a line, or a file that `decabench prepare --export-ids` wrote. Raises DecabenchError."""
+    path = Path(path)
     if path.name.endswith((".json", ".json.gz")):
         return frozenset(chain.from_iterable(read_id_list(path).ids.values()))
     try:
@@ -101,259 +66,266 @@ def read_ids(path: Path) -> frozenset[str]:
         ) from error
     ids = frozenset(line.strip() for line in lines if line.strip())
     if not ids:
-        raise DecabenchError(f"{path} names no example: write one id a line.")
+        raise DecabenchError(f"{path} contains no ids: write one id a line.")
     return ids
 
 
-# ---- asking
+@dataclass(frozen=True)
+class Selection:
+    """Which examples to run."""
+
+    limit: int | None = option(
+        None, "Only the first N examples of each task.", section=QUESTIONS, metavar="N", at_least=1
+    )
+    ids: frozenset[str] | None = option(
+        None, "Only these examples: one id a line.", section=QUESTIONS, metavar="FILE", parse=read_ids
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    def __str__(self) -> str:
+        """`limit 100`, or the number of ids and a digest of the list, as a submission records it."""
+        parts = []
+        if self.ids is not None:
+            digest = hashlib.sha256("\n".join(sorted(self.ids)).encode()).hexdigest()
+            parts.append(f"{len(self.ids)} ids, sha256:{digest}")
+        if self.limit is not None:
+            parts.append(f"limit {self.limit}")
+        return ", ".join(parts)
+
+    def questions(
+        self, store: Store, task: str, split: str, rewrite: Callable[[str], str] | None = None
+    ) -> Iterator[Question]:
+        """Stream the selected questions in the order of the data, rewritten where a function is given."""
+        rows = store.read(task, split, ("id", "question", "context"))
+        selected = (row for row in rows if self.ids is None or row["id"] in self.ids)
+        for row in islice(selected, self.limit):
+            question = row["question"] if rewrite is None else rewrite(row["question"])
+            yield Question(row["id"], question, row["context"])
+
+    def tasks(self, store: Store, tasks: Sequence[Task], split: str) -> list[Task]:
+        """Return the tasks with a selected example. Raises DecabenchError for ids that none of them has."""
+        if self.ids is None:
+            return list(tasks)
+        found = {task.name: self.ids.intersection(store.ids(task.name, split)) for task in tasks}
+        missing = self.ids.difference(*found.values())
+        if missing:
+            named = ", ".join(quoted(id_) for id_ in sorted(missing)[:5])
+            more = f" and {len(missing) - 5:,} more" if len(missing) > 5 else ""
+            raise DecabenchError(
+                f"--ids names examples that {', '.join(found)} ({split}) do not have: {named}{more}; decabench "
+                "prepare --export-ids lists all ids."
+            )
+        return [task for task in tasks if found[task.name]]
 
 
 @dataclass(frozen=True)
 class Prompts:
-    """How a language model is asked."""
+    """How to prompt a language model."""
 
-    template: str = "default"
-    """A built-in template's name, or the path of a file."""
-    system: str | None = None
-    """The system text; None for the template's own."""
-    shots: int = 0
-    """Examples of the training split before each question."""
-
-
-def prompting_for(
-    prompts: Prompts, task: Task, store: Store, split: str, seed: int, wording: Variant | None
-) -> Prompting:
-    """The prompts of one task in one wording; shots are put in the same words. Raises DecabenchError."""
-    shots = _selection(task, store, split, prompts.shots, seed).shots if prompts.shots else ()
-    made = make_prompting(task, load_template(prompts.template), prompts.system, shots)
-    return _worded(made, wording) if wording else made
-
-
-def _selection(task: Task, store: Store, split: str, count: int, seed: int) -> DrawnShots:
-    evaluated = (
-        (row["question"], row["context"]) for row in store.read(task.name, split, ("question", "context"))
+    template: str = option(
+        "default",
+        "default, plain (question and context alone), or a file of your own.",
+        section=PROMPTS,
+        metavar="NAME|FILE",
     )
-    return select_shots(task, store.examples(task.name, "train"), evaluated, count, seed)
-
-
-def _worded(prompting: Prompting, wording: Variant) -> Prompting:
-    """Shots with the variant's question and label words; those words are the labels to be found."""
-    words = {label: word for word, label in wording.labels.items()}
-    shots = tuple(
-        replace(shot, question=wording.rewrite(shot.question), answer=words.get(shot.answer, shot.answer))
-        for shot in prompting.shots
+    system: str | None = option(
+        None, "System message.", section=PROMPTS, metavar="TEXT", unset="the template's"
     )
-    return replace(
-        prompting, shots=shots, template=replace(prompting.template, form=_form(prompting.form, words))
+    shots: int = option(
+        0, "Training examples to show before each question.", section=PROMPTS, metavar="N", at_least=0
     )
 
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
-def _form(form: AnswerForm, words: Mapping[str, str]) -> AnswerForm:
-    return replace(form, labels=tuple(words.get(label, label) for label in form.labels))
-
-
-def form_of(task: Task) -> AnswerForm:
-    """What an answer of a task looks like, for predictors that are not given prompts."""
-    return task.answer_form
-
-
-# ---- planning
 
 ALL_VARIANTS = -1
-"""In place of a variant's number."""
+"""In place of a variant's number: every wording of the questions."""
+
+
+def parse_variant(text: str) -> int:
+    """Parse a variant's number, or `all`. Raises ValueError."""
+    if text == "all":
+        return ALL_VARIANTS
+    if text.isdecimal():
+        return int(text)
+    raise ValueError(f"{text!r} is neither a variant's number nor all.")
+
+
+_PREDICTOR = (
+    "hf:NAME_OR_PATH, openai:BASE_URL, command:'PROGRAM ARGUMENTS', mqan:CHECKPOINT, package.module:object, or a "
+    "baseline: majority, first-choice, copy-context, lead-3, random, oracle."
+)
 
 
 @dataclass(frozen=True)
 class Run:
-    """What `decabench predict` was asked for."""
+    """What `decabench predict` is asked to do."""
 
-    predictor: str
-    """A name, an entry point's name, `package.module:object`, or `hf:`, `openai:` or `command:` and what to run."""
+    predictor: str = field(metadata={"option": OptionInfo(_PREDICTOR, metavar="NAME")})
     tasks: Sequence[Task]
-    """Which tasks, in order."""
+    """The tasks, in order."""
     split: str
-    """Which split."""
+    """The split to answer."""
     output: Path
     """The submission's folder."""
     store: Store
-    """Where the data is prepared."""
-    name: str = ""
-    """The submission's name; the predictor's unless given."""
-    authors: tuple[str, ...] = ()
-    """Who made it."""
-    description: str = ""
-    """A sentence or more on how it answers."""
-    url: str = ""
-    """Where a person reads more."""
-    model_size: int | None = None
-    """Number of parameters."""
-    training_data: str = ""
-    """What the model has seen."""
-    seed: int = 0
-    """For predictors that draw, for sampling and for the choice of shots."""
-    batch_size: int | None = None
-    """How many questions a call gets; None is the predictor's own choice, or 64."""
-    compress: Any = None
-    """`gz`, `zst` or None."""
+    """The prepared data."""
+    name: str = option("", "Name of the submission.", unset="the predictor's")
+    authors: tuple[str, ...] = option((), "Who made it; may be repeated.", flag="--author")
+    description: str = option("", "A sentence or two on how it answers.")
+    url: str = option("", "Where to read more.")
+    model_size: int | None = option(None, "Number of parameters.", metavar="N", at_least=0)
+    training_data: str = option("", "What the model was trained on.")
+    compress: Literal["gz", "zst"] | None = option(
+        None, "Compress the files of answers.", choices=("gz", "zst")
+    )
     date: str = ""
-    """When it ran; the day on which its journal began unless given."""
+    """The submission's date; the day on which its journal began unless given."""
+    selection: Selection = field(default_factory=Selection)
+    """Which examples to run."""
+    variant: int = option(
+        0,
+        "Another wording of the questions; 0 is the dataset's. decabench tasks show lists them.",
+        section=QUESTIONS,
+        flag="--question-variant",
+        metavar="K|all",
+        parse=parse_variant,
+    )
+    prompts: Prompts = field(default_factory=Prompts)
+    """How to prompt a language model; refused for other predictors."""
+    extract: bool | None = option(
+        None,
+        "Extract the answer from the model's text.",
+        section=PROMPTS,
+        flag="--extract/--no-extract",
+        unset="for hf: and openai:",
+    )
     options: ModelOptions = field(default_factory=ModelOptions)
-    """How the model runs; its seed and batch size are those above."""
-    prompts: Prompts | None = None
-    """How a language model is asked; None for the defaults, and for predictors that take no prompts."""
-    extract: bool | None = None
-    """Whether answers are extracted from the texts; None where the predictor is a language model."""
-    variant: int = 0
-    """Which wording of the questions: 0 is the dataset's; ALL_VARIANTS answers every one."""
-    choice: Choice = field(default_factory=Choice)
-    """Which examples are asked."""
-    engine: str = "local"
-    """`local` or `ray`."""
-    workers: int | None = None
-    """Copies of the model, for `ray`."""
-    address: str | None = None
-    """The cluster's address, for `ray`; None starts one here."""
-    fresh: bool = False
-    """Whether to ask everything again; the new answers take the place of the old once all are there."""
-    give_up_after: int = GIVE_UP_AFTER
-    """Failures in a row after which the run stops; 0 for never."""
+    """How the model runs."""
+    engine: str = option("local", "Where to run the model.", section=RUN, choices=("local", "ray"))
+    workers: int | None = option(
+        None, "Copies of the model, with --engine ray.", section=RUN, metavar="N", at_least=1
+    )
+    address: str | None = option(
+        None,
+        "The Ray cluster.",
+        section=RUN,
+        metavar="ADDRESS",
+        unset="a cluster started for the run",
+    )
+    fresh: bool = option(
+        False,
+        "Ask everything again instead of continuing from the journal; old answers stay until all new ones are there.",
+        section=RUN,
+    )
+    give_up_after: int = option(
+        25, "Stop after this many failures in a row; 0 for never.", section=RUN, metavar="N", at_least=0
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
 
 @dataclass(frozen=True)
-class Part:
+class PlannedTask:
     """One task in one wording."""
 
     task: Task
     """The task."""
     variant: int
-    """The wording's number."""
+    """Number of the wording; 0 is the dataset's."""
     wording: Variant | None
-    """None for the dataset's own."""
+    """The wording; None for the dataset's."""
     prompting: Prompting | None
     """How a question becomes a prompt, for language models."""
     form: AnswerForm | None
     """What an answer looks like, where answers are extracted from texts."""
-    key: Key
-    """Of its journal."""
+    key: JournalKey
+    """Identifies its journal."""
     setting: Setting
     """What its predictor is made for."""
+    questions: Callable[[], Iterator[Question]]
+    """Streams the questions to answer, in its wording, in the order of the data."""
 
     @property
     def name(self) -> str:
         """`sst`, or `sst (variant 2)`."""
         return f"{self.task.name} (variant {self.variant})" if self.variant else self.task.name
 
-    def questions(self, run: Run) -> Iterator[Question]:
-        """The questions to answer, streamed, in its wording."""
-        rewrite = self.wording.rewrite if self.wording else None
-        return run.choice.questions(run.store, self.task.name, run.split, rewrite)
-
 
 @dataclass(frozen=True)
 class Plan:
-    """A run whose data, prompts and fingerprints are known, and nothing else done."""
+    """A resolved run, before any model is loaded."""
 
     run: Run
-    """What was asked for."""
+    """What was asked for, with the tasks that have a selected example."""
     backend: Backend
-    """What runs the model."""
+    """Runs the model."""
     predictor: Mapping[str, Any]
-    """All that decides the answers of every task, as the submission says it."""
-    parts: Sequence[Part]
-    """What is to be answered, in order."""
+    """Everything that decides the answers of all tasks, as the submission records it."""
+    tasks: Sequence[PlannedTask]
+    """What to answer, in order."""
+
+    def submission_info(self) -> SubmissionInfo:
+        """Return what is known of the submission before the run begins."""
+        run = self.run
+        return SubmissionInfo(
+            name=run.name or str(self.predictor["name"]),
+            authors=run.authors,
+            description=run.description,
+            url=run.url,
+            model_size=run.model_size,
+            training_data=run.training_data,
+            date=run.date,
+            predictor={**self.predictor, "decabench": decabench.__version__},
+            data={
+                f"{task.name}.{run.split}": run.store.record(task.name, run.split).fingerprint
+                for task in run.tasks
+            },
+        )
 
 
-def plan(run: Run) -> Plan:
-    """What a run would do. Raises DecabenchError for what cannot be done; loads no model and writes nothing."""
-    options = replace(run.options, seed=run.seed, batch_size=run.batch_size)
-    backend = make_backend(run.predictor, options)
+def plan_run(run: Run) -> Plan:
+    """Resolve a run; load no model and write nothing. Raises DecabenchError for what cannot be done."""
+    backend = make_backend(run.predictor, run.options)
     _check(run, backend)
-    run = replace(run, tasks=run.choice.tasks(run.store, run.tasks, run.split))
-    description = dict(backend.describe())  # once: it may read all of the weights
-    predictor = _predictor(run, backend, description)
-    parts = [
-        _part(run, backend, description, task, number)
+    run = replace(run, tasks=run.selection.tasks(run.store, run.tasks, run.split))
+    identity = {
+        # A backend's label leaves out the folders above a model, which are no part of its name.
+        "name": getattr(backend, "label", run.predictor),
+        "seed": run.options.seed,
+        "backend": dict(backend.describe()),  # once: it may read all of the weights
+    }
+    tasks = [
+        _plan_task(run, backend, identity, task, number)
         for task in run.tasks
-        for number in _wordings(run, task)
+        for number in _variants(run, task)
     ]
-    planned = Plan(run, backend, predictor, parts)
-    render_metadata(submission_info(planned))  # raises now, not after hours, for what cannot be written
-    return planned
+    plan = Plan(run, backend, _describe_predictor(run, backend, identity), tasks)
+    render_metadata(plan.submission_info())  # raises now, not after hours, for what cannot be written
+    return plan
 
 
 def _check(run: Run, backend: Backend) -> None:
     for task in run.tasks:
         run.store.record(task.name, run.split)  # raises where it is not prepared
     if run.engine == "local" and (run.workers or run.address):
-        raise DecabenchError("--workers and --address are of a cluster: give --engine ray with them.")
+        raise DecabenchError("--workers and --address are for a cluster: add --engine ray.")
     if run.engine == "ray" and (run.options.device or "").startswith("cuda:"):
         raise DecabenchError(
             f"--device {run.options.device} names a GPU, and Ray gives each worker its own: give --device cuda."
         )
-    if run.prompts is not None and not backend.prompted:
+    if run.prompts != Prompts() and not backend.prompted:
         raise DecabenchError(
-            f"{run.predictor} takes no prompts: --template, --system and --shots are for language models (hf, openai)."
+            f"{run.predictor} takes no prompts: --template, --system and --shots are for language models (hf:, "
+            "openai:)."
         )
 
 
-def submission_info(planned: Plan) -> SubmissionInfo:
-    """What a run knows of its submission before it begins."""
-    run = planned.run
-    return SubmissionInfo(
-        name=run.name or str(planned.predictor["name"]),
-        authors=run.authors,
-        description=run.description,
-        url=run.url,
-        model_size=run.model_size,
-        training_data=run.training_data,
-        date=run.date,
-        predictor={**planned.predictor, "decabench": decabench.__version__},
-        data={
-            f"{task.name}.{run.split}": run.store.record(task.name, run.split).fingerprint
-            for task in run.tasks
-        },
-    )
-
-
-def _predictor(run: Run, backend: Backend, description: Mapping[str, Any]) -> dict[str, Any]:
-    """What a submission says of the predictor, with a fingerprint of all of it."""
-    content: dict[str, Any] = {"name": _label(run, backend), "seed": run.seed, "backend": description}
-    if run.variant not in (0, ALL_VARIANTS):
-        content["variant"] = run.variant
-    if backend.prompted:
-        content["prompts"] = _prompts(run.prompts, run.tasks)
-    if _extracts(run, backend):
-        from decabench.prompts import EXTRACTION_VERSION
-
-        content["extraction"] = EXTRACTION_VERSION
-    content = {key: value for key, value in content.items() if value != {}}
-    return {**content, "fingerprint": fingerprint(content)}
-
-
-def _label(run: Run, backend: Backend) -> str:
-    """As it was named, or as the backend would have it: a path of this machine is no part of a model's name."""
-    return str(getattr(backend, "label", run.predictor))
-
-
-def _prompts(prompts: Prompts | None, tasks: Sequence[Task]) -> dict[str, Any]:
-    from decabench.prompts import PROMPT_VERSION, load_template
-
-    prompts = prompts or Prompts()
-    template = load_template(prompts.template).including(tasks)
-    return {
-        "template": template.name,
-        "sha256": template.sha256,
-        "system": prompts.system,
-        "shots": prompts.shots,
-        "version": PROMPT_VERSION,
-    }
-
-
-def _extracts(run: Run, backend: Backend) -> bool:
-    return backend.prompted if run.extract is None else run.extract
-
-
-def _wordings(run: Run, task: Task) -> range | tuple[int]:
+def _variants(run: Run, task: Task) -> range | tuple[int]:
     if run.variant == ALL_VARIANTS:
         return range(len(task.variants) + 1)
     if run.variant > len(task.variants):
@@ -364,38 +336,96 @@ def _wordings(run: Run, task: Task) -> range | tuple[int]:
     return (run.variant,)
 
 
-def _part(run: Run, backend: Backend, description: Mapping[str, Any], task: Task, number: int) -> Part:
+def _describe_predictor(run: Run, backend: Backend, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a submission records of its predictor, with a fingerprint of all of it."""
+    content = dict(identity)
+    if run.variant not in (0, ALL_VARIANTS):
+        content["variant"] = run.variant
+    if backend.prompted:
+        template = load_template(run.prompts.template).including(run.tasks)
+        content["prompts"] = {
+            "template": template.name,
+            "sha256": template.sha256,
+            "system": run.prompts.system,
+            "shots": run.prompts.shots,
+            "version": PROMPT_VERSION,
+        }
+    if _extracts(run, backend):
+        content["extraction"] = EXTRACTION_VERSION
+    content = {key: value for key, value in content.items() if value != {}}
+    return {**content, "fingerprint": fingerprint(content)}
+
+
+def _extracts(run: Run, backend: Backend) -> bool:
+    return backend.prompted if run.extract is None else run.extract
+
+
+def _plan_task(
+    run: Run, backend: Backend, identity: Mapping[str, Any], task: Task, number: int
+) -> PlannedTask:
+    """Plan a task in the wording of that number."""
     wording = task.variants[number - 1] if number else None
-    prompting = _prompting(run, task, wording) if backend.prompted else None
-    about = {
-        "name": _label(run, backend),
-        "seed": run.seed,
-        "backend": description,
+    prompting = build_prompting(run, task, wording) if backend.prompted else None
+    form = None
+    if _extracts(run, backend):
+        form = prompting.form if prompting else task.answer_form
+    records = run.store.records(task.name)
+    learns = getattr(backend, "learns", False) and "train" in records
+    content = {
+        **identity,
         "prompting": prompting.describe() if prompting else None,
-        "wording": _wording(run, task, wording) if wording else None,
-        "data": run.store.record(task.name, run.split).fingerprint,
-        "training_data": _training_data(run, backend, task),
+        "wording": _describe_wording(run, task, wording) if wording else None,
+        "data": records[run.split].fingerprint,
+        "training_data": records["train"].fingerprint if learns else None,
     }
-    return Part(
+    rewrite = wording.rewrite if wording else None
+    return PlannedTask(
         task=task,
         variant=number,
         wording=wording,
         prompting=prompting,
-        form=_form__planning(task, prompting) if _extracts(run, backend) else None,
-        key=Key(task.name, run.split, number, fingerprint(about), about),
+        form=form,
+        key=JournalKey(task.name, run.split, number, fingerprint(content), content),
         setting=Setting(
             task=task,
             split=run.split,
-            training_answers=partial(_first_answers, run.store, task.name, "train"),
-            gold_answers=partial(_gold, run.store, task.name, run.split),
-            seed=run.seed,
+            training_answers=partial(_first_answers, run.store, task.name),
+            gold_answers=partial(_gold_answers, run.store, task.name, run.split),
+            seed=run.options.seed,
             prompting=prompting,
         ),
+        questions=partial(run.selection.questions, run.store, task.name, run.split, rewrite),
     )
 
 
-def _wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
-    """What a variant asks and which labels it takes: its name alone would not tell that its text was edited."""
+def build_prompting(run: Run, task: Task, wording: Variant | None) -> Prompting:
+    """Build the prompts of a task in one wording; shots and labels are put in the same words.
+
+    Raises DecabenchError.
+    """
+    store, count = run.store, run.prompts.shots
+    shots: tuple[Shot, ...] = ()
+    if count:
+        evaluated = (
+            (row["question"], row["context"])
+            for row in store.read(task.name, run.split, ("question", "context"))
+        )
+        training = store.examples(task.name, "train")
+        shots = select_shots(task, training, evaluated, count, run.options.seed).shots
+    prompting = make_prompting(task, load_template(run.prompts.template), run.prompts.system, shots)
+    if wording is None:
+        return prompting
+    words = {label: word for word, label in wording.labels.items()}
+    reworded = tuple(
+        replace(shot, question=wording.rewrite(shot.question), answer=words.get(shot.answer, shot.answer))
+        for shot in prompting.shots
+    )
+    form = replace(prompting.form, labels=tuple(words.get(label, label) for label in prompting.form.labels))
+    return replace(prompting, shots=reworded, template=replace(prompting.template, form=form))
+
+
+def _describe_wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
+    """Identify a variant by what it asks and which labels it takes: its name stays where its text is edited."""
     digest = hashlib.sha256()
     for row in run.store.read(task.name, run.split, ("question",)):
         digest.update(wording.rewrite(row["question"]).encode("utf-8", "surrogatepass") + b"\0")
@@ -406,23 +436,9 @@ def _wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
     }
 
 
-def _training_data(run: Run, backend: Backend, task: Task) -> str | None:
-    """The fingerprint of what a Python object may learn from; no other backend is given training answers."""
-    record = run.store.records(task.name).get("train") if getattr(backend, "learns", False) else None
-    return record.fingerprint if record else None
+def _first_answers(store: Store, task: str) -> Iterator[str]:
+    return (row["answers"][0] for row in store.read(task, "train", ("answers",)))
 
 
-def _prompting(run: Run, task: Task, wording: Variant | None) -> Prompting:
-    return prompting_for(run.prompts or Prompts(), task, run.store, run.split, run.seed, wording)
-
-
-def _form__planning(task: Task, prompting: Prompting | None) -> AnswerForm:
-    return prompting.form if prompting else form_of(task)
-
-
-def _first_answers(store: Store, task: str, split: str) -> Iterator[str]:
-    return (row["answers"][0] for row in store.read(task, split, ("answers",)))
-
-
-def _gold(store: Store, task: str, split: str) -> Mapping[str, str]:
+def _gold_answers(store: Store, task: str, split: str) -> Mapping[str, str]:
     return {row["id"]: row["answers"][0] for row in store.read(task, split, ("id", "answers"))}

@@ -1,10 +1,10 @@
-"""The predictor on a Ray cluster: Ray Data carries the questions, a pool of actors that outlives the task answers.
+"""Run a predictor on a Ray cluster: Ray Data carries the questions, and actors that outlive a task answer them.
 
-Ray Data's own pool of actors is made for one dataset and gone with it: every task of a run, and every wording, would
-load the model again (and pay some seconds for the pool itself), an example that kills its worker would be tried for
-ever or end the run, and outcomes could not be told to be of it. So the actors are ours: they live from the first
-question to the last, and the datasets' map tasks, which Ray Data schedules, streams and repeats, hand their batches to
-them. docs/cluster.md has the figures.
+The pool of actors is our own, since neither of Ray's will do. Ray Data makes one for each dataset, so that every task,
+and every wording, would load the model again (and wait 9 s for the pool before that); an example that kills its worker
+would be tried for ever, or end the run. `ray.util.ActorPool` loses the batch of an actor that dies, and does not say
+which it was. Our actors live from the first question to the last, and the map tasks of the datasets, which Ray Data
+schedules and streams, hand them their batches. docs/cluster.md has the figures.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from types import TracebackType
@@ -26,39 +27,37 @@ from typing import Any, Self
 
 from decabench.errors import DecabenchError
 from decabench.predictors import Outcome, Setting
-from decabench.runs.engine import EngineOptions
-from decabench.runs.ray_workers import Desk, Place, Reply, Worker, error_of
+from decabench.runs.ask import EngineOptions
+from decabench.runs.ray_workers import BatchReply, Dispatcher, Worker, WorkerEnvironment, unpickle_error
 from decabench.tasks import Question
 
-__all__ = ["Layout", "RayEngine", "connected", "in_short", "lay_out", "require_ray"]
-
-# ---- ray_cluster
+__all__ = ["RayEngine", "WorkerLayout", "connected", "lay_out", "require_ray"]
 
 _STORE_BYTES = 512 * 2**20
-"""The object store of a cluster started here: only what is in flight is in it."""
+"""Object store of a cluster started here; it holds only what is in flight."""
 
 _LEAST_STORE_BYTES = 100 * 2**20
 """Ray takes no less than 75 MB."""
 
 
-class Layout:
+@dataclass(frozen=True)
+class WorkerLayout:
     """How many copies of the model there are, and what each may use."""
 
-    def __init__(self, workers: int, gpus: float, share: int) -> None:
-        self.workers = workers
-        """Copies of the model."""
-        self.gpus = gpus
-        """GPUs of each."""
-        self.share = share
-        """Copies a machine, at most."""
+    workers: int
+    """Copies of the model."""
+    gpus: float
+    """GPUs for each copy."""
+    share: int
+    """The most copies on one machine."""
 
 
 def require_ray() -> Any:
-    """Ray. Raises DecabenchError where it is not installed."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read on import: an evaluation calls nobody
+    """Import Ray. Raises DecabenchError where it is not installed."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read on import: an evaluation reports to nobody
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of Ray's own settings, when it reads them
+            warnings.simplefilter("ignore", DeprecationWarning)  # about Ray's own settings
             import ray
             import ray.data
 
@@ -70,7 +69,7 @@ def require_ray() -> Any:
 
 @contextmanager
 def connected(address: str | None, workers: int | None) -> Iterator[None]:
-    """A cluster to work on. What was started here is ended; a session that the caller began is used and left alone.
+    """Connect to a cluster. One that was started here is shut down; a session of the caller's is used and left alone.
 
     `address` is Ray's: `auto`, `host:6379`, or None for RAY_ADDRESS and, without that, a cluster on this machine.
     Raises DecabenchError.
@@ -83,8 +82,8 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
     address = address or os.environ.get("RAY_ADDRESS") or None
     if address and address.startswith("ray://"):
         raise DecabenchError(
-            f"{address} is for Ray Client, which Ray Data does not work through: run decabench on a machine of the "
-            "cluster with --address auto, or send it there with ray job submit."
+            f"{address} is an address for Ray Client, which Ray Data does not support: run decabench on a machine of "
+            "the cluster with --address auto, or send it there with ray job submit."
         )
     with _quiet(), _own_sigterm():
         try:
@@ -94,23 +93,23 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
             ray.shutdown()
 
 
-def lay_out(workers: int | None, gpus: float) -> Layout:
-    """How the connected cluster is used: one worker a GPU, or a machine, unless told. Raises DecabenchError."""
+def lay_out(workers: int | None, gpus: float) -> WorkerLayout:
+    """Lay out workers over the connected cluster: one per GPU, or per machine, by default. Raises DecabenchError."""
     ray = require_ray()
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
     resource, each = ("GPU", gpus) if gpus else ("CPU", 1.0)
     room = sum(int(node.get(resource, 0) // each) for node in nodes)
     if gpus and not room:
         raise DecabenchError(
-            f"The model wants {gpus:g} GPU and no machine of the cluster has as many: give --device cpu, or start Ray "
+            f"The model needs {gpus:g} GPU and no machine of the cluster has as many: give --device cpu, or start Ray "
             "on machines with GPUs."
         )
     if workers and workers > room:
         raise DecabenchError(
-            f"--workers {workers} are more than the cluster has {resource}s for: it has room for {room}."
+            f"--workers {workers} is more than the cluster has {resource}s for: it has room for {room}."
         )
     chosen = workers or (room if gpus else len(nodes))
-    return Layout(chosen, gpus, -(-chosen // max(1, len(nodes))))
+    return WorkerLayout(chosen, gpus, -(-chosen // max(1, len(nodes))))
 
 
 def _start(ray: Any, workers: int | None) -> None:
@@ -124,8 +123,11 @@ def _start(ray: Any, workers: int | None) -> None:
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    except Exception as error:  # Ray raises what it likes: no port, no memory, no /tmp
-        raise DecabenchError(f"Ray cannot start on this machine ({in_short(error)}).") from error
+    except Exception as error:  # of any class: no port, no memory, no /tmp
+        raise DecabenchError(
+            f"Ray cannot start on this machine ({_summarize(error)}): run again with --debug for the traceback, or "
+            "with --engine local."
+        ) from error
 
 
 def _connect(ray: Any, address: str) -> None:
@@ -133,14 +135,14 @@ def _connect(ray: Any, address: str) -> None:
         ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # no such host, no such cluster, another version of Ray or Python, no token
         raise DecabenchError(
-            f"There is no Ray cluster to be had at {address} ({in_short(error)}): ray status on its head says "
-            "whether it runs; Ray and Python must have the same versions here and there, and a cluster that wants a "
-            "token needs RAY_AUTH_MODE=token here too."
+            f"Cannot connect to a Ray cluster at {address} ({_summarize(error)}): run ray status on its head node to "
+            "see whether it is up; Ray and Python must have the same versions here and there, and a cluster that asks "
+            "for a token needs RAY_AUTH_MODE=token here too."
         ) from error
 
 
 def _store_bytes() -> int:
-    """Half of what shared memory has, where that is little, as in a container."""
+    """Take half of the shared memory where there is little, as in a container."""
     try:
         free = shutil.disk_usage("/dev/shm").free
     except OSError:
@@ -148,18 +150,18 @@ def _store_bytes() -> int:
     return max(_LEAST_STORE_BYTES, min(_STORE_BYTES, free // 2))
 
 
-def in_short(error: BaseException) -> str:
-    """What an error is, without Ray's traceback of another process."""
+def _summarize(error: BaseException) -> str:
+    """Summarize an error without Ray's traceback from another process."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, BaseException):
-        return in_short(cause)
+        return _summarize(cause)
     lines = [line for line in str(error).splitlines() if line.strip()] or [""]
     return f"{type(error).__name__}: {lines[0].strip()}"
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Ray Data tells of every execution; the run has its own progress."""
+    """Silence Ray Data, which reports every execution; the run shows its own progress."""
     loggers = [logging.getLogger(name) for name in ("ray", "ray.data")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -173,7 +175,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _own_sigterm() -> Iterator[None]:
-    """Ray puts in a handler of its own and leaves it there."""
+    """Restore the handler of SIGTERM, which Ray replaces by its own."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -184,25 +186,23 @@ def _own_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
-# ---- ray
-
 _WINDOW = 16_384
-"""Questions in one dataset, which bounds what the driver and the object store hold of a task."""
+"""Questions in one dataset: the bound on what the driver and the object store hold."""
 
 _GPU_BATCH = 256
-"""Questions that a worker with a GPU gets at once, at least: it makes its own batches of them."""
+"""The fewest questions that a worker with a GPU gets at once; it makes batches of them itself."""
 
 _AHEAD = 2
-"""Batches that wait for a worker, so that none waits for a batch."""
+"""Batches that wait for a worker, so that no worker waits for a batch."""
 
 _CLOSE_SECONDS = 30.0
-"""What workers get to leave the model in order when the run is over."""
+"""How long workers get to close the model at the end of a run."""
 
 _ABORT_SECONDS = 3.0
-"""The same when it was broken off: they may be in the middle of a batch."""
+"""The same after an error or Ctrl-C, when they may be in the middle of a batch."""
 
 _BY_VALUE = "decabench_include_"
-"""Modules that no worker can import: they were made of a file that --include names."""
+"""Prefix of modules that no worker can import: they were made from a file of --include."""
 
 
 class RayEngine:
@@ -211,8 +211,9 @@ class RayEngine:
     def __init__(self, options: EngineOptions) -> None:
         require_ray()
         self._options = options
+        self._gpus = float(getattr(options.backend, "gpus", 0))  # for one copy of the model
         self._stack = ExitStack()
-        self._desk: Any = None
+        self._dispatcher: Any = None
         self._workers: list[Any] = []
 
     def __enter__(self) -> Self:
@@ -222,31 +223,56 @@ class RayEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._stack:
-            self._dismiss(_CLOSE_SECONDS if kind is None else _ABORT_SECONDS)
+            if self._dispatcher is not None:
+                self._stop(_CLOSE_SECONDS if kind is None else _ABORT_SECONDS)
 
     def outcomes(self, setting: Setting, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """As `Engine.outcomes`; a batch's outcomes come when the batch is done."""
+        """As `Engine.outcomes`; the outcomes of a batch come when the batch is done."""
         ray = require_ray()
-        packed = _packed(setting)
-        if self._desk is None:
-            self._hire()
-        ask = partial(_ask, self._desk, ray.put(packed), self._options.batch_size)
+        packed = _pickle_setting(setting)
+        if self._dispatcher is None:
+            self._start()
+        size = self._options.batch_size
+        ask = partial(_ask, self._dispatcher, ray.put(packed), size)
         remaining = iter(questions)
-        while window := list(_batches(remaining, self._batch)):
-            for row in self._rows(ask, window):
-                reply: Reply = pickle.loads(row["reply"])
+        while window := list(_batches(remaining, max(size, _GPU_BATCH) if self._gpus else size)):
+            for row in self._replies(ask, window):
+                reply: BatchReply = pickle.loads(row["reply"])
                 yield from reply.outcomes
                 if reply.error is not None:
-                    raise error_of(reply.error)
+                    raise unpickle_error(reply.error)
 
-    @property
-    def _batch(self) -> int:
-        """Questions that a worker gets at once."""
-        size = self._options.batch_size
-        return max(size, _GPU_BATCH) if _gpus(self._options) else size
+    def _start(self) -> None:
+        """Start the workers, which all begin to load the model, and the dispatcher."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    def _rows(self, ask: Any, window: Sequence[Sequence[Question]]) -> Iterator[Mapping[str, Any]]:
-        """The replies as they come: one row, and one block, a batch."""
+        ray = require_ray()
+        self._stack.enter_context(connected(self._options.address, self._options.workers))
+        layout = lay_out(self._options.workers, self._gpus)
+        share = 0 if "OMP_NUM_THREADS" in os.environ else layout.share
+        environment = WorkerEnvironment(os.getcwd(), tuple(sys.path), share)
+        backend = ray.cloudpickle.dumps(self._options.backend)
+        worker = ray.remote(Worker).options(
+            num_cpus=1, num_gpus=layout.gpus, max_restarts=-1, scheduling_strategy="SPREAD"
+        )
+        self._workers = [worker.remote(backend, environment) for _ in range(layout.workers)]
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        dispatcher = ray.remote(Dispatcher).options(
+            num_cpus=0, max_concurrency=layout.workers + 2 * _AHEAD, scheduling_strategy=here
+        )
+        self._dispatcher = dispatcher.remote(self._workers)
+
+    def _stop(self, seconds: float) -> None:
+        """Close the model on all workers, within so many seconds, and end them."""
+        ray = require_ray()
+        with suppress(ray.exceptions.RayError):  # one that does not answer is killed all the same
+            ray.wait([self._dispatcher.close.remote()], timeout=seconds)
+        for actor in (self._dispatcher, *self._workers):
+            ray.kill(actor)
+        self._dispatcher, self._workers = None, []
+
+    def _replies(self, ask: Any, window: Sequence[Sequence[Question]]) -> Iterator[Mapping[str, Any]]:
+        """Yield a row for each batch as it is answered; a batch is a row, and a block, of a dataset."""
         ray = require_ray()
         items = [{"questions": pickle.dumps(batch)} for batch in window]
         dataset = ray.data.from_items(items, override_num_blocks=len(items))
@@ -258,77 +284,39 @@ class RayEngine:
             yield from replies.iter_rows()
         except Exception as error:  # the workers' own errors come in replies: this is Ray's
             raise DecabenchError(
-                f"The Ray cluster failed ({in_short(error)}): what was answered is kept, and the same command goes "
-                "on from there."
+                f"The Ray cluster failed ({_summarize(error)}): what was answered is kept; run the same command again "
+                "to continue."
             ) from error
-
-    def _hire(self) -> None:
-        """Starts the workers; they load the model at once, all of them."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        ray = require_ray()
-        self._stack.enter_context(connected(self._options.address, self._options.workers))
-        layout = lay_out(self._options.workers, _gpus(self._options))
-        backend = ray.cloudpickle.dumps(self._options.backend)
-        hired = ray.remote(Worker).options(
-            num_cpus=1, num_gpus=layout.gpus, max_restarts=-1, scheduling_strategy="SPREAD"
-        )
-        self._workers = [hired.remote(backend, _place(layout)) for _ in range(layout.workers)]
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        desk = ray.remote(Desk).options(
-            num_cpus=0, max_concurrency=layout.workers + 2 * _AHEAD, scheduling_strategy=here
-        )
-        self._desk = desk.remote(self._workers)
-
-    def _dismiss(self, seconds: float) -> None:
-        ray = require_ray()
-        if self._desk is None:
-            return
-        with suppress(ray.exceptions.RayError):  # what does not answer is ended as it is
-            ray.wait([self._desk.close.remote()], timeout=seconds)
-        for actor in (self._desk, *self._workers):
-            ray.kill(actor)
-        self._desk, self._workers = None, []
-
-
-def _ask(desk: Any, setting: Any, batch_size: int, row: Mapping[str, Any]) -> dict[str, bytes]:
-    """Runs on the cluster, in a task of Ray Data: hands a batch to the desk and waits."""
-    ray = require_ray()
-    reply = ray.get(desk.ask.remote(setting, pickle.loads(row["questions"]), batch_size))
-    return {"reply": pickle.dumps(reply)}
 
 
 def _batches(questions: Iterator[Question], size: int) -> Iterator[list[Question]]:
-    """Batches of at most a window's questions together."""
+    """Yield batches until a window is full."""
     for _ in range(max(1, _WINDOW // size)):
         if not (batch := list(islice(questions, size))):
             return
         yield batch
 
 
-def _gpus(options: EngineOptions) -> float:
-    """GPUs that one copy of the model uses; most backends use none and do not say so."""
-    return float(getattr(options.backend, "gpus", 0))
+def _ask(dispatcher: Any, setting: Any, batch_size: int, row: Mapping[str, Any]) -> dict[str, bytes]:
+    """Hand a batch to the dispatcher and wait; runs on the cluster, in a task of Ray Data."""
+    ray = require_ray()
+    reply = ray.get(dispatcher.ask.remote(setting, pickle.loads(row["questions"]), batch_size))
+    return {"reply": pickle.dumps(reply)}
 
 
-def _place(layout: Layout) -> Place:
-    share = 0 if "OMP_NUM_THREADS" in os.environ else layout.share
-    return Place(os.getcwd(), tuple(sys.path), share)
-
-
-def _packed(setting: Setting) -> bytes:
-    """The setting as bytes, with the code of tasks that only the driver has. Raises DecabenchError."""
+def _pickle_setting(setting: Setting) -> bytes:
+    """Pickle a setting, with the code of tasks that only the driver has. Raises DecabenchError."""
     ray = require_ray()
     included = [module for name, module in sys.modules.items() if name.startswith(_BY_VALUE)]
     for module in included:
         ray.cloudpickle.register_pickle_by_value(module)
     try:
-        packed: bytes = ray.cloudpickle.dumps(setting)
-        return packed
-    except Exception as error:  # whatever a file of somebody's holds
+        pickled: bytes = ray.cloudpickle.dumps(setting)
+        return pickled
+    except Exception as error:  # whatever the file of an included task holds
         raise DecabenchError(
-            f"The task {setting.task.name} cannot be sent to the workers ({type(error).__name__}: {error}): its file "
-            "must hold nothing that cannot be pickled, such as an open file, in what the task refers to."
+            f"The task {setting.task.name} cannot be sent to the workers ({type(error).__name__}: {error}): nothing "
+            "that the task refers to in its file may be unpicklable, such as an open file."
         ) from error
     finally:
         for module in included:

@@ -1,4 +1,4 @@
-"""What runs on the cluster: workers that hold the model, and a desk that gives each batch to a worker that is free."""
+"""What runs on the cluster: workers that hold the model, and a dispatcher that gives each batch to a free worker."""
 
 from __future__ import annotations
 
@@ -14,51 +14,54 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import DecabenchError, LostDeviceError
-from decabench.predictors import Backend, Failure, Outcome, Predictor, Setting, StreamingPredictor
-from decabench.runs.engine import outcomes_of
-from decabench.runs.journal import sound
+from decabench.predictors import (
+    Backend,
+    Failure,
+    Outcome,
+    Predictor,
+    Setting,
+    StreamingPredictor,
+    storable_outcome,
+)
+from decabench.runs.ask import ask_predictor
 from decabench.tasks import Question
 
-__all__ = ["TRIES", "Desk", "Place", "Reply", "Worker", "error_of"]
+__all__ = ["TRIES", "BatchReply", "Dispatcher", "Worker", "WorkerEnvironment", "unpickle_error"]
 
 TRIES = 3
-"""How often a worker may die of one example before the example is held to be the cause."""
+"""How many workers an example may kill before it is held to be the cause."""
 
 _WHOLE_TRIES = 2
-"""How often a batch is asked whole: the first death may be that of a machine."""
+"""How often a batch is asked as a whole: the first death may be that of a machine."""
 
-_BREATH_SECONDS = 0.5
-"""Between two looks at a worker that is being started again."""
+_POLL_SECONDS = 0.5
+"""Between two looks at a worker that is being restarted."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """What a worker needs to find the same code and files as the driver, where it has them."""
+class WorkerEnvironment:
+    """What a worker needs to find the same code and files as the driver, where its machine has them."""
 
     folder: str
-    """The working directory: relative paths of models and programs start there."""
+    """The working directory, which relative paths of models and programs start from."""
     path: tuple[str, ...]
-    """Where Python modules are looked for."""
+    """Where to look for Python modules."""
     share: int
-    """Workers on one machine, which share its CPUs; 0 leaves the number of threads as it is."""
+    """Workers on one machine, which share its CPUs; 0 leaves the number of threads alone."""
 
     def enter(self) -> None:
-        """Goes there."""
+        """Set up this process."""
         if Path(self.folder).is_dir():
             os.chdir(self.folder)
         sys.path.extend(entry for entry in self.path if entry not in sys.path)
-        if self.share:  # Ray gives an actor one thread a CPU that it asked for
-            threads = max(1, _cpus() // self.share)
-            os.environ["OMP_NUM_THREADS"] = str(threads)
-
-
-def _cpus() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if self.share:  # Ray gives an actor one thread for each CPU that it asked for
+            usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+            cpus = len(usable) or os.cpu_count() or 1
+            os.environ["OMP_NUM_THREADS"] = str(max(1, cpus // self.share))
 
 
 @dataclass(frozen=True)
-class Reply:
+class BatchReply:
     """What came of one batch."""
 
     outcomes: Sequence[tuple[str, Outcome]] = ()
@@ -68,102 +71,96 @@ class Reply:
 
 
 class Worker:
-    """One copy of the model. It lives as long as the run, through all tasks; Ray starts it again where it dies."""
+    """One copy of the model. It lives as long as the run, through all tasks; Ray restarts it when it dies."""
 
-    def __init__(self, backend: bytes, place: Place) -> None:
-        place.enter()
+    def __init__(self, backend: bytes, environment: WorkerEnvironment) -> None:
+        environment.enter()
         self._backend = backend
         self._stack = ExitStack()
         self._make: Callable[[Setting], Any] | None = None
-        self._asked_for = b""
+        self._pickled_setting = b""
         self._setting: Setting | None = None
         self._predictor: Predictor | StreamingPredictor | None = None
 
     def ready(self) -> bytes | None:
-        """Loads the model where it is not loaded; the pickled error where that fails."""
+        """Load the model if it is not loaded; return the pickled error if that fails."""
         try:
             if self._make is None:
                 backend: Backend = pickle.loads(self._backend)
                 self._make = self._stack.enter_context(backend.open())
         except (Exception, SystemExit) as error:
-            return _pickled(error)
+            return _pickle_error(error)
         return None
 
-    def ask(self, setting: bytes, questions: Sequence[Question], batch_size: int) -> Reply:
-        """What the local engine would bring for these questions."""
+    def ask(self, setting: bytes, questions: Sequence[Question], batch_size: int) -> BatchReply:
+        """Answer a batch as the local engine would."""
         outcomes: list[tuple[str, Outcome]] = []
         try:
-            found = outcomes_of(self._predictor_of, self._unpacked(setting), questions, batch_size)
-            outcomes.extend((id_, sound(outcome)) for id_, outcome in found)
+            if self._setting is None or self._pickled_setting != setting:
+                self._predictor = None  # one at a time: it may hold a model of its own
+                self._setting, self._pickled_setting = pickle.loads(setting), setting
+            for id_, outcome in ask_predictor(self._make_once, self._setting, questions, batch_size):
+                outcomes.append((id_, storable_outcome(outcome)))
         except LostDeviceError:
-            os._exit(
-                1
-            )  # Ray starts the worker again, on a device that answers; here every question would fail
+            os._exit(1)  # Ray restarts the worker, on a device that works; here every question would fail
         except (Exception, SystemExit) as error:
-            return Reply(outcomes, _pickled(error))
-        return Reply(outcomes)
+            return BatchReply(outcomes, _pickle_error(error))
+        return BatchReply(outcomes)
 
     def close(self) -> None:
-        """Leaves the backend, which ends its programs and frees its memory."""
+        """Close the backend, which ends its programs and frees its memory."""
         self._predictor = None
         self._stack.close()
 
-    def _unpacked(self, setting: bytes) -> Setting:
-        if self._setting is None or self._asked_for != setting:
-            self._predictor = None  # one at a time: it may hold a model of its own
-            self._setting, self._asked_for = pickle.loads(setting), setting
-        return self._setting
-
-    def _predictor_of(self, setting: Setting) -> Any:
-        """One predictor a task, not one a batch."""
+    def _make_once(self, setting: Setting) -> Any:
+        """Make one predictor for each task, not for each batch."""
         if self._predictor is None:
-            assert self._make is not None  # the desk gives work to workers that are ready
+            assert self._make is not None  # the dispatcher gives work only to workers that are ready
             self._predictor = self._make(setting)
         return self._predictor
 
 
-def _pickled(error: BaseException) -> bytes:
-    """An error that the driver can read: ours as they are, others by what they say, with the place for --debug."""
+def _pickle_error(error: BaseException) -> bytes:
+    """Pickle an error so that the driver can read it, with its traceback as a note for --debug."""
+    trace = "".join(traceback.format_exception(error))
     if not isinstance(error, DecabenchError):
-        said = f"{type(error).__name__}: {error}"
-        told = DecabenchError(
-            f"The predictor failed on a worker ({said}): run again with --debug for the place."
+        error = DecabenchError(
+            f"The predictor failed on a worker ({type(error).__name__}: {error}): run again with --debug for the "
+            "traceback."
         )
-        told.add_note("".join(traceback.format_exception(error)))
-        return pickle.dumps(told)
-    error.add_note("".join(traceback.format_exception(error)))
+    error.add_note(trace)
     try:
         data = pickle.dumps(error)
         pickle.loads(data)
-    except Exception:  # a class that is not made from its arguments, or is not to be imported
+    except Exception:  # a class that cannot be made from its arguments, or cannot be imported
         return pickle.dumps(DecabenchError(str(error)))
     return data
 
 
-def error_of(data: bytes) -> DecabenchError:
-    """The error of a reply."""
+def unpickle_error(data: bytes) -> DecabenchError:
+    """Return the error of a reply."""
     error: DecabenchError = pickle.loads(data)
     return error
 
 
 @dataclass
-class Desk:
+class Dispatcher:
     """Gives each batch to a worker that has nothing to do, so that a slow one holds up nobody.
 
-    A worker has one batch at a time: when it dies, that batch was the one it was at. It is asked again elsewhere,
-    whole, then example by example, and an example of which TRIES workers die is a Failure.
+    A worker has one batch at a time, so when it dies that batch is known. It is asked again elsewhere, as a whole and
+    then example by example; an example of which TRIES workers die is a Failure.
     """
 
     workers: Sequence[Any]
     """The actors."""
-    _free: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)
+    _free: asyncio.Queue[Any] = field(default_factory=asyncio.Queue)  # None once no worker is left
     _error: bytes | None = None
     _gone: int = 0
     _starting: set[asyncio.Task[None]] = field(default_factory=set)
     _is_open: bool = False
 
-    async def ask(self, setting: bytes, questions: Sequence[Question], batch_size: int) -> Reply:
-        """The reply of whichever worker is free."""
+    async def ask(self, setting: bytes, questions: Sequence[Question], batch_size: int) -> BatchReply:
+        """Return the reply of whichever worker is free."""
         if not self._is_open:
             self._is_open = True
             for worker in self.workers:
@@ -171,7 +168,7 @@ class Desk:
         return await self._ask(setting, questions, batch_size)
 
     async def close(self) -> None:
-        """Closes the workers that have nothing to do: when a run ends in order, all that live."""
+        """Close the workers that have nothing to do; when a run ends well, that is all of them."""
         closing = []
         while not self._free.empty():
             worker = self._free.get_nowait()
@@ -179,32 +176,34 @@ class Desk:
                 closing.append(worker.close.remote())
         await asyncio.gather(*closing, return_exceptions=True)
 
-    async def _ask(self, setting: bytes, questions: Sequence[Question], batch_size: int) -> Reply:
+    async def _ask(self, setting: bytes, questions: Sequence[Question], batch_size: int) -> BatchReply:
         for _ in range(_WHOLE_TRIES if len(questions) > 1 else TRIES):
             reply = await self._ask_once(setting, questions, batch_size)
             if reply is not None:
                 return reply
         if len(questions) == 1:
             lost = Failure(f"the worker died while answering it ({TRIES} times)")
-            return Reply([(questions[0].id, lost)])
+            return BatchReply([(questions[0].id, lost)])
         outcomes: list[tuple[str, Outcome]] = []
         for question in questions:
             reply = await self._ask(setting, [question], batch_size)
             outcomes.extend(reply.outcomes)
             if reply.error is not None:
-                return Reply(outcomes, reply.error)
-        return Reply(outcomes)
+                return BatchReply(outcomes, reply.error)
+        return BatchReply(outcomes)
 
-    async def _ask_once(self, setting: bytes, questions: Sequence[Question], batch_size: int) -> Reply | None:
-        """None where the worker died."""
+    async def _ask_once(
+        self, setting: bytes, questions: Sequence[Question], batch_size: int
+    ) -> BatchReply | None:
+        """Return a worker's reply; None where the worker died."""
+        from ray.exceptions import RayError
+
         worker = await self._free.get()
         if worker is None:
             self._free.put_nowait(None)  # for whoever else waits
-            return Reply(error=self._error)
-        from ray.exceptions import RayError
-
+            return BatchReply(error=self._error)
         try:
-            reply: Reply = await worker.ask.remote(setting, questions, batch_size)
+            reply: BatchReply = await worker.ask.remote(setting, questions, batch_size)
         except RayError:
             self._start(worker)
             return None
@@ -213,11 +212,11 @@ class Desk:
 
     def _start(self, worker: Any) -> None:
         task = asyncio.ensure_future(self._enlist(worker))
-        self._starting.add(task)  # asyncio itself does not hold on to it
+        self._starting.add(task)  # asyncio itself keeps no reference to it
         task.add_done_callback(self._starting.discard)
 
     async def _enlist(self, worker: Any) -> None:
-        """Waits until a worker has loaded the model. One that cannot leaves the others to do the work."""
+        """Wait until a worker has loaded the model. One that cannot leaves the work to the others."""
         from ray.exceptions import ActorUnavailableError, RayError
 
         deaths, error = 0, None
@@ -225,12 +224,12 @@ class Desk:
             try:
                 error = await worker.ready.remote()
             except ActorUnavailableError:
-                await asyncio.sleep(_BREATH_SECONDS)  # Ray is starting it again
+                await asyncio.sleep(_POLL_SECONDS)  # Ray is restarting it
                 continue
             except RayError as died:
                 deaths, cause = deaths + 1, str(died).strip().splitlines()[-1]
                 error = pickle.dumps(DecabenchError(_CANNOT_START.format(tries=TRIES, cause=cause)))
-                await asyncio.sleep(_BREATH_SECONDS)
+                await asyncio.sleep(_POLL_SECONDS)
                 continue
             if error is None:
                 self._free.put_nowait(worker)
@@ -243,6 +242,6 @@ class Desk:
 
 
 _CANNOT_START = (
-    "No worker of the Ray cluster lived to load the model, and each was tried {tries} times ({cause}): is there "
-    "memory for it, and is the same decabench installed on every machine?"
+    "No worker of the Ray cluster could load the model, in {tries} tries each ({cause}): check that there is memory "
+    "for it, and that the same decabench is installed on every machine."
 )

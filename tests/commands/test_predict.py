@@ -7,7 +7,7 @@ import tomllib
 import pytest
 
 from decabench.predictors.schemes import PREDICTORS
-from decabench.runs.write import PART
+from decabench.runs.write import HALF_WRITTEN
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
 
@@ -57,7 +57,7 @@ def test_a_folder_that_is_not_empty_is_asked_for(command, home, tmp_path):
 
 
 def test_after_a_killed_run_the_same_command_goes_on(command, home, tmp_path):
-    (tmp_path / "s" / PART / "predictions").mkdir(parents=True)
+    (tmp_path / "s" / HALF_WRITTEN / "predictions").mkdir(parents=True)
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
     assert command("predict", "--predictor", "majority", *options).exit_code == 0
     names = {path.name for path in (tmp_path / "s").iterdir()}
@@ -183,6 +183,8 @@ def test_the_folder_of_a_run_that_was_killed_is_not_anothers(command, home, tmp_
         (["--batch-size", "0"], "'0' is neither a number above 0 nor auto"),
         (["--question-variant", "some"], "'some' is neither a variant's number nor all"),
         (["--question-variant", "77"], "sst has the variants 0 to"),
+        (["--ids", "no-such-file"], "no-such-file cannot be read as a list of ids"),
+        (["--limit", "0"], "0 is not in the range x>=1"),
         (["--shots", "2"], "majority takes no prompts"),
     ],
 )

@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Iterator
 from typing import Any
 
-from decabench.predictors.openai.client import Clock
+from decabench.predictors.openai.client import RequestClock
 from decabench.predictors.protocol import Backend, Outcome, Setting
 from decabench.prompts.messages import Prompting
 from decabench.tasks.example import Question
@@ -58,9 +58,9 @@ class Waits:
         await asyncio.sleep(0)
 
     @property
-    def clock(self) -> Clock:
+    def clock(self) -> RequestClock:
         moment = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.UTC)
-        return Clock(lambda: self.time, self.sleep, lambda: moment)
+        return RequestClock(lambda: self.time, self.sleep, lambda: moment)
 
 
 def counting(source: list[Question], read: list[str]) -> Iterator[Question]:

@@ -9,11 +9,10 @@ import pytest
 pytest.importorskip("torch")
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Answer, Backend, Setting, StreamingPredictor
+from decabench.predictors.protocol import Answer, Backend, ModelOptions, Setting, StreamingPredictor
 from decabench.predictors.schemes import make_backend
 from decabench.predictors.trained import backend
-from decabench.runs.plan import Run, plan
+from decabench.runs.plan import Run, plan_run
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
@@ -63,7 +62,7 @@ def test_it_answers_every_question_once(trained):
 def test_a_beam_is_another_model(trained, home):
     def asked(**options):
         options = ModelOptions(device="cpu", **options)
-        planned = plan(
+        planned = plan_run(
             Run(
                 f"mqan:{trained.output}",
                 [TASKS["schema"]],
@@ -73,7 +72,7 @@ def test_a_beam_is_another_model(trained, home):
                 options=options,
             )
         )
-        return planned.parts[0].key.fingerprint, planned.backend.describe()["decoding"]
+        return planned.tasks[0].key.fingerprint, planned.backend.describe()["decoding"]
 
     (none, greedy), one, two, four = (asked(), asked(beam=1), asked(beam=2), asked(beam=4))
     assert (none, greedy) == one == (none, "greedy")

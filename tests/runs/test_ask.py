@@ -6,7 +6,7 @@ from decabench.errors import DecabenchError
 from decabench.files import fingerprint
 from decabench.predictors.protocol import Answer, Failure, Setting
 from decabench.runs.ask import Silent, Tally, TaskRun, answer_task
-from decabench.runs.journal import Journal, Key
+from decabench.runs.journal import Journal, JournalKey
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 
@@ -29,7 +29,7 @@ class Engine:
 
 @pytest.fixture
 def journal(tmp_path):
-    with Journal(tmp_path, Key("sst", "validation", 0, fingerprint({}))) as journal:
+    with Journal(tmp_path, JournalKey("sst", "validation", 0, fingerprint({}))) as journal:
         yield journal
 
 
@@ -69,13 +69,13 @@ def test_nothing_is_loaded_where_all_is_answered(journal):
 def test_failures_in_a_row_stop_it(journal):
     engine = Engine(lambda question: Failure("the disk is gone."))
     with pytest.raises(
-        DecabenchError, match=r"Stopped on sst after 4 failures in a row; .* the disk is gone\. Mend"
+        DecabenchError, match=r"Stopped on sst after 4 failures in a row; .* the disk is gone\. Fix"
     ):
         run(engine, journal, give_up_after=4)
     assert len(engine.asked) == 4 and len(journal.outcomes) == 4
 
 
-@pytest.mark.parametrize(("error", "end"), [("no", "no. Mend"), ("no.", "no. Mend"), ("cut…", "cut… Mend")])
+@pytest.mark.parametrize(("error", "end"), [("no", "no. Fix"), ("no.", "no. Fix"), ("cut…", "cut… Fix")])
 def test_the_last_error_is_a_sentence_of_its_own(journal, error, end):
     with pytest.raises(DecabenchError) as told:
         run(Engine(lambda question: Failure(error)), journal, give_up_after=4)
@@ -133,7 +133,9 @@ def test_an_answer_to_what_was_not_asked_is_refused(journal, extra):
             yield from super().outcomes(setting, questions)
             yield extra, Answer("more")
 
-    with pytest.raises(DecabenchError, match=f"answered '{extra}' of sst, which was not asked, or twice"):
+    with pytest.raises(
+        DecabenchError, match=f"an answer to '{extra}' of sst that was not asked for, or a second one"
+    ):
         run(Talkative(fail_on()), journal)
     assert len(journal.outcomes) == 10
 

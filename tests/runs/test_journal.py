@@ -12,9 +12,9 @@ import pytest
 from decabench.errors import DataError
 from decabench.files import fingerprint
 from decabench.predictors.protocol import Answer, Failure
-from decabench.runs.journal import FOLDER, Journal, Key
+from decabench.runs.journal import FOLDER, Journal, JournalKey
 
-KEY = Key("sst", "validation", 0, fingerprint({"model": "a"}), {"model": "a"})
+KEY = JournalKey("sst", "validation", 0, fingerprint({"model": "a"}), {"model": "a"})
 
 
 def lines(folder, key=KEY):
@@ -106,7 +106,7 @@ def test_a_file_under_a_wrong_name_is_refused(tmp_path, field):
     changed = {**json.loads(header), field: "another"}
     journal.path.write_text("\n".join([json.dumps(changed), *rest]) + "\n")
     with pytest.raises(
-        DataError, match=r"jsonl:1 is damaged \(ValueError: its first line is of other answers"
+        DataError, match=r"jsonl:1 is damaged \(ValueError: its first line names other answers"
     ):
         Journal(tmp_path, KEY).__enter__()
 
@@ -160,7 +160,7 @@ def test_what_is_no_journal_is_not_overwritten(tmp_path, content):
     path = tmp_path / FOLDER / KEY.file_name
     path.parent.mkdir()
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"jsonl:1 is damaged \(its first line is no beginning"):
+    with pytest.raises(DataError, match=r"jsonl:1 is damaged \(its first line is not the beginning"):
         Journal(tmp_path, KEY).__enter__()
     assert path.read_bytes() == content
 
@@ -197,9 +197,10 @@ def test_what_append_returned_from_survives_a_kill(tmp_path):
     """Every answer that was told of before the kill is there after it."""
     program = (
         "import sys, pathlib\n"
-        "from decabench.runs.journal import Journal, Key\n"
+        "from decabench.runs.journal import Journal, JournalKey\n"
         "from decabench.predictors.protocol import Answer\n"
-        "with Journal(pathlib.Path(sys.argv[1]), Key('sst', 'validation', 0, 'sha256:0123456789abcdef')) as journal:\n"
+        "key = JournalKey('sst', 'validation', 0, 'sha256:0123456789abcdef')\n"
+        "with Journal(pathlib.Path(sys.argv[1]), key) as journal:\n"
         "    for number in range(10**9):\n"
         "        journal.append(str(number), Answer('x' * 50))\n"
         "        print(number, flush=True)\n"
@@ -211,7 +212,7 @@ def test_what_append_returned_from_survives_a_kill(tmp_path):
     child.wait()
     child.stdout.close()
     numbers = [int(line) for line in told if line.endswith("\n")]
-    found = Journal(tmp_path, Key("sst", "validation", 0, "sha256:0123456789abcdef")).read()
+    found = Journal(tmp_path, JournalKey("sst", "validation", 0, "sha256:0123456789abcdef")).read()
     assert len(numbers) >= 500
     assert {str(number) for number in numbers} <= found.keys()
     assert len(found) <= len(numbers) + 1

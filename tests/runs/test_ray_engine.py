@@ -14,13 +14,12 @@ import pytest
 pytest.importorskip("ray")
 
 from decabench.errors import DecabenchError
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Answer, Setting
+from decabench.predictors.protocol import Answer, ModelOptions, Setting
 from decabench.predictors.schemes import make_backend
-from decabench.runs.engine import EngineOptions
-from decabench.runs.plan import Choice, plan
+from decabench.runs.ask import EngineOptions
+from decabench.runs.plan import Run, Selection, plan_run
 from decabench.runs.ray_engine import RayEngine, connected, lay_out
-from decabench.runs.write import Run, make_engine, predict, run_predictor
+from decabench.runs.write import make_engine, run_plan
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS, load_included
 from decabench.tasks.store import Store
@@ -176,9 +175,15 @@ def run(home, tmp_path):
         given = {"split": "validation", "output": tmp_path / "s", "store": Store(home), "date": "2026-01-31"}
         if changes.get("engine") == "ray":
             given["workers"] = 2
-        return Run(predictor, chosen, **{**given, "batch_size": 5, **changes})
+        options = {"batch_size": 5, **changes.pop("options", {})}
+        return Run(predictor, chosen, **{**given, **changes}, options=ModelOptions(**options))
 
     return make
+
+
+def answer(run):
+    """Runs it, and returns the submission's folder."""
+    return run_plan(plan_run(run)).folder
 
 
 def contents(folder):
@@ -207,8 +212,8 @@ def journals(folder):
 )
 def test_the_same_bytes_as_in_this_process(cluster, run, tmp_path, somebodys, predictor, tasks):
     predictor = predictor.format(somebodys[0])
-    local = predict(run(predictor, tasks, output=tmp_path / "local"))
-    remote = predict(run(predictor, tasks, output=tmp_path / "remote", engine="ray"))
+    local = answer(run(predictor, tasks, output=tmp_path / "local"))
+    remote = answer(run(predictor, tasks, output=tmp_path / "remote", engine="ray"))
     assert contents(remote) == contents(local)
     assert journals(remote) == journals(local)
     assert len(contents(remote)) == len(tasks) + 1
@@ -219,10 +224,10 @@ def test_a_language_model(cluster, run, tmp_path):
     from tests.predictors.hf.hf_models import save_llama
 
     save_llama(tmp_path / "tiny")
-    asked = {"predictor": f"hf:{tmp_path / 'tiny'}", "tasks": ("sst",), "choice": Choice(12)}
-    asked["options"] = ModelOptions(max_new_tokens=4, device="cpu")
-    local = predict(run(**asked, output=tmp_path / "local"))
-    remote = predict(run(**asked, output=tmp_path / "remote", engine="ray"))
+    asked = {"predictor": f"hf:{tmp_path / 'tiny'}", "tasks": ("sst",), "selection": Selection(12)}
+    asked["options"] = {"max_new_tokens": 4, "device": "cpu"}
+    local = answer(run(**asked, output=tmp_path / "local"))
+    remote = answer(run(**asked, output=tmp_path / "remote", engine="ray"))
     assert contents(remote) == contents(local)
     assert journals(remote) == journals(local)
 
@@ -232,10 +237,10 @@ def test_a_program(cluster, run, tmp_path):
     asked = {
         "predictor": f"command:{sys.executable} {program} 2",
         "tasks": ("sst", "schema"),
-        "batch_size": None,
+        "options": {"batch_size": None},
     }
-    local = predict(run(**asked, output=tmp_path / "local"))
-    remote = predict(run(**asked, output=tmp_path / "remote", engine="ray"))
+    local = answer(run(**asked, output=tmp_path / "local"))
+    remote = answer(run(**asked, output=tmp_path / "remote", engine="ray"))
     assert contents(remote) == contents(local)
     assert journals(remote) == journals(local)
 
@@ -278,7 +283,7 @@ def test_a_task_that_cannot_be_sent(cluster):
 
 def test_the_model_is_loaded_once_a_worker_and_task_and_workers_live_on(cluster, run, somebodys):
     name, folder = somebodys
-    predict(run(f"{name}:loaded", ("sst", "schema"), engine="ray"))
+    answer(run(f"{name}:loaded", ("sst", "schema"), engine="ray"))
     loads = [line.split() for line in (folder / "loads").read_text().splitlines()]
     assert len(loads) == len(set(map(tuple, loads)))
     assert {task for task, _ in loads} == {"sst", "schema"}
@@ -288,15 +293,15 @@ def test_the_model_is_loaded_once_a_worker_and_task_and_workers_live_on(cluster,
 
 def test_ray_goes_on_from_this_process_and_back(cluster, run, tmp_path, somebodys):
     predictor = f"{somebodys[0]}:echo"
-    whole = predict(run(predictor, output=tmp_path / "whole"))
+    whole = answer(run(predictor, output=tmp_path / "whole"))
     (name, lines) = next(iter(journals(whole).items()))
     for number, engine in enumerate(("ray", "local")):
         folder = tmp_path / f"half{number}"
-        first = predict(run(predictor, output=folder, engine="local" if engine == "ray" else "ray"))
+        first = answer(run(predictor, output=folder, engine="local" if engine == "ray" else "ray"))
         path = first / "journal" / name
         kept = path.read_text().splitlines(keepends=True)[:12]
         path.write_text("".join(kept))
-        report = run_predictor(plan(run(predictor, output=folder, engine=engine)))
+        report = run_plan(plan_run(run(predictor, output=folder, engine=engine)))
         assert (report.tallies[0].resumed, report.tallies[0].answered) == (11, len(lines) - 12)
         assert contents(folder) == contents(whole)
         assert journals(folder) == {name: lines}
@@ -304,9 +309,9 @@ def test_ray_goes_on_from_this_process_and_back(cluster, run, tmp_path, somebody
 
 def test_a_worker_that_is_killed(cluster, run, tmp_path, somebodys):
     name, folder = somebodys
-    remote = predict(run(f"{name}:dies", ("sst", "schema"), output=tmp_path / "remote", engine="ray"))
+    remote = answer(run(f"{name}:dies", ("sst", "schema"), output=tmp_path / "remote", engine="ray"))
     assert (folder / "died").exists()
-    local = predict(run(f"{name}:dies", ("sst", "schema"), output=tmp_path / "local"))
+    local = answer(run(f"{name}:dies", ("sst", "schema"), output=tmp_path / "local"))
     assert contents(remote) == contents(local)
 
 
@@ -314,7 +319,7 @@ def test_an_example_that_kills_every_worker_fails_alone(cluster, run, somebodys,
     name, folder = somebodys
     poison = [id for id in Store(home).ids("sst", "validation") if id.endswith(".7")]
     assert len(poison) == 1
-    report = run_predictor(plan(run(f"{name}:poisoned", engine="ray")))
+    report = run_plan(plan_run(run(f"{name}:poisoned", engine="ray")))
     assert (report.tallies[0].answered, report.tallies[0].failed) == (31, 1)
     assert report.tallies[0].commonest_error == "the worker died while answering it (3 times)"
     assert (folder / "deaths").read_text() == "x" * 5  # twice with its batch, three times alone
@@ -328,7 +333,7 @@ def test_an_example_that_kills_every_worker_fails_alone(cluster, run, somebodys,
         ("short", "questions of sst and must return as many texts"),
         ("number", "returned 1 for a question of sst: an answer is a text"),
         ("broken", r"failed on sst before its first question \(OSError: no weights\)"),
-        ("here", "is no predictor: it needs a method predict"),
+        ("here", "is not a predictor: it needs a method predict"),
     ],
 )
 def test_what_breaks_the_run_says_the_same_as_in_this_process(
@@ -337,18 +342,18 @@ def test_what_breaks_the_run_says_the_same_as_in_this_process(
     said = []
     for engine in ("local", "ray"):
         with pytest.raises(DecabenchError, match=sentence) as error:
-            predict(run(f"{somebodys[0]}:{what}", engine=engine))
+            answer(run(f"{somebodys[0]}:{what}", engine=engine))
         said.append((type(error.value).__name__, str(error.value)))
         assert not (tmp_path / "s").exists()
     assert said[0] == said[1]
 
 
 def test_answers_come_while_the_run_goes_on(cluster, run, somebodys):
-    planned = plan(run(f"{somebodys[0]}:slow"))
-    part = planned.parts[0]
-    with RayEngine(EngineOptions(planned.backend, 4, 2)) as engine:
+    plan = plan_run(run(f"{somebodys[0]}:slow"))
+    (task,) = plan.tasks
+    with RayEngine(EngineOptions(plan.backend, 4, 2)) as engine:
         times = [
-            time.monotonic() for _ in engine.outcomes(part.setting, part.questions(planned.run))
+            time.monotonic() for _ in engine.outcomes(task.setting, task.questions())
         ]  # 8 batches of 0.2 seconds, on two workers
     assert len(times) == 32
     assert times[-1] - times[0] > 0.4
@@ -361,12 +366,12 @@ def test_nothing_is_started_where_nothing_is_asked(monkeypatch):
 
 
 def test_more_workers_than_there_is_room_for(cluster, run):
-    with pytest.raises(DecabenchError, match="--workers 500 are more than the cluster has CPUs for"):
-        predict(run("majority", engine="ray", workers=500))
+    with pytest.raises(DecabenchError, match="--workers 500 is more than the cluster has CPUs for"):
+        answer(run("majority", engine="ray", workers=500))
 
 
 def test_a_model_that_wants_a_gpu(cluster):
-    with pytest.raises(DecabenchError, match="wants 1 GPU and no machine"):
+    with pytest.raises(DecabenchError, match="needs 1 GPU and no machine"):
         lay_out(None, 1.0)
 
 

@@ -16,8 +16,10 @@ import pytest
 pytest.importorskip("ray")
 
 from decabench.errors import DecabenchError
+from decabench.predictors.protocol import ModelOptions
+from decabench.runs.plan import Run, plan_run
 from decabench.runs.ray_engine import connected, require_ray
-from decabench.runs.write import Run, predict
+from decabench.runs.write import predict, run_plan
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 
@@ -125,7 +127,7 @@ def test_a_killed_run_leaves_no_process_and_goes_on(start, home, tmp_path, their
     assert again.returncode == 0, output
     assert f"sst: {min(kept, 32)} of 32 answers are in the journal" in output
     tasks = [TASKS["sst"], TASKS["schema"]]
-    local = predict(Run("slow_on_ray:slowly", tasks, "validation", tmp_path / "local", Store(home)))
+    local = predict("slow_on_ray:slowly", tmp_path / "local", tasks, home=home)
     assert predictions(tmp_path / "s") == predictions(local)
     wait_for(lambda: not names(children))  # Ray's own agents look for their parent once a minute
 
@@ -147,8 +149,10 @@ def test_a_machine_that_is_lost(home, tmp_path, theirs):
     from ray.cluster_utils import Cluster
 
     def run(**changes):
-        given = {"batch_size": 4, "date": "2026-01-31", "output": tmp_path / "s", **changes}
-        return Run("slow_on_ray:slowly", [TASKS["schema"]], "validation", store=Store(home), **given)
+        given = {"date": "2026-01-31", "output": tmp_path / "s", "options": ModelOptions(batch_size=4)}
+        return Run(
+            "slow_on_ray:slowly", [TASKS["schema"]], "validation", store=Store(home), **{**given, **changes}
+        )
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     try:
@@ -163,12 +167,12 @@ def test_a_machine_that_is_lost(home, tmp_path, theirs):
 
             thread = threading.Thread(target=lose)
             thread.start()
-            remote = predict(run(engine="ray", workers=2))
+            remote = run_plan(plan_run(run(engine="ray", workers=2))).folder
             thread.join()
     finally:
         cluster.shutdown()
     assert 8 <= lost[0] < 82
-    local = predict(run(output=tmp_path / "local"))
+    local = run_plan(plan_run(run(output=tmp_path / "local"))).folder
     assert predictions(remote) == predictions(local)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from decabench.errors import DecabenchError, MissingDataError
 from decabench.predictors.protocol import Answer, Setting
-from decabench.runs.ray_workers import Place, Worker, error_of
+from decabench.runs.ray_workers import Worker, WorkerEnvironment, unpickle_error
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 
@@ -74,7 +74,7 @@ class Backend:
 @pytest.fixture
 def worker():
     EVENTS.clear()
-    here = Place(os.getcwd(), tuple(sys.path), share=0)
+    here = WorkerEnvironment(os.getcwd(), tuple(sys.path), share=0)
     return lambda what="echo": Worker(pickle.dumps(Backend(what)), here)
 
 
@@ -90,7 +90,7 @@ def test_one_load_a_run_and_one_predictor_a_task(worker):
 
 
 def test_what_cannot_be_loaded(worker):
-    error = error_of(worker("absent").ready())
+    error = unpickle_error(worker("absent").ready())
     assert (type(error), str(error)) == (MissingDataError, "There are no weights.")
 
 
@@ -107,21 +107,21 @@ def test_what_was_answered_before_an_error_is_kept(worker, what, sentence):
     one.ready()
     reply = one.ask(setting(), QUESTIONS, 2)
     assert reply.outcomes == [("q0", Answer("x"))]
-    error = error_of(reply.error)
+    error = unpickle_error(reply.error)
     assert isinstance(error, DecabenchError) and str(error).startswith(sentence)
 
 
 def test_the_place_of_an_error_is_told(worker):
     one = worker("key")
     one.ready()
-    assert "in stream" in error_of(one.ask(setting(), QUESTIONS, 2).error).__notes__[0]
+    assert "in stream" in unpickle_error(one.ask(setting(), QUESTIONS, 2).error).__notes__[0]
 
 
 def test_a_worker_goes_where_the_command_is(tmp_path, monkeypatch):
     monkeypatch.chdir(Path.cwd())
     monkeypatch.setattr(sys, "path", ["first"])
     monkeypatch.setenv("OMP_NUM_THREADS", "77")
-    place = Place(str(tmp_path), ("first", "second"), share=10_000)
+    place = WorkerEnvironment(str(tmp_path), ("first", "second"), share=10_000)
     place.enter()
     assert (os.getcwd(), sys.path, os.environ["OMP_NUM_THREADS"]) == (str(tmp_path), ["first", "second"], "1")
     replace(place, folder=str(tmp_path / "not here")).enter()

@@ -16,14 +16,13 @@ from types import ModuleType
 import pytest
 
 from decabench.errors import DecabenchError, MissingDataError, StorageError, UnknownNameError
-from decabench.predictors import python_object as python
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Predictor
-from decabench.predictors.python_object import find_predictor
-from decabench.predictors.schemes import PREDICTORS
-from decabench.runs.plan import ALL_VARIANTS, Choice, Prompts
-from decabench.runs.write import PART, Run, predict
+from decabench.predictors import schemes
+from decabench.predictors.protocol import ModelOptions, Predictor
+from decabench.predictors.schemes import PREDICTORS, find_predictor
+from decabench.runs.plan import ALL_VARIANTS, Prompts, Run, Selection, plan_run
+from decabench.runs.write import HALF_WRITTEN, predict, run_plan
 from decabench.scoring.evaluator import evaluate
+from decabench.tasks import DECATHLON
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
@@ -57,20 +56,16 @@ def outside(monkeypatch):
 @pytest.fixture
 def run(home, tmp_path):
     def make(predictor, tasks=("sst",), **changes):
-        chosen = [TASKS[name] for name in tasks]
-        return predict(
-            Run(
-                predictor,
-                chosen,
-                **{
-                    "split": "validation",
-                    "output": tmp_path / "s",
-                    "store": Store(home),
-                    "date": "2026-01-31",
-                    **changes,
-                },
-            )
-        )
+        options = {name: changes.pop(name) for name in ("seed", "batch_size") if name in changes}
+        given = {
+            "split": "validation",
+            "output": tmp_path / "s",
+            "store": Store(home),
+            "date": "2026-01-31",
+            "options": ModelOptions(**options),
+            **changes,
+        }
+        return run_plan(plan_run(Run(predictor, [TASKS[name] for name in tasks], **given))).folder
 
     return make
 
@@ -259,8 +254,8 @@ def test_any_iterable_of_texts_will_do(run, outside):
         ("majorty", "There is no predictor 'majorty'. Did you mean majority?"),
         ("no_such_package:x", "is its package installed"),
         ("somebodys:nothing", "somebodys has no 'nothing'"),
-        ("somebodys:number", "somebodys:number is no predictor: it needs a method predict"),
-        ("somebodys:wrong_factory", "somebodys:wrong_factory is no predictor: it needs a method predict"),
+        ("somebodys:number", "somebodys:number is not a predictor: it needs a method predict"),
+        ("somebodys:wrong_factory", "somebodys:wrong_factory is not a predictor: it needs a method predict"),
     ],
 )
 def test_what_is_no_predictor(run, outside, tmp_path, reference, sentence):
@@ -280,7 +275,7 @@ def test_a_class_that_takes_no_setting_is_blamed_itself(run, outside):
 
 def test_an_entry_point(monkeypatch):
     point = EntryPoint("theirs", "decabench.predictors.baselines:lead_3", "decabench.predictors")
-    monkeypatch.setattr(python, "plugin_names", lambda group: {"theirs": point})
+    monkeypatch.setattr(schemes, "plugin_names", lambda group: {"theirs": point})
     assert find_predictor("theirs") is PREDICTORS["lead-3"]
 
 
@@ -332,7 +327,7 @@ def test_nothing_else_in_the_folder_is_touched_but_results_of_the_old_answers_go
 
 
 def test_what_a_killed_run_left_is_removed(run, tmp_path):
-    left = tmp_path / "s" / PART / "predictions"
+    left = tmp_path / "s" / HALF_WRITTEN / "predictions"
     left.mkdir(parents=True)
     (left / "schema.validation.jsonl").write_text("{")
     assert contents(run("majority")).keys() == {"submission.toml", "predictions/sst.validation.jsonl"}
@@ -344,11 +339,35 @@ def test_a_folder_that_cannot_be_made(run, tmp_path):
         run("majority", output=tmp_path / "file" / "s")
 
 
+def test_two_lines_of_a_script(home, tmp_path):
+    folder = predict("majority", str(tmp_path / "s"), split="test", home=str(home))
+    files = {path.name.removesuffix(".test.jsonl") for path in (folder / "predictions").iterdir()}
+    assert files == set(DECATHLON.tasks) - {"squad", "multinli.in.out"}
+
+
+def test_names_of_tasks_that_there_are_not(home, tmp_path):
+    with pytest.raises(UnknownNameError, match="Did you mean schema"):
+        predict("majority", tmp_path / "s", ["sst", "shema"], home=home)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"give_up_after": -1}, "--give-up-after must be 0 or more, and -1 was given"),
+        ({"engine": "spark"}, "--engine is one of local, ray, and spark was given"),
+        ({"compress": "xz"}, "--compress is one of gz, zst, and xz was given"),
+    ],
+)
+def test_settings_out_of_range(run, changes, message):
+    with pytest.raises(DecabenchError, match=message):
+        run("majority", **changes)
+
+
 # --- the run that survives -------------------------------------------------------------------------------------
 
 
 class Flaky:
-    """Breaks on chosen ids until it is mended, and remembers what it was asked."""
+    """Breaks on chosen ids until it is fixed, and remembers what it was asked."""
 
     def __init__(self, *broken, says="1"):
         self.broken = set(broken)
@@ -447,7 +466,7 @@ def test_other_data_under_the_same_ids_is_asked_again(run, outside, tmp_path, ow
     for answers_ in (["a", "b"], ["c", "d"]):
         task = known_tasks([own_task(answers_)])["own"]
         prepare_task(task, Request(tmp_path / "home", progress=False, force=True))
-        predict(Run("somebodys:flaky", [task], "validation", tmp_path / "s", Store(tmp_path / "home")))
+        predict("somebodys:flaky", tmp_path / "s", [task], home=tmp_path / "home")
     assert len(flaky.asked) == 4
 
 
@@ -462,7 +481,7 @@ def test_fresh_asks_again(run, outside):
 def test_a_limited_run_is_partial_until_it_is_whole(home, run, outside):
     flaky = Flaky()
     outside(flaky=flaky)
-    folder = run("somebodys:flaky", choice=Choice(10))
+    folder = run("somebodys:flaky", selection=Selection(10))
     content = tomllib.loads((folder / "submission.toml").read_text())
     assert content["partial"] == {"sst.validation": {"answered": 10, "of": 32, "chosen": "limit 10"}}
     assert evaluate(folder, home=home).tasks["sst"].status == "partial"
@@ -473,12 +492,12 @@ def test_a_limited_run_is_partial_until_it_is_whole(home, run, outside):
 
 
 def test_a_limit_that_leaves_nothing_out_is_none(run):
-    content = tomllib.loads((run("majority", choice=Choice(32)) / "submission.toml").read_text())
+    content = tomllib.loads((run("majority", selection=Selection(32)) / "submission.toml").read_text())
     assert "partial" not in content
 
 
 def test_a_mark_of_one_split_outlives_a_run_of_another(run):
-    folder = run("majority", choice=Choice(10))
+    folder = run("majority", selection=Selection(10))
     run("majority", ("schema",))
     content = tomllib.loads((folder / "submission.toml").read_text())
     assert list(content["partial"]) == ["sst.validation"]
@@ -618,8 +637,7 @@ def test_an_edited_wording_is_another(tmp_path, home, outside, own_task):
         path.write_text(f'{plain}\n[[variants]]\nname = "polite"\nquestion = "{text}"\n')
         task = known_tasks([path])["own"]
         prepare_task(task, Request(tmp_path / "home", progress=False, force=True))
-        store = Store(tmp_path / "home")
-        folder = predict(Run("somebodys:echo", [task], "validation", tmp_path / "s", store, variant=1))
+        folder = predict("somebodys:echo", tmp_path / "s", [task], home=tmp_path / "home", variant=1)
         assert answers(folder, "own")["own.validation.0"] == text.format(question="What is 0?")
 
 
@@ -640,7 +658,7 @@ def test_fresh_of_a_few_keeps_the_others(run, outside):
     flaky = Flaky()
     outside(flaky=flaky)
     run("somebodys:flaky")
-    run("somebodys:flaky", fresh=True, choice=Choice(3))
+    run("somebodys:flaky", fresh=True, selection=Selection(3))
     flaky.asked = []
     assert len(answers(run("somebodys:flaky"), "sst")) == 32
     assert flaky.asked == []
@@ -703,7 +721,7 @@ def test_what_could_not_be_written_is_refused_before_anything_is_asked(run, outs
 
 
 def test_a_cluster_that_is_not_asked_for(run):
-    with pytest.raises(DecabenchError, match="--workers and --address are of a cluster"):
+    with pytest.raises(DecabenchError, match="--workers and --address are for a cluster"):
         run("majority", workers=2)
 
 

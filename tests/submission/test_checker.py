@@ -5,7 +5,6 @@ import os
 import time
 import tracemalloc
 import zipfile
-from dataclasses import replace
 
 import pytest
 import zstandard
@@ -695,8 +694,8 @@ def test_failures_of_a_limited_run_are_no_fault_of_its_other_wordings(home, tmp_
     import sys
     from types import ModuleType
 
-    from decabench.runs.plan import ALL_VARIANTS, Choice
-    from decabench.runs.write import Run, predict
+    from decabench.runs.plan import ALL_VARIANTS, Selection
+    from decabench.runs.write import predict
     from decabench.tasks.registry import TASKS
     from decabench.tasks.store import Store
 
@@ -712,9 +711,7 @@ def test_failures_of_a_limited_run_are_no_fault_of_its_other_wordings(home, tmp_
     module.model = Model()
     monkeypatch.setitem(sys.modules, "failing_model", module)
     store = Store(home)
-    run = Run(
-        "failing_model:model", [TASKS["sst"]], "validation", tmp_path / "s", store, variant=ALL_VARIANTS
-    )
-    folder = predict(replace(run, choice=Choice(10)))
+    settings = {"variant": ALL_VARIANTS, "selection": Selection(10)}
+    folder = predict("failing_model:model", tmp_path / "s", ("sst",), home=home, **settings)
     report = check_submission(folder, {("sst", "validation"): store.ids("sst", "validation")}, TASKS)
     assert {fault.code for fault in report.faults} == {"incomplete"}

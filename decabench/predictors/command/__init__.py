@@ -1,1 +1,1 @@
-"""`command:` any program that reads and writes JSON lines."""
+"""`command:`: any program that reads and writes JSON lines."""

@@ -1,4 +1,4 @@
-"""A program that is fed lines and gives lines, without threads and without deadlocks."""
+"""Run a program that is fed lines and writes lines, without threads and without deadlocks."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ __all__ = ["Process", "StalledError"]
 
 CHUNK = 1 << 16
 LONGEST_LINE = 64 << 20
-"""Bytes of a line that a program writes."""
+"""Bytes of one line from a program."""
 
 STDERR_KEPT = 2048
-"""Bytes of a program's last messages, for the sentence that says how it ended."""
+"""Bytes kept of a program's last messages, for the sentence that says how it ended."""
 
 GRACE = 5.0
-"""Seconds that a program has to end after its last answer, or after it was told to."""
+"""Seconds that a program gets to end by itself, after its last answer or after SIGTERM."""
 
 TICK = 0.2
-"""Seconds after which to look at the clock, and whether a program has ended whose children keep its output open."""
+"""Seconds between looks at the clock, and at whether a program has ended whose children keep its output open."""
 
 
 class StalledError(Exception):
-    """A program read nothing and wrote nothing for longer than it may."""
+    """A program neither read nor wrote anything within its time limit."""
 
 
 class Process:
-    """A program in a process group of its own, so that it ends with its children; leaving `with` ends it."""
+    """A program in a process group of its own, so that it ends with its children; leaving the block ends it."""
 
     def __init__(self, arguments: tuple[str, ...], environment: Mapping[str, str]) -> None:
         try:
@@ -46,10 +46,12 @@ class Process:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 env={**os.environ, **environment},
-                process_group=0,  # not a session, which the scheduler of a busy Linux gives less of the CPU
+                process_group=0,  # a session would get less of the CPU from the scheduler of a busy Linux
             )
         except OSError as error:
-            raise DecabenchError(f"{arguments[0]} cannot be started: {error.strerror or error}.") from None
+            raise DecabenchError(
+                f"{arguments[0]} cannot be started ({error.strerror or error}): check the program and what runs it."
+            ) from None
         self._passes_on = bool(os.environ.get("DECABENCH_DEBUG"))
         self._messages = b""
         self._unsent = b""
@@ -69,10 +71,10 @@ class Process:
     def lines(
         self, next_line: Callable[[], bytes | None], all_answered: Callable[[], bool], timeout: float | None
     ) -> Iterator[bytes]:
-        """The lines that it writes, while it is fed those of `next_line` until that gives None.
+        """Yield the lines that it writes, while it is fed those of `next_line` until that returns None.
 
-        Ends with the program's output, or some seconds after all is answered. Raises StalledError, and DecabenchError
-        for a line without end.
+        Stops at the end of the program's output, or some seconds after everything is answered. Raises StalledError,
+        and DecabenchError for a line without end.
         """
         rest = b""
         moved = time.monotonic()
@@ -91,16 +93,15 @@ class Process:
                     raise DecabenchError(f"The program wrote a line of more than {LONGEST_LINE >> 20} MiB.")
                 yield from whole
             if ready & {self._process.stdin, self._process.stdout}:
-                moved = (
-                    time.monotonic()
-                )  # only now: the time that the caller took for the lines is not the program's
+                # Only now: the time that the caller took for the lines is not the program's.
+                moved = time.monotonic()
             elif self._is_over(time.monotonic() - moved, all_answered(), timeout):
                 break
         if rest:
             yield rest
 
     def status(self) -> int | None:
-        """How it ended, below 0 for a signal; None if it goes on though its output has ended."""
+        """Return its exit status, below 0 for a signal; None if it goes on though its output has ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)
         self._read_messages()
@@ -108,7 +109,7 @@ class Process:
 
     @property
     def messages(self) -> str:
-        """The last of what it wrote to stderr."""
+        """The end of what it wrote to stderr."""
         return self._messages.decode("utf-8", "replace")
 
     @property
@@ -117,9 +118,9 @@ class Process:
         return [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe and not pipe.closed]
 
     def _is_over(self, idle: float, all_answered: bool, timeout: float | None) -> bool:
-        """Whether nothing more is to come, after nothing has for so many seconds."""
+        """Whether to stop waiting, after nothing has moved for so many seconds. Raises StalledError."""
         had_ended, self._has_ended = self._has_ended, self._process.poll() is not None
-        if had_ended:  # before the last look, so that nothing which it wrote is still unread
+        if had_ended:  # before the last look, so that nothing it wrote is unread
             return True
         stdin = self._process.stdin
         if all_answered and stdin and stdin.closed:
@@ -129,7 +130,7 @@ class Process:
         return False
 
     def _feed(self, next_line: Callable[[], bytes | None]) -> None:
-        """Writes what the pipe takes of one line; closes the pipe after the last, or when the program has closed it."""
+        """Write as much of a line as the pipe takes; close it after the last one, or if the program has closed it."""
         if not self._unsent:
             self._unsent = next_line() or b""
         stdin = self._process.stdin
@@ -159,7 +160,7 @@ class Process:
             stderr.close()
 
     def _end(self) -> None:
-        """Ends the program and its children, kindly first."""
+        """End the program and its children, gently first."""
         try:
             if self._process.poll() is None:
                 self._signal(signal.SIGTERM)
@@ -178,7 +179,7 @@ class Process:
 
 
 def _read(pipe: IO[bytes] | None) -> bytes | None:
-    """What is there; empty at the end, None for nothing yet."""
+    """Read what is there: empty at the end of the output, None for nothing yet."""
     assert pipe is not None
     try:
         return os.read(pipe.fileno(), CHUNK)

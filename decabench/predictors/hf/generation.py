@@ -1,10 +1,10 @@
-"""Tokens in, text out: one batch through the model.
+"""Prompts in, answers out: one batch of a task's questions through a model.
 
-On a CPU in float32 the same prompt gives, alone and among others, scores that differ by some millionths of the
-largest: sums are taken in another order. Greedy decoding turns that into another answer wherever two tokens come
-that close, about once in ten thousand tokens. So while a batch runs, the distance between the two best tokens is
-watched, and a prompt for which it was ever too small to be sure is run once more alone. Its answer alone is the
-answer, and so no answer depends on the size of the batch.
+On a CPU in float32 the same prompt gives, alone and in a batch, scores that differ by some millionths of the largest:
+sums are taken in another order. Greedy decoding turns that into another answer wherever two tokens come that close,
+about once in ten thousand tokens. So while a batch runs, the distance between the two best tokens is watched, and a
+prompt for which it was ever too small to be sure is run once more alone. That second answer is the one that counts, so
+no answer depends on the size of the batch.
 """
 
 from __future__ import annotations
@@ -37,41 +37,40 @@ __all__ = [
     "room",
 ]
 
-# ---- hf_memory
-
-_WORDS = ("can't allocate memory", "not enough memory", "out of memory", "Invalid buffer size")
-"""What torch says where it has no class of error for it: on CPU and MPS."""
-
 
 def is_no_memory(error: Exception) -> bool:
-    """Whether it says that something did not fit, on any device."""
+    """Whether an error means that something did not fit into memory, on any device.
+
+    accelerate has `should_reduce_batch_size`; it does not know MemoryError or the words of MPS for a large buffer, and
+    trained models run without accelerate.
+    """
     import torch
 
     kind = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
     if isinstance(error, (MemoryError, kind)):
         return True
-    return isinstance(error, RuntimeError) and any(words in str(error) for words in _WORDS)
+    # On CPU and MPS, torch has no class of error for it.
+    words = ("can't allocate memory", "not enough memory", "out of memory", "Invalid buffer size")
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in words)
 
 
 def is_lost_device(error: Exception) -> bool:
-    """Whether the GPU refuses all further work of this process, as it does after a failed assertion in a kernel."""
+    """Whether the GPU refuses all further work of this process, as after a failed assertion in a kernel."""
     words = ("CUDA error", "device-side assert", "HIP error")
     return not is_no_memory(error) and any(word in str(error) for word in words)
 
 
 def free() -> None:
-    """Gives back what nothing refers to any more."""
+    """Give memory that nothing refers to any more back to the device."""
     import torch
 
     gc.collect()
-    with suppress(RuntimeError):  # a device that is lost cannot be tidied, and its error has been told
+    with suppress(RuntimeError):  # of a device that is lost, whose error was reported already
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         elif torch.backends.mps.is_available():
             torch.mps.empty_cache()
 
-
-# ---- hf_prompts
 
 DAY = {
     "%Y": "2024",
@@ -86,19 +85,19 @@ DAY = {
     "%M": "00",
     "%S": "00",
 }
-"""What templates that show the date are told: Llama's own default. An answer must not depend on the day."""
+"""The date that templates get which show one: Llama's own default. An answer must not depend on the day."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A question, ready for the model."""
+    """A question as tokens."""
 
     question: Question
-    """What was asked."""
+    """The question."""
     ids: Sequence[int]
-    """Its tokens."""
+    """The tokens of the prompt."""
     kept: tuple[int, int] | None
-    """Which characters of the context are in it, where not all."""
+    """The characters of the context that it contains, [start, end); None for all of them."""
 
 
 @dataclass(frozen=True)
@@ -106,43 +105,42 @@ class Prompter:
     """Makes prompts for one task."""
 
     tokenizer: Any
-    """The model's."""
+    """The model's tokenizer."""
     prompting: Prompting
-    """How the task is put."""
+    """How the task's questions are put."""
     chat: bool
-    """Whether by the tokenizer's chat template; else as plain text."""
+    """Whether to use the tokenizer's chat template; otherwise prompts are plain text."""
     budget: int | None = None
-    """The most tokens of a prompt; None where nothing limits it."""
+    """The longest prompt in tokens; None for no limit."""
 
     def prompts(self, questions: Sequence[Question]) -> list[Prompt | Failure]:
-        """One a question, tokenized together: that is several times faster. Failure where no context would fit."""
-        all_ids = self._tokens([self._text(question, None) for question in questions])
-        return [self._fitted(question, ids) for question, ids in zip(questions, all_ids, strict=True)]
+        """Make one prompt for each question, or a Failure where it would not fit even without its context."""
+        # Tokenized together, which is several times faster.
+        all_ids = self._tokenize([self._text(question, None) for question in questions])
+        return [self._fit(question, ids) for question, ids in zip(questions, all_ids, strict=True)]
 
     def count(self, question: Question) -> int:
-        """The tokens of the whole prompt."""
-        return len(self._of(question, None))
+        """Count the tokens of the whole prompt."""
+        return len(self._ids(question, None))
 
-    def _fitted(self, question: Question, ids: Sequence[int]) -> Prompt | Failure:
+    def _fit(self, question: Question, ids: Sequence[int]) -> Prompt | Failure:
         from decabench.prompts import PromptTooLongError, fit
 
         if self.budget is None or len(ids) <= self.budget:
             return Prompt(question, ids, None)
         try:
-            kept = fit(question, self.budget, lambda context: len(self._of(question, context)))
+            kept = fit(question, self.budget, lambda context: len(self._ids(question, context)))
         except PromptTooLongError as error:
             return Failure(str(error))
         shown = question.context if kept is None else question.context[slice(*kept)]
-        return Prompt(question, self._of(question, shown), kept)
+        return Prompt(question, self._ids(question, shown), kept)
 
-    def _of(self, question: Question, context: str | None) -> Sequence[int]:
-        return self._tokens([self._text(question, context)])[0]
+    def _ids(self, question: Question, context: str | None) -> Sequence[int]:
+        return self._tokenize([self._text(question, context)])[0]
 
-    def _tokens(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
-        """The template wrote the special tokens of a chat into the text; a second beginning would be a fault.
-
-        Truncation is off whatever the tokenizer was saved with: a cut is made and told by `fit` alone.
-        """
+    def _tokenize(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
+        # A chat template writes the special tokens into the text; a second beginning would be a fault. Truncation is
+        # off whatever the tokenizer was saved with: only `fit` cuts, and it says so.
         found: Sequence[Sequence[int]] = self.tokenizer(
             list(texts), add_special_tokens=not self.chat, truncation=False, padding=False, verbose=False
         )["input_ids"]
@@ -151,49 +149,54 @@ class Prompter:
     def _text(self, question: Question, context: str | None) -> str:
         if not self.chat:
             return self.prompting.text(question, context)
-        return _rendered(self.tokenizer, self.prompting.messages(question, context))
+        return _render_chat(self.tokenizer, self.prompting.messages(question, context))
 
 
 def room(positions: int | None, advised: int | None, asked: int | None, answer: int) -> int | None:
-    """The most tokens of a prompt; None where nothing limits it.
+    """Return the longest prompt in tokens; None for no limit.
 
-    `positions` is how many the model has, `advised` what its tokenizer was saved with, which the number that was
-    `asked` for overrules, and `answer` the tokens to leave free where prompt and answer share the window.
+    `positions` is how many positions the model has, `advised` the limit that its tokenizer was saved with, which the
+    limit `asked` for overrules, and `answer` the tokens to leave free where prompt and answer share the window.
     """
     windows = (positions, advised if asked is None else None)
     limits = [window - answer for window in windows if window is not None]
     return min(limits if asked is None else [*limits, asked], default=None)
 
 
-def _rendered(tokenizer: Any, messages: Sequence[Message]) -> str:
-    """The chat as text. A template that refuses or drops the system text gets it with the first of the user's."""
+def _render_chat(tokenizer: Any, messages: Sequence[Message]) -> str:
+    """Apply the chat template. One that refuses or drops the system text gets it with the user's first turn."""
     from jinja2 import TemplateError
 
     turns = [{"role": message.role, "content": message.content} for message in messages]
     if turns[0]["role"] != "system":
-        return _applied(tokenizer, turns)
+        return _apply_template(tokenizer, turns)
     try:
-        text = _applied(tokenizer, turns)
+        text = _apply_template(tokenizer, turns)
     except TemplateError:
         text = ""
     if turns[0]["content"].strip() in text and text:
         return text
     system, first, *others = turns
-    return _applied(tokenizer, [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *others])
+    return _apply_template(
+        tokenizer, [{**first, "content": f"{system['content']}\n\n{first['content']}"}, *others]
+    )
 
 
-def _applied(tokenizer: Any, turns: Sequence[Mapping[str, str]]) -> str:
+def _apply_template(tokenizer: Any, turns: Sequence[Mapping[str, str]]) -> str:
     text: str = tokenizer.apply_chat_template(
         list(turns),
-        chat_template=_dated(tokenizer.get_chat_template()),
+        chat_template=_stop_clock(tokenizer.get_chat_template()),
         tokenize=False,
         add_generation_prompt=True,
     )
     return text
 
 
-def _dated(template: str) -> str:
-    """The template with a clock that stands still, where it looks at one: a macro in the place of the function."""
+def _stop_clock(template: str) -> str:
+    """Replace the clock of a template by one that always shows DAY.
+
+    A macro, since transformers passes no function of ours into a template.
+    """
     if "strftime_now" not in template:
         return template
     filters = "".join(f"|replace('{code}', '{value}')" for code, value in DAY.items())
@@ -202,43 +205,41 @@ def _dated(template: str) -> str:
     )
 
 
-# ---- hf_generation
-
 CLOSE = 2e-5
-"""Two scores are close below this part of the largest: five times the worst difference that was measured."""
+"""Two scores closer than this part of the largest are too close: five times the worst difference measured."""
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """How the next token is chosen, and when there is none."""
+    """How tokens are chosen, and where an answer ends."""
 
     task: str
     """The task's name; draws depend on it."""
     max_new_tokens: int
-    """The most tokens of an answer."""
+    """The longest answer in tokens."""
     stop: tuple[str, ...] = ()
-    """Texts that end an answer, and are not part of it."""
+    """Texts that end an answer and are not part of it."""
     temperature: float = 0.0
     """0 is greedy."""
     top_p: float | None = None
     """Nucleus sampling."""
     seed: int = 0
-    """For draws."""
+    """Seed of the draws."""
 
 
 @dataclass(frozen=True)
 class Generator:
-    """A model set to one task."""
+    """A model, set up for one task."""
 
     loaded: Loaded
-    """What generates."""
+    """The model and its tokenizer."""
     decoding: Decoding
-    """How."""
+    """How it decodes."""
     watchful: bool
-    """Whether an answer that the batch may have changed is made again alone."""
+    """Whether an answer that the batch may have changed is made once more alone."""
 
     def answers(self, prompts: Sequence[Prompt]) -> list[Answer]:
-        """One answer a prompt. Raises what torch raises."""
+        """Answer a batch of prompts, in order. Raises whatever torch raises."""
         answers, sure = self._run(prompts)
         for row, is_sure in enumerate(sure):
             if not is_sure:
@@ -246,14 +247,14 @@ class Generator:
         return answers
 
     def _run(self, prompts: Sequence[Prompt]) -> tuple[list[Answer], list[bool]]:
-        """The answers, and of which it is sure that the prompts beside them did not matter."""
+        """Return the answers, and for each whether it certainly did not depend on the other prompts."""
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
         model = self.loaded.model
         watch = _Watch() if self.watchful and len(prompts) > 1 else None
         stops = _Stops(self.loaded.tokenizer, self.decoding.stop, len(prompts))
-        inputs = self._padded(prompts)
+        inputs = self._pad(prompts)
         with torch.inference_mode():
             output = model.generate(
                 **inputs,
@@ -270,8 +271,8 @@ class Generator:
             return made, [True] * len(made)
         return made, watch.sure([answer.completion_tokens or 0 for answer in made])
 
-    def _padded(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
-        """Tensors (batch, longest): on the left for causal models, whose answer must follow the prompt at once."""
+    def _pad(self, prompts: Sequence[Prompt]) -> dict[str, Any]:
+        """Pad to (batch, longest): on the left for causal models, whose answer must follow the prompt at once."""
         import torch
 
         longest = max(len(prompt.ids) for prompt in prompts)
@@ -286,7 +287,7 @@ class Generator:
         return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
     def _draws(self, prompts: Sequence[Prompt]) -> list[Any]:
-        """Nothing for greedy decoding; else what makes the best token of the scores a draw from them."""
+        """Return the processors that make the best token a draw from the scores; none for greedy decoding."""
         decoding = self.decoding
         if not decoding.temperature:
             return []
@@ -302,16 +303,20 @@ class Generator:
         made = min(end + 1, len(ids))
         if (stopped := stops.at[row]) is not None and stopped <= end:
             end, finish, made = stopped, "stop", stopped
-        text = stops.cut(_decoded(self.loaded.tokenizer, ids[:end]))
+        text = stops.cut(_decode(self.loaded.tokenizer, ids[:end]))
         return Answer(text, finish, prompt.kept, len(prompt.ids), made)
 
 
 class _Stops:
-    """Ends a row where one of the texts has appeared in its answer."""
+    """Stops a row once one of the texts has appeared in its answer.
+
+    In place of transformers' `stop_strings`, which takes half a second to set up for a vocabulary of 50,000, does not
+    say after how many tokens it stopped a row, and also finds a text that begins in the prompt.
+    """
 
     def __init__(self, tokenizer: Any, texts: tuple[str, ...], rows: int) -> None:
         self.at: list[int | None] = [None] * rows
-        """After how many tokens each row was stopped."""
+        """The number of tokens after which each row was stopped; None for rows that were not."""
         self._tokenizer = tokenizer
         self._texts = texts
         self._lasts = {text[-1] for text in texts}
@@ -319,7 +324,7 @@ class _Stops:
         self._begin: int | None = None
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        """Which rows are done, (batch,). Called once a token; only tokens that can end a text are looked at."""
+        """Return which rows are done, (batch,). Called for every token; decodes only where a text may end."""
         import torch
 
         if self._begin is None:
@@ -327,30 +332,34 @@ class _Stops:
         for row, last in enumerate(input_ids[:, -1].tolist()):
             if self.at[row] is None and self._can_end(last):
                 answer = input_ids[row, self._begin :].tolist()
-                if any(text in _decoded(self._tokenizer, answer) for text in self._texts):
+                if any(text in _decode(self._tokenizer, answer) for text in self._texts):
                     self.at[row] = len(answer)
         return torch.tensor([at is not None for at in self.at], device=input_ids.device)
 
     def cut(self, text: str) -> str:
-        """The answer up to the first of the texts."""
+        """Return the answer up to the first of the texts."""
         return text[: min((at for stop in self._texts if (at := text.find(stop)) >= 0), default=len(text))]
 
     def _can_end(self, id_: int) -> bool:
-        """Whether the token holds the last character of a text; a piece may hide a space, so a space always may."""
+        """Whether a text may end in this token.
+
+        A piece may hide a space, and its bytes may be only the end of a character, which decodes as U+FFFD.
+        """
         if id_ not in self._may_end:
-            piece = _decoded(self._tokenizer, [id_])
-            self._may_end[id_] = " " in self._lasts or any(last in piece for last in self._lasts)
+            piece = _decode(self._tokenizer, [id_])
+            is_open = " " in self._lasts or "\ufffd" in piece
+            self._may_end[id_] = is_open or any(last in piece for last in self._lasts)
         return self._may_end[id_]
 
 
 class _Watch:
-    """Notes at every step whether each row's best token was clearly the best."""
+    """Records at every step whether each row's best token was clearly the best."""
 
     def __init__(self) -> None:
         self._clear: list[Any] = []
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """The scores, (batch, vocabulary), as they are: the best is taken out for a moment, which saves a copy."""
+        """Return the scores, (batch, vocabulary), unchanged; the best is taken out for a moment, which saves a copy."""
         import torch
 
         best, at = scores.max(dim=-1, keepdim=True)
@@ -361,7 +370,7 @@ class _Watch:
         return scores
 
     def sure(self, lengths: Sequence[int]) -> list[bool]:
-        """Whether every token of an answer was clear, for answers of these lengths."""
+        """Return for each answer, of these lengths, whether every token of it was clear."""
         import torch
 
         rows = torch.stack(self._clear, dim=1).tolist()
@@ -369,9 +378,10 @@ class _Watch:
 
 
 class _Gumbel:
-    """Adds to every score a draw of Gumbel's distribution: the best of the sums is a draw from the softmax.
+    """Adds a draw from Gumbel's distribution to every score: the largest sum is then a draw from the softmax.
 
-    Each row draws from a generator of its own, so that an answer depends on the seed and its example alone.
+    In place of transformers' `do_sample`, whose rows share one generator: here each row has its own, so that an answer
+    depends on the seed and its example alone.
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
@@ -381,7 +391,7 @@ class _Gumbel:
         self._generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """The scores, (batch, vocabulary), each with its draw."""
+        """Return the scores, (batch, vocabulary), each with its draw."""
         import torch
 
         size = scores.shape[-1]
@@ -389,6 +399,6 @@ class _Gumbel:
         return scores - draws.clamp_min(math.ulp(0.0)).log().to(scores.device)
 
 
-def _decoded(tokenizer: Any, ids: Sequence[int]) -> str:
+def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
     text: str = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     return text

@@ -1,4 +1,4 @@
-"""Streams questions through a model, a sorted window at a time."""
+"""Stream a task's questions through a model: windows sorted by length, batches that grow while they fit."""
 
 from __future__ import annotations
 
@@ -15,51 +15,52 @@ from decabench.text import excerpt
 
 __all__ = ["BatchSize", "HfPredictor"]
 
-# ---- hf_batching
-
 START = 8
-"""The first batch of `auto`."""
+"""Rows of the first batch with `--batch-size auto`."""
 
 GAIN = 1.1
-"""A batch twice as large must be so many times as fast, or growing ends."""
+"""How much faster a batch twice as large must be for the batch to go on growing."""
 
 WINDOW = 2048
-"""The most questions that are read ahead, to be sorted by length, unless one batch has more."""
+"""The most questions read ahead to be sorted by length, unless one batch has more."""
 
 
 @dataclass
 class BatchSize:
-    """Grows while that is faster and fits, halves where it does not fit, and remembers what did not."""
+    """The size of the next batch: doubled while that is faster and fits, halved where it does not fit.
+
+    accelerate's `find_executable_batch_size` only halves, starts over after each error, and tunes nothing.
+    """
 
     fixed: int | None
-    """The number that was asked for; None is `auto`."""
+    """The size that was asked for; None for `auto`."""
     most: int
-    """The largest batch of `auto`."""
+    """The largest size for `auto`."""
 
     def __post_init__(self) -> None:
         self._too_large: int | None = None
         self.begin()
 
     def begin(self) -> None:
-        """A new task: its prompts are of another length, but the memory is the same."""
+        """Start a new task: its prompts have other lengths, but what did not fit before will not fit now."""
         self._rows = self.fixed or START
         self._grows = self.fixed is None
         self._best: tuple[float, int] = (0.0, self._rows)
 
     @property
     def window(self) -> int:
-        """How many questions to read ahead."""
+        """The number of questions to read ahead."""
         return max(self._rows, min(32 * self._rows, WINDOW))
 
-    def rows(self, positions: int, left: int) -> int:
-        """The next batch's size, for prompts and answers of at most so many positions, of those that are left."""
-        rows = min(self._rows, left)
+    def rows(self, positions: int, remaining: int) -> int:
+        """Return the size of the next batch of the remaining prompts, for rows of at most so many positions."""
+        rows = min(self._rows, remaining)
         while rows > 1 and self._too_large is not None and rows * positions >= self._too_large:
             rows //= 2
         return rows
 
-    def fitted(self, rows: int, positions: int, seconds: float) -> None:
-        """A batch went through."""
+    def grow(self, rows: int, positions: int, seconds: float) -> None:
+        """Take note of a batch that went through; double the size while that pays."""
         if not self._grows or rows < self._rows:
             return
         speed = rows * positions / max(seconds, 1e-9)
@@ -70,29 +71,26 @@ class BatchSize:
         self._rows = min(2 * rows, self.most)
         self._grows = self._rows > rows
 
-    def overflowed(self, rows: int, positions: int) -> None:
-        """A batch did not fit."""
+    def shrink(self, rows: int, positions: int) -> None:
+        """Take note of a batch that did not fit; halve the size."""
         self._too_large = min(rows * positions, self._too_large or rows * positions)
         self._grows = False
         self._rows = max(1, rows // 2)
 
 
-# ---- hf_predictor
-
-
 @dataclass
 class HfPredictor:
-    """Answers one task."""
+    """Answers the questions of one task."""
 
     prompter: Prompter
-    """Makes its prompts."""
+    """Makes the prompts."""
     generator: Generator
-    """Makes its answers."""
+    """Makes the answers."""
     size: BatchSize
-    """How many at once; shared by the tasks of one model."""
+    """The size of the next batch; shared by the tasks of one model."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """(id, outcome) after every batch. Of a window the longest come first: what cannot fit shows at once."""
+        """Yield (id, outcome) after every batch; the longest prompts first, so that what cannot fit shows at once."""
         self.size.begin()
         remaining = iter(questions)
         while window := list(islice(remaining, self.size.window)):
@@ -113,40 +111,40 @@ class HfPredictor:
             begun = time.perf_counter()
             outcomes = self._outcomes(prompts[:rows])
             if outcomes is None:
-                self.size.overflowed(rows, positions)
+                self.size.shrink(rows, positions)
                 continue
-            self.size.fitted(rows, positions, time.perf_counter() - begun)
+            self.size.grow(rows, positions, time.perf_counter() - begun)
             for prompt, outcome in zip(prompts[:rows], outcomes, strict=True):
                 yield prompt.question.id, outcome
             prompts = prompts[rows:]
 
     def _outcomes(self, batch: Sequence[Prompt]) -> Sequence[Outcome] | None:
-        """One outcome a prompt; None where they do not fit together. What else goes wrong is tried one by one."""
-        made = self._tried(batch)
-        if not isinstance(made, Exception):
-            return made
-        lacks_memory = is_no_memory(made)
+        """Return one outcome for each prompt; None where they do not fit together.
+
+        A batch that fails for any other reason is tried again one by one.
+        """
+        answers = self._try(batch)
+        if not isinstance(answers, Exception):
+            return answers
+        lacks_memory = is_no_memory(answers)
         if lacks_memory:
             free()
-        if len(batch) == 1:
-            return [_failure(batch[0], made, lacks_memory)]
+        if len(batch) > 1:
+            if lacks_memory:
+                return None
+            return [outcome for prompt in batch for outcome in self._outcomes([prompt]) or ()]
         if lacks_memory:
-            return None
-        return [outcome for prompt in batch for outcome in self._outcomes([prompt]) or ()]
+            size = len(batch[0].ids)
+            return [Failure(f"a prompt of {size:,} tokens does not fit into memory, even alone")]
+        return [Failure(f"{type(answers).__name__}: {excerpt(str(answers))}")]
 
-    def _tried(self, batch: Sequence[Prompt]) -> Sequence[Answer] | Exception:
-        """The answers, or the error without its trace, which would hold on to the tensors."""
+    def _try(self, batch: Sequence[Prompt]) -> Sequence[Answer] | Exception:
+        """Return the answers, or the error without its traceback, which would keep the tensors alive."""
         try:
             return self.generator.answers(batch)
         except Exception as error:
             if is_lost_device(error):
                 raise LostDeviceError(
-                    f"hf: the device is lost ({excerpt(str(error))}): run the same command again to go on."
+                    f"hf: the device was lost ({excerpt(str(error))}): run the same command again to continue."
                 ) from error
             return error.with_traceback(None)
-
-
-def _failure(prompt: Prompt, error: Exception, lacks_memory: bool) -> Failure:
-    if lacks_memory:
-        return Failure(f"a prompt of {len(prompt.ids):,} tokens does not fit into the memory, even alone")
-    return Failure(f"{type(error).__name__}: {excerpt(str(error))}")

@@ -1,1 +1,1 @@
-"""`openai:` any server that speaks the OpenAI API."""
+"""`openai:`: any server that speaks the OpenAI API."""

@@ -2,47 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from functools import partial
+from queue import SimpleQueue
+from typing import Any
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
-from decabench.predictors.openai.client import Clock
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import PredictorFactory, Setting
+from decabench.predictors.openai.client import (
+    Client,
+    GaveUpError,
+    LoopThread,
+    PromptOverflowError,
+    RefusedError,
+    RequestClock,
+    RequestLimits,
+    read_key,
+)
+from decabench.predictors.openai.replies import Overflow, parse_answer
+from decabench.predictors.protocol import (
+    Answer,
+    Failure,
+    ModelOptions,
+    Outcome,
+    PredictorFactory,
+    Setting,
+    refuse_unused,
+)
+from decabench.prompts import Prompting, PromptTooLongError, fit
+from decabench.tasks import Question
 
-if TYPE_CHECKING:
-    from decabench.predictors.openai.questions import OpenAIPredictor
+__all__ = ["CHARACTERS_PER_TOKEN", "OpenAIBackend", "OpenAIPredictor", "backend"]
 
-__all__ = ["OpenAIBackend", "backend"]
+USED = (
+    "model",
+    "revision",
+    "max_new_tokens",
+    "max_prompt_tokens",
+    "temperature",
+    "top_p",
+    "seed",
+    "api",
+    "concurrency",
+    "requests_per_minute",
+    "timeout",
+    "retries",
+)
+"""The options that it honours."""
 
-APIS = ("chat", "completions")
-"""What a server is asked by: with messages, or with one text."""
+CHARACTERS_PER_TOKEN = 4
+"""For guessing the length of a prompt before the server has counted it."""
 
-UNUSED = ("dtype", "device", "device_map", "batch_size", "beam", "chat")
-"""Options that are the server's business, or another backend's."""
+CUTS = 6
+"""How often a context is cut shorter for a server that still finds it too long."""
 
-IN_FLIGHT, TIMEOUT, RETRIES = 8, 120.0, 5
-"""What is meant where an option is not given."""
+SILENTLY_CUT = (8_000, 8)
+"""A prompt of at least so many characters has more than one token in so many, or the server did not read it all."""
+
+
+def backend(target: str, options: ModelOptions) -> OpenAIBackend:
+    """Make the backend for a base URL. Raises DecabenchError for a URL or an option that will not do."""
+    url = _parse_base_url(target)
+    if not options.model:
+        raise DecabenchError(f"openai: needs --model NAME, one of the names that {url}/models lists.")
+    refuse_unused(options, USED, "openai:", "the server decides it, or --api does.")
+    return OpenAIBackend(url, options)
+
+
+def _parse_base_url(target: str) -> str:
+    """Check a base URL, which must hold nothing that should not be recorded. Errors show nothing that may be secret."""
+    try:
+        parts = urlsplit(target)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        parts, host = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or not host:
+        raise DecabenchError(
+            "openai: takes a URL that begins with http:// or https://, as in openai:http://localhost:8000/v1."
+        )
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise DecabenchError(
+            f"The URL for {host} has a user, a password or something after ?, which would be recorded: leave it out, "
+            "and set DECABENCH_API_KEY for the key."
+        )
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
 @dataclass(frozen=True)
 class OpenAIBackend:
-    """A server, before it is asked anything. The key is not in it: `open` takes it from the environment."""
+    """A server, before the first request. It does not hold the key: `open` reads that from the environment."""
 
     url: str
-    """The base, without a slash at its end: `http://localhost:8000/v1`."""
+    """The base URL, without a slash at its end: `http://localhost:8000/v1`."""
     options: ModelOptions
-    """What was asked for."""
-    clock: Clock = field(default_factory=Clock)
-    """Time."""
+    """The options that were given."""
+    clock: RequestClock = field(default_factory=RequestClock)
+    """The clock that waits are measured by."""
 
     prompted = True
 
     def describe(self) -> dict[str, Any]:
-        """The server, the model and how it decodes."""
+        """Name the server, the model and how it decodes."""
         options = self.options
         given = {
             "revision": options.revision,
@@ -53,7 +117,7 @@ class OpenAIBackend:
         return {
             "url": self.url,
             "model": options.model,
-            "api": options.api or APIS[0],
+            "api": options.api or "chat",
             "temperature": options.temperature,
             "seed": options.seed,
             **{name: value for name, value in given.items() if value is not None},
@@ -61,87 +125,169 @@ class OpenAIBackend:
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
-        """Opens the connections, which all tasks share with the rate limit. Asks nothing yet."""
-        from decabench.predictors.openai.client import Client, Limits, environment_key
-        from decabench.predictors.openai.questions import LoopThread
-
-        options = self.options
-        limits = Limits(
-            concurrency=options.concurrency or IN_FLIGHT,
+        """Set up the connections, which all tasks share together with the rate limit. Sends nothing yet."""
+        options, usual = self.options, RequestLimits()
+        limits = RequestLimits(
+            concurrency=options.concurrency or usual.concurrency,
             per_minute=options.requests_per_minute,
-            timeout=TIMEOUT if options.timeout is None else options.timeout,
-            retries=RETRIES if options.retries is None else options.retries,
+            timeout=options.timeout or usual.timeout,
+            retries=usual.retries if options.retries is None else options.retries,
             clock=self.clock,
         )
-        client = Client(self.url, options.model or "", environment_key(), limits)
+        client = Client(self.url, options.model or "", read_key(), limits)
+
+        def make(setting: Setting) -> OpenAIPredictor:
+            if setting.prompting is None:
+                raise DecabenchError(f"openai: needs a prompt, and there is none for {setting.task.name}.")
+            return OpenAIPredictor(client, loop, setting.prompting, options, 2 * limits.concurrency)
+
         with LoopThread() as loop:
             try:
-                yield lambda setting: self._predictor(setting, client, loop, 2 * limits.concurrency)
+                yield make
             finally:
                 loop.result(client.close())
 
-    def _predictor(self, setting: Setting, client: Any, loop: Any, window: int) -> OpenAIPredictor:
-        from decabench.predictors.openai.questions import Decoding, OpenAIPredictor
 
-        if setting.prompting is None:
-            raise DecabenchError(f"openai: asks with prompts, and there is none for {setting.task.name}.")
-        options = self.options
-        decoding = Decoding(
-            api=options.api or APIS[0],
-            temperature=options.temperature,
-            top_p=options.top_p,
-            seed=options.seed,
-            max_new_tokens=options.max_new_tokens,
-            max_prompt_tokens=options.max_prompt_tokens,
-        )
-        return OpenAIPredictor(client, loop, setting.prompting, decoding, window)
+@dataclass(frozen=True)
+class OpenAIPredictor:
+    """Answers the questions of one task, many at once, and cuts contexts that are too long."""
 
+    client: Client
+    """The connections, which live in the loop."""
+    loop: LoopThread
+    """Where requests run."""
+    prompting: Prompting
+    """How a question becomes a prompt."""
+    options: ModelOptions
+    """The API, how to decode, and the longest prompt as the server counts it."""
+    window: int
+    """Questions at work: those in flight, and as many that wait for a turn or for another try."""
 
-def backend(target: str, options: ModelOptions) -> OpenAIBackend:
-    """The backend for a base URL. Raises DecabenchError for a URL or an option that does not fit."""
-    url = _base_url(target)
-    if not options.model:
-        raise DecabenchError(f"openai: needs --model NAME, one of the names that {url}/models lists.")
-    if options.api not in (None, *APIS):
-        raise DecabenchError(f"--api is chat or completions, and {options.api} was given.")
-    for name in UNUSED:
-        if getattr(options, name) is not None:
-            flag = f"--{name.replace('_', '-')}"
-            raise DecabenchError(f"openai: has no use for {flag}: the server decides it, or --api does.")
-    _check_numbers(options)
-    return OpenAIBackend(url, options)
+    def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
+        """Yield (id, outcome) as answers come. Closing it cancels what is in flight."""
+        source = iter(questions)
+        done: SimpleQueue[Future[Outcome]] = SimpleQueue()
+        pending: dict[Future[Outcome], str] = {}
+        try:
+            while True:
+                while len(pending) < self.window and (question := next(source, None)) is not None:
+                    future = self.loop.start(self._outcome(question))
+                    pending[future] = question.id
+                    future.add_done_callback(done.put)
+                if not pending:
+                    return
+                future = done.get()
+                yield pending.pop(future), future.result()
+        finally:
+            for future in pending:
+                future.cancel()
 
+    async def _outcome(self, question: Question) -> Outcome:
+        try:
+            return await self._answer(question)
+        except (GaveUpError, RefusedError, PromptOverflowError, PromptTooLongError) as error:
+            return Failure(str(error))
 
-def _base_url(target: str) -> str:
-    """The base URL, which must hold nothing that should not be recorded. Errors do not show what may be a secret."""
-    try:
-        parts = urlsplit(target)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        parts, host = urlsplit(""), None
-    if parts.scheme not in ("http", "https") or not host:
-        example = "openai:http://localhost:8000/v1"
-        raise DecabenchError(
-            f"openai: is followed by a URL that begins with http:// or https://, as in {example}."
-        )
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        raise DecabenchError(
-            f"The URL for {host} has a user, a password or something after ?, which would be recorded: leave it out "
-            "and set DECABENCH_API_KEY for the key."
-        )
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    async def _answer(self, question: Question) -> Outcome:
+        """Ask with as much of the context as there is room for; `kept` counts its characters, None for all."""
+        limit = self.options.max_prompt_tokens
+        kept = None
+        if limit and (span := fit(question, limit, partial(self._guess_tokens, question))):
+            kept = span[1]
+        for cut in range(CUTS + 1):
+            may_cut = cut < CUTS and self._context(question, kept) != ""
+            try:
+                answer = await self._ask(question, kept)
+            except PromptOverflowError as error:
+                if not may_cut:
+                    raise
+                # A server's limit is for prompt and answer together.
+                total, prompt = error.overflow.limit, error.overflow.prompt
+                room = None if total is None else total - self._max_new_tokens
+                kept = self._shorten(question, kept, Overflow(room, prompt), cut)
+                continue
+            counted = answer.prompt_tokens
+            if limit and counted and counted > limit and may_cut:
+                kept = self._shorten(question, kept, Overflow(limit, counted), cut)
+                continue
+            return self._check(question, kept, answer)
+        raise AssertionError("the last round returns or raises")
 
+    def _check(self, question: Question, kept: int | None, answer: Answer) -> Outcome:
+        """Note how much of the context was kept; fail where the server did not read the whole prompt."""
+        limit, counted = self.options.max_prompt_tokens, answer.prompt_tokens
+        if limit and counted and counted > limit:
+            return Failure(
+                f"The prompt has {counted} tokens, more than the {limit} allowed, even with the context cut."
+            )
+        size = self._size(question, self._context(question, kept))
+        least, characters = SILENTLY_CUT
+        if counted and size >= least and size > characters * counted:
+            return Failure(
+                f"The server counted {counted} tokens in a prompt of {size:,} characters, so it read only a part of "
+                "it without saying so: give the model a longer context (num_ctx), or cut with --max-prompt-tokens."
+            )
+        return answer if kept is None else replace(answer, context_kept=(0, kept))
 
-def _check_numbers(options: ModelOptions) -> None:
-    positive: Mapping[str, float | None] = {
-        "concurrency": options.concurrency,
-        "requests-per-minute": options.requests_per_minute,
-        "timeout": options.timeout,
-        "max-new-tokens": options.max_new_tokens,
-        "max-prompt-tokens": options.max_prompt_tokens,
-    }
-    for name, value in positive.items():
-        if value is not None and not value > 0:
-            raise DecabenchError(f"--{name} must be more than 0, and {value:g} was given.")
-    if options.retries is not None and options.retries < 0:
-        raise DecabenchError(f"--retries must be 0 or more, and {options.retries} was given.")
+    async def _ask(self, question: Question, kept: int | None) -> Answer:
+        context = self._context(question, kept)
+        body: dict[str, Any] = {
+            "model": self.client.model,
+            "temperature": self.options.temperature,
+            "seed": self.options.seed,
+        }
+        if self.options.top_p is not None:
+            body["top_p"] = self.options.top_p
+        if self._is_chat:
+            messages = self.prompting.messages(question, context)
+            body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
+            path = "/chat/completions"
+        else:
+            body["prompt"] = self.prompting.text(question, context)
+            if self.prompting.stop:
+                body["stop"] = list(self.prompting.stop)
+            path = "/completions"
+        answer = await self.client.ask(path, body, self._max_new_tokens, parse_answer)
+        return replace(answer, text=self.client.redact(answer.text))
+
+    @property
+    def _is_chat(self) -> bool:
+        return self.options.api != "completions"
+
+    @property
+    def _max_new_tokens(self) -> int:
+        return self.options.max_new_tokens or self.prompting.max_new_tokens
+
+    @staticmethod
+    def _context(question: Question, kept: int | None) -> str:
+        return question.context if kept is None else question.context[:kept]
+
+    def _size(self, question: Question, context: str) -> int:
+        """Count the characters of the whole prompt."""
+        if self._is_chat:
+            return sum(len(message.content) for message in self.prompting.messages(question, context))
+        return len(self.prompting.text(question, context))
+
+    def _guess_tokens(self, question: Question, context: str) -> int:
+        return math.ceil(self._size(question, context) / CHARACTERS_PER_TOKEN)
+
+    def _shorten(self, question: Question, kept: int | None, overflow: Overflow, cut: int) -> int:
+        """Return how much of the context to keep after a prompt was too long: always less than before.
+
+        By the tokens that the server counted in this very prompt, if it did; otherwise by guess, a quarter less each
+        time, then half. Nothing is carried over from other questions, so that their order does not matter.
+        """
+        context = self._context(question, kept)
+        characters = self._size(question, context)
+        if overflow.limit is not None and overflow.prompt is not None and overflow.prompt > overflow.limit:
+            tokens, budget = overflow.prompt, math.floor(overflow.limit * (1 - 0.02 * cut))
+        else:
+            tokens = self._guess_tokens(question, context)
+            guess = math.floor(tokens * (0.75 if cut < 2 else 0.5))
+            budget = guess if overflow.limit is None else min(guess, overflow.limit)
+
+        def count(shown: str) -> int:
+            return math.ceil(self._size(question, shown) * tokens / characters)
+
+        span = fit(question, budget, count)
+        return min(len(context) - 1, len(context) if span is None else span[1])

@@ -11,8 +11,7 @@ import pytest
 
 from decabench.errors import DecabenchError
 from decabench.predictors.command.program import backend
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Answer, Backend, StreamingPredictor
+from decabench.predictors.protocol import Answer, Backend, ModelOptions, StreamingPredictor
 from tests.predictors.asking import outcomes, questions, setting
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "echo_model.py"
@@ -69,13 +68,13 @@ def test_a_program_on_the_path_is_named_as_given():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("", "is followed by a command line"),
-        ("  ", "is followed by a command line"),
+        ("", "takes a command line"),
+        ("  ", "takes a command line"),
         ("'unclosed", "No closing quotation"),
-        ("no-such-program-here --flag", "No program no-such-program-here on the PATH"),
-        ("./no-such-program", "No program ./no-such-program there"),
-        ("/", "No program / there"),
-        (str(EXAMPLE), "may not be executed: chmod"),
+        ("no-such-program-here --flag", "no program no-such-program-here on the PATH"),
+        ("./no-such-program", "no program ./no-such-program: check"),
+        ("/", "no program /: check"),
+        (str(EXAMPLE), "is not executable: chmod"),
     ],
 )
 def test_lines_that_are_refused(line, message):
@@ -93,7 +92,7 @@ def test_lines_that_are_refused(line, message):
         ({"batch_size": 9}, "--batch-size"),
         ({"retries": 0}, "--retries"),
         ({"concurrency": 2}, "--concurrency"),
-        ({"chat": False}, "--chat"),
+        ({"chat": False}, "--no-chat"),
         ({"timeout": 0.0}, "--timeout must be more than 0"),
     ],
 )
@@ -106,7 +105,7 @@ def test_a_program_that_cannot_be_started(tmp_path):
     program = tmp_path / "model"
     program.write_text("#!/no/such/interpreter\n")
     program.chmod(0o755)
-    with pytest.raises(DecabenchError, match="model cannot be started: No such file"):
+    with pytest.raises(DecabenchError, match=r"model cannot be started \(No such file"):
         outcomes(backend(str(program), ModelOptions()), questions(1))
 
 

@@ -13,8 +13,7 @@ import pytest
 from decabench.errors import DecabenchError
 from decabench.predictors.command import process as command_process
 from decabench.predictors.command.program import backend
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Answer, Failure
+from decabench.predictors.protocol import Answer, Failure, ModelOptions
 from decabench.tasks.example import Question
 from tests.predictors.asking import counting, outcomes, questions, setting
 
@@ -143,6 +142,10 @@ def test_no_questions_no_process(program, tmp_path):
     assert not (tmp_path / "started").exists()
 
 
+def unusable(why):
+    return Failure(f"Line 1 of the program's output cannot be used: {why}.")
+
+
 @pytest.mark.parametrize(
     ("line", "outcome"),
     [
@@ -158,9 +161,10 @@ def test_no_questions_no_process(program, tmp_path):
         ),
         ({"answer": "\ud83d"}, Answer("\ufffd")),
         ({"error": "out of memory"}, Failure("The program says: out of memory")),
-        ({}, Failure("Line 1 of the program's output has no answer that is a text.")),
-        ({"answer": None}, Failure("Line 1 of the program's output has no answer that is a text.")),
-        ({"answer": 5}, Failure("Line 1 of the program's output has no answer that is a text.")),
+        ({"answer": "a", "context_kept": None, "prompt_tokens": None}, Answer("a")),
+        ({}, unusable("the answer is None, and must be a text")),
+        ({"answer": None}, unusable("the answer is None, and must be a text")),
+        ({"answer": 5}, unusable("the answer is 5, and must be a text")),
     ],
 )
 def test_one_line(program, line, outcome):
@@ -169,38 +173,39 @@ def test_one_line(program, line, outcome):
 
 
 @pytest.mark.parametrize(
-    ("more", "name"),
+    ("more", "why"),
     [
-        ({"finish": "eos"}, "finish"),
-        ({"finish": ["stop"]}, "finish"),
-        ({"context_kept": [4, 0]}, "context_kept"),
-        ({"context_kept": [0, 11]}, "context_kept"),
-        ({"context_kept": [0]}, "context_kept"),
-        ({"context_kept": [-1, 4]}, "context_kept"),
-        ({"context_kept": "all"}, "context_kept"),
-        ({"prompt_tokens": "5"}, "prompt_tokens or completion_tokens"),
-        ({"completion_tokens": True}, "prompt_tokens or completion_tokens"),
+        ({"finish": "eos"}, "finish is 'eos'; use one of stop, length, refused"),
+        ({"finish": ["stop"]}, "finish is ['stop']; "),
+        ({"finish": None}, "finish is None; "),
+        ({"context_kept": [4, 0]}, "context_kept is [4, 0]; "),
+        ({"context_kept": [0, 11]}, "context_kept is [0, 11], and the context has 10 characters."),
+        ({"context_kept": [0]}, "context_kept is [0]; "),
+        ({"context_kept": [-1, 4]}, "context_kept is [-1, 4]; "),
+        ({"context_kept": "all"}, "context_kept is 'all'; write the first and the last character"),
+        ({"prompt_tokens": "5"}, "prompt_tokens is '5'; write a whole number"),
+        ({"completion_tokens": True}, "completion_tokens is True; "),
     ],
 )
-def test_a_line_with_a_fault_is_a_failure_of_its_question(program, more, name):
+def test_a_line_with_a_fault_is_a_failure_of_its_question(program, more, why):
     body = f"for id in ids(): say(id, **({more!r} if id == 'q1' else {{}}))"
     found = outcomes(program(body), questions(3))
-    assert f"has {name} in the wrong form" in found["q1"].error
+    assert f"Line 2 of the program's output cannot be used: {why}" in found["q1"].error
     assert found["q0"] == found["q2"] == Answer("fine")
 
 
 @pytest.mark.parametrize(
     ("stray", "message"),
     [
-        ("print('Loading model...')", r"Line 2 of the program's output is no JSON .*'Loading model...'"),
+        ("print('Loading model...')", r"Line 2 of the program's output is not JSON .*'Loading model...'"),
         ("print('[1, 2]')", "Line 2 of the program's output has no id"),
         ('print(\'{"answer": "a"}\')', "Line 2 of the program's output has no id"),
         ('print(\'{"id": 1, "answer": "a"}\')', "Line 2 .* has no id: .* as it was given"),
         ("say('q0')", "Line 2 of the program's output answers a question for the second time"),
         ("say('q99')", "Line 2 of the program's output answers a question that was not asked"),
         ('print(\'{"id": "q1", "id": "q1", "answer": "a"}\')', "the key 'id' occurs twice"),
-        ("sys.stdout.buffer.write(b'\\xff\\xfe\\n')", "Line 2 .* is no JSON"),
-        ("print('\\x1b[31mred' + 'x' * 1000)", "Line 2 .* is no JSON"),
+        ("sys.stdout.buffer.write(b'\\xff\\xfe\\n')", "Line 2 .* is not JSON"),
+        ("print('\\x1b[31mred' + 'x' * 1000)", "Line 2 .* is not JSON"),
     ],
 )
 def test_a_line_of_no_question_stops_the_run(program, stray, message):
@@ -216,7 +221,7 @@ def test_a_line_of_no_question_stops_the_run(program, stray, message):
         ("sys.exit(3)", "ended with status 3 after 2 answers"),
         ("raise RuntimeError('no memory')", "ended with status 1 after 2 answers.* RuntimeError: no memory"),
         ("os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL after 2 answers"),
-        ("sys.exit(0)", "ended with status 0 after 2 answers, without one to this question"),
+        ("sys.exit(0)", "ended with status 0 after 2 answers, before it answered this question"),
         ("os.close(1); time.sleep(60)", "closed its output after 2 answers"),
     ],
 )
@@ -252,7 +257,7 @@ def test_only_the_last_messages_are_kept(program):
 def test_a_program_that_leaves_one_out(program):
     found = outcomes(program("for id in ids():\n    if id != 'q1': say(id)\n"), questions(3))
     assert found["q0"] == found["q2"] == Answer("fine")
-    assert "without one to this question" in found["q1"].error
+    assert "before it answered this question" in found["q1"].error
 
 
 def test_a_program_that_stalls(program):

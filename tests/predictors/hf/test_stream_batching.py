@@ -12,10 +12,10 @@ def run(size, prompts, seconds, fits=lambda rows: True, positions=100):
         rows = size.rows(positions, prompts)
         tried.append(rows)
         if fits(rows):
-            size.fitted(rows, positions, seconds(rows))
+            size.grow(rows, positions, seconds(rows))
             prompts -= rows
         else:
-            size.overflowed(rows, positions)
+            size.shrink(rows, positions)
     return tried
 
 
@@ -45,7 +45,7 @@ def test_a_size_that_was_asked_for_is_kept_but_where_it_does_not_fit():
 
 def test_what_did_not_fit_is_remembered_for_the_next_task():
     size = BatchSize(16, 16)
-    size.overflowed(16, 1000)
+    size.shrink(16, 1000)
     size.begin()
     assert size.rows(1000, 100) == 8  # 16 of them are known not to fit
     assert size.rows(500, 100) == 16  # half as long, it is not known

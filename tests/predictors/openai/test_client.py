@@ -12,8 +12,7 @@ import pytest
 from decabench.errors import DecabenchError
 from decabench.predictors.openai import client as openai_client
 from decabench.predictors.openai.server import backend
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Answer, Failure
+from decabench.predictors.protocol import Answer, Failure, ModelOptions
 from tests.predictors.asking import Waits, outcomes, questions, setting
 from tests.predictors.openai.openai_server import Say, chat, fault, serving
 
@@ -161,7 +160,7 @@ def test_a_slow_server_is_given_up(waits):
 def test_a_server_that_hangs_is_given_up(waits):
     with serving(lambda seen: Say(chat("fine").body, delay=0.3)) as server:
         found = outcomes(at(server.url, waits, timeout=0.05, retries=1), questions(1))
-    assert found["q0"] == Failure("No answer after 2 tries: the server gave no whole reply in 0.05 s.")
+    assert found["q0"] == Failure("No answer after 2 tries: the server sent no complete reply within 0.05 s.")
 
 
 def test_a_server_that_drips_is_given_up(waits):
@@ -188,7 +187,7 @@ def test_a_server_that_drips_is_given_up(waits):
         assert time.monotonic() - begun < 3
         stop.set()
         thread.join()
-    assert "no whole reply in 0.3 s" in found["q0"].error
+    assert "no complete reply within 0.3 s" in found["q0"].error
 
 
 def test_a_reply_without_end_is_given_up(waits, monkeypatch):
@@ -205,7 +204,7 @@ def test_nobody_there_stops_the_run(waits):
         DecabenchError, match=rf"^{url} never answered: after 2 tries .*\(ConnectError"
     ) as caught:
         outcomes(at(url, waits, retries=1), questions(5))
-    assert str(caught.value).endswith("See whether the server runs there.")
+    assert str(caught.value).endswith("Check that the server is running.")
     assert len(waits.slept) <= 2  # the others were not tried at all
 
 
@@ -349,7 +348,7 @@ def test_no_redirect_is_followed(waits, monkeypatch):
     with serving(lambda seen: chat("stolen")) as other:
         headers = {"Location": f"{other.url}/chat/completions"}
         with serving(lambda seen: Say({}, 307, headers)) as server:
-            with pytest.raises(DecabenchError, match="points elsewhere with status 307"):
+            with pytest.raises(DecabenchError, match="redirects with status 307"):
                 outcomes(at(server.url, waits), questions(1))
         assert other.seen == []
 
@@ -379,13 +378,13 @@ def test_a_url_without_v1(waits):
 
     with serving(respond) as server:
         url = server.url.removesuffix("/v1")
-        says = f"{url}/chat/completions is not found .*the base URL usually ends in /v1, and {url} was given"
+        says = f"{url}/chat/completions was not found .*base URLs usually end in /v1, and {url} was given"
         with pytest.raises(DecabenchError, match=says):
             outcomes(at(url, waits), questions(1))
 
 
 def test_no_money_stops_the_run(waits):
     with serving(lambda seen: fault(429, "You exceeded your quota", code="insufficient_quota")) as server:
-        with pytest.raises(DecabenchError, match="wants to be paid first"):
+        with pytest.raises(DecabenchError, match="asks for payment"):
             outcomes(at(server.url, waits), questions(3))
     assert len(server.seen) == 1

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from decabench.predictors.openai.client import Pace
-from decabench.predictors.openai.questions import LoopThread
+from decabench.predictors.openai.client import LoopThread, Pace
 from tests.predictors.asking import Waits
 
 

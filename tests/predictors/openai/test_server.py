@@ -9,8 +9,7 @@ import pytest
 
 from decabench.errors import DecabenchError
 from decabench.predictors.openai.server import OpenAIBackend, backend
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Answer, Backend, Failure, StreamingPredictor
+from decabench.predictors.protocol import Answer, Backend, Failure, ModelOptions, StreamingPredictor
 from decabench.tasks.example import Question
 from tests.predictors.asking import PROMPTING, counting, outcomes, questions, setting
 from tests.predictors.openai.openai_server import Say, chat, serving
@@ -179,7 +178,7 @@ def test_no_questions():
 
 
 def test_it_needs_a_prompting():
-    with at_nobody().open() as make, pytest.raises(DecabenchError, match="asks with prompts"):
+    with at_nobody().open() as make, pytest.raises(DecabenchError, match="needs a prompt"):
         make(setting(None))
 
 
@@ -229,18 +228,18 @@ def test_urls_that_are_refused(target, message):
     ("options", "message"),
     [
         ({"model": None}, "needs --model NAME"),
-        ({"api": "responses"}, "chat or completions"),
+        ({"api": "responses"}, "--api is one of chat, completions"),
         ({"dtype": "float16"}, "no use for --dtype"),
         ({"device": "cpu"}, "no use for --device"),
         ({"device_map": "auto"}, "no use for --device-map"),
         ({"batch_size": 8}, "no use for --batch-size"),
         ({"chat": True}, "no use for --chat"),
-        ({"concurrency": 0}, "--concurrency must be more than 0"),
+        ({"concurrency": 0}, "--concurrency must be 1 or more"),
         ({"requests_per_minute": 0.0}, "--requests-per-minute must be more than 0"),
         ({"timeout": -1.0}, "--timeout must be more than 0"),
         ({"timeout": float("nan")}, "--timeout must be more than 0"),
-        ({"max_new_tokens": 0}, "--max-new-tokens must be more than 0"),
-        ({"max_prompt_tokens": 0}, "--max-prompt-tokens must be more than 0"),
+        ({"max_new_tokens": 0}, "--max-new-tokens must be 1 or more"),
+        ({"max_prompt_tokens": 0}, "--max-prompt-tokens must be 1 or more"),
         ({"retries": -1}, "--retries must be 0 or more"),
     ],
 )

@@ -6,10 +6,8 @@ import tomllib
 import pytest
 
 from decabench.errors import DecabenchError
-from decabench.predictors.options import ModelOptions
-from decabench.runs.plan import Run
+from decabench.predictors.protocol import ModelOptions
 from decabench.runs.write import predict
-from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from tests.predictors.openai.openai_server import Say, chat, fault, serving
 
@@ -25,17 +23,11 @@ def environment(monkeypatch):
 
 @pytest.fixture
 def run(home, tmp_path):
-    def make(server, **options):
-        return Run(
-            f"openai:{server.url}",
-            [TASKS["sst"], TASKS["schema"]],
-            "validation",
-            tmp_path / "s",
-            Store(home),
-            options=ModelOptions(**{"model": "m", "retries": 0, **options}),
-        )
+    def answer(server, **options):
+        given = ModelOptions(**{"model": "m", "retries": 0, **options})
+        return predict(f"openai:{server.url}", tmp_path / "s", ("sst", "schema"), home=home, options=given)
 
-    return make
+    return answer
 
 
 def test_the_key_is_in_no_file(run, tmp_path, capfd):
@@ -47,7 +39,7 @@ def test_the_key_is_in_no_file(run, tmp_path, capfd):
         return says[seen.number % len(says)]
 
     with serving(respond) as server:
-        predict(run(server))
+        run(server)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     written = b"".join(path.read_bytes() for path in files) + "".join(capfd.readouterr()).encode()
     assert server.seen[0].headers["Authorization"] == f"Bearer {CANARY}"
@@ -57,7 +49,7 @@ def test_the_key_is_in_no_file(run, tmp_path, capfd):
 
 def test_what_the_submission_says(run, tmp_path):
     with serving(lambda seen: chat("positive")) as server:
-        predict(run(server, temperature=0.5, revision="v1"))
+        run(server, temperature=0.5, revision="v1")
     said = tomllib.loads((tmp_path / "s" / "submission.toml").read_text())["predictor"]
     assert said["backend"] == {
         "url": server.url,
@@ -78,10 +70,10 @@ def test_a_run_that_stops_goes_on_where_it_was(run, home, tmp_path):
     with serving(respond) as server:
         port = int(server.url.split(":")[2].split("/")[0])
         with pytest.raises(DecabenchError, match="Set DECABENCH_API_KEY"):
-            predict(run(server, concurrency=1))
+            run(server, concurrency=1)
     assert not (tmp_path / "s" / "submission.toml").exists()
     with serving(lambda seen: chat("negative"), port) as again:
-        predict(run(again, concurrency=1))
+        run(again, concurrency=1)
     rows = [
         json.loads(line)
         for task in ("sst", "schema")

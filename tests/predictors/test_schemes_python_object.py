@@ -10,9 +10,8 @@ import pytest
 import decabench
 from decabench.errors import DecabenchError, UnknownNameError
 from decabench.files import file_digest
-from decabench.predictors import python_object as python
-from decabench.predictors.options import ModelOptions
-from decabench.predictors.protocol import Backend
+from decabench.predictors import schemes
+from decabench.predictors.protocol import Backend, ModelOptions
 from decabench.predictors.schemes import PREDICTORS, SCHEMES, make_backend
 
 
@@ -66,7 +65,7 @@ def test_what_it_says_of_itself(monkeypatch):
 
 def test_an_entry_point_is_known_by_its_target(monkeypatch):
     point = EntryPoint("theirs", "decabench.predictors.baselines:lead_3", "decabench.predictors")
-    monkeypatch.setattr(python, "plugin_names", lambda group: {"theirs": point})
+    monkeypatch.setattr(schemes, "plugin_names", lambda group: {"theirs": point})
     assert described("theirs") == {"entry_point": "decabench.predictors.baselines:lead_3"}
 
 
@@ -125,19 +124,19 @@ def said(monkeypatch):
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        (OSError("no\nweights"), r"could not describe itself \(OSError: no weights\)"),
-        (SystemExit(0), r"could not describe itself \(SystemExit: 0\)"),
-        ("a text", "returned 'a text', which no record can hold .*it is no dict"),
+        (OSError("no\nweights"), r"failed \(OSError: no weights\)"),
+        (SystemExit(0), r"failed \(SystemExit: 0\)"),
+        ("a text", "returned 'a text', which cannot be recorded as JSON .*not a dict"),
         (None, "returned None"),
-        ({"x": float("nan")}, "which no record can hold .*must be a dict of texts"),
-        ({"x": b"bytes"}, "which no record can hold"),
-        ({"x": {1, 2}}, "which no record can hold"),
-        ({"x": "\ud800"}, "which no record can hold"),
-        ({(1, 2): "x"}, "which no record can hold"),
+        ({"x": float("nan")}, "which cannot be recorded as JSON .*must be a dict of texts"),
+        ({"x": b"bytes"}, "which cannot be recorded as JSON"),
+        ({"x": {1, 2}}, "which cannot be recorded as JSON"),
+        ({"x": "\ud800"}, "which cannot be recorded as JSON"),
+        ({(1, 2): "x"}, "which cannot be recorded as JSON"),
     ],
 )
 def test_what_it_may_not_say_of_itself(said, value, sentence):
-    with pytest.raises(DecabenchError, match=f"theirs:model .*{sentence}"):
+    with pytest.raises(DecabenchError, match=rf"^describe\(\) of theirs:model .*{sentence}"):
         said(value)
 
 

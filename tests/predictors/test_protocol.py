@@ -1,10 +1,9 @@
-"""What may stand in an outcome, whoever made it."""
+"""Outcomes that can be written and read again, whoever made them."""
 
 import numpy as np
 import pytest
 
-from decabench.predictors.protocol import Answer, Failure
-from decabench.runs.journal import checked, sound
+from decabench.predictors.protocol import Answer, Failure, answer_from, storable_outcome, validate_outcome
 
 
 @pytest.mark.parametrize(
@@ -16,12 +15,12 @@ from decabench.runs.journal import checked, sound
         Failure("TimeoutError: 3 s"),
     ],
 )
-def test_what_is_sound_stays(outcome):
-    assert sound(outcome) == outcome
+def test_valid_outcomes_stay(outcome):
+    assert storable_outcome(outcome) == outcome
 
 
 def test_whole_numbers_of_any_kind_become_ints():
-    found = sound(Answer("x", "stop", [np.int64(0), np.int32(5)], np.int64(7), np.uint8(1)))
+    found = storable_outcome(Answer("x", "stop", [np.int64(0), np.int32(5)], np.int64(7), np.uint8(1)))
     assert found == Answer("x", "stop", (0, 5), 7, 1)
     assert {type(number) for number in (*found.context_kept, found.prompt_tokens)} == {int}
 
@@ -32,10 +31,10 @@ def test_whole_numbers_of_any_kind_become_ints():
         (Answer(None), "the answer is None, and must be a text"),
         (Answer(5), "the answer is 5"),
         (Answer("\ud800"), "bad-encoding: the answer holds half of a surrogate pair"),
-        (Answer("x", "eos"), "finish is 'eos', and must be one of stop, length, refused"),
+        (Answer("x", "eos"), "finish is 'eos'; use one of stop, length, refused"),
         (Answer("x", None), "finish is None"),
         (Answer("x", ["stop"]), "finish is "),
-        (Answer("x", "stop", (5, 3)), r"context_kept is (5, 3), and must be"),
+        (Answer("x", "stop", (5, 3)), "context_kept is (5, 3); write "),
         (Answer("x", "stop", (-1, 3)), "context_kept is "),
         (Answer("x", "stop", (0,)), "context_kept is "),
         (Answer("x", "stop", (0, 1, 2)), "context_kept is "),
@@ -43,7 +42,7 @@ def test_whole_numbers_of_any_kind_become_ints():
         (Answer("x", "stop", "07"), "context_kept is '07'"),
         (Answer("x", "stop", (0.0, 7.0)), "context_kept is "),
         (Answer("x", "stop", (False, True)), "context_kept is "),
-        (Answer("x", "stop", None, -1), "prompt_tokens is -1, and must be a whole number"),
+        (Answer("x", "stop", None, -1), "prompt_tokens is -1; write a whole number"),
         (Answer("x", "stop", None, 1.5), "prompt_tokens is 1.5"),
         (Answer("x", "stop", None, True), "prompt_tokens is True"),
         (Answer("x", "stop", None, None, "7"), "completion_tokens is '7'"),
@@ -55,10 +54,10 @@ def test_whole_numbers_of_any_kind_become_ints():
     ],
 )
 def test_what_is_not_has_failed(outcome, error):
-    found = sound(outcome)
+    found = storable_outcome(outcome)
     assert isinstance(found, Failure) and found.error.startswith(error)
     with pytest.raises(ValueError):
-        checked(outcome)
+        validate_outcome(outcome)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +72,7 @@ def test_what_is_not_has_failed(outcome, error):
     ],
 )
 def test_a_text_is_measured_as_it_is_written(text, is_kept):
-    found = sound(Answer(text))
+    found = storable_outcome(Answer(text))
     assert isinstance(found, Answer) if is_kept else found.error.startswith("too-large: the answer takes ")
 
 
@@ -81,7 +80,7 @@ def test_the_longest_answer_and_its_raw_text_fit_into_a_line(tmp_path):
     from decabench.submission.answers import read_answers, write_answers
 
     text = "\x00" * 43_690
-    assert isinstance(sound(Answer(text)), Answer)
+    assert isinstance(storable_outcome(Answer(text)), Answer)
     with open(tmp_path / "sst.validation.jsonl", "wb") as file:
         write_answers(file, [{"id": "i" * 1000, "answer": text, "raw": text, "rule": "first-line"}])
     assert read_answers(tmp_path / "sst.validation.jsonl") == {"i" * 1000: text}
@@ -96,4 +95,14 @@ def test_the_longest_answer_and_its_raw_text_fit_into_a_line(tmp_path):
     ],
 )
 def test_an_error_is_a_line_of_print(error, kept):
-    assert sound(Failure(error)) == Failure(kept)
+    assert storable_outcome(Failure(error)) == Failure(kept)
+
+
+def test_an_answer_from_a_record():
+    record = {"id": "1", "finish": "length", "context_kept": [0, 9], "prompt_tokens": 5, "rule": 7}
+    assert answer_from("x", record) == Answer("x", "length", (0, 9), 5)
+    assert answer_from("x", dict.fromkeys(("context_kept", "prompt_tokens", "completion_tokens"))) == Answer(
+        "x"
+    )
+    with pytest.raises(ValueError, match="finish is None"):
+        answer_from("x", {"finish": None})

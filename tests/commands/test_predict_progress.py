@@ -2,8 +2,8 @@
 
 import pytest
 
+from decabench.commands.predict import Bar, Lines, format_speed
 from decabench.runs.ask import Tally
-from decabench.runs.progress import Bar, Lines, speed
 
 
 def tally(**changes):
@@ -21,7 +21,7 @@ def tally(**changes):
     ],
 )
 def test_speed(changes, text):
-    assert speed(tally(**changes)) == text
+    assert format_speed(tally(**changes)) == text
 
 
 def test_a_log_gets_a_line_a_task(capsys):
@@ -37,7 +37,7 @@ def test_a_log_gets_a_line_a_task(capsys):
 
 def test_and_a_line_a_minute(capsys, monkeypatch):
     clock = iter([0.0, 59.9, 60.0, 61.0])
-    monkeypatch.setattr("decabench.runs.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("decabench.commands.predict.time.monotonic", lambda: next(clock))
     lines = Lines()
     lines.begin(tally(answered=0))
     for _ in range(3):

@@ -7,7 +7,7 @@ import pytest
 
 from decabench.errors import DecabenchError, UnknownNameError
 from decabench.predictors.protocol import Answer, Failure, Setting
-from decabench.runs.engine import EngineOptions, LocalEngine, outcomes_of
+from decabench.runs.ask import EngineOptions, LocalEngine, ask_predictor
 from decabench.runs.write import make_engine
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
@@ -35,7 +35,7 @@ class Echo:
 
 
 def ask(predictor, count, batch_size=4):
-    return list(outcomes_of(lambda setting: predictor, SETTING, iter(questions(count)), batch_size))
+    return list(ask_predictor(lambda setting: predictor, SETTING, iter(questions(count)), batch_size))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_outcomes_are_taken_as_they_are():
 
 def test_outcomes_come_before_the_next_batch_is_asked():
     echo = Echo()
-    stream = outcomes_of(lambda setting: echo, SETTING, questions(8), 4)
+    stream = ask_predictor(lambda setting: echo, SETTING, questions(8), 4)
     for _ in range(4):
         next(stream)
     assert echo.sizes == [4]
@@ -96,7 +96,7 @@ class Returns:
     ("answers", "sentence"),
     [
         (["x"], "2 questions of sst and must return as many texts"),
-        (["x"] * 3, "must return as many texts, in their order, and returned 3"),
+        (["x"] * 3, "must return as many texts, in their order; it returned 3"),
         ("xx", "must return as many texts, .* returned a str"),
         (b"xx", "returned a bytes"),
         (None, "must return as many texts, .* returned a NoneType"),
@@ -124,7 +124,7 @@ def test_a_factory_that_fails_is_blamed():
     with pytest.raises(
         DecabenchError, match=r"failed on sst before its first question \(OSError: no weights\)"
     ):
-        list(outcomes_of(factory, SETTING, questions(1), 4))
+        list(ask_predictor(factory, SETTING, questions(1), 4))
 
 
 class Backend:
@@ -224,7 +224,7 @@ def test_a_stream_that_breaks_says_where_and_keeps_what_it_said(error):
             yield question.id, Answer("x")
         raise error
 
-    found = outcomes_of(lambda setting: Streams(breaks), SETTING, questions(5), 4)
+    found = ask_predictor(lambda setting: Streams(breaks), SETTING, questions(5), 4)
     assert [next(found)[0] for _ in range(3)] == ["q0", "q1", "q2"]
     sentence = rf"failed on sst \({type(error).__name__}: no more\) after 3 answers: .*same command.*--debug"
     with pytest.raises(DecabenchError, match=sentence):
@@ -241,7 +241,7 @@ def test_a_stream_is_closed_at_once_with_its_taker():
         finally:
             events.append("closed")
 
-    found = outcomes_of(lambda setting: Streams(held), SETTING, questions(5), 4)
+    found = ask_predictor(lambda setting: Streams(held), SETTING, questions(5), 4)
     next(found)
     found.close()
     assert events == ["closed"]
@@ -262,7 +262,7 @@ class EndsStream:
 @pytest.mark.parametrize("factory", [ends, lambda setting: Ends(), lambda setting: EndsStream()])
 def test_a_predictor_cannot_end_the_program_as_if_all_were_well(factory):
     with pytest.raises(DecabenchError, match=r"The predictor .* on sst .*\(SystemExit: 0\)"):
-        list(outcomes_of(factory, SETTING, questions(3), 4))
+        list(ask_predictor(factory, SETTING, questions(3), 4))
 
 
 @pytest.mark.parametrize("name", ["predict", "stream"])
@@ -292,5 +292,5 @@ def test_errors_are_one_short_line():
     assert failure.error.startswith("ValueError: a [31mb ccc")
     assert failure.error.isprintable() and len(failure.error) < 330
     with pytest.raises(DecabenchError) as told:
-        list(outcomes_of(Wordy().predict, SETTING, questions(1), 4))
+        list(ask_predictor(Wordy().predict, SETTING, questions(1), 4))
     assert str(told.value).isprintable() and len(str(told.value)) < 450

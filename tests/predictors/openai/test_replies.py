@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from decabench.predictors.openai.client import Reply, TooLong, UnreadableReplyError, answer_of
+from decabench.predictors.openai.replies import Overflow, ServerReply, UnreadableReplyError, parse_answer
 
 
 def reply(message, status=400, **error):
-    return Reply(status, json.dumps({"error": {"message": message, **error}}))
+    return ServerReply(status, json.dumps({"error": {"message": message, **error}}))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def reply(message, status=400, **error):
         (reply("the request exceeds the available context size, try increasing it", 500), None, None),
         (reply("prompt is too long: 208310 tokens > 200000 maximum"), 200000, 208310),
         (
-            Reply(
+            ServerReply(
                 422,
                 '{"error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 '
                 '`inputs` tokens and 100 `max_new_tokens`", "error_type": "validation"}',
@@ -77,13 +77,13 @@ def reply(message, status=400, **error):
             4096,
             5000,
         ),
-        (Reply(400, '{"object": "error", "message": "maximum context length is 16 tokens"}'), 16, None),
-        (Reply(400, "maximum context length is 16 tokens"), 16, None),
+        (ServerReply(400, '{"object": "error", "message": "maximum context length is 16 tokens"}'), 16, None),
+        (ServerReply(400, "maximum context length is 16 tokens"), 16, None),
         (reply("Sorry", code="context_length_exceeded"), None, None),
     ],
 )
 def test_too_long(found, limit, prompt):
-    assert found.too_long == TooLong(limit, prompt)
+    assert found.overflow == Overflow(limit, prompt)
 
 
 @pytest.mark.parametrize(
@@ -91,15 +91,15 @@ def test_too_long(found, limit, prompt):
     [
         reply("max_tokens must be at least 1"),
         reply("The server had an error"),
-        Reply(400, ""),
-        Reply(
+        ServerReply(400, ""),
+        ServerReply(
             200,
             json.dumps({"choices": [{"message": {"content": "The maximum context length is 16 tokens."}}]}),
         ),
     ],
 )
 def test_not_too_long(found):
-    assert found.too_long is None
+    assert found.overflow is None
 
 
 @pytest.mark.parametrize(
@@ -131,11 +131,11 @@ def test_refuses(message, parameter, refused):
 )
 def test_what_is_no_answer(content):
     with pytest.raises(UnreadableReplyError):
-        answer_of(content)
+        parse_answer(content)
 
 
 @pytest.mark.parametrize(
     "usage", [None, {}, {"prompt_tokens": "5"}, {"prompt_tokens": -1}, {"prompt_tokens": True}, []]
 )
 def test_tokens_that_were_not_counted(usage):
-    assert answer_of({"choices": [{"text": "a"}], "usage": usage}).prompt_tokens is None
+    assert parse_answer({"choices": [{"text": "a"}], "usage": usage}).prompt_tokens is None

@@ -1,11 +1,11 @@
-"""Which examples are asked."""
+"""Which examples are run."""
 
 import hashlib
 
 import pytest
 
 from decabench.errors import DecabenchError
-from decabench.runs.plan import Choice, read_ids
+from decabench.runs.plan import Selection, read_ids
 from decabench.submission.checker import write_id_list
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
@@ -16,32 +16,32 @@ def store(home):
     return Store(home)
 
 
-def ids(choice, store, task="sst"):
-    return [question.id for question in choice.questions(store, task, "validation")]
+def ids(selection, store, task="sst"):
+    return [question.id for question in selection.questions(store, task, "validation")]
 
 
 def test_all(store):
-    assert ids(Choice(), store) == store.ids("sst", "validation")
-    assert Choice().is_all and Choice().text == ""
+    assert ids(Selection(), store) == store.ids("sst", "validation")
+    assert str(Selection()) == ""
 
 
 def test_the_first_few(store):
-    assert ids(Choice(5), store) == store.ids("sst", "validation")[:5]
-    assert not Choice(5).is_all and Choice(5).text == "limit 5"
+    assert ids(Selection(5), store) == store.ids("sst", "validation")[:5]
+    assert str(Selection(5)) == "limit 5"
 
 
 def test_a_list_in_the_order_of_the_data(store):
     known = store.ids("sst", "validation")
     chosen = frozenset([known[7], known[2], known[4]])
-    assert ids(Choice(ids=chosen), store) == [known[2], known[4], known[7]]
-    assert ids(Choice(2, chosen), store) == [known[2], known[4]]
+    assert ids(Selection(ids=chosen), store) == [known[2], known[4], known[7]]
+    assert ids(Selection(2, chosen), store) == [known[2], known[4]]
     digest = hashlib.sha256("\n".join(sorted(chosen)).encode()).hexdigest()
-    assert Choice(2, chosen).text == f"3 ids, sha256:{digest}, limit 2"
+    assert str(Selection(2, chosen)) == f"3 ids, sha256:{digest}, limit 2"
 
 
 def test_the_wording_is_changed_and_nothing_else(store):
-    plain = list(Choice(3).questions(store, "sst", "validation"))
-    loud = list(Choice(3).questions(store, "sst", "validation", str.upper))
+    plain = list(Selection(3).questions(store, "sst", "validation"))
+    loud = list(Selection(3).questions(store, "sst", "validation", str.upper))
     assert [(row.id, row.question.upper(), row.context) for row in plain] == [
         (row.id, row.question, row.context) for row in loud
     ]
@@ -49,23 +49,23 @@ def test_the_wording_is_changed_and_nothing_else(store):
 
 def test_ids_that_no_task_has_are_all_named(store):
     known = store.ids("sst", "validation")[0]
-    choice = Choice(ids=frozenset([known, "nobody", "noone"]))
+    selection = Selection(ids=frozenset([known, "nobody", "noone"]))
     with pytest.raises(
-        DecabenchError, match=r"schema, sst \(validation\) lack: 'nobody', 'noone'; decabench prepare"
+        DecabenchError, match=r"schema, sst \(validation\) do not have: 'nobody', 'noone'; decabench prepare"
     ):
-        choice.tasks(store, [TASKS["schema"], TASKS["sst"]], "validation")
+        selection.tasks(store, [TASKS["schema"], TASKS["sst"]], "validation")
 
 
 def test_tasks_without_a_chosen_example_are_not_asked(store):
-    choice = Choice(ids=frozenset(store.ids("sst", "validation")[:2]))
-    assert choice.tasks(store, [TASKS["schema"], TASKS["sst"]], "validation") == [TASKS["sst"]]
-    assert Choice(3).tasks(store, [TASKS["schema"]], "validation") == [TASKS["schema"]]
+    selection = Selection(ids=frozenset(store.ids("sst", "validation")[:2]))
+    assert selection.tasks(store, [TASKS["schema"], TASKS["sst"]], "validation") == [TASKS["sst"]]
+    assert Selection(3).tasks(store, [TASKS["schema"]], "validation") == [TASKS["schema"]]
 
 
 def test_many_unknown_ids_are_counted(store):
-    choice = Choice(ids=frozenset(f"x{number}" for number in range(30)))
+    selection = Selection(ids=frozenset(f"x{number}" for number in range(30)))
     with pytest.raises(DecabenchError, match="and 25 more"):
-        choice.tasks(store, [TASKS["sst"]], "validation")
+        selection.tasks(store, [TASKS["sst"]], "validation")
 
 
 def test_a_file_of_ids(tmp_path):
@@ -80,7 +80,7 @@ def test_a_list_as_prepare_exports_it(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"), [(b"\n \n", "names no example"), (b"\xff\xfe", "cannot be read as")]
+    ("content", "sentence"), [(b"\n \n", "contains no ids"), (b"\xff\xfe", "cannot be read as")]
 )
 def test_what_is_no_file_of_ids(tmp_path, content, sentence):
     (tmp_path / "ids").write_bytes(content)

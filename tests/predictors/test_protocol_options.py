@@ -1,0 +1,78 @@
+"""Options out of range, and options that were given for nothing."""
+
+import pytest
+
+from decabench.errors import DecabenchError
+from decabench.predictors.protocol import ModelOptions, OptionInfo, parse_batch_size, refuse_unused
+
+
+@pytest.mark.parametrize(
+    ("given", "flag"),
+    [
+        ({"seed": 3, "temperature": 0.5}, "--temperature"),
+        ({"max_new_tokens": 5}, "--max-new-tokens"),
+        ({"chat": True}, "--chat"),
+        ({"chat": False}, "--no-chat"),
+        ({"device": "cpu", "timeout": 3.0}, "--device"),
+    ],
+)
+def test_the_first_that_is_not_used_is_named(given, flag):
+    with pytest.raises(DecabenchError, match=f"^x: has no use for {flag}: leave it out.$"):
+        refuse_unused(ModelOptions(**given), ("seed", "revision"), "x:", "leave it out.")
+
+
+@pytest.mark.parametrize("given", [{}, {"seed": 3, "revision": "v2"}, {"temperature": 0.0}])
+def test_what_is_used_or_not_given_is_not(given):
+    refuse_unused(ModelOptions(**given), ("seed", "revision"), "x:", "leave it out.")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"batch_size": 0}, "--batch-size must be 1 or more, and 0 was given."),
+        ({"temperature": -0.5}, "--temperature must be 0 or more, and -0.5 was given."),
+        ({"temperature": float("inf")}, "--temperature must be 0 or more, and inf was given."),
+        ({"temperature": float("nan")}, "--temperature must be 0 or more, and nan was given."),
+        ({"top_p": 0.0}, "--top-p must be more than 0 and at most 1, and 0 was given."),
+        ({"top_p": 1.5}, "--top-p must be more than 0 and at most 1, and 1.5 was given."),
+        ({"timeout": 0.0}, "--timeout must be more than 0, and 0 was given."),
+        ({"retries": -1}, "--retries must be 0 or more, and -1 was given."),
+        (
+            {"dtype": "int8"},
+            "--dtype is one of auto, float32, bfloat16, float16, and int8 was given.",
+        ),
+        ({"api": "responses"}, "--api is one of chat, completions, and responses was given."),
+    ],
+)
+def test_values_out_of_range(given, message):
+    with pytest.raises(DecabenchError) as caught:
+        ModelOptions(**given)
+    assert str(caught.value) == message and caught.value.exit_code == 2
+
+
+def test_the_ends_of_a_range_are_within():
+    ModelOptions(top_p=1.0, temperature=0.0, retries=0, batch_size=1, timeout=0.001)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ({}, ""),
+        ({"at_least": 1}, "1 or more"),
+        ({"above": 0, "at_most": 1}, "more than 0 and at most 1"),
+        ({"at_most": 0.5}, "at most 0.5"),
+    ],
+)
+def test_ranges_in_words(bounds, words):
+    assert OptionInfo("", **bounds).bounds == words
+
+
+@pytest.mark.parametrize(("text", "value"), [("auto", None), ("1", 1), ("64", 64)])
+def test_a_batch_size(text, value):
+    assert parse_batch_size(text) == value
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "many", ""])
+def test_what_is_not_a_batch_size(text):
+    with pytest.raises(ValueError, match="neither a number above 0 nor auto"):
+        parse_batch_size(text)
