@@ -1,4 +1,4 @@
-"""What `train_step.py` and `decode.py` share: a model and batches of a given shape, and one process a measurement."""
+"""What `train_step.py` and `decode.py` share: a model and a batch of a given shape, and one process a measurement."""
 
 from __future__ import annotations
 
@@ -31,29 +31,28 @@ class Shape:
         return f"{self.batch} x ({self.length} + {self.question} + {self.answer})"
 
 
-def made(shape: Shape, device: str):
-    """An MQAN with Appendix D's sizes and a batch of random words, all of one length as the yardstick has no padding.
+def make_model(shape: Shape, device: str):
+    """Make an MQAN with Appendix D's sizes, and a batch of random words of one length, as the yardstick has no padding.
 
-    Of the context's words one in five is beyond the vocabulary.
+    One in five of the context's words is beyond the vocabulary.
     """
     import numpy as np
     import torch
 
-    from decabench.models.answering import pick_device
-    from decabench.models.batches import Collator, Encoded, VectorTable
-    from decabench.models.mqan import MQAN, ModelConfig
-    from decabench.models.vectors import Joined, NoVectors
+    from decabench.models.devices import pick_device
+    from decabench.models.mqan import MQAN, MQANConfig, collate
+    from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
     from decabench.models.words import EOS, INIT, Lexicon
 
     torch.manual_seed(0)
     random = np.random.default_rng(0)
     lexicon = Lexicon([f" w{n} " for n in range(shape.vocabulary - 4)])
     others = shape.vocabulary // 4
-    lexicon.learn(f" o{n} " for n in range(others))
-    table = VectorTable(lexicon, Joined((NoVectors(50),)))
-    config = ModelConfig(dimension=shape.dimension, dropout=0.0, max_answer_tokens=shape.answer)
+    lexicon.number(f" o{n} " for n in range(others))
+    table = WordTable(lexicon, JoinedVectors((NoVectors(50),)))
+    config = MQANConfig(dimension=shape.dimension, dropout=0.0, max_answer_tokens=shape.answer)
     place = pick_device(device)
-    model = MQAN(config, table.vocabulary()).to(place)
+    model = MQAN(config, table).to(place)
 
     def words(count: int, source=None):
         return random.choice(np.arange(4, shape.vocabulary + others) if source is None else source, count)
@@ -63,13 +62,13 @@ def made(shape: Shape, device: str):
         # Without <eos>, which could be pointed at.
         context, question = (words(count).astype(np.int32) for count in (shape.length, shape.question))
         answer = np.array([INIT, *words(shape.answer - 1, context), EOS], dtype=np.int32)
-        rows.append(Encoded(context, question, answer))
-    model.generate.weight.data *= 30  # far from flat, so that rounding does not decide what is said
-    return model, Collator(table)(rows).to(place)
+        rows.append({"context": context, "question": question, "answer": answer})
+    model.generate.weight.data *= 30  # far from flat, so that rounding does not decide the answers
+    return model, collate("", rows, table, config).to(place)
 
 
-def timed(call: Callable[[], object], repeats: int) -> dict[str, float]:
-    """Best wall and CPU seconds of some calls after one to warm up, and the process's peak memory."""
+def time_call(call: Callable[[], object], repeats: int) -> dict[str, float]:
+    """Time some calls after one to warm up: the best wall and CPU seconds, and the process's peak memory."""
     import torch
 
     def once() -> tuple[float, float]:
@@ -87,8 +86,8 @@ def timed(call: Callable[[], object], repeats: int) -> dict[str, float]:
     return {"wall": min(wall for wall, _ in runs), "cpu": min(cpu for _, cpu in runs), "peak": peak}
 
 
-def arguments(description: str) -> argparse.Namespace:
-    """The options of both benchmarks."""
+def parse_arguments(description: str) -> argparse.Namespace:
+    """Parse the options of both benchmarks."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--batches", default="8,32")
     parser.add_argument("--lengths", default="50,200", help="context tokens")
@@ -106,14 +105,14 @@ def arguments(description: str) -> argparse.Namespace:
 def main(
     description: str, script: str, calls: Callable[[Shape, str, str], Callable[[], object]], tokens
 ) -> None:
-    """Prints a Markdown table: both sides for every shape, each measured in a process of its own."""
-    given = arguments(description)
+    """Print a Markdown table: both sides for every shape, each measured in a process of its own."""
+    given = parse_arguments(description)
     if given.one:
         import torch
 
         torch.set_num_threads(given.threads)
         shape, side = json.loads(given.one)
-        print(json.dumps(timed(calls(Shape(**shape), side, given.device), given.repeats)))
+        print(json.dumps(time_call(calls(Shape(**shape), side, given.device), given.repeats)))
         return
     print("| batch x (context + question + answer) | who | tokens/s | CPU s | wall s | peak MB | times |")
     print("|---|---|---|---|---|---|---|")
@@ -122,7 +121,7 @@ def main(
             shape = Shape(batch, length, given.question, given.answer, given.vocabulary, given.dimension)
             yardstick = 0.0
             for side in ("yardstick", "decabench"):
-                found = measured(script, given, shape, side)
+                found = measure(script, given, shape, side)
                 yardstick = yardstick or found["cpu"]
                 print(
                     f"| {shape} | {side} | {tokens(shape) / found['wall']:,.0f} | {found['cpu']:.3f} "
@@ -131,8 +130,8 @@ def main(
                 )
 
 
-def measured(script: str, given: argparse.Namespace, shape: Shape, side: str) -> dict[str, float]:
-    """One measurement. Times are compared by CPU seconds, which other people's work on the machine does not add to."""
+def measure(script: str, given: argparse.Namespace, shape: Shape, side: str) -> dict[str, float]:
+    """Measure one side in a process of its own. Compare CPU seconds: other work on the machine adds nothing to them."""
     command = [sys.executable, script, "--one", json.dumps([vars(shape), side])]
     for name in ("repeats", "threads", "device"):
         command += [f"--{name}", str(getattr(given, name))]

@@ -2,12 +2,12 @@
 
     python benchmarks/train_step.py --batches 8,32 --lengths 50,200
 
-Both have the same weights, batch and optimizer, and their losses are checked to be equal before either is timed.
+Both have the same weights, batch and optimizer; their losses are checked to be equal before either is timed.
 """
 
 from __future__ import annotations
 
-from models import Shape, made, main
+from models import Shape, main, make_model
 
 
 def calls(shape: Shape, side: str, device: str):
@@ -16,12 +16,12 @@ def calls(shape: Shape, side: str, device: str):
 
     from benchmarks import equations
 
-    model, batch = made(shape, device)
+    model, batch = make_model(shape, device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=True)
     weights = dict(model.named_parameters())
 
     def fast():
-        return -model(batch).mean()
+        return -model.log_likelihood(batch).mean()
 
     def slow():
         return equations.negative_log_likelihood(batch, weights, model.config.heads).mean()

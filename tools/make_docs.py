@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from decabench.cli import cli
 from decabench.metrics import METRICS
-from decabench.models.mqan import ModelConfig
+from decabench.models import FAMILIES, find_family
 from decabench.prompts import built_in_text
 from decabench.submission.faults import CODES, WARNINGS
 from decabench.tasks.registry import TASKS
@@ -97,13 +97,20 @@ def pins(sha256: str | None, md5: str | None, blob: str | None) -> Iterator[tupl
 
 def settings() -> str:
     """Every setting of `decabench train`: its name, its default, and what its field's docstring says."""
-    rows = [
-        f"| `{prefix}{name}` | `{default}` | {text} |"
-        for owner, prefix in ((TrainConfig, ""), (ModelConfig, "model."))
-        for name, default, text in fields_of(owner)
-        if default != "field(default_factory=ModelConfig)"
+    head = ["| setting | default | what it is |", "|---|---|---|"]
+    lines = [
+        *head,
+        *(
+            f"| `{name}` | `{value}` | {text} |"
+            for name, value, text in fields_of(TrainConfig)
+            if name != "model"
+        ),
     ]
-    return "\n".join(["| setting | default | what it is |", "|---|---|---|", *rows])
+    for kind in dict.fromkeys(find_family(name).config for name in FAMILIES):
+        names = " or ".join(f"`{name}`" for name in FAMILIES if find_family(name).config is kind)
+        lines += ["", f"`[model]` with `name` {names}:", "", *head]
+        lines += [f"| `model.{name}` | `{value}` | {text} |" for name, value, text in fields_of(kind)]
+    return "\n".join(lines)
 
 
 def fields_of(owner: type) -> Iterator[tuple[str, str, str]]:

@@ -20,21 +20,19 @@ __all__ = ["export"]
     show_default=True,
     type=click.IntRange(min=0),
     metavar="N",
-    help="How many words of each file of vectors go with it, the first ones, beside those that it can generate.",
+    help="How many words of each file of vectors to include, the first ones, beside the model's own vocabulary.",
 )
-@click.option("--full", is_flag=True, help="In float32, not in half precision: twice the size.")
+@click.option("--full", is_flag=True, help="Keep float32 instead of half precision: twice the size.")
 def export(checkpoint: Path, output: Path, words: int, full: bool) -> None:
-    """Put a trained model and its word vectors into one small folder.
+    """Write a self-contained copy of a trained model, with its word vectors.
 
-    CHECKPOINT is a checkpoint, or a run's folder, of which the best is taken. What comes out needs no other file:
-    decabench predict --predictor mqan:DIR.
+    CHECKPOINT is a checkpoint, or a run's folder, of which the best is taken. The copy needs no other file:
+    decabench predict --predictor trained:DIR.
     """
     require_torch()
-    from decabench.models import Saved
-    from decabench.training import UNFINISHED
-    from decabench.training import export as write
+    from decabench.models import UNFINISHED_EXPORT, Checkpoint, export_checkpoint
 
-    if output.exists() and {path.name for path in output.iterdir()} - UNFINISHED:
+    if output.exists() and {path.name for path in output.iterdir()} - UNFINISHED_EXPORT:
         raise click.UsageError(f"{output} is not empty: name another folder.")
-    made = write(Saved.open(checkpoint), output, words, not full)
+    made = export_checkpoint(Checkpoint.open(checkpoint), output, words, not full)
     click.echo(f"{output}: {made.size / 1e6:.1f} MB, with vectors of {made.words:,} words.")

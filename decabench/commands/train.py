@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,18 +15,15 @@ from decabench.commands._options import (
     tasks_option,
 )
 
-if TYPE_CHECKING:
-    from decabench.training import TrainConfig
-
 __all__ = ["train"]
 
 
 @click.command()
 @click.option(
     "--model",
-    type=click.Choice(["mqan", "catt", "satt", "s2s"]),
-    help="MQAN, or one of its ablations: without the question's pointer, without coattention too, without "
-    "self-attention too.  [default: mqan]",
+    metavar="NAME",
+    help="mqan; its ablations catt (without the question's pointer), satt (without coattention too) and s2s (without "
+    "self-attention too); classifier, for tasks with labels; tagger; or package.module:object.  [default: mqan]",
 )
 @tasks_option
 @click.option(
@@ -40,7 +36,7 @@ __all__ = ["train"]
     "--config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE.toml",
-    help="Settings, as a run's config.toml has them.",
+    help="Settings, as in a run's config.toml.",
 )
 @click.option(
     "--set",
@@ -50,13 +46,13 @@ __all__ = ["train"]
     help="One setting, such as model.dimension=100 or steps=2000; may be repeated.",
 )
 @click.option(
-    "--init", metavar="CHECKPOINT", help="Begin with the weights of a checkpoint or of a run's best."
+    "--init", metavar="CHECKPOINT", help="Begin with the weights of a checkpoint, or of a run's best."
 )
 @click.option(
     "--freeze",
     multiple=True,
     metavar="PART",
-    help="Keep a part as it is: encoder, decoder, generate, or deeper; may be repeated.",
+    help="Keep the weights of a part: encoder, decoder, generate, or deeper; may be repeated.",
 )
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option("--resume", is_flag=True, help="Go on from the folder's latest checkpoint, if it has one.")
@@ -77,7 +73,7 @@ def train(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Train MQAN or one of its ablations on any set of tasks.
+    """Train a model on any set of tasks.
 
     Without --tasks or --suite: the ten, or the configuration's. Start it with torchrun for several processes.
     """
@@ -87,20 +83,31 @@ def train(
     require_torch()
     from decabench.commands._options import chosen_tasks
     from decabench.errors import require_name
+    from decabench.models import Checkpoint, latest_checkpoint
     from decabench.tasks import DECATHLON, Store, context_limits, home_folder, known_tasks
-    from decabench.training import Run, TrainConfig, read_config, with_settings
+    from decabench.training import (
+        TrainConfig,
+        TrainingRun,
+        from_mapping,
+        is_unstarted,
+        read_config,
+        with_settings,
+    )
     from decabench.training import train as run
 
-    if output.exists() and any(output.iterdir()) and not resume:
+    if output.exists() and not resume and not is_unstarted(output):
         raise click.UsageError(f"{output} is not empty: name another folder, or go on with --resume.")
     known = known_tasks(include)
     skip, cut = context_limits(known.values(), "skip"), context_limits(known.values(), "cut")
-    made = _initial(init, output if resume else None, TrainConfig(skip_context=skip, cut_context=cut))
+    made = TrainConfig(skip_context=skip, cut_context=cut)
+    if init:  # the sizes and vectors of that checkpoint, or of the run itself where it goes on
+        begun = (latest_checkpoint(output) if resume else None) or Checkpoint.open(init)
+        made = replace(made, init=init, model=begun.config, vectors=begun.vectors)
     made = read_config(config, made) if config else made
+    made = from_mapping({"model": {"name": model}}, made) if model else made
     chosen = chosen_tasks(tasks, include, suite) if tasks or suite else list(made.tasks)
     made = replace(
         made,
-        model=replace(made.model, name=model or made.model.name),
         tasks=tuple(chosen or DECATHLON.tasks),
         schedule=schedule or made.schedule,
         freeze=freeze or made.freeze,
@@ -108,7 +115,7 @@ def train(
     )
     made = with_settings(made, settings)
     finished = run(
-        Run(
+        TrainingRun(
             config=made,
             tasks={name: known[require_name(name, known, "task")] for name in made.tasks},
             store=Store(home_folder(home)),
@@ -116,23 +123,13 @@ def train(
             device=device,
             resume=resume,
             report=click.echo,
-            progress=sys.stderr.isatty(),
+            bar=sys.stderr.isatty(),
         )
     )
     if os.environ.get("RANK", "0") == "0":
         which = "last" if made.best_by == "last" else "best"
+        score = "" if finished.best is None else f" ({finished.best:.1f})"
         click.echo(
-            f"Trained to step {finished.step}; the {which} checkpoint ({finished.best:.1f}) is {finished.checkpoint}. "
-            f"Answer with it: decabench predict --predictor mqan:{output}"
+            f"Trained to step {finished.step}; the {which} checkpoint{score} is {finished.checkpoint}. "
+            f"Answer with it: decabench predict --predictor trained:{output}"
         )
-
-
-def _initial(init: str | None, begun: Path | None, default: TrainConfig) -> TrainConfig:
-    """The defaults, or with --init the sizes and vectors of that checkpoint: of the run itself where that goes on."""
-    if not init:
-        return default
-    from decabench.models import Saved
-    from decabench.training import latest
-
-    saved = (latest(begun) if begun else None) or Saved.open(init)
-    return replace(default, init=str(init), model=saved.model, vectors=saved.vectors)

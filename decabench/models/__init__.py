@@ -1,6 +1,6 @@
-"""Reference models: one file a model, with layers, words and vectors beside them. Needs the extra `models`.
+"""Models that learn: families of one file each, with layers, heads, words and vectors beside them.
 
-The names are in `__init__.pyi` and load on first use, for most of them need torch.
+Needs the extra `models`. The names are in `__init__.pyi` and load on first use, for most of them need torch.
 """
 
 import lazy_loader

@@ -1,89 +1,89 @@
-from .answering import Answerer as Answerer
-from .answering import autocast as autocast
-from .answering import by_length as by_length
-from .answering import kept_characters as kept_characters
-from .answering import pick_device as pick_device
-from .batches import NO_ANSWER as NO_ANSWER
-from .batches import Batch as Batch
-from .batches import Collator as Collator
-from .batches import Encoded as Encoded
-from .batches import VectorTable as VectorTable
-from .decoding import greedy as greedy
-from .decoding import word_numbers as word_numbers
+from .checkpoint import UNFINISHED_EXPORT as UNFINISHED_EXPORT
+from .checkpoint import Analysis as Analysis
+from .checkpoint import Checkpoint as Checkpoint
+from .checkpoint import TrainedModel as TrainedModel
+from .checkpoint import export_checkpoint as export_checkpoint
+from .checkpoint import find_analysis as find_analysis
+from .checkpoint import latest_checkpoint as latest_checkpoint
+from .checkpoint import load_optimizer as load_optimizer
+from .checkpoint import load_weights as load_weights
+from .checkpoint import output_record as output_record
+from .checkpoint import write_checkpoint as write_checkpoint
+from .devices import autocast as autocast
 from .devices import check_name as check_name
 from .devices import first_device as first_device
+from .devices import pick_device as pick_device
 from .devices import require_device as require_device
-from .mqan import MQAN as MQAN
-from .mqan import ModelConfig as ModelConfig
+from .family import FAMILIES as FAMILIES
+from .family import Family as Family
+from .family import Item as Item
+from .family import Losses as Losses
+from .family import ModelConfig as ModelConfig
+from .family import ModelReply as ModelReply
+from .family import MultitaskNetwork as MultitaskNetwork
+from .family import TextReader as TextReader
+from .family import TooLongError as TooLongError
+from .family import find_family as find_family
+from .family import label_names as label_names
+from .family import with_label_names as with_label_names
 from .ngrams import Corpus as Corpus
 from .ngrams import NgramTraining as NgramTraining
 from .ngrams import read_corpus as read_corpus
 from .ngrams import train_ngrams as train_ngrams
-from .saved import BEST as BEST
-from .saved import FORMAT as FORMAT
-from .saved import LATEST as LATEST
-from .saved import MODEL as MODEL
-from .saved import RECORD as RECORD
-from .saved import VOCABULARY as VOCABULARY
-from .saved import Saved as Saved
-from .saved import join_vectors as join_vectors
-from .saved import load_weights as load_weights
-from .vectors import Joined as Joined
-from .vectors import Vectors as Vectors
-from .vectors import Words as Words
-from .vectors import index_path as index_path
-from .vectors import is_line as is_line
-from .vectors import open_vectors as open_vectors
-from .vectors import write_matrix as write_matrix
-from .vectors import write_ngrams as write_ngrams
-from .vectors import write_words as write_words
-from .words import EOS as EOS
+from .vector_files import index_path as index_path
+from .vector_files import join_vectors as join_vectors
+from .vector_files import open_vectors as open_vectors
+from .vector_files import write_ngram_vectors as write_ngram_vectors
+from .vector_files import write_word_vectors as write_word_vectors
+from .word_vectors import Vectors as Vectors
+from .word_vectors import WordTable as WordTable
+from .word_vectors import WordVectors as WordVectors
 from .words import SPECIALS as SPECIALS
 from .words import Ids as Ids
 from .words import Lexicon as Lexicon
 
 __all__ = [
-    "BEST",
-    "EOS",
-    "FORMAT",
-    "LATEST",
-    "MODEL",
-    "MQAN",
-    "NO_ANSWER",
-    "RECORD",
+    "FAMILIES",
     "SPECIALS",
-    "VOCABULARY",
-    "Answerer",
-    "Batch",
-    "Collator",
+    "UNFINISHED_EXPORT",
+    "Analysis",
+    "Checkpoint",
     "Corpus",
-    "Encoded",
+    "Family",
     "Ids",
-    "Joined",
+    "Item",
     "Lexicon",
+    "Losses",
     "ModelConfig",
+    "ModelReply",
+    "MultitaskNetwork",
     "NgramTraining",
-    "Saved",
-    "VectorTable",
+    "TextReader",
+    "TooLongError",
+    "TrainedModel",
     "Vectors",
-    "Words",
+    "WordTable",
+    "WordVectors",
     "autocast",
-    "by_length",
     "check_name",
+    "export_checkpoint",
+    "find_analysis",
+    "find_family",
     "first_device",
-    "greedy",
     "index_path",
-    "is_line",
     "join_vectors",
-    "kept_characters",
+    "label_names",
+    "latest_checkpoint",
+    "load_optimizer",
     "load_weights",
     "open_vectors",
+    "output_record",
     "pick_device",
     "read_corpus",
     "require_device",
     "train_ngrams",
-    "word_numbers",
-    "write_matrix",
-    "write_ngrams",
-    "write_words",
+    "with_label_names",
+    "write_checkpoint",
+    "write_ngram_vectors",
+    "write_word_vectors",
 ]

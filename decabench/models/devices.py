@@ -1,24 +1,32 @@
-"""Names of devices, and whether this machine has them."""
+"""Where tensors live: names of devices, which of them this machine has, and half precision on them.
+
+Checking a name needs no torch, so torch is imported inside the functions.
+"""
 
 from __future__ import annotations
 
 import re
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from decabench.errors import DecabenchError
 
-__all__ = ["check_name", "first_device", "require_device"]
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["autocast", "check_name", "first_device", "pick_device", "require_device"]
 
 _NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
 
 def check_name(device: str) -> None:
-    """Raises DecabenchError for what names no device. Needs no torch."""
+    """Check the spelling of a device. Raises DecabenchError for what names none."""
     if not _NAME.fullmatch(device):
         raise DecabenchError(f"--device is auto, cpu, mps, cuda or cuda:N, and {device} was given.")
 
 
 def first_device() -> str:
-    """The first of cuda, mps and cpu that is here."""
+    """Name the first of cuda, mps and cpu that this machine has."""
     import torch
 
     if torch.cuda.is_available():
@@ -27,12 +35,33 @@ def first_device() -> str:
 
 
 def require_device(device: str) -> None:
-    """Raises DecabenchError where this machine has it not."""
+    """Check that this machine has a device. Raises DecabenchError."""
     import torch
 
     kind, _, number = device.partition(":")
     count = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}.get(kind, 1)
     if int(number or 0) >= count:
         raise DecabenchError(
-            f"torch finds no {device} on this machine: --device cpu is slower and needs none."
+            f"torch finds no {device} on this machine: --device cpu is slower and works everywhere."
         )
+
+
+def pick_device(name: str) -> torch.device:
+    """Turn a name into a device; `auto` is the first accelerator, else the CPU. Raises DecabenchError."""
+    import torch
+
+    check_name(name)
+    if name == "auto":
+        return torch.device(first_device())
+    require_device(name)
+    return torch.device(name)
+
+
+def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
+    """Compute in `float32` or `bfloat16`; `auto` is bfloat16 on GPUs that have it, and float32 elsewhere."""
+    import torch
+
+    if precision == "auto":
+        precision = "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
+    return torch.autocast(device.type, dtype, enabled=precision == "bfloat16")

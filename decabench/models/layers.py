@@ -1,7 +1,7 @@
-"""Layers that the models share. B examples, T tokens, d the model's width, p heads, f the inner width.
+"""Layers that several models use. B examples, T tokens, U distinct words, d the width, p heads, f the inner width.
 
-Linear maps have biases as in the authors' code of 2018, which the paper's equations leave out; those inside an
-attention (Eq. 8, 17, 23) have none, as there.
+Equation numbers are those of "The Natural Language Decathlon". Linear maps have biases as in its authors' code of 2018,
+which the equations leave out; those inside an attention (Eq. 8, 17, 23) have none, as there.
 """
 
 from __future__ import annotations
@@ -13,12 +13,61 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-__all__ = ["BiLSTM", "FeedForward", "MultiHead", "SelfAttention", "positions"]
+from decabench.models.family import ColumnBatch
+from decabench.models.word_vectors import WordTable
+from decabench.models.words import PAD, UNKNOWN
+
+__all__ = [
+    "BiLSTM",
+    "FeedForward",
+    "KeysValues",
+    "MultiHead",
+    "SelfAttention",
+    "WordEmbedding",
+    "max_over_time",
+    "positions",
+    "token_mask",
+]
 
 _SHUT = 1e4  # a gate's logit whose sigmoid is 0 or 1 to the last bit
 
 KeysValues = tuple[Tensor, Tensor]
 """Keys and values of all heads, (B, p, T, d) each."""
+
+
+class WordEmbedding(nn.Module):
+    """Vectors of words: the fixed ones that a batch brings, or a trainable table that begins with those.
+
+    In the table all words beyond the vocabulary share the row of <unk>.
+    """
+
+    def __init__(self, words: WordTable, trainable: bool) -> None:
+        super().__init__()
+        self.dimension = words.dimension
+        if trainable:
+            first = words.vocabulary()
+            self.table = nn.Embedding(len(first), words.dimension, padding_idx=PAD, _weight=first)
+
+    def forward(self, batch: ColumnBatch, column: str) -> Tensor:
+        """Embed a column of words, (B, T, demb)."""
+        vectors = batch.vectors
+        if vectors is None:
+            numbers = batch.words
+            vectors = self.table(numbers.where(numbers < self.table.num_embeddings, UNKNOWN))
+        return F.embedding(batch.columns[column], vectors)
+
+
+def token_mask(lengths: Tensor, like: Tensor) -> Tensor:
+    """(B, T) as `like`, True at tokens and False at padding."""
+    return (
+        torch.arange(like.shape[1], device=like.device) < lengths.to(like.device, non_blocking=True)[:, None]
+    )
+
+
+def max_over_time(x: Tensor, lengths: Tensor) -> Tensor:
+    """The largest value over the tokens of each example, (B, T, d) -> (B, d); zeros where there are none."""
+    largest = x.masked_fill(~token_mask(lengths, x)[..., None], -torch.inf).amax(1)
+    return largest.masked_fill(largest.isinf(), 0.0)
 
 
 def positions(length: int, dimension: int, start: int = 0) -> Tensor:
@@ -41,21 +90,21 @@ class BiLSTM(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, T, d_in) -> (B, T, d), zero at padding, and the last h and c of both directions, (B, d) each.
 
-        `lengths` on the CPU. Padding moves no state, so that the backward direction begins at an example's own last
-        token. Packed sequences do the same, at a third of the speed on a CPU; on GPUs they are the fast way.
+        `lengths`, (B,), are on the CPU. Padding moves no state, so the backward direction begins at an example's own
+        last token. Packed sequences do the same, at a third of the speed on a CPU; on GPUs they are the fast way.
         """
         x = self.dropout(x)
         out, h, c = (self._padded if x.device.type == "cpu" else self._packed)(x, lengths)
         return out, h.transpose(0, 1).flatten(1), c.transpose(0, 1).flatten(1)
 
     def _packed(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        packed = pack_padded_sequence(x, lengths.clamp_min(1), batch_first=True, enforce_sorted=False)
         out, (h, c) = self.lstm(packed)
         padded, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
-        return padded, h, c
+        return padded * token_mask(lengths, x)[..., None], h, c
 
     def _padded(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One more input says where padding is: there it shuts the input gate and opens the forget gate."""
+        """One more input marks padding: there it shuts the input gate and opens the forget gate."""
         size, rows = self.lstm.hidden_size, len(x)
         is_token = torch.arange(x.shape[1]) < lengths[:, None]
         x = torch.cat([x, (~is_token).to(x.dtype)[..., None]], -1)
@@ -67,7 +116,9 @@ class BiLSTM(nn.Module):
         zero = x.new_zeros(2, rows, size)
         out, h, c = torch.lstm(x, (zero, zero), weights, True, 1, 0.0, self.training, True, True)
         out = out * is_token[..., None]
-        last = out[torch.arange(rows), lengths - 1, :size]  # c stands still over padding, and h does not
+        last = out[
+            torch.arange(rows), (lengths - 1).clamp_min(0), :size
+        ]  # c stays over padding, and h does not
         return out, torch.stack([last, h[1]]), c
 
 
@@ -91,7 +142,7 @@ class MultiHead(nn.Module):
     def attend(
         self, x: Tensor, known: KeysValues, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """(B, S, d) over keys and values of T tokens -> (B, S, d); `mask` is True where one may look."""
+        """(B, S, d) over keys and values of T tokens -> (B, S, d); `mask` is True where it may look."""
         rate = self.rate if self.training else 0.0
         # softmax(X Y^T / sqrt(d)) Z, with dropout before Z (Eq. 22)
         heads = F.scaled_dot_product_attention(
@@ -104,7 +155,7 @@ class MultiHead(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """FFN(X) = max(0, X U) V + X, with layer normalization of what goes in and what comes out (Eq. 25)."""
+    """FFN(X) = max(0, X U) V + X, with layer normalization of its input and its output (Eq. 25)."""
 
     def __init__(self, d: int, f: int, dropout: float) -> None:
         super().__init__()

@@ -1,8 +1,12 @@
 """The multitask question answering network of the decathlon paper, and its ablations, equation by equation.
 
 Equations are those of "The Natural Language Decathlon" (McCann et al. 2018): 1-13 in section 3, 14-27 in Appendix E.
-Shapes: B examples, l context tokens, m question tokens, n answer tokens, d the width, v words that can be generated,
-o words of the batch beyond them. Read `MQAN.forward` first, then `Encoder`, then `Decoder`.
+Shapes: B examples, l context tokens, m question tokens, n answer tokens, d the width, demb the length of a word vector,
+v words that can be generated, o words of the batch beyond them, U distinct words.
+
+Read the configuration first, how an example becomes numbers and a batch, then `MQAN.losses` with `Encoder` and
+`Decoder`, and `MQAN.answers`. Beside this file are the decoder's loop over time with its gradient (`recurrence.py`),
+greedy and beam search (`decoding.py`), and what the model points at (`mqan_analyses.py`).
 
 The ablations leave parts out (Table 2): `catt` has no question pointer, so the question's side ends with coattention;
 `satt` reads context and question as one sequence, without coattention; `s2s` also lacks self-attention.
@@ -10,43 +14,63 @@ The ablations leave parts out (Table 2): `catt` has no question pointer, so the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from decabench.errors import DecabenchError, require_name
-from decabench.models.batches import Batch
-from decabench.models.layers import BiLSTM, FeedForward, KeysValues, MultiHead, SelfAttention, positions
-from decabench.models.recurrence import Moved, Recurrence, Steps, Weights
+from decabench.models.decoding import GeneratedWords, beam_search, greedy
+from decabench.models.family import Family, Item, Losses, ModelReply, MultitaskNetwork, TextReader, pad
+from decabench.models.layers import (
+    BiLSTM,
+    FeedForward,
+    KeysValues,
+    MultiHead,
+    SelfAttention,
+    positions,
+    token_mask,
+)
+from decabench.models.recurrence import DecoderStep, Recurrence, StepFunctions, StepWeights
+from decabench.models.word_vectors import WordTable
+from decabench.models.words import EOS, INIT, PAD, UNKNOWN
+from decabench.tasks import Label, Number, Output, Question, Tags, Task, Text, Tree
 
 __all__ = [
+    "FAMILY",
     "MODELS",
     "MQAN",
     "Coattention",
     "Decoded",
     "Decoder",
     "DecoderLayer",
+    "DecoderPast",
+    "DecoderState",
     "Encoder",
     "Encoding",
-    "ModelConfig",
+    "MQANBatch",
+    "MQANConfig",
     "Parts",
-    "State",
 ]
 
-# ---- config
+Integers = npt.NDArray[np.int64]
+
+# ---- Configuration
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Which parts of MQAN a model has: the columns of the paper's Table 2."""
+    """The parts of MQAN that a model has: the columns of the paper's Table 2."""
 
     self_attention: bool
     """Self-attentive encoder and decoder layers (+SAtt)."""
     coattention: bool
-    """Context and question as two inputs, coattended (+CAtt); one sequence of both otherwise."""
+    """Context and question as two inputs, coattended (+CAtt); otherwise they are read as one sequence."""
     question_pointer: bool
     """A second pointer, over the question (+QPtr)."""
 
@@ -57,17 +81,17 @@ MODELS: dict[str, Parts] = {
     "catt": Parts(self_attention=True, coattention=True, question_pointer=False),
     "mqan": Parts(self_attention=True, coattention=True, question_pointer=True),
 }
-"""Each adds one part to the one before it."""
+"""Each adds one part to the model before it."""
 
 
 @dataclass(frozen=True)
-class ModelConfig:
-    """Sizes of a model. The defaults are those of Appendix D."""
+class MQANConfig:
+    """Sizes of MQAN. The defaults are those of Appendix D."""
 
     name: str = "mqan"
     """`mqan`, or one of its ablations: `s2s`, `satt`, `catt`."""
     dimension: int = 200
-    """d: the width of every representation; even, as BiLSTMs give half of it a direction."""
+    """d: the width of every representation; even, as BiLSTMs give half of it to each direction."""
     hidden: int = 150
     """f: the inner width of feed-forward networks."""
     heads: int = 3
@@ -95,18 +119,123 @@ class ModelConfig:
 
     @property
     def parts(self) -> Parts:
-        """Which parts the model has."""
+        """The parts that the model has."""
         return MODELS[self.name]
 
 
-# ---- mqan
+# ---- From an example to a batch
 
-_LITTLE = 1e-30  # stands for a pointer's zero under a logarithm
+
+def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
+    """Number the words of context, question and answer, each between <init> and <eos>."""
+    item = {"context": reader.context(question.context), "question": reader.text(question.question)}
+    if answer is not None:
+        item["answer"] = reader.text(answer)
+    return item
+
+
+def batch_size(lengths: Mapping[str, Integers]) -> Integers:
+    """How much of a batch an example takes: context + question + 5 x answer (Appendix D)."""
+    return lengths["context"] + lengths["question"] + 5 * lengths["answer"]
+
+
+def batch_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
+    """What examples are batched by: the length of the answer, in fours, then that of the context."""
+    return lengths["context"], lengths["answer"] // 4
+
+
+@dataclass(frozen=True)
+class MQANBatch:
+    """Examples of one task, padded. The words that the model can put out are its vocabulary and o others.
+
+    A batch numbers its own distinct words: their vectors are looked up, projected and moved to the device once each.
+    The others are its words beyond the vocabulary, which can only be pointed at (Eq. 10-13).
+    """
+
+    vectors: Tensor
+    """(U, demb) of the distinct words; row 0 is padding."""
+    context: Tensor
+    """(B, l) rows of `vectors`."""
+    question: Tensor
+    """(B, m) rows of `vectors`."""
+    answer: Tensor
+    """(B, n) rows of `vectors`: what the decoder is fed, from <init> on."""
+    context_output: Tensor
+    """(B, l) numbers below v + o."""
+    question_output: Tensor
+    """(B, m) numbers below v + o."""
+    target: Tensor
+    """(B, n) numbers below v + o: what the decoder must say, up to <eos>; 0 is padding."""
+    others: Tensor
+    """(o,) rows of `vectors`: the words beyond the vocabulary."""
+    other_words: Tensor
+    """(o,) their numbers in the lexicon; stays on the CPU."""
+    context_lengths: Tensor
+    """(B,) stays on the CPU, where packing wants it."""
+    question_lengths: Tensor
+    """(B,) stays on the CPU."""
+
+    def __len__(self) -> int:
+        return len(self.context)
+
+    def to(self, device: torch.device) -> MQANBatch:
+        """Copy the batch to a device, while other work goes on where that is possible."""
+        if device.type == "cpu":
+            return self
+        stay = {"other_words", "context_lengths", "question_lengths"}
+        tensors = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in stay}
+        if device.type == "cuda":
+            tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
+        return replace(self, **{name: t.to(device, non_blocking=True) for name, t in tensors.items()})
+
+
+_NO_ANSWER = np.array([INIT, EOS], dtype=np.int32)
+
+
+def collate(task: str, items: Sequence[Item], words: WordTable, config: MQANConfig) -> MQANBatch:
+    """Make a batch, without a Python loop over tokens. The model treats all tasks alike."""
+    contexts, questions = ([item[name] for item in items] for name in ("context", "question"))
+    if not config.parts.coattention:  # one sequence of both
+        contexts = [np.concatenate(pair) for pair in zip(contexts, questions, strict=True)]
+    context, context_lengths = pad(contexts)
+    question, question_lengths = pad(questions)
+    answer, _ = pad([item.get("answer", _NO_ANSWER) for item in items])
+    vocabulary = words.lexicon.size
+    flat = np.concatenate([[PAD], context.ravel(), question.ravel(), answer.ravel()])
+    distinct, rows = np.unique(flat, return_inverse=True)
+    is_other = distinct >= vocabulary
+    outputs = np.where(is_other, vocabulary + np.cumsum(is_other) - 1, distinct)
+    ends = np.cumsum([1, context.size, question.size])
+    context_rows, question_rows, answer_rows = np.split(rows, ends)[1:]
+    target = outputs[answer_rows].reshape(answer.shape)[:, 1:].copy()
+    # Words that the model can neither generate nor point at in their own example become <unk>.
+    sources = [context, question] if config.parts.question_pointer else [context]
+    at = np.nonzero(answer[:, 1:] >= vocabulary)
+    beyond = answer[:, 1:][at][:, None]
+    can_point = np.any([(source[at[0]] == beyond).any(1) for source in sources], axis=0)
+    target[at[0][~can_point], at[1][~can_point]] = UNKNOWN
+    tensor = torch.from_numpy
+    return MQANBatch(
+        vectors=tensor(words[distinct]),
+        context=tensor(context_rows.reshape(context.shape)),
+        question=tensor(question_rows.reshape(question.shape)),
+        answer=tensor(np.ascontiguousarray(answer_rows.reshape(answer.shape)[:, :-1])),
+        context_output=tensor(outputs[context_rows].reshape(context.shape)),
+        question_output=tensor(outputs[question_rows].reshape(question.shape)),
+        target=tensor(target),
+        others=tensor(np.flatnonzero(is_other)),
+        other_words=tensor(distinct[is_other]),
+        context_lengths=tensor(context_lengths),
+        question_lengths=tensor(question_lengths),
+    )
+
+
+# ---- What passes between the parts of the network
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """What the encoder hands to the decoder."""
+    """The encoder's output."""
 
     context: Tensor
     """C_fin, (B, l, d)"""
@@ -122,8 +251,8 @@ class Encoding:
     """(B, d)"""
 
 
-class State(NamedTuple):
-    """What one step of the decoder's recurrence hands to the next."""
+class DecoderState(NamedTuple):
+    """What a step of the decoder's recurrence passes to the next."""
 
     h: Tensor
     """h_t, (B, d)"""
@@ -135,7 +264,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Decoded:
-    """What the decoder makes of every step."""
+    """The decoder's output for every step."""
 
     context: Tensor
     """c~, (B, n, d): what the vocabulary's softmax reads"""
@@ -150,10 +279,13 @@ class Decoded:
 
     @property
     def pointers(self) -> tuple[Tensor, Tensor]:
-        """What the context's and the question's attention weigh once the model points, (B, n) each: lambda, 1 - it."""
+        """The weights of context and question once the model points, (B, n) each: lambda and 1 - lambda."""
         if self.context_gate is None:
             return torch.ones_like(self.vocabulary_gate), torch.zeros_like(self.vocabulary_gate)
         return self.context_gate.sigmoid(), (-self.context_gate).sigmoid()
+
+
+# ---- The network
 
 
 class Coattention(nn.Module):
@@ -170,12 +302,9 @@ class Coattention(nn.Module):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """C_ind (B, l, d), Q_ind (B, m, d) -> C_sum (B, m, d), Q_sum (B, l, d), C_coa (B, l, d), Q_coa (B, m, d)."""
         # A dummy at position 0, so that no token is forced to align with another.
-        c, q = (
-            _with_dummy(c, self.context_dummy),
-            _with_dummy(q, self.question_dummy),
-        )  # (B, l+1, d), (B, m+1, d)
+        c, q = _prepend(c, self.context_dummy), _prepend(q, self.question_dummy)  # (B, l+1, d), (B, m+1, d)
         similarity = c @ q.transpose(1, 2)  # (B, l+1, m+1)
-        no_c, no_q = _dummy_open(~c_mask)[:, :, None], _dummy_open(~q_mask)[:, None, :]
+        no_c, no_q = F.pad(~c_mask, (1, 0))[:, :, None], F.pad(~q_mask, (1, 0))[:, None, :]
         # Eq. 17: each column sums to 1; S_cq over the context, S_qc (kept transposed) over the question.
         s_cq = similarity.masked_fill(no_c, -torch.inf).softmax(1)  # (B, l+1, m+1)
         s_qc = similarity.masked_fill(no_q, -torch.inf).softmax(2)  # (B, l+1, m+1), = S_qc^T
@@ -187,18 +316,14 @@ class Coattention(nn.Module):
         return c_sum, q_sum, c_coa, q_coa
 
 
-def _with_dummy(x: Tensor, dummy: Tensor) -> Tensor:
+def _prepend(x: Tensor, dummy: Tensor) -> Tensor:
     return torch.cat([dummy.to(x.dtype).expand(len(x), 1, -1), x], 1)
-
-
-def _dummy_open(mask: Tensor) -> Tensor:
-    return F.pad(mask, (1, 0), value=False)
 
 
 class Encoder(nn.Module):
     """Appendix E: independent encoding, coattention, compression, self-attention, final encoding."""
 
-    def __init__(self, config: ModelConfig, d_emb: int) -> None:
+    def __init__(self, config: MQANConfig, d_emb: int) -> None:
         super().__init__()
         d, rate, self.parts = config.dimension, config.dropout, config.parts
         self.project = nn.Linear(d_emb, d)  # W_1
@@ -218,12 +343,12 @@ class Encoder(nn.Module):
             self.attend = nn.ModuleDict({side: stack() for side in sides})
             self.final = nn.ModuleDict({side: BiLSTM(d, d, rate) for side in sides})
 
-    def forward(self, batch: Batch) -> Encoding:
+    def forward(self, batch: MQANBatch) -> Encoding:
         """C_fin and Q_fin, (B, l, d) and (B, m, d)."""
         lengths = {"context": batch.context_lengths, "question": batch.question_lengths}
         masks = {
-            "context": _token_mask(batch.context_lengths, batch.context),
-            "question": _token_mask(batch.question_lengths, batch.question),
+            "context": token_mask(batch.context_lengths, batch.context),
+            "question": token_mask(batch.question_lengths, batch.question),
         }
         projected = self.project(batch.vectors)  # Eq. 15, of each distinct word once: (U, d)
         proj_c = self.dropout(F.embedding(batch.context, projected))  # C_proj, (B, l, d)
@@ -249,15 +374,8 @@ class Encoder(nn.Module):
         return Encoding(x, masks["context"], inputs.get("question"), masks["question"], h, c)
 
 
-def _token_mask(lengths: Tensor, like: Tensor) -> Tensor:
-    """(B, T), True at tokens."""
-    return (
-        torch.arange(like.shape[1], device=like.device) < lengths.to(like.device, non_blocking=True)[:, None]
-    )
-
-
 class DecoderLayer(nn.Module):
-    """Attention over what was said and over the context (Eq. 4-6)."""
+    """Attention over the answer so far and over the context (Eq. 4-6)."""
 
     def __init__(self, d: int, f: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -277,7 +395,7 @@ class DecoderLayer(nn.Module):
 class Decoder(nn.Module):
     """Section 3: answer representations, the recurrent context state, and the pointers with their switches."""
 
-    def __init__(self, config: ModelConfig, d_emb: int) -> None:
+    def __init__(self, config: MQANConfig, d_emb: int) -> None:
         super().__init__()
         d, rate, self.parts = config.dimension, config.dropout, config.parts
         self.project = nn.Linear(d_emb, d)  # W_2 of Eq. 2
@@ -292,12 +410,12 @@ class Decoder(nn.Module):
             self.question_query = nn.Linear(d, d, bias=False)  # W_3
             self.question_state = nn.Linear(2 * d, d)  # W_5
             self.context_switch = nn.Linear(3 * d, 1)  # W_cq
-        self.steps = Steps()  # `compile_step` puts compiled ones in their place
+        self.steps = StepFunctions()  # `compile_step` puts compiled ones in their place
         table = positions(512, d)
         self.register_buffer("positions", table, persistent=False)
 
     def represent(self, vectors: Tensor, start: int = 0) -> Tensor:
-        """A_ppr of answer vectors (B, n, demb), the first of them at position `start`: (B, n, d)."""
+        """A_ppr of answer vectors (B, n, demb), the first of which is at position `start`: (B, n, d)."""
         x = self.dropout(self.project(vectors))  # Eq. 2
         if not self.parts.self_attention:
             return cast(Tensor, x)
@@ -316,39 +434,41 @@ class Decoder(nn.Module):
             x = layer(x, layer.over_answer.keys_values(x), context, mask, None)
         return x
 
-    def start(self, encoded: Encoding) -> State:
+    def start(self, encoded: Encoding) -> DecoderState:
         """The state before the first step."""
-        return State(encoded.h, encoded.c, torch.zeros_like(encoded.h))
+        return DecoderState(encoded.h, encoded.c, torch.zeros_like(encoded.h))
 
-    def recur(self, a_self: Tensor, encoded: Encoding, state: State) -> tuple[Tensor, Tensor, Tensor, State]:
+    def recur(
+        self, a_self: Tensor, encoded: Encoding, state: DecoderState
+    ) -> tuple[Tensor, Tensor, Tensor, DecoderState]:
         """h (B, n, d), c~ (B, n, d), alpha^C (B, n, l) of n steps, and the state after them (Eq. 7-9)."""
-        given, closed, weights = self._prepared(a_self, encoded)
+        given, closed, weights = self._prepare(a_self, encoded)
         h, c, context = state
-        steps: list[Moved] = []
+        steps: list[DecoderStep] = []
         for now in given.unbind(1):
             state_before = torch.cat([self.dropout(context), h], 1)
             steps.append(self.steps.advance(now, state_before, c, encoded.context, closed, weights))
             h, c, context = steps[-1][:3]
         hs, contexts = (torch.stack([step[at] for step in steps], 1) for at in (0, 2))
         attentions = torch.cat([step.attention for step in steps], 2).transpose(1, 2)
-        return hs, contexts, attentions, State(h, c, context)
+        return hs, contexts, attentions, DecoderState(h, c, context)
 
     def recur_from_start(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Tensor]:
-        """What `recur` makes from the first step on, with a gradient that takes less time."""
-        given, closed, weights = self._prepared(a_self, encoded)
+        """`recur` from the first step on, with a gradient that takes less time."""
+        given, closed, weights = self._prepare(a_self, encoded)
         kept = self.dropout(torch.ones_like(a_self.transpose(0, 1)))  # (n, B, d)
         tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
-        # Its operations are too small to gain by half precision, and it hands a sum from step to step.
+        # Its operations are too small to gain from half precision, and it passes a sum from step to step.
         with torch.autocast(given.device.type, enabled=False):
             made = Recurrence.apply(self.steps, *map(_full, tensors))  # type: ignore[no-untyped-call]
         return cast("tuple[Tensor, Tensor, Tensor]", made)
 
-    def _prepared(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Weights]:
-        """What does not hang on the loop: the answer's part of the gates (B, n, 4d), closed (B, l, 1), the weights."""
+    def _prepare(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, StepWeights]:
+        """What all steps share: the answer's part of the gates (B, n, 4d), closed (B, l, 1), the weights."""
         answer_part, context_part = self.lstm.weight_ih.chunk(2, 1)
         given = F.linear(self.dropout(a_self), answer_part, self.lstm.bias_ih + self.lstm.bias_hh)
         sum_part, state_part = self.context_state.weight.chunk(2, 1)  # W_4 = [for C_fin^T alpha; for h]
-        weights = Weights(
+        weights = StepWeights(
             torch.cat([context_part, self.lstm.weight_hh], 1).t(),
             torch.cat([self.context_query.weight, state_part]).t(),
             sum_part,
@@ -372,13 +492,18 @@ class Decoder(nn.Module):
         return Decoded(context, attention, alpha, gamma, switch)
 
 
-class MQAN(nn.Module):
-    """The network. Its words come in as vectors, so it has no table of embeddings of its own."""
+_LITTLE = 1e-30  # in place of a pointer's zero under a logarithm
 
-    def __init__(self, config: ModelConfig, vocabulary: Tensor) -> None:
-        """`vocabulary`: (v, demb), the vectors of the words that can be generated, special words included."""
+
+class MQAN(MultitaskNetwork):
+    """The network. Its words come in as vectors, so it has no table of embeddings."""
+
+    vocabulary_rows = ("generate",)
+
+    def __init__(self, config: MQANConfig, words: WordTable) -> None:
         super().__init__()
-        self.config = config
+        self.config, self.lexicon = config, words.lexicon
+        vocabulary = words.vocabulary()
         self.encoder = Encoder(config, vocabulary.shape[1])
         self.decoder = Decoder(config, vocabulary.shape[1])
         self.generate = nn.Linear(config.dimension, len(vocabulary))  # W_v
@@ -387,14 +512,14 @@ class MQAN(nn.Module):
         self.reset_parameters()
 
     def compile_step(self) -> None:
-        """Has torch.compile make one kernel of the small operations of a time step: worth it on GPUs.
+        """Have torch.compile fuse the small operations of a time step, which pays on GPUs.
 
-        Only of the step: the whole model would be compiled anew for each length of answer.
+        The step alone: the whole model would be compiled again for each length of answer.
         """
         self.decoder.steps = self.decoder.steps.compiled()
 
     def reset_parameters(self) -> None:
-        """Glorot's uniform for every matrix, zero for biases, one for an LSTM's forget gate."""
+        """Draw every matrix from Glorot's uniform; biases are zero, and one for an LSTM's forget gate."""
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
                 nn.init.xavier_uniform_(parameter)
@@ -403,8 +528,12 @@ class MQAN(nn.Module):
                 if "lstm" in name and "bias_ih" in name:
                     nn.init.ones_(parameter.data.chunk(4)[1])
 
-    def forward(self, batch: Batch) -> Tensor:
-        """log p(a_t) of the target tokens, (B, n), zero at padding: the loss is minus their mean."""
+    def losses(self, batch: MQANBatch) -> Losses:
+        """Minus the log-likelihood of the answers, by token."""
+        return {"loss": (-self.log_likelihood(batch).sum(), int((batch.target != PAD).sum()))}
+
+    def log_likelihood(self, batch: MQANBatch) -> Tensor:
+        """log p(a_t) of the target tokens, (B, n), zero at padding."""
         encoded = self.encoder(batch)
         a_self = self.decoder.self_attend(
             self.decoder.represent(F.embedding(batch.answer, batch.vectors)), encoded
@@ -413,10 +542,10 @@ class MQAN(nn.Module):
         decoded = self.decoder.point(a_self, h, context, attention, encoded)
         return self.log_probability(decoded, batch)
 
-    def log_probability(self, decoded: Decoded, batch: Batch) -> Tensor:
-        """log p(a_t), (B, n) (Eq. 10-13), without ever laying out a distribution over v + o words but in the softmax.
+    def log_probability(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
+        """log p(a_t), (B, n) (Eq. 10-13), without building a distribution over v + o words.
 
-        Only tokens are looked at, no padding; the softmax over the vocabulary is done once for all of them.
+        Only tokens are computed, no padding, with one softmax over the vocabulary for all of them.
         """
         rows, steps = (batch.target > 0).nonzero(as_tuple=True)  # T tokens
         target = batch.target[rows, steps]
@@ -424,7 +553,7 @@ class MQAN(nn.Module):
         logits = _full(self.generate(decoded.context[rows, steps]))  # Eq. 11: (T, v)
         generated = -F.cross_entropy(logits, target.where(in_vocabulary, 0), reduction="none")
         generated = generated.masked_fill(~in_vocabulary, -1e9)
-        # Eq. 10: what points at occurrences of the target.
+        # Eq. 10: the attention to occurrences of the target.
         hits = batch.context_output[rows] == target[:, None]  # (T, l)
         to_context, to_question = (weight[rows, steps] for weight in decoded.pointers)
         pointed = to_context * (decoded.context_attention[rows, steps] * hits).sum(1)
@@ -438,7 +567,7 @@ class MQAN(nn.Module):
         )
         return log_p.new_zeros(batch.target.shape).index_put((rows, steps), log_p)
 
-    def distribution(self, decoded: Decoded, batch: Batch) -> Tensor:
+    def distribution(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
         """p(w) over v + o words at every step, (B, n, v + o) (Eq. 10-13)."""
         gamma = _full(decoded.vocabulary_gate).sigmoid()[..., None]
         generated = gamma * _full(self.generate(decoded.context)).softmax(-1)  # Eq. 11
@@ -449,8 +578,8 @@ class MQAN(nn.Module):
             p = _add(p, batch.question_output, (1 - gamma) * rest * _full(decoded.question_attention))
         return p
 
-    def words(self, outputs: Tensor, batch: Batch) -> Tensor:
-        """The vectors of numbers below v + o, (...) -> (..., demb): what the decoder is fed next."""
+    def words(self, outputs: Tensor, batch: MQANBatch) -> Tensor:
+        """The vectors of numbers below v + o, (...) -> (..., demb), which the decoder is fed next."""
         table = cast(Tensor, self.vocabulary)
         if not len(batch.others):
             return F.embedding(outputs, table)
@@ -458,12 +587,129 @@ class MQAN(nn.Module):
         known = F.embedding(outputs.clamp_max(len(table) - 1), table)
         return torch.where((outputs < len(table))[..., None], known, other)
 
+    def generate_answers(
+        self, batch: MQANBatch, limit: int | None = None, beam: int = 1
+    ) -> tuple[GeneratedWords, list[list[int]]]:
+        """Decode greedily, or with a `beam` above 1: the words, and each answer as numbers of the lexicon."""
+        self.eval()
+        steps = limit or self.config.max_answer_tokens
+        with torch.inference_mode():
+            past = DecoderPast(self, batch, steps)
+            device = past.encoded.context.device
+            if beam > 1:
+                found = beam_search(past, len(batch), beam, steps, device)
+            else:
+                found = greedy(past, len(batch), steps, device)
+        return found, self.word_numbers(found, batch)
+
+    def word_numbers(self, found: GeneratedWords, batch: MQANBatch) -> list[list[int]]:
+        """Each answer as numbers of the lexicon."""
+        table = torch.cat([torch.arange(self.generate.out_features), batch.other_words])
+        return cast("list[list[int]]", table[found.outputs].tolist())
+
+    def answers(self, batch: MQANBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
+        """Answer greedily, or with a `beam` above 1; lower-case, as the model speaks."""
+        found, numbers = self.generate_answers(batch, limit, beam)
+        read = batch.context_lengths
+        if self.config.parts.coattention:  # otherwise the context ends with the question
+            read = read + batch.question_lengths
+        return [
+            ModelReply(
+                self.lexicon.decode(own), finished, tokens, own.index(EOS) + 1 if finished else len(own)
+            )
+            for own, finished, tokens in zip(numbers, found.finished, read.tolist(), strict=True)
+        ]
+
 
 def _add(p: Tensor, numbers: Tensor, weights: Tensor) -> Tensor:
-    """Eq. 10: adds the weights (B, n, T) of T positions to the words (B, T) that stand there."""
+    """Add the weights (B, n, T) of T positions to the words (B, T) at them (Eq. 10)."""
     return p.scatter_add(2, numbers[:, None, :].expand_as(weights), weights)
 
 
 def _full(x: Tensor) -> Tensor:
-    """Out of half precision, in which probabilities of 50,000 words are not to be told apart."""
+    """Leave half precision, which cannot tell the probabilities of 50,000 words apart."""
     return x if x.dtype == torch.float64 else x.float()
+
+
+# ---- Decoding
+
+
+class DecoderPast:
+    """What the decoder remembers of the answers so far, so that nothing is computed twice; see `decoding.Past`."""
+
+    def __init__(self, model: MQAN, batch: MQANBatch, steps: int) -> None:
+        """Encode the batch, with room for so many steps."""
+        self.model, self.batch = model, batch
+        self.encoded = model.encoder(batch)
+        self.layers = [cast(DecoderLayer, layer) for layer in model.decoder.layers]
+        # Keys and values for each layer, (B, p, l, d) of the context and (B, p, steps, d) of the answer.
+        self.context = [layer.over_context.keys_values(self.encoded.context) for layer in self.layers]
+        self.said: list[KeysValues] = []
+        for key, _ in self.context:
+            room = key.new_zeros(*key.shape[:2], steps, key.shape[3])
+            self.said.append((room, room.clone()))
+        self.state = model.decoder.start(self.encoded)
+        self.length = 0  # how many steps `said` holds
+        self.decoded: Decoded | None = None  # the last step's
+
+    def step(self, last: Tensor) -> Tensor:
+        """p(w) of the step after the words `last`, (B,): (B, v + o), zero for words that no answer contains."""
+        decoder, at = self.model.decoder, self.length
+        x = decoder.represent(self.model.words(last[:, None], self.batch), at)  # (B, 1, d)
+        mask = self.encoded.context_mask[:, None, None, :]
+        for layer, context, (keys, values) in zip(self.layers, self.context, self.said, strict=True):
+            key, value = layer.over_answer.keys_values(x)
+            keys[:, :, at], values[:, :, at] = key[:, :, 0], value[:, :, 0]
+            said = keys[:, :, : at + 1], values[:, :, : at + 1]
+            everything = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=x.device)
+            x = layer(x, said, context, mask, everything)
+        h, context_state, attention, self.state = decoder.recur(x, self.encoded, self.state)
+        self.length += 1
+        self.decoded = decoder.point(x, h, context_state, attention, self.encoded)
+        p = self.model.distribution(self.decoded, self.batch)[:, 0]
+        p[:, [PAD, UNKNOWN, INIT]] = 0
+        return p
+
+    def select(self, rows: Tensor, same_examples: bool = False) -> None:
+        """Keep these rows, in this order; with `same_examples` only their answers differ from the rows they replace."""
+        self.said = [(keys[rows], values[rows]) for keys, values in self.said]
+        self.state = DecoderState(*(part[rows] for part in self.state))
+        if same_examples:
+            return
+        self.context = [(keys[rows], values[rows]) for keys, values in self.context]
+        old = self.encoded
+        self.encoded = Encoding(
+            old.context[rows],
+            old.context_mask[rows],
+            None if old.question is None else old.question[rows],
+            old.question_mask[rows],
+            old.h[rows],
+            old.c[rows],
+        )
+        self.batch = replace(
+            self.batch,
+            context_output=self.batch.context_output[rows],
+            question_output=self.batch.question_output[rows],
+        )
+
+
+def build(config: MQANConfig, outputs: Mapping[str, Output], words: WordTable) -> MQAN:
+    """Make a network. Outputs decide nothing: every answer is text to it."""
+    return MQAN(config, words)
+
+
+FAMILY = Family(
+    config=MQANConfig,
+    columns={"context": "words", "question": "words", "answer": "words"},
+    outputs=(Text, Label, Tags, Tree, Number),
+    encode=encode,
+    collate=collate,
+    build=build,
+    size=batch_size,
+    order=batch_order,
+    abilities=frozenset({"beam", "max_new_tokens", "compile"}),
+    analyses={
+        "pointers": "decabench.models.mqan_analyses:POINTERS",
+        "attention": "decabench.models.mqan_analyses:ATTENTION",
+    },
+)

@@ -1,7 +1,7 @@
 """The decoder's loop over time (Eq. 7-9), with its gradient written out: the one place where steps wait for each other.
 
-Autograd would add to the gradients of the weights and of the whole context once a step. Written out, the loop backward
-carries the state's gradient alone, and weights and context get theirs afterwards, in one product each for all steps.
+Autograd would add to the gradients of the weights and of the whole context at every step. Written out, the backward
+loop carries the gradient of the state alone; weights and context get theirs afterwards, in one product for all steps.
 B examples, l context tokens, n steps, d the width.
 """
 
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Moved", "Recurrence", "Steps", "Weights", "advance"]
+__all__ = ["DecoderStep", "Recurrence", "StepFunctions", "StepWeights", "advance"]
 
 
-class Weights(NamedTuple):
-    """The loop's matrices, put together so that a step multiplies by each once."""
+class StepWeights(NamedTuple):
+    """The loop's matrices, joined so that a step multiplies by each once."""
 
     recurrent: Tensor
     """(2d, 4d), of [c~; h] into the LSTM's gates (Eq. 7)"""
@@ -29,8 +29,8 @@ class Weights(NamedTuple):
     """(d,), of W_4"""
 
 
-class Moved(NamedTuple):
-    """What a step makes."""
+class DecoderStep(NamedTuple):
+    """The results of a step."""
 
     h: Tensor
     """(B, d)"""
@@ -48,10 +48,12 @@ class Moved(NamedTuple):
     """C_fin^T alpha, (B, d)"""
 
 
-def advance(now: Tensor, state: Tensor, c: Tensor, memory: Tensor, closed: Tensor, weights: Weights) -> Moved:
-    """One step of Eq. 7-9.
+def advance(
+    now: Tensor, state: Tensor, c: Tensor, memory: Tensor, closed: Tensor, weights: StepWeights
+) -> DecoderStep:
+    """Take one step of Eq. 7-9.
 
-    `now` (B, 4d): what the answer so far puts into the gates; `state` (B, 2d): [c~; h] of the step before; `memory`
+    `now` (B, 4d): the answer's part of the gates; `state` (B, 2d): [c~; h] of the step before; `memory`
     C_fin (B, l, d); `closed` (B, l, 1): 0 at tokens, -inf at padding. A function of tensors alone, so that it can be
     compiled by itself.
     """
@@ -63,7 +65,7 @@ def advance(now: Tensor, state: Tensor, c: Tensor, memory: Tensor, closed: Tenso
     attention = torch.baddbmm(closed, memory, query[:, :, None]).softmax(1)  # Eq. 8: (B, l, 1)
     summed = torch.bmm(attention.transpose(1, 2), memory).squeeze(1)
     context = (torch.addmm(weights.bias, summed, weights.sum_part.t()) + h_part).tanh()  # Eq. 9
-    return Moved(h, c, context, attention, torch.cat([i, f, g, o], 1), query, summed)
+    return DecoderStep(h, c, context, attention, torch.cat([i, f, g, o], 1), query, summed)
 
 
 def retreat(
@@ -71,14 +73,14 @@ def retreat(
     d_c: Tensor,
     d_context: Tensor,
     d_attention: Tensor,
-    made: Moved,
+    made: DecoderStep,
     c_before: Tensor,
     memory: Tensor,
-    weights: Weights,
+    weights: StepWeights,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradient of one step: of what it made -> of its gates (B, 4d), c before it, and of its inner values.
+    """The gradient of one step: from its results to its gates (B, 4d), to c before it, and to its inner values.
 
-    Those are query (B, d), scores (B, l, 1), C_fin^T alpha (B, d), and Eq. 9 before its tanh (B, d).
+    The inner values are query (B, d), scores (B, l, 1), C_fin^T alpha (B, d), and Eq. 9 before its tanh (B, d).
     """
     d_inner = d_context * (1 - made.context**2)
     d_summed = d_inner @ weights.sum_part
@@ -99,31 +101,33 @@ def retreat(
     return torch.cat(d_gates, 1), d_c * f, d_query, d_scores, d_summed, d_inner
 
 
-class Steps(NamedTuple):
-    """A step forward and a step backward, as they are or compiled."""
+class StepFunctions(NamedTuple):
+    """A step forward and a step backward, plain or compiled."""
 
-    advance: Callable[..., Moved] = advance
+    advance: Callable[..., DecoderStep] = advance
     """`advance`"""
     retreat: Callable[..., tuple[Tensor, ...]] = retreat
     """`retreat`"""
 
-    def compiled(self) -> Steps:
-        """Each as one kernel, where torch.compile can."""
-        return Steps(torch.compile(self.advance, dynamic=True), torch.compile(self.retreat, dynamic=True))
+    def compiled(self) -> StepFunctions:
+        """Fuse each into one kernel, where torch.compile can."""
+        return StepFunctions(
+            torch.compile(self.advance, dynamic=True), torch.compile(self.retreat, dynamic=True)
+        )
 
 
 class Recurrence(torch.autograd.Function):
     """All steps of training: h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l).
 
-    Arguments: the Steps; given (B, n, 4d), what the answer puts into the gates; h and c (B, d) to begin with, while c~
-    is 0; memory C_fin (B, l, d); closed (B, l, 1); kept (n, B, d), which scales c~ before a step reads it (dropout);
-    the four Weights. All of one precision, and not under autocast.
+    Arguments: the StepFunctions; given (B, n, 4d), the answer's part of the gates; h and c (B, d) to begin with, while
+    c~ is 0; memory C_fin (B, l, d); closed (B, l, 1); kept (n, B, d), which scales c~ before a step reads it
+    (dropout); the four StepWeights. All of one precision, and not under autocast.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
-        how: Steps,
+        how: StepFunctions,
         given: Tensor,
         h: Tensor,
         c: Tensor,
@@ -132,9 +136,9 @@ class Recurrence(torch.autograd.Function):
         kept: Tensor,
         *matrices: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        weights = Weights(*matrices)
+        weights = StepWeights(*matrices)
         context = torch.zeros_like(h)
-        cells, states, steps = [c], [], list[Moved]()
+        cells, states, steps = [c], [], list[DecoderStep]()
         for now, keep in zip(given.unbind(1), kept, strict=True):
             state = torch.cat([context * keep, h], 1)
             moved = how.advance(now, state, c, memory, closed, weights)
@@ -142,7 +146,7 @@ class Recurrence(torch.autograd.Function):
             states.append(state)
             cells.append(c)
             steps.append(moved)
-        made = Moved(*(torch.stack(parts) for parts in zip(*steps, strict=True)))  # (n, ...) each
+        made = DecoderStep(*(torch.stack(parts) for parts in zip(*steps, strict=True)))  # (n, ...) each
         ctx.how = how
         ctx.save_for_backward(torch.stack(cells), torch.stack(states), memory, kept, *matrices, *made)
         attention = made.attention.squeeze(3).transpose(0, 1)
@@ -151,7 +155,7 @@ class Recurrence(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *given: Tensor) -> tuple[Tensor | None, ...]:
         cells, states, memory, kept, *rest = ctx.saved_tensors
-        weights, made = Weights(*rest[:4]), Moved(*rest[4:])
+        weights, made = StepWeights(*rest[:4]), DecoderStep(*rest[4:])
         n, _, d = made.h.shape
         d_h, d_context = given[0].transpose(0, 1), given[1].transpose(0, 1)
         d_attention = given[2].transpose(0, 1)[..., None]
@@ -166,7 +170,7 @@ class Recurrence(torch.autograd.Function):
                 d_c,
                 d_context[t] + from_next,
                 d_attention[t],
-                Moved(*(part[t] for part in made)),
+                DecoderStep(*(part[t] for part in made)),
                 cells[t],
                 memory,
                 weights,
@@ -176,7 +180,7 @@ class Recurrence(torch.autograd.Function):
         d_gates, d_query, d_scores, d_summed, d_inner = (
             torch.stack(parts[::-1]) for parts in zip(*inner, strict=True)
         )
-        # C_fin stands in Eq. 8 and in Eq. 9: its gradient is one product over the steps of both.
+        # C_fin is in Eq. 8 and in Eq. 9: its gradient is one product over the steps of both.
         d_memory = torch.cat([made.attention, d_scores], 0).squeeze(3).permute(1, 2, 0) @ (
             torch.cat([d_summed, made.query], 0).transpose(0, 1)
         )

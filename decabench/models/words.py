@@ -1,4 +1,4 @@
-"""Words and their numbers: the generative vocabulary first, then every other word that was met."""
+"""Words and their numbers: a reversible tokenizer, and a lexicon whose first words are the model's vocabulary."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from decabench.files import atomic_file
 
 __all__ = ["EOS", "INIT", "PAD", "SPECIALS", "UNKNOWN", "Ids", "Lexicon", "detokenize", "tokenize"]
 
-# ---- tokenizer
-
 _HALF = " "
 _PRIORITY = {"L": 7, "N": 5, "S": 3, "P": 1, "Z": -1, "C": -3}
-"""Of two neighbours without a space between them, the one with the higher takes the half-space; signs of text
-that no reader sees (line ends, controls) take none from each other."""
+"""Of two neighbours with no space between them, the one with the higher priority gets the half-space; invisible
+characters (line ends, controls) get none."""
 
 _RUN = re.compile(r"L+|N+|S+|P|Z|C| +")
+_HALVES = re.compile(" +")
 
 
 class _Classes(dict[int, str]):
-    """Code point to the letter of its class, filled as characters are met."""
+    """Code point to the letter of its Unicode class, filled as characters are met."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -39,18 +38,20 @@ class _Classes(dict[int, str]):
 
 
 _CLASSES = _Classes()
-_HALVES = re.compile(" +")
 
 
 def tokenize(text: str) -> list[str]:
-    """The tokens of a text, with their half-spaces: `the cat,` gives [" the ", " cat ", ","]."""
+    """Split a text into tokens that keep their half of each space: `the cat,` gives [" the ", " cat ", ","].
+
+    After RevTok: every token carries the spaces on its sides, so that `detokenize` gives back the text exactly.
+    """
     tokens: list[str] = []
-    priority = 0  # of the token before
+    priority = 0  # of the previous token
     after_space = False
     for run in _RUN.finditer(text.translate(_CLASSES)):
         letter, (start, end) = run.group()[0], run.span()
         if letter == _HALF:
-            # k spaces are 2k half-spaces: one to each neighbour, the others as tokens of their own.
+            # k spaces are 2k half-spaces: one for each neighbour, the others as tokens of their own.
             tokens[-1:] = [tokens[-1] + _HALF] if tokens else [_HALF]
             tokens += [_HALF * 2] * (end - start - 1)
             after_space = True
@@ -72,57 +73,54 @@ def tokenize(text: str) -> list[str]:
 
 
 def detokenize(tokens: Iterable[str]) -> str:
-    """The text of tokens; for tokens of `tokenize` it is the text they were made of."""
+    """Join tokens into a text; for the tokens of `tokenize` this is the original text."""
     return _HALVES.sub(lambda run: _HALF * (len(run.group()) // 2), "".join(tokens))
 
-
-# ---- lexicon
 
 Ids = npt.NDArray[np.int32]
 """Word numbers in order."""
 
 SPECIALS = ("<pad>", "<unk>", "<init>", "<eos>")
-"""What no text contains: the tokenizer would cut each of them into three."""
+"""Words that no text contains: the tokenizer would split each of them into three."""
 PAD, UNKNOWN, INIT, EOS = range(4)
 
 FORMAT = "decabench.vocabulary/1"
 
 
 class Lexicon:
-    """A growing list of words. Numbers below `size` are the generative vocabulary (v of Eq. 11) and never change."""
+    """A growing list of words. The first `size` are the vocabulary (v of Eq. 11) and keep their numbers for ever."""
 
     def __init__(self, vocabulary: Sequence[str] = ()) -> None:
-        """`vocabulary` without the special words; what is met later is numbered after it."""
+        """`vocabulary` comes without the special words; words met later are numbered after it."""
         self.words: list[str] = [*SPECIALS, *vocabulary]
         self._numbers = {word: number for number, word in enumerate(self.words)}
         if len(self._numbers) < len(self.words):
-            raise DataError("A vocabulary has a word twice: write each once.")
+            raise DataError("The vocabulary lists a word twice: list each word once.")
         self.size = len(self.words)
 
     def __len__(self) -> int:
         return len(self.words)
 
-    def learn(self, words: Iterable[str]) -> None:
-        """Numbers words after those that are known."""
+    def number(self, words: Iterable[str]) -> array[int]:
+        """Number words, learning those that are new."""
+        numbers, found = self._numbers, array("i")
         for word in words:
-            if word not in self._numbers:
-                self._numbers[word] = len(self.words)
-                self.words.append(word)
-
-    def encode(self, text: str, limit: int | None = None) -> Ids:
-        """<init>, the numbers of the lower-cased text's tokens (the first `limit`), <eos>. Learns new words."""
-        numbers, found = self._numbers, array("i", [INIT])
-        for word in tokenize(text.lower())[:limit]:
             number = numbers.get(word)
             if number is None:
                 number = numbers[word] = len(self.words)
                 self.words.append(word)
             found.append(number)
+        return found
+
+    def encode(self, text: str, limit: int | None = None) -> Ids:
+        """Number <init>, the tokens of the lower-cased text (at most `limit` of them) and <eos>; learn new words."""
+        found = array("i", [INIT])
+        found += self.number(tokenize(text.lower())[:limit])
         found.append(EOS)
         return np.frombuffer(found, dtype=np.int32)
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """The text of numbers, up to the first <eos>; other special words are left out."""
+        """Turn numbers into text, up to the first <eos>; other special words are left out."""
         kept: list[str] = []
         for number in numbers:
             if number == EOS:
@@ -131,26 +129,24 @@ class Lexicon:
                 kept.append(self.words[number])
         return detokenize(kept)
 
-    def copy(self) -> Lexicon:
-        """The vocabulary alone, without words met since."""
-        return Lexicon(self.words[len(SPECIALS) : self.size])
-
     def write(self, path: Path) -> None:
-        """Writes the vocabulary as JSON."""
+        """Write the vocabulary as JSON, without the words met since."""
         content = {"format": FORMAT, "words": self.words[len(SPECIALS) : self.size]}
         with atomic_file(path) as file:
             file.write(json.dumps(content, ensure_ascii=True, indent=0).encode() + b"\n")
 
     @classmethod
     def read(cls, path: Path) -> Lexicon:
-        """The vocabulary that `write` wrote. Raises DataError."""
+        """Read a vocabulary that `write` wrote. Raises DataError."""
         try:
             content: Any = json.loads(path.read_text(encoding="utf-8"))
             words = content["words"]
-            if content["format"] != FORMAT or not all(isinstance(word, str) for word in words):
+            if content["format"] != FORMAT:
                 raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")
+            if not all(isinstance(word, str) for word in words):
+                raise ValueError("its words are not all text")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
-                f"{path} is no vocabulary ({error}): use a checkpoint that was not changed."
+                f"{path} is not a vocabulary ({error}): use an unchanged copy of the checkpoint."
             ) from error
         return cls(words)

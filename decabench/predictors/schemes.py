@@ -46,7 +46,8 @@ SCHEMES: dict[str, str] = {
     "hf": "decabench.predictors.hf.backend",
     "openai": "decabench.predictors.openai.server",
     "command": "decabench.predictors.command.program",
-    "mqan": "decabench.predictors.trained",
+    "trained": "decabench.predictors.trained",
+    "mqan": "decabench.predictors.trained",  # the old name
 }
 """`SCHEME:TARGET` to the module that runs it, imported on use: each has `backend(target, options)`."""
 

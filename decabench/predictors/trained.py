@@ -1,4 +1,4 @@
-"""`mqan:CHECKPOINT`: a model that `decabench train` made, asked as any other model is."""
+"""`trained:CHECKPOINT`: a model that `decabench train` made. `mqan:CHECKPOINT` is its old name."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DecabenchError
 from decabench.predictors.protocol import Answer, Failure, ModelOptions, Outcome, PredictorFactory, Setting
-from decabench.tasks import Question
+from decabench.tasks import Question, Task
 
 if TYPE_CHECKING:
-    from decabench.models import Answerer
+    from decabench.models import TrainedModel
 
-__all__ = ["MqanBackend", "backend"]
+__all__ = ["TrainedBackend", "backend"]
 
 _WINDOW = 2048  # questions that are sorted by length together
 _BATCH_TOKENS = 20_000
@@ -24,8 +24,8 @@ _HONOURED = {"dtype", "device", "batch_size", "max_new_tokens", "beam", "seed"}
 _PRECISIONS = {None: "auto", "auto": "auto", "float32": "float32", "bfloat16": "bfloat16"}
 
 
-def backend(target: str, options: ModelOptions) -> MqanBackend:
-    """The backend of a checkpoint's folder, or of a run's. Raises DecabenchError for options it cannot honour."""
+def backend(target: str, options: ModelOptions) -> TrainedBackend:
+    """Make the backend of a checkpoint's folder, or of a run's. Raises DecabenchError for options it cannot honour."""
     defaults = ModelOptions()
     given = {
         field.name
@@ -34,52 +34,73 @@ def backend(target: str, options: ModelOptions) -> MqanBackend:
     }
     if refused := sorted(given - _HONOURED):
         raise DecabenchError(
-            f"A trained MQAN cannot honour {', '.join(refused)}: leave out what is not one of "
-            f"{', '.join(sorted(_HONOURED))}."
+            f"A trained model cannot honour {', '.join(refused)}: its options are {', '.join(sorted(_HONOURED))}."
         )
     if options.dtype not in _PRECISIONS:
         raise DecabenchError(
-            f"A trained MQAN computes in float32 or bfloat16, not {options.dtype}: name one of them."
+            f"A trained model computes in float32 or bfloat16, and {options.dtype} was given: choose one of them."
         )
     if options.beam is not None and options.beam < 1:
         raise DecabenchError(f"--beam must be 1 or more, and {options.beam} was given.")
-    return MqanBackend(target, options)
+    return TrainedBackend(target, options)
 
 
 @dataclass(frozen=True)
-class MqanBackend:
+class TrainedBackend:
     """A checkpoint, before it is loaded."""
 
     target: str
     """The checkpoint's folder, or a run's, of which the best is taken."""
     options: ModelOptions
-    """Of which it honours device, dtype, batch_size, max_new_tokens and beam; it draws nothing, so any seed will
-    do."""
+    """It honours device, dtype and batch_size, and max_new_tokens and beam if its family can; nothing is drawn, so any
+    seed will do."""
 
     @property
     def prompted(self) -> bool:
-        """It reads question and context as they are."""
+        """It reads question and context without a prompt."""
         return False
 
     @property
     def label(self) -> str:
-        """What the submission calls it, without the folders above."""
-        return f"mqan:{Path(self.target).resolve().name}"
+        """The submission's name for it, without the folders above. MQAN keeps its own, which is in older journals."""
+        from decabench.models import Checkpoint, find_family
+
+        is_mqan = Checkpoint.open(self.target).family is find_family("mqan")
+        return f"{'mqan' if is_mqan else 'trained'}:{Path(self.target).resolve().name}"
 
     def describe(self) -> Mapping[str, Any]:
-        """The weights' digest, the configuration they were trained with, and how it decodes."""
-        from decabench.models import Saved
+        """The weights' digest, the configuration they were trained with, and how it decodes. Raises DecabenchError."""
+        from decabench.models import Checkpoint
 
-        saved = Saved.open(self.target)
+        checkpoint = Checkpoint.open(self.target)
+        abilities = checkpoint.family.abilities
+        asked = {"beam": self._beam > 1, "max_new_tokens": self.options.max_new_tokens is not None}
+        for option, is_asked in asked.items():
+            if is_asked and option not in abilities:
+                raise DecabenchError(
+                    f"The model {checkpoint.config.name} does not generate text, so it has no use for "
+                    f"--{option.replace('_', '-')}: leave it out."
+                )
+        config = checkpoint.record["config"]
+        generation: dict[str, Any] = {}
+        if "max_new_tokens" in abilities:
+            generation = {
+                "decoding": "greedy" if self._beam == 1 else {"beam": self._beam},
+                "max_new_tokens": self.options.max_new_tokens or checkpoint.config.max_answer_tokens,
+            }
         return {
-            "model": saved.model.name,
-            "weights": saved.digest(),
-            "vectors": saved.record["vectors"],
-            "config": _without_folders(saved.record["config"]),
-            "step": saved.record["step"],
-            "training_data": saved.record["data"],
-            "decoding": "greedy" if self._beam == 1 else {"beam": self._beam},
-            "max_new_tokens": self.options.max_new_tokens or saved.model.max_answer_tokens,
+            "model": checkpoint.config.name,
+            "weights": checkpoint.digest(),
+            "vectors": checkpoint.record["vectors"],
+            # Files by their names: their digests are beside them.
+            "config": {
+                **config,
+                "vectors": [Path(name).name for name in config["vectors"]],
+                "init": Path(config["init"]).name,
+            },
+            "step": checkpoint.record["step"],
+            "training_data": checkpoint.record["data"],
+            **generation,
             "precision": _PRECISIONS[self.options.dtype],
         }
 
@@ -89,58 +110,46 @@ class MqanBackend:
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
-        """Loads the weights once for all tasks."""
-        from decabench.models import Saved
+        """Load the weights once for all tasks."""
+        from decabench.models import Checkpoint
 
-        saved = Saved.open(self.target)
-        answerer = saved.load(self.options.device or "auto", _PRECISIONS[self.options.dtype])
-        cuts = saved.cut_context
+        model = Checkpoint.open(self.target).load(
+            self.options.device or "auto", _PRECISIONS[self.options.dtype]
+        )
 
         def make(setting: Setting) -> _Predictor:
-            return _Predictor(answerer, cuts.get(setting.task.name), self.options)
+            model.check_task(setting.task)
+            return _Predictor(model, setting.task, self.options)
 
         yield make
-
-
-def _without_folders(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A configuration as a submission may show it: files by their names; their digests stand beside it."""
-    names = {"vectors": [Path(name).name for name in config["vectors"]], "init": Path(config["init"]).name}
-    return {**config, **names}
 
 
 @dataclass(frozen=True)
 class _Predictor:
     """Answers a task's questions in windows, each sorted by length."""
 
-    answerer: Answerer
-    context_limit: int | None
+    model: TrainedModel
+    task: Task
     options: ModelOptions
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
         waiting = iter(questions)
         while window := list(islice(waiting, self.options.batch_size or _WINDOW)):
-            yield from zip((question.id for question in window), self._outcomes(window), strict=True)
+            yield from zip((question.id for question in window), self._answer(window), strict=True)
 
-    def _outcomes(self, window: list[Question]) -> Iterator[Outcome]:
-        from decabench.models import kept_characters
+    def _answer(self, window: list[Question]) -> Iterator[Outcome]:
         from decabench.predictors.hf.generation import free, is_no_memory
 
-        pairs = [(question.context, question.question) for question in window]
-        options = self.options
-        tokens = 1 << 62 if options.batch_size else _BATCH_TOKENS  # a given batch is not cut further
+        limit, beam = self.options.max_new_tokens, self.options.beam or 1
+        tokens = 1 << 62 if self.options.batch_size else _BATCH_TOKENS  # a batch size that was given is kept
         try:
-            replies = self.answerer.answer(
-                pairs, self.context_limit, options.max_new_tokens, tokens, options.beam or 1
-            )
+            replies = self.model.answer(self.task, window, limit, tokens, beam)
         except Exception as error:
             if not is_no_memory(error):
                 raise
             free()
             yield from (Failure(f"The model ran out of memory ({error}).") for _ in window)
             return
-        for question, reply in zip(window, replies, strict=True):
-            kept = None
-            if self.context_limit is not None:
-                end = kept_characters(question.context, self.context_limit)
-                kept = None if end is None else (0, end)
+        for reply in replies:
+            kept = None if reply.context_kept is None else (0, reply.context_kept)
             yield Answer(reply.text, "stop" if reply.finished else "length", kept, reply.read, reply.said)

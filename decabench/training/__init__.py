@@ -1,4 +1,4 @@
-"""Train the reference models, jointly on any tasks. Needs the extra `train`.
+"""Training: data as numbers, schedules, the loop, and runs that resume to the same weights. Needs the extra `train`.
 
 The names are in `__init__.pyi` and load on first use, for most of them need torch.
 """

@@ -1,4 +1,4 @@
-"""Training data as word numbers, and batches of it that are filled by tokens and bucketed by length."""
+"""Training data: examples as numbers, kept on disk, and batches of like length."""
 
 from __future__ import annotations
 
@@ -8,42 +8,53 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from decabench.errors import MissingDataError
+from decabench.errors import DataError, MissingDataError
 from decabench.files import atomic_file
-from decabench.models import SPECIALS, Encoded, Ids, Lexicon
-from decabench.tasks import Store
+from decabench.models import (
+    SPECIALS,
+    Family,
+    Item,
+    Lexicon,
+    TextReader,
+    TooLongError,
+    find_family,
+    label_names,
+    with_label_names,
+)
+from decabench.tasks import Output, Question, Store, Task
 from decabench.training.config import TrainConfig
 
-__all__ = ["BatchStream", "TaskData", "Texts", "batches_of", "encode_tasks", "fingerprints"]
+__all__ = ["BatchStream", "Ragged", "TaskData", "TrainingData", "cut_batches", "encode_tasks", "fingerprints"]
 
 Integers = npt.NDArray[np.int64]
 _POOL = 64  # batches' worth of examples that are sorted by length together
 
 
 @dataclass(frozen=True)
-class Texts:
-    """Many encoded texts in one array."""
+class Ragged:
+    """Many arrays of any lengths in one."""
 
-    words: Ids
+    values: npt.NDArray[Any]
     """All of them, one after the other."""
     ends: Integers
     """Where each ends."""
 
     @classmethod
-    def of(cls, texts: Sequence[Ids]) -> Texts:
-        return cls(np.concatenate(texts), np.cumsum([len(text) for text in texts]))
+    def of(cls, arrays: Sequence[npt.NDArray[Any]]) -> Ragged:
+        return cls(np.concatenate(arrays), np.cumsum([len(array) for array in arrays]))
 
     def __len__(self) -> int:
         return len(self.ends)
 
-    def __getitem__(self, row: int) -> Ids:
-        return self.words[(self.ends[row - 1] if row else 0) : self.ends[row]]
+    def __getitem__(self, row: int) -> npt.NDArray[Any]:
+        return self.values[(self.ends[row - 1] if row else 0) : self.ends[row]]
 
     @property
     def lengths(self) -> Integers:
@@ -56,155 +67,203 @@ class TaskData:
 
     name: str
     """The task."""
-    context: Texts
-    """Contexts, cut where the configuration says so."""
-    question: Texts
-    """Questions."""
-    answer: Texts
-    """First answers."""
+    columns: Mapping[str, Ragged]
+    """Column name to its values, one row for each example."""
 
     def __len__(self) -> int:
-        return len(self.answer)
+        return len(next(iter(self.columns.values())))
 
-    def example(self, row: int) -> Encoded:
-        """One example."""
-        return Encoded(self.context[row], self.question[row], self.answer[row])
+    def item(self, row: int) -> Item:
+        """One example, as its family read it."""
+        return {name: column[row] for name, column in self.columns.items()}
 
     @property
-    def sizes(self) -> Integers:
-        """context + question + 5 x answer of every example (Appendix D)."""
-        return self.context.lengths + self.question.lengths + 5 * self.answer.lengths
+    def lengths(self) -> Mapping[str, Integers]:
+        """Column name to the lengths of its rows."""
+        return {name: column.lengths for name, column in self.columns.items()}
 
 
-class _Memo:
-    """Encodes a text once where it comes again at once, as SQuAD's paragraphs do."""
+@dataclass(frozen=True)
+class TrainingData:
+    """Everything that a run trains on."""
 
-    def __init__(self, lexicon: Lexicon, limit: int | None) -> None:
-        self.lexicon, self.limit, self.text, self.ids = lexicon, limit, "", lexicon.encode("")
-
-    def __call__(self, text: str) -> Ids:
-        if text != self.text:
-            self.text, self.ids = text, self.lexicon.encode(text, self.limit)
-        return self.ids
-
-
-def _read(store: Store, task: str, config: TrainConfig, lexicon: Lexicon) -> TaskData:
-    context_of, question_of = _Memo(lexicon, config.cut_context.get(task)), _Memo(lexicon, None)
-    longest = config.skip_context.get(task, 1 << 40)
-    rows: list[tuple[Ids, Ids, Ids]] = []
-    columns = ("question", "context", "answers")
-    for row in islice(store.read(task, "train", columns), config.train_examples or None):
-        context = context_of(row["context"])
-        if len(context) - 2 <= longest:
-            rows.append((context, question_of(row["question"]), lexicon.encode(row["answers"][0])))
-    if not rows:
-        raise MissingDataError(f"{task} has no training example with a context of {longest} tokens or fewer.")
-    contexts, questions, answers = zip(*rows, strict=True)
-    return TaskData(task, Texts.of(contexts), Texts.of(questions), Texts.of(answers))
+    lexicon: Lexicon
+    """Its words: the most frequent ones, which are the vocabulary, come first (Appendix D)."""
+    outputs: Mapping[str, Output]
+    """Each task's output, with all of its labels."""
+    tasks: Mapping[str, TaskData]
+    """Each task's examples."""
 
 
 def encode_tasks(
-    store: Store, config: TrainConfig, cache: Path | None = None
-) -> tuple[Lexicon, dict[str, TaskData]]:
-    """The tasks as numbers, and the words: the most frequent of the combined training sets come first (Appendix D).
+    store: Store, config: TrainConfig, tasks: Mapping[str, Task], cache: Path | None = None
+) -> TrainingData:
+    """Read the training examples of the tasks as the model's family does.
 
-    Tokenizing takes minutes for all ten tasks, so what was made is kept in the folder `cache` and read from there as
-    long as data and settings are the same.
+    Tokenizing ten tasks takes minutes, so the result is kept in the folder `cache` and read from there as long as data
+    and settings are the same. Raises MissingDataError, DataError.
     """
     key = _cache_key(store, config)
-    if cache is not None and (known := _read_cache(cache, key, config)):
+    if cache is not None and (known := _read_cache(cache, key, config, tasks)):
         return known
-    lexicon = Lexicon()
-    found = {task: _read(store, task, config, lexicon) for task in config.tasks}
-    ordered, numbers = _by_frequency(lexicon, found.values(), config.model.vocabulary)
-    made = {task: _renumbered(data, numbers) for task, data in found.items()}
+    family, lexicon = find_family(config.model.name), Lexicon()
+    outputs: dict[str, Output] = {}
+    found: dict[str, TaskData] = {}
+    for name in config.tasks:
+        found[name], outputs[name] = _read_task(store, tasks[name], config, family, lexicon)
+    made = _number_by_frequency(TrainingData(lexicon, outputs, found), family, config.model.vocabulary)
     if cache is not None:
-        _write_cache(cache, key, ordered, made)
-    return ordered, made
+        _write_cache(cache, key, made)
+    return made
+
+
+def _read_task(
+    store: Store, task: Task, config: TrainConfig, family: Family, lexicon: Lexicon
+) -> tuple[TaskData, Output]:
+    """Encode a task's examples; its output gets the labels that were met, in alphabetical order."""
+    skip = config.skip_context.get(task.name)
+    reader = TextReader(task, lexicon, config.cut_context.get(task.name), skip)
+    items: list[Item] = []
+    rows = store.read(task.name, "train", ("id", "question", "context", "answers"))
+    for row in islice(rows, config.train_examples or None):
+        question = Question(row["id"], row["question"], row["context"])
+        try:
+            items.append(family.encode(question, row["answers"][0], task, reader))
+        except TooLongError:
+            continue
+        except DataError as error:
+            raise DataError(f"{task.name}, train, {row['id']}: {error}") from error
+    if not items:
+        raise MissingDataError(
+            f"{task.name} has no training example with a context of {skip} tokens or fewer."
+        )
+    columns = {name: Ragged.of([item[name] for item in items]) for name in items[0]}
+    learned = reader.learned_labels
+    if not learned:
+        return TaskData(task.name, columns), task.output
+    order = sorted(range(len(learned)), key=learned.__getitem__)
+    numbers = np.argsort(order).astype(np.int32)
+    for name, column in columns.items():
+        if family.columns[name] == "labels":
+            columns[name] = Ragged(numbers[column.values], column.ends)
+    return TaskData(task.name, columns), with_label_names(task.output, tuple(sorted(learned)))
+
+
+def _number_by_frequency(data: TrainingData, family: Family, limit: int) -> TrainingData:
+    """Number the words again, the most frequent first; the first `limit` become the vocabulary."""
+    counts = np.zeros(len(data.lexicon), dtype=np.int64)
+    for task in data.tasks.values():
+        for name, column in task.columns.items():
+            if family.columns[name] == "words":
+                counts += np.bincount(column.values, minlength=len(counts))
+    words, first = data.lexicon.words, len(SPECIALS)
+    order = sorted(range(first, len(words)), key=lambda number: (-counts[number], words[number]))
+    lexicon = Lexicon([words[number] for number in order[:limit]])
+    lexicon.number(words[number] for number in order[limit:])
+    numbers = np.arange(len(words), dtype=np.int32)
+    numbers[order] = np.arange(first, len(words), dtype=np.int32)
+    tasks = {
+        task.name: TaskData(
+            task.name,
+            {
+                name: Ragged(numbers[column.values], column.ends)
+                if family.columns[name] == "words"
+                else column
+                for name, column in task.columns.items()
+            },
+        )
+        for task in data.tasks.values()
+    }
+    return TrainingData(lexicon, data.outputs, tasks)
+
+
+def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str, str]:
+    """The fingerprints of the tasks' data."""
+    return {f"{task}.{split}": store.record(task, split).fingerprint for task in tasks}
+
+
+# ---- Kept on disk
 
 
 def _cache_key(store: Store, config: TrainConfig) -> str:
-    """Changes with everything that the numbers hang on; the first part is the version of tokenizer and form."""
-    settings = [
-        config.train_examples,
-        config.model.vocabulary,
-        dict(config.skip_context),
-        dict(config.cut_context),
-    ]
-    return json.dumps(["1", dict(fingerprints(store, config.tasks, "train")), *settings])
+    """Everything that the numbers depend on; the first part is the version of the tokenizer and of the files."""
+    return json.dumps(
+        [
+            "2",
+            dict(fingerprints(store, config.tasks, "train")),
+            [config.model.name, config.model.vocabulary],
+            config.train_examples,
+            dict(config.skip_context),
+            dict(config.cut_context),
+        ]
+    )
 
 
-def _write_cache(cache: Path, key: str, lexicon: Lexicon, found: Mapping[str, TaskData]) -> None:
+def _write_cache(cache: Path, key: str, data: TrainingData) -> None:
     arrays = {
-        f"{task}/{part}/{name}": np.ascontiguousarray(getattr(getattr(data, part), name))
-        for task, data in found.items()
-        for part in ("context", "question", "answer")
-        for name in ("words", "ends")
+        f"{task}/{column}/{name}": np.ascontiguousarray(getattr(ragged, name))
+        for task, own in data.tasks.items()
+        for column, ragged in own.columns.items()
+        for name in ("values", "ends")
     }
-    words = {"size": lexicon.size, "words": lexicon.words[len(SPECIALS) :]}
+    content = {
+        "key": key,
+        "size": data.lexicon.size,
+        "words": data.lexicon.words[len(SPECIALS) :],
+        "labels": {task: label_names(output) for task, output in data.outputs.items()},
+    }
     with atomic_file(cache / "numbers.safetensors") as file:
         file.write(save(arrays, {"key": key}))
     with atomic_file(cache / "words.json") as file:  # last: without it there is no cache
-        file.write(json.dumps({"key": key, **words}).encode() + b"\n")
+        file.write(json.dumps(content).encode() + b"\n")
 
 
-def _read_cache(cache: Path, key: str, config: TrainConfig) -> tuple[Lexicon, dict[str, TaskData]] | None:
+def _read_cache(cache: Path, key: str, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData | None:
+    """Read what `_write_cache` wrote; None where it is missing, damaged or of other data: it can be made again."""
     try:
         content = json.loads((cache / "words.json").read_text(encoding="utf-8"))
         with safe_open(cache / "numbers.safetensors", "numpy") as file:
             if (file.metadata() or {}).get("key") != key or content["key"] != key:
                 return None
-            arrays = {name: file.get_tensor(name) for name in file.keys()}
+            columns: dict[str, dict[str, Ragged]] = {task: {} for task in config.tasks}
+            for name in file.keys():
+                if name.endswith("/values"):
+                    task, column, _ = name.rsplit("/", 2)
+                    ends = file.get_tensor(f"{task}/{column}/ends")
+                    columns[task][column] = Ragged(file.get_tensor(name), ends)
         size = content["size"] - len(SPECIALS)
         lexicon = Lexicon(content["words"][:size])
-        lexicon.learn(content["words"][size:])
-        parts = ("context", "question", "answer")
-        return lexicon, {
-            task: TaskData(
-                task,
-                *(Texts(arrays[f"{task}/{part}/words"], arrays[f"{task}/{part}/ends"]) for part in parts),
-            )
+        lexicon.number(content["words"][size:])
+        outputs = {
+            task: with_label_names(tasks[task].output, tuple(content["labels"][task]))
             for task in config.tasks
         }
+        return TrainingData(lexicon, outputs, {task: TaskData(task, own) for task, own in columns.items()})
     except (OSError, ValueError, KeyError, TypeError, SafetensorError):
-        return None  # it can be made again
+        return None
 
 
-def _by_frequency(lexicon: Lexicon, found: Iterable[TaskData], limit: int) -> tuple[Lexicon, Ids]:
-    """The lexicon with its most frequent words as the vocabulary and the others after it; old to new numbers."""
-    counts = np.zeros(len(lexicon), dtype=np.int64)
-    for data in found:
-        for texts in (data.context, data.question, data.answer):
-            counts += np.bincount(texts.words, minlength=len(counts))
-    words, first = lexicon.words, len(SPECIALS)
-    order = sorted(range(first, len(words)), key=lambda number: (-counts[number], words[number]))
-    ordered = Lexicon([words[number] for number in order[:limit]])
-    ordered.learn(words[number] for number in order[limit:])
-    numbers = np.arange(len(words), dtype=np.int32)
-    numbers[order] = np.arange(first, len(words), dtype=np.int32)
-    return ordered, numbers
+# ---- Batches
 
 
-def _renumbered(data: TaskData, numbers: Ids) -> TaskData:
-    context, question, answer = (
-        Texts(numbers[texts.words], texts.ends) for texts in (data.context, data.question, data.answer)
-    )
-    return TaskData(data.name, context, question, answer)
+def cut_batches(
+    data: TaskData, family: Family, budget: int, by_examples: bool, seed: int, epoch: int
+) -> list[Integers]:
+    """Cut one pass over a task into batches of rows; decided by the arguments alone.
 
-
-def batches_of(data: TaskData, budget: int, seed: int, epoch: int) -> list[Integers]:
-    """The batches of one pass over a task, as rows: a function of its arguments alone.
-
-    Each holds as many examples as fit into `budget`, at least one; examples of like length go together.
+    Each holds as many examples as fit into `budget` (of tokens as the family counts them, or of examples), at least
+    one; examples of like length go together, within a pool of 64 batches' worth.
     """
     random = np.random.default_rng([seed, zlib.crc32(data.name.encode()), epoch])
     order = random.permutation(len(data))
-    sizes, lengths, answers = data.sizes, data.context.lengths, data.answer.lengths
+    lengths = data.lengths
+    sizes = np.ones(len(data), dtype=np.int64) if by_examples else family.sizes(lengths)
+    keys = family.sort_keys(lengths)
     pool = max(1, int(_POOL * budget / sizes.mean()))
     made: list[Integers] = []
     for start in range(0, len(order), pool):
         rows = order[start : start + pool]
-        rows = rows[np.lexsort((lengths[rows], answers[rows] // 4))]
+        rows = rows[np.lexsort([key[rows] for key in keys])]
         total = np.cumsum(sizes[rows])
         at = 0
         while at < len(rows):
@@ -215,27 +274,46 @@ def batches_of(data: TaskData, budget: int, seed: int, epoch: int) -> list[Integ
 
 
 class BatchStream:
-    """A task's batches without end; where it stands is two numbers."""
+    """A task's batches without end. Its place in the data is two numbers, so that a run can go on from it."""
 
-    def __init__(self, data: TaskData, budget: int, seed: int, position: Sequence[int] = (0, 0)) -> None:
-        """`position` is (epoch, batch), of what comes next."""
-        self.data, self._budget, self._seed = data, budget, seed
+    def __init__(
+        self,
+        data: TaskData,
+        config: TrainConfig,
+        processes: int = 1,
+        position: Sequence[int] = (0, 0),
+    ) -> None:
+        """Go on at `position`, (pass, batch), with batches for so many processes."""
+        self.data = data
+        self._family, self._seed = find_family(config.model.name), config.seed
+        examples = config.batch_sizes.get(data.name, config.batch_examples)
+        self._by_examples = examples > 0
+        self._budget = (examples or config.batch_tokens) * processes
         self.epoch, self.batch = position
-        self._batches = batches_of(data, budget, seed, self.epoch)
+        self._batches = self._cut(self.epoch)
+
+    def _cut(self, epoch: int) -> list[Integers]:
+        return cut_batches(self.data, self._family, self._budget, self._by_examples, self._seed, epoch)
+
+    def count(self, epoch: int) -> int:
+        """How many batches a pass has, counted from 0."""
+        return len(self._batches if epoch == self.epoch else self._cut(epoch))
 
     @property
     def position(self) -> tuple[int, int]:
-        """Of what comes next."""
+        """(pass, batch) of what comes next."""
         return self.epoch, self.batch
+
+    @property
+    def begins_pass(self) -> int:
+        """The number of the pass, from 1, that begins with the next batch; 0 where none does."""
+        return (
+            self.epoch + 1 if self.batch == 0 else self.epoch + 2 if self.batch == len(self._batches) else 0
+        )
 
     def __next__(self) -> Integers:
         if self.batch == len(self._batches):
             self.epoch, self.batch = self.epoch + 1, 0
-            self._batches = batches_of(self.data, self._budget, self._seed, self.epoch)
+            self._batches = self._cut(self.epoch)
         self.batch += 1
         return self._batches[self.batch - 1]
-
-
-def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str, str]:
-    """What data a run saw."""
-    return {f"{task}.{split}": store.record(task, split).fingerprint for task in tasks}

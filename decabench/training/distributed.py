@@ -1,4 +1,4 @@
-"""Data parallelism: how many processes there are, and what they must agree on. Alone, everything is a no-op."""
+"""Data parallelism: how many processes there are, and what they must agree on. In a single process it does nothing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from decabench.models import pick_device
 
-__all__ = ["Processes", "processes"]
+__all__ = ["Processes", "join_processes"]
 
 Value = TypeVar("Value")
 
@@ -25,7 +26,7 @@ class Processes:
     """This process among those of a run."""
 
     rank: int
-    """Which it is, from 0."""
+    """Its number, from 0."""
     size: int
     """How many there are."""
     device: torch.device
@@ -36,14 +37,22 @@ class Processes:
         """Whether it is the one that validates, writes and reports."""
         return self.rank == 0
 
+    def wrap(self, network: nn.Module) -> nn.Module:
+        """Make the network average its gradients over the processes."""
+        if self.size == 1:
+            return network
+        places = [self.device.index] if self.device.type == "cuda" else None
+        # A step leaves out the heads of the other tasks, and what is frozen in its phase.
+        return DistributedDataParallel(network, places, find_unused_parameters=True)
+
     def total(self, values: Tensor) -> Tensor:
-        """The sum over processes."""
+        """Sum a tensor over the processes, in place."""
         if self.size > 1:
             dist.all_reduce(values)
         return values
 
     def first_alone(self, call: Callable[[], Value]) -> Value:
-        """The value of a call that leaves something on the disk: the first process makes it, then the others read."""
+        """Make a call that leaves something on the disk: the first process does, then the others read it."""
         if self.size == 1:
             return call()
         if self.is_first:
@@ -54,7 +63,7 @@ class Processes:
         return call()
 
     def agree(self, value: float) -> float:
-        """The first process's value, in every process."""
+        """Take the first process's value in every process."""
         if self.size == 1:
             return value
         tensor = torch.tensor([value], dtype=torch.float64, device=self.device)
@@ -63,8 +72,8 @@ class Processes:
 
 
 @contextmanager
-def processes(device: str) -> Iterator[Processes]:
-    """Joins the processes that `torchrun` started (nccl on GPUs, gloo elsewhere); one alone where it did not."""
+def join_processes(device: str) -> Iterator[Processes]:
+    """Join the processes that `torchrun` started (nccl on GPUs, gloo elsewhere), or go alone where it did not."""
     size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     place = pick_device(device)
     if size == 1:
@@ -73,7 +82,7 @@ def processes(device: str) -> Iterator[Processes]:
     if place.type == "cuda":
         place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(place)
-    # The others wait while the first validates, or reads the data: that may take longer than the ten minutes' default.
+    # The others wait while the first validates or reads the data, which may take longer than the default 10 minutes.
     dist.init_process_group("nccl" if place.type == "cuda" else "gloo", timeout=timedelta(hours=12))
     try:
         yield Processes(rank, size, place)

@@ -1,16 +1,17 @@
-"""What a run leaves to read: two CSV files, TensorBoard's events where it is installed, and a plot of both."""
+"""What a run leaves to read, and says as it goes: CSV files, TensorBoard's events, a plot, and lines of progress."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from decabench.files import atomic_file
 
-__all__ = ["Log", "plot_curves", "read_rows"]
+__all__ = ["ProgressReport", "TrainingLog", "plot_curves", "read_rows"]
 
 STEPS, VALIDATION = "train.csv", "validation.csv"
 _COLUMNS = {
@@ -20,18 +21,20 @@ _COLUMNS = {
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file; none where there is no file."""
+    """Read the rows of a CSV file; none where there is no file."""
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
-class Log:
-    """Appends to a run's logs. What they hold beyond `step`, of a run that was killed, is dropped first."""
+class TrainingLog:
+    """Appends to a run's logs. Lines after `step`, left by a run that was killed, are dropped first."""
 
-    def __init__(self, output: Path, step: int) -> None:
-        for name, columns in _COLUMNS.items():
+    def __init__(self, output: Path, step: int, losses: Sequence[str] = ()) -> None:
+        """`losses` are the names of losses with columns of their own, `loss.NAME`."""
+        self._columns = {**_COLUMNS, STEPS: (*_COLUMNS[STEPS], *(f"loss.{name}" for name in losses))}
+        for name, columns in self._columns.items():
             kept = [row for row in read_rows(output / name) if _is_whole(row) and int(row["step"]) <= step]
             text = io.StringIO()
             writer = csv.DictWriter(text, columns, lineterminator="\n", extrasaction="ignore")
@@ -41,30 +44,32 @@ class Log:
                 file.write(text.getvalue().encode())
         # A line at a time, so that a run can be watched.
         self._files = {
-            name: (output / name).open("a", encoding="utf-8", newline="", buffering=1) for name in _COLUMNS
+            name: (output / name).open("a", encoding="utf-8", newline="", buffering=1)
+            for name in self._columns
         }
-        self._board = _board(output / "tensorboard", step)
+        self._board = _open_board(output / "tensorboard", step)
 
     def step(self, row: Mapping[str, Any]) -> None:
-        """One optimizer step."""
+        """Log one optimizer step."""
         self._write(STEPS, row)
         if self._board is not None:
-            for key in ("loss", "gradient_norm"):
-                self._board.add_scalar(f"{key}/{row['task']}", row[key], row["step"])
+            for key in row:
+                if key.startswith("loss") or key == "gradient_norm":
+                    self._board.add_scalar(f"{key}/{row['task']}", row[key], row["step"])
             self._board.add_scalar("learning_rate", row["learning_rate"], row["step"])
 
     def validation(self, step: int, scores: Mapping[str, float]) -> None:
-        """One validation."""
+        """Log one validation."""
         for task, score in scores.items():
             self._write(VALIDATION, {"step": step, "task": task, "score": f"{score:.4f}"})
             if self._board is not None:
                 self._board.add_scalar(f"score/{task}", score, step)
 
     def _write(self, name: str, row: Mapping[str, Any]) -> None:
-        csv.DictWriter(self._files[name], _COLUMNS[name], lineterminator="\n").writerow(row)
+        csv.DictWriter(self._files[name], self._columns[name], lineterminator="\n").writerow(row)
 
     def close(self) -> None:
-        """Ends the logs."""
+        """Close the files."""
         for file in self._files.values():
             file.close()
         if self._board is not None:
@@ -72,20 +77,65 @@ class Log:
 
 
 def _is_whole(row: Mapping[str, str | None]) -> bool:
-    """Whether a line is not the last of a run that was killed while it wrote."""
+    """Whether a line is complete, and not the last of a run that was killed while it wrote."""
     return None not in row.values() and (row["step"] or "").isdigit()
 
 
-def _board(folder: Path, step: int) -> Any:
+def _open_board(folder: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
-    except ImportError:  # an extra of its own: the CSV files say the same
+    except ImportError:  # another extra: the CSV files have the same numbers
         return None
     return SummaryWriter(str(folder), purge_step=step + 1)
 
 
+class ProgressReport:
+    """Says how far a run is: a bar on a terminal, else a line now and then."""
+
+    def __init__(
+        self, step: int, steps: int, bar: bool, say: Callable[[str], None], every: float = 60.0
+    ) -> None:
+        """Begin after `step` of `steps`; without a `bar`, `say` gets a line every so many seconds."""
+        from tqdm import tqdm
+
+        self._bar = tqdm(total=steps, initial=step, disable=None if bar else True, unit="step")
+        self._say = (lambda line: None) if bar else say
+        self._steps, self._every = steps, every
+        self._begun = self._last = time.monotonic()
+        self._done = self._tokens = 0
+        self._losses: dict[str, float] = {}
+
+    def step(self, row: Mapping[str, Any]) -> None:
+        """Count one step, as the log has it."""
+        task, loss = row["task"], float(row["loss"])
+        self._losses[task] = loss if task not in self._losses else 0.9 * self._losses[task] + 0.1 * loss
+        self._done, self._tokens = self._done + 1, self._tokens + row["tokens"]
+        self._bar.update(1)
+        self._bar.set_postfix_str(f"{task} {loss:.3f}", refresh=False)
+        now = time.monotonic()
+        if now - self._last >= self._every:
+            self._last = now
+            each = (now - self._begun) / self._done
+            losses = ", ".join(f"{name} {value:.3f}" for name, value in self._losses.items())
+            self._say(
+                f"step {row['step']:,} of {self._steps:,}: loss {losses}; {1 / each:.1f} steps and "
+                f"{self._tokens / (now - self._begun):,.0f} target tokens a second; "
+                f"{_format_duration(each * (self._steps - row['step']))} left"
+            )
+
+    def close(self) -> None:
+        """Close the bar."""
+        self._bar.close()
+
+
+def _format_duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{rest} s"
+
+
 def plot_curves(output: Path) -> Path | None:
-    """Draws `curves.png` from the CSV files: loss (a running mean) and score by task. None without matplotlib."""
+    """Draw `curves.png` from the CSV files: loss (a running mean) and score by task. None without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -95,13 +145,14 @@ def plot_curves(output: Path) -> Path | None:
     for task, rows in _by_task(read_rows(output / STEPS)).items():
         steps, losses = [int(row["step"]) for row in rows], [float(row["loss"]) for row in rows]
         loss.plot(steps, _running_mean(losses, max(1, len(losses) // 50)), label=task, linewidth=1)
-    loss.set(xlabel="step", ylabel="loss per answer token", yscale="log")
+    positive = all(value > 0 for line in loss.lines for value in line.get_ydata())
+    loss.set(xlabel="step", ylabel="loss", yscale="log" if positive else "linear")
     validated = _by_task(read_rows(output / VALIDATION))
-    validated.pop("total", None)  # of another scale
+    validated.pop("total", None)  # on another scale
     for task, rows in validated.items():
         steps, scores = [int(row["step"]) for row in rows], [float(row["score"]) for row in rows]
         score.plot(steps, scores, label=task, marker=".", linewidth=1)
-    score.set(xlabel="step", ylabel="validation score", ylim=(0, 100))
+    score.set(xlabel="step", ylabel="validation score")
     for axes in (loss, score):
         axes.grid(alpha=0.3)
         if axes.lines:

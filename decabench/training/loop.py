@@ -1,123 +1,68 @@
-"""The training loop: one batch of one task a step, validated with real metrics, killed and resumed at will.
+"""The training loop: batches of the schedule's tasks, validated with real metrics, killed and resumed at will.
 
-Every step's randomness is a function of the seed, the step and the process, and every batch of the task's position:
-so a run that goes on from a checkpoint does what the uninterrupted run would have done, bit for bit on a CPU.
+Every step's randomness is a function of the seed, the step and the process, and every batch of the task's position in
+its data: so a run that goes on from a checkpoint does what it would have done uninterrupted, bit for bit on a CPU.
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, require_name
 from decabench.files import atomic_file, make_folder
-from decabench.models import Answerer, Batch, Collator, Saved, VectorTable, autocast, join_vectors
-from decabench.scoring import find_metric, score_task
-from decabench.tasks import Example, Store, Task
-from decabench.training.checkpoints import (
-    adam,
-    check_same,
-    check_vectors,
-    latest,
-    new_model,
-    origin_record,
-    restore,
-    same_scale,
-    wrapped,
+from decabench.models import (
+    Checkpoint,
+    Family,
+    Lexicon,
+    Losses,
+    MultitaskNetwork,
+    TrainedModel,
+    WordTable,
+    autocast,
+    find_family,
+    join_vectors,
+    latest_checkpoint,
+    with_label_names,
     write_checkpoint,
 )
-from decabench.training.config import TrainConfig, to_toml
-from decabench.training.data import BatchStream, encode_tasks
-from decabench.training.distributed import Processes, processes
-from decabench.training.logs import Log, plot_curves
-from decabench.training.schedule import phases, task_at
+from decabench.tasks import Store, Task
+from decabench.training.config import TrainConfig, from_mapping, to_toml
+from decabench.training.data import BatchStream, TrainingData, encode_tasks
+from decabench.training.distributed import Processes, join_processes
+from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
+from decabench.training.optimizers import apply_freezes, learning_rate, make_optimizer, optimizer_state
+from decabench.training.resume import (
+    RunState,
+    check_same_course,
+    check_same_run,
+    check_vectors,
+    copy_weights,
+    describe_run,
+    restore,
+)
+from decabench.training.schedule import Schedule, Stretch, plan_phases
+from decabench.training.validator import ValidationScores, Validator, check_best_by
 
-__all__ = ["Finished", "Run", "Scores", "Validator", "capped", "learning_rate", "train"]
-
-# ---- validation
-
-
-@dataclass(frozen=True)
-class Scores:
-    """The headline scores of a validation, 0-100 each."""
-
-    tasks: Mapping[str, float]
-    """By task."""
-
-    @property
-    def total(self) -> float:
-        """Their sum: a decaScore where it is over the ten tasks, on all of their examples."""
-        return sum(self.tasks.values())
-
-    def by(self, choice: str) -> float:
-        """One task's score by its name, else the total."""
-        return self.tasks[choice] if choice in self.tasks else self.total
-
-
-def capped(store: Store, task: str, limit: int, whole_groups: bool) -> list[Example]:
-    """A sample of the validation split, always the same: `limit` examples (0 for all) in the data's order.
-
-    Which they are is decided by the digests of their ids, or of their groups where those must be whole: the first of
-    a file are often alike, and the first dialogues of WOZ easier than the rest.
-    """
-    if not limit:
-        return list(store.examples(task, "validation"))
-    column = "group" if whole_groups else "id"
-    names = Counter(row[column] for row in store.read(task, "validation", (column,)))
-    chosen: set[str] = set()
-    count = 0
-    for name in sorted(names, key=lambda name: hashlib.blake2b(name.encode(), digest_size=8).digest()):
-        if count >= limit:
-            break
-        chosen.add(name)
-        count += names[name]
-    return [example for example in store.examples(task, "validation") if getattr(example, column) in chosen]
-
-
-class Validator:
-    """The same examples every time."""
-
-    def __init__(
-        self, store: Store, tasks: Iterable[Task], limit: int, cut_context: Mapping[str, int]
-    ) -> None:
-        self._cut = cut_context
-        self._tasks: list[tuple[Task, list[Example]]] = []
-        for task in tasks:
-            whole = find_metric(task.metric).scope != "example"
-            self._tasks.append((task, capped(store, task.name, limit, whole)))
-
-    def __call__(self, answerer: Answerer) -> Scores:
-        """Answers and scores."""
-        scores = {}
-        for task, examples in self._tasks:
-            pairs = [(example.context, example.question) for example in examples]
-            replies = answerer.answer(pairs, self._cut.get(task.name))
-            found = score_task([task.metric], [reply.text for reply in replies], examples, None)
-            scores[task.name] = found.scores[found.headline]
-        return Scores(scores)
-
-
-# ---- trainer
+__all__ = ["FinishedRun", "TrainingRun", "train"]
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """What `decabench train` was asked for."""
 
     config: TrainConfig
-    """All that decides the weights."""
+    """Everything that decides the weights."""
     tasks: Mapping[str, Task]
-    """The tasks of the configuration, by name."""
+    """The configuration's tasks, by name."""
     store: Store
     """Where their data is prepared."""
     output: Path
@@ -128,99 +73,122 @@ class Run:
     """Whether to go on from the folder's latest checkpoint, if it has one."""
     report: Callable[[str], None] = print
     """Where sentences go."""
-    progress: bool = False
-    """Whether to show a bar."""
+    bar: bool = False
+    """Whether to show a progress bar, in place of a line a minute."""
 
 
 @dataclass(frozen=True)
-class Finished:
-    """What came of a run."""
+class FinishedRun:
+    """The outcome of a run."""
 
     checkpoint: Path
     """The best, or the last where nothing was validated."""
     step: int
     """Where it ended."""
-    best: float
-    """The best score, by the configuration's choice, or the last; -inf where nothing was validated."""
+    best: float | None
+    """The best score by the configuration's choice (the last with `best_by = "last"`); None where there is none."""
     scores: Mapping[str, float]
     """The last validation's, by task."""
 
 
-def learning_rate(config: TrainConfig, step: int) -> float:
-    """Of the step-th step, from 1: linear up to the highest, then as 1 / sqrt(step) (Appendix D).
-
-    With a cooldown, which the paper has not, a last stretch falls along a line and would be 0 after the last step.
-    """
-    rate = config.learning_rate * min(step / config.warmup, math.sqrt(config.warmup / step))
-    left = config.steps - step + 1
-    return rate * min(1.0, left / (config.cooldown + 1))
+def train(run: TrainingRun) -> FinishedRun:
+    """Train, validate and write checkpoints. Raises DecabenchError; faults of the configuration before data is read."""
+    check_run(run)
+    with join_processes(run.device) as group:
+        return _Trainer(run, group).train()
 
 
-def train(run: Run) -> Finished:
-    """Trains, validates and writes checkpoints. Raises DecabenchError."""
-    with processes(run.device) as group:
-        return _Training(run, group).go()
-
-
-class _Training:
-    """A run that is going on."""
-
-    def __init__(self, run: Run, group: Processes) -> None:
-        make_folder(run.output)
-        saved = latest(run.output) if run.resume else None
-        if saved is not None:  # what it began with is not needed again, and may be gone
-            run = replace(run, config=replace(run.config, init=saved.record["config"]["init"]))
-        origin = Saved.open(run.config.init) if run.config.init and saved is None else None
-        self.run, self.group, self.config = run, group, run.config
-        self.schedule = phases(run.config)
-        begun = time.perf_counter()
-        cache = run.output / "data"
-        self.lexicon, self.data = group.first_alone(lambda: encode_tasks(run.store, run.config, cache))
-        table = VectorTable(self.lexicon, join_vectors(run.config.vectors))
-        if found := saved or origin:
-            check_vectors(found, table)
-        self.record = origin_record(run.config, run.store, table, group.size)
-        if saved is not None:
-            check_same(saved, run.config, self.record, self.lexicon)
-        parts = run.config.model.parts
-        self.collate = Collator(table, parts.coattention, parts.question_pointer)
-        self.model = new_model(run.config, table, origin).to(group.device)
-        self.optimizer = adam(run.config, self.model)
-        self.step, self.best, self.stale, self.scores = 0, -math.inf, 0, dict[str, float]()
-        positions: Mapping[str, Any] = {}
-        if saved is not None:
-            restore(saved, self.model, self.optimizer)
-            state = saved.record["state"]
-            self.step, self.stale, self.scores = saved.record["step"], state["stale"], state["scores"]
-            self.best = -math.inf if state["best"] is None else state["best"]
-            if not same_scale(saved, run.config):
-                self.best, self.stale = -math.inf, 0
-            positions = state["positions"]
-        budget = run.config.batch_tokens * group.size
-        self.streams = {
-            task: BatchStream(data, budget, run.config.seed, positions.get(task, (0, 0)))
-            for task, data in self.data.items()
-        }
-        self.network = wrapped(self.model, run.config, group)
-        limit, cut = run.config.validation_examples, run.config.cut_context
-        self.validator = Validator(run.store, run.tasks.values(), limit, cut) if group.is_first else None
-        self._say(
-            f"{sum(map(len, self.data.values())):,} examples of {len(self.data)} tasks, {self.lexicon.size:,} words to "
-            f"generate, {sum(p.numel() for p in self.model.parameters()):,} weights, read in "
-            f"{time.perf_counter() - begun:.0f} s; training on {group.device} from step {self.step}."
+def check_run(run: TrainingRun) -> None:
+    """Check everything that can be checked without data. Raises DecabenchError."""
+    config, name = run.config, run.config.model.name
+    family = find_family(name)
+    phases = plan_phases(config)
+    family.check_tasks(name, run.tasks.values())
+    check_best_by(config, run.tasks)
+    for loss in config.loss_weights:
+        require_name(loss, family.losses, f"loss of the model {name}")
+    if config.compile and "compile" not in family.abilities:
+        raise DecabenchError(
+            f"The model {name} has no step that torch.compile could fuse: leave compile out."
         )
+    if any(part for phase in phases for part in phase.freeze) or config.freeze:
+        # A network of the same parts for no words: its parameters have the names to freeze.
+        outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
+        network = family.build(config.model, outputs, WordTable(Lexicon(), join_vectors(config.vectors)))
+        for phase in phases:
+            apply_freezes(network, (*config.freeze, *phase.freeze))
+
+
+class _Trainer:
+    """A run in progress."""
+
+    def __init__(self, run: TrainingRun, group: Processes) -> None:
+        make_folder(run.output)
+        saved = latest_checkpoint(run.output) if run.resume else None
+        if saved is not None:  # what the run began with is not needed again, and may be gone
+            run = replace(run, config=replace(run.config, init=saved.record["config"]["init"]))
+        origin = Checkpoint.open(run.config.init) if run.config.init and saved is None else None
+        self.run, self.group, self.config = run, group, run.config
+        self.family: Family = find_family(run.config.model.name)
+        begun = time.perf_counter()
+        vectors = join_vectors(run.config.vectors)
+        self.data: TrainingData = group.first_alone(
+            lambda: encode_tasks(run.store, run.config, run.tasks, run.output / "data")
+        )
+        self.words = WordTable(self.data.lexicon, vectors)
+        if found := saved or origin:
+            check_vectors(found, self.words)
+        outputs = self.data.outputs
+        self.record = describe_run(run.config, run.store, self.words, outputs, group.size)
+        vocabulary = self.data.lexicon.words[: self.data.lexicon.size]
+        if saved is not None:
+            check_same_run(saved, run.config, self.record, vocabulary)
+        self.state = RunState() if saved is None else RunState.of(saved, run.config)
+        self.streams = {
+            task: BatchStream(data, run.config, group.size, self.state.positions.get(task, (0, 0)))
+            for task, data in self.data.tasks.items()
+        }
+        self.schedule = self._schedule(run.config)
+        if saved is not None:
+            before = self._schedule(from_mapping(saved.record["config"]))
+            check_same_course(saved, run.config, before, self.schedule)
+        torch.manual_seed(run.config.seed)
+        self.network: MultitaskNetwork = self.family.build(run.config.model, outputs, self.words)
+        if origin is not None:
+            copy_weights(origin, self.network, self.words, outputs, run.config.model)
+        apply_freezes(self.network, run.config.freeze)
+        self.network.to(group.device)
+        self.optimizer = make_optimizer(run.config, self.network)
+        if saved is not None:
+            restore(saved, self.network, self.optimizer)
+        if run.config.compile:
+            self.network.compile_step()
+        self.wrapped: nn.Module = group.wrap(self.network)
+        self.higher_is_better = check_best_by(run.config, run.tasks)
+        limit = run.config.validation_examples
+        self.validator = Validator(run.store, run.tasks.values(), limit) if group.is_first else None
+        self._say(
+            f"{sum(map(len, self.data.tasks.values())):,} examples of {len(self.data.tasks)} tasks, "
+            f"{self.data.lexicon.size:,} words to generate, "
+            f"{sum(p.numel() for p in self.network.parameters()):,} weights, read in "
+            f"{time.perf_counter() - begun:.0f} s; training on {group.device} from step {self.state.step}."
+        )
+
+    def _schedule(self, config: TrainConfig) -> Schedule:
+        return Schedule(config, lambda task, epoch: self.streams[task].count(epoch))
 
     def _say(self, text: str) -> None:
         if self.group.is_first:
             self.run.report(text)
 
-    def go(self) -> Finished:
-        """Trains to the end."""
+    def train(self) -> FinishedRun:
+        """Train to the end."""
         log = None
         if self.group.is_first:
             with atomic_file(self.run.output / "config.toml") as file:
                 file.write(to_toml(self.config).encode())
-            log = Log(self.run.output, self.step)
+            columns = self.family.losses if len(self.family.losses) > 1 else ()
+            log = TrainingLog(self.run.output, self.state.step, columns)
         try:
             self._loop(log)
         finally:
@@ -228,109 +196,163 @@ class _Training:
                 log.close()
         if self.group.is_first:
             plot_curves(self.run.output)
-        found = Saved.open(self.run.output)
-        takes_last = self.config.best_by == "last" and self.scores
-        best = Scores(self.scores).total if takes_last else self.best
-        return Finished(found.folder, self.step, best, self.scores)
+        found = Checkpoint.open(self.run.output)
+        takes_last = self.config.best_by == "last" and self.state.scores
+        best = ValidationScores(self.state.scores).total if takes_last else self.state.best
+        return FinishedRun(found.folder, self.state.step, best, self.state.scores)
 
-    def _loop(self, log: Log | None) -> None:
-        config = self.config
-        bar = _bar(self.step, config.steps, self.run.progress and self.group.is_first)
-        while self.step < config.steps and not self._has_stopped():
-            row = self._train_step()
-            bar.update(1)
-            is_last = self.step == config.steps
+    def _loop(self, log: TrainingLog | None) -> None:
+        config, state, steps = self.config, self.state, self.schedule.steps
+        progress = ProgressReport(state.step, steps, self.run.bar and self.group.is_first, self._say)
+        if state.step < steps:
+            self._freeze(self.schedule.stretch_at(state.step))
+        while state.step < steps and not self._has_stopped():
+            row = self._step()
             if log is not None:
-                bar.set_postfix_str(f"{row['task']} {float(row['loss']):.3f}", refresh=False)
                 log.step(row)
-            is_best = False
-            if is_last or self.step % config.validate_every == 0:
+            progress.step(row)
+            is_last, is_best = state.step == steps, False
+            if is_last or self._is_due(config.validate_every):
                 is_best = self._validate(log)
-            if is_last or is_best or self.step % config.checkpoint_every == 0 or self._has_stopped():
+            if is_last or is_best or self._is_due(config.checkpoint_every) or self._has_stopped():
                 self._checkpoint(log, is_best)
-        bar.close()
+        progress.close()
+
+    def _is_due(self, every: int) -> bool:
+        """Whether so many steps have passed again; for 0, whether an epoch or a phase has ended."""
+        return self.state.step % every == 0 if every else self.schedule.ends_epoch(self.state.step)
 
     def _has_stopped(self) -> bool:
-        return 0 < self.config.patience <= self.stale
+        return 0 < self.config.patience <= self.state.stale
 
-    def _train_step(self) -> dict[str, Any]:
-        begun, config = time.perf_counter(), self.config
-        task = task_at(self.schedule, self.step)
-        rows = next(self.streams[task])
-        self.step += 1
-        # Not one generator that runs on: what a step draws must not hang on what was drawn before it.
-        torch.manual_seed(
-            int(np.random.SeedSequence([config.seed, self.step, self.group.rank]).generate_state(1)[0])
-        )
-        batch, weight = self._share(task, rows)
-        tokens = self.group.total(torch.tensor([batch.target_tokens * weight], device=self.group.device))
-        self.network.train()
-        with autocast(self.group.device, config.precision):
-            log_p = self.network(batch)
-        # The mean over all processes' tokens; DistributedDataParallel takes the mean over processes.
-        loss = -log_p.sum() * weight / tokens
-        factor = config.weights.get(task, 1.0) * self.group.size
-        rate = learning_rate(config, self.step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+    def _step(self) -> dict[str, Any]:
+        """Take one optimizer step; return a row of the log."""
+        begun, config, group, step = time.perf_counter(), self.config, self.group, self.state.step + 1
+        stretch, tasks = self.schedule.stretch_at(step - 1), self.schedule.tasks_at(step - 1)
+        # Not one generator that runs on: what a step draws must not depend on what was drawn before it.
+        torch.manual_seed(int(np.random.SeedSequence([config.seed, step, group.rank]).generate_state(1)[0]))
+        self._call_hooks(stretch, tasks)
+        shares = [self._take_share(task) for task in tasks]
+        self.wrapped.train()
+        with autocast(group.device, config.precision):
+            found: list[Losses] = self.wrapped(*(share.batch for share in shares))
+        means = [self._average(losses, share) for losses, share in zip(found, shares, strict=True)]
+        losses = [
+            cast(Tensor, sum(value * config.loss_weights.get(name, 1.0) for name, (value, _) in own.items()))
+            for own in means
+        ]
+        rate = learning_rate(config, step, self.schedule.steps, stretch.epoch)
+        for parameters in self.optimizer.param_groups:
+            parameters["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        (loss * factor).backward()
-        limit = config.clip or math.inf
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), limit)
-        value = float(self.group.total(loss.detach()))
-        if not math.isfinite(value) or not math.isfinite(float(norm)):
+        # DistributedDataParallel takes the mean over processes, and each has divided by the count of all.
+        factors = [config.weights.get(task, 1.0) * group.size for task in tasks]
+        objective = sum(loss * factor for loss, factor in zip(losses, factors, strict=True))
+        cast(Tensor, objective).backward()  # type: ignore[no-untyped-call]
+        self.network.adjust_gradients()
+        limit = min(config.clips.get(task, config.clip) or math.inf for task in tasks)
+        norm = float(nn.utils.clip_grad_norm_(self.network.parameters(), limit))
+        value = sum(float(group.total(loss.detach().clone())) for loss in losses)
+        if not math.isfinite(value) or not math.isfinite(norm):
             raise DecabenchError(
-                f"The loss of step {self.step} ({task}) is {value} and its gradient's norm {float(norm)}: begin again "
+                f"The loss of step {step} ({'+'.join(tasks)}) is {value} and its gradient's norm {norm}: begin again "
                 "with a lower learning_rate or clip; --init takes the weights of the last checkpoint."
             )
         self.optimizer.step()
+        self.state.step = step
         return {
-            "step": self.step,
-            "task": task,
+            "step": step,
+            "task": "+".join(tasks),
             "loss": f"{value:.6g}",
             "learning_rate": f"{rate:.6g}",
-            "gradient_norm": f"{float(norm):.4g}",
-            "examples": len(rows),
-            "tokens": int(tokens),
+            "gradient_norm": f"{norm:.4g}",
+            "examples": sum(share.examples for share in shares),
+            "tokens": sum(int(next(iter(own.values()))[1]) for own in means),
             "seconds": f"{time.perf_counter() - begun:.3f}",
+            **self._name_losses(means),
         }
 
-    def _share(self, task: str, rows: np.ndarray[Any, Any]) -> tuple[Batch, int]:
-        """This process's part of a batch, and its weight: 0 where there are more processes than examples."""
+    def _call_hooks(self, stretch: Stretch, tasks: tuple[str, ...]) -> None:
+        if self.state.step == stretch.start:
+            if stretch.begins_phase:
+                self._freeze(stretch)
+                self.network.begin_phase(stretch.phase)
+            if stretch.begins_epoch:
+                self.network.begin_epoch(stretch.epoch)
+        for task in tasks:
+            if begins := self.streams[task].begins_pass:
+                self.network.begin_pass(task, begins)
+
+    def _freeze(self, stretch: Stretch) -> None:
+        """Freeze what a phase freezes, beside what is frozen for the whole run."""
+        if stretch.plan.freeze or len(self.schedule.phases) > 1:
+            apply_freezes(self.network, (*self.config.freeze, *stretch.plan.freeze))
+
+    def _take_share(self, task: str) -> _Share:
+        """Make this process's share of a task's next batch."""
+        rows = next(self.streams[task])
         own = rows[self.group.rank :: self.group.size]
-        weight = int(len(own) > 0)
-        data = self.data[task]
-        examples = [data.example(row) for row in (own if weight else rows[:1])]
-        return self.collate(examples).to(self.group.device), weight
+        items = [self.data.tasks[task].item(row) for row in (own if len(own) else rows[:1])]
+        batch = self.family.make_batch(task, items, self.words, self.config.model)
+        return _Share(batch.to(self.group.device), int(len(own) > 0), len(rows))
 
-    def _validate(self, log: Log | None) -> bool:
-        """Scores, and whether they are the best so far."""
+    def _average(self, losses: Losses, share: _Share) -> dict[str, tuple[Tensor, Tensor]]:
+        """Divide each loss by its count over all processes: this process's part of the mean, and that count."""
+        made = {}
+        for name, (value, count) in losses.items():
+            own = torch.as_tensor(count, device=self.group.device).reshape(1) * share.weight
+            total = self.group.total(own).clamp_min(1)
+            made[name] = (value * share.weight / total, total)
+        return made
+
+    def _name_losses(self, means: list[dict[str, tuple[Tensor, Tensor]]]) -> dict[str, str]:
+        """The log's columns of single losses, where the model has several."""
+        if len(self.family.losses) == 1:
+            return {}
+        values: dict[str, float] = {}
+        for own in means:
+            for name, (value, _) in own.items():
+                values[name] = values.get(name, 0.0) + float(self.group.total(value.detach().clone()))
+        return {f"loss.{name}": f"{value:.6g}" for name, value in values.items()}
+
+    def _validate(self, log: TrainingLog | None) -> bool:
+        """Score the validation sample; return whether this is the best checkpoint so far."""
+        state, config = self.state, self.config
         if self.validator is not None and log is not None:
-            answerer = Answerer(self.model, self.collate, self.group.device, self.config.precision)
-            found: Scores = self.validator(answerer)
-            self.scores = dict(found.tasks)
-            log.validation(self.step, {**found.tasks, "total": found.total})
+            cuts, outputs = config.cut_context, self.data.outputs
+            place = (self.group.device, config.precision)
+            model = TrainedModel(self.family, config.model, self.network, self.words, outputs, cuts, *place)
+            found: ValidationScores = self.validator(model)
+            state.scores = dict(found.tasks)
+            log.validation(state.step, {**found.tasks, "total": found.total})
             shown = ", ".join(f"{task} {score:.1f}" for task, score in found.tasks.items())
-            self._say(f"step {self.step}: {shown}; total {found.total:.1f}")
-        score = self.group.agree(Scores(self.scores).by(self.config.best_by) if self.scores else 0.0)
-        is_best = score > self.best
-        self.best, self.stale = max(score, self.best), 0 if is_best else self.stale + 1
-        return is_best or self.config.best_by == "last"
+            self._say(f"step {state.step}: {shown}; total {found.total:.1f}")
+        own = ValidationScores(state.scores).by(config.best_by) if state.scores else 0.0
+        score = self.group.agree(own)
+        is_best = state.best is None or (score > state.best if self.higher_is_better else score < state.best)
+        if is_best:
+            state.best, state.stale = score, 0
+        else:
+            state.stale += 1
+        return is_best or config.best_by == "last"
 
-    def _checkpoint(self, log: Log | None, is_best: bool) -> None:
+    def _checkpoint(self, log: TrainingLog | None, is_best: bool) -> None:
+        self.state.positions = {task: stream.position for task, stream in self.streams.items()}
         if log is None:
             return
-        state = {
-            "positions": {task: list(stream.position) for task, stream in self.streams.items()},
-            "best": None if math.isinf(self.best) else self.best,
-            "stale": self.stale,
-            "scores": self.scores,
-        }
-        record = {**self.record, "step": self.step, "state": state}
-        write_checkpoint(self.run.output, record, self.model, self.optimizer, self.lexicon, is_best)
+        record = {**self.record, "step": self.state.step, "state": self.state.record()}
+        weights = {name: value.detach() for name, value in self.network.state_dict().items()}
+        optimizer = optimizer_state(self.network, self.optimizer)
+        write_checkpoint(self.run.output, record, weights, optimizer, self.data.lexicon, is_best)
 
 
-def _bar(done: int, steps: int, shown: bool) -> Any:
-    from tqdm import tqdm
+@dataclass(frozen=True)
+class _Share:
+    """One process's part of a batch."""
 
-    return tqdm(total=steps, initial=done, disable=None if shown else True, unit="step")
+    batch: Any
+    """Its examples; one that does not count where there are more processes than examples."""
+    weight: int
+    """1, or 0 where it does not count."""
+    examples: int
+    """How many examples the batch has in all processes."""

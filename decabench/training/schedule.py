@@ -1,15 +1,19 @@
-"""Which task trains at which step: phases of tasks and steps, round-robin over batches within a phase."""
+"""Which tasks train at which step: phases, cut into stretches, as a function of the step alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from decabench.errors import DecabenchError
 from decabench.tasks import TASKS
-from decabench.training.config import TrainConfig
+from decabench.training.config import Phase, TrainConfig
 
-__all__ = ["EASY", "HARD", "Phase", "phases", "task_at"]
+__all__ = ["EASY", "HARD", "Schedule", "Stretch", "plan_phases"]
 
 EASY = tuple(name for name, task in TASKS.items() if task.curriculum == "easy")
 """What the paper's curriculum trains first (section 4.2)."""
@@ -17,51 +21,158 @@ HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")
 """What its anti-curriculum trains first: SQuAD alone was the best of those it tried (Appendix F)."""
 
 
-@dataclass(frozen=True)
-class Phase:
-    """A stretch of training."""
+def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
+    """The phases of a configuration, each with its tasks in the order of their turns.
 
-    tasks: tuple[str, ...]
-    """What takes turns, in order; a task may stand more than once."""
-    steps: int
-    """How long."""
-
-
-def phases(config: TrainConfig) -> tuple[Phase, ...]:
-    """The phases of a configuration. Raises DecabenchError where its tasks do not fit the schedule."""
-    tasks, steps = config.tasks, config.steps
-    if not tasks:
+    A task with several `iterations` is listed as often. Raises DecabenchError where tasks and schedule do not fit.
+    """
+    if not config.tasks:
         raise DecabenchError("There is nothing to train on: name tasks with --tasks.")
-    if config.schedule == "sequential":
-        ends = [steps * (at + 1) // len(tasks) for at in range(len(tasks))]
-        return tuple(
-            Phase((task,), end - start) for task, start, end in zip(tasks, [0, *ends], ends, strict=False)
-        )
-    rounds = tuple(task for task in tasks for _ in range(_turns(config.iterations, task)))
+    if config.phases:
+        return tuple(_own_phase(config, phase, at) for at, phase in enumerate(config.phases, 1))
+    rounds = _repeat(config.tasks, config.iterations)
+    steps = 0 if config.epochs else config.steps
+    alternation = Phase(rounds, steps, config.epochs, config.order, config.together)
     if config.schedule == "joint":
-        return (Phase(rounds, steps),)
+        return (alternation,)
+    if alternation.together or alternation.order == "sequence":
+        raise DecabenchError(
+            f"The schedule {config.schedule} does not go with together, or the order sequence: describe the phases as "
+            "[[phases]]."
+        )
+    if config.schedule == "sequential":
+        if config.epochs:
+            return tuple(Phase((task,), epochs=config.epochs) for task in config.tasks)
+        ends = [config.steps * (at + 1) // len(config.tasks) for at in range(len(config.tasks))]
+        parts = zip(config.tasks, [0, *ends], ends, strict=False)
+        return tuple(Phase((task,), end - start) for task, start, end in parts if end > start)
     first = config.first_tasks or (EASY if config.schedule == "curriculum" else HARD)
     begins = tuple(task for task in rounds if task in first)
-    if not begins or len(set(begins)) == len(set(tasks)):
+    if not begins or set(begins) == set(config.tasks):
         raise DecabenchError(
             f"The schedule {config.schedule} trains some tasks first ({', '.join(first)}) and then all: of "
-            f"{', '.join(tasks)} these are {'none' if not begins else 'all'}."
+            f"{', '.join(config.tasks)} these are {'none' if not begins else 'all'}."
         )
-    length = min(config.first_steps, steps)
-    return tuple(phase for phase in (Phase(begins, length), Phase(rounds, steps - length)) if phase.steps)
+    if config.epochs:
+        raise DecabenchError(
+            f"The schedule {config.schedule} counts steps: leave epochs out, or use [[phases]]."
+        )
+    split = min(config.first_steps, config.steps)
+    lengths = ((begins, split), (rounds, config.steps - split))
+    return tuple(Phase(tasks, steps, order=config.order) for tasks, steps in lengths if steps)
 
 
-def _turns(iterations: Mapping[str, int], task: str) -> int:
-    turns = iterations.get(task, 1)
-    if turns < 1:
-        raise DecabenchError(f"iterations of {task} are {turns}: give 1 or more, or leave the task out.")
-    return turns
+def _own_phase(config: TrainConfig, phase: Phase, number: int) -> Phase:
+    """One of `[[phases]]`, with its tasks filled in."""
+    unknown = [task for task in phase.tasks if task not in config.tasks]
+    if unknown:
+        raise DecabenchError(
+            f"Phase {number} trains {', '.join(unknown)}, and the run's tasks are {', '.join(config.tasks)}: name "
+            "them there too."
+        )
+    tasks = _repeat(phase.tasks or config.tasks, config.iterations)
+    return Phase(tasks, phase.steps, phase.epochs, phase.order, phase.together, phase.freeze)
 
 
-def task_at(schedule: Sequence[Phase], step: int) -> str:
-    """Which task trains at a step, counted from 0. Raises IndexError after the last."""
-    for phase in schedule:
-        if step < phase.steps:
-            return phase.tasks[step % len(phase.tasks)]
-        step -= phase.steps
-    raise IndexError(step)
+def _repeat(tasks: tuple[str, ...], iterations: Mapping[str, int]) -> tuple[str, ...]:
+    for task, turns in iterations.items():
+        if turns < 1:
+            raise DecabenchError(f"iterations of {task} are {turns}: give 1 or more, or leave the task out.")
+    return tuple(task for task in tasks for _ in range(iterations.get(task, 1)))
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Steps that choose their tasks in one way: a phase, or an epoch of it, or a task's pass in `sequence`."""
+
+    start: int
+    """The step before its first."""
+    steps: int
+    """How many steps it has."""
+    phase: int
+    """Its phase, from 1."""
+    epoch: int
+    """Its epoch in the whole run, from 1; 0 where steps are counted."""
+    begins_phase: bool
+    """Whether it is the first of its phase."""
+    begins_epoch: bool
+    """Whether it is the first of its epoch."""
+    plan: Phase
+    """Its tasks and their order."""
+
+
+class Schedule:
+    """The tasks of every step, decided by the configuration and by how many batches a pass has, and by nothing else."""
+
+    def __init__(self, config: TrainConfig, count_batches: Callable[[str, int], int]) -> None:
+        """`count_batches(task, epoch)` is the number of batches of a task's pass, counted from 0."""
+        self.phases = plan_phases(config)
+        self.stretches: list[Stretch] = []
+        self._seed = config.seed
+        self._sizes = {task: count_batches(task, 0) for task in config.tasks}
+        passes = dict.fromkeys(config.tasks, 0)
+        epoch = 0
+        for number, phase in enumerate(self.phases, 1):
+            if phase.steps:
+                self._add(phase, phase.steps, number, 0, True, False)
+            for within in range(phase.epochs):
+                epoch += 1
+                distinct = tuple(dict.fromkeys(phase.tasks))
+                counts = {task: count_batches(task, passes[task]) for task in distinct}
+                for task in distinct:
+                    passes[task] += 1
+                if phase.order == "sequence":
+                    for at, task in enumerate(distinct):
+                        own = Phase((task,), epochs=1, freeze=phase.freeze)
+                        self._add(own, counts[task], number, epoch, within == at == 0, at == 0)
+                else:
+                    steps = max(counts.values()) if phase.together else sum(counts.values())
+                    self._add(phase, steps, number, epoch, within == 0, True)
+        self._starts = [stretch.start for stretch in self.stretches]
+
+    def _add(self, plan: Phase, steps: int, phase: int, epoch: int, first: bool, new_epoch: bool) -> None:
+        self.stretches.append(Stretch(self.steps, steps, phase, epoch, first, new_epoch, plan))
+
+    @property
+    def steps(self) -> int:
+        """How many steps there are in all."""
+        return self.stretches[-1].start + self.stretches[-1].steps if self.stretches else 0
+
+    def stretch_at(self, step: int) -> Stretch:
+        """The stretch of a step, counted from 0. Raises IndexError after the last."""
+        if not 0 <= step < self.steps:
+            raise IndexError(step)
+        return self.stretches[bisect_right(self._starts, step) - 1]
+
+    def tasks_at(self, step: int) -> tuple[str, ...]:
+        """The tasks that train at a step, counted from 0: one, or all that train together."""
+        stretch = self.stretch_at(step)
+        tasks, order = stretch.plan.tasks, stretch.plan.order
+        if stretch.plan.together:
+            return tuple(dict.fromkeys(tasks))
+        if order in ("random", "size"):
+            random = np.random.default_rng([self._seed, step, 1])
+            sizes = np.array([self._sizes[task] if order == "size" else 1 for task in tasks])
+            return (tasks[int(random.choice(len(tasks), p=sizes / sizes.sum()))],)
+        return (tasks[(step - stretch.start) % len(tasks)],)
+
+    def course(self, step: int) -> list[tuple[Any, ...]]:
+        """Everything that decides the first `step` steps, to compare with another schedule's."""
+        return [
+            (
+                stretch.start,
+                min(stretch.start + stretch.steps, step),
+                stretch.phase,
+                stretch.epoch,
+                replace(stretch.plan, steps=1, epochs=0),
+            )
+            for stretch in self.stretches
+            if stretch.start < step
+        ]
+
+    def ends_epoch(self, step: int) -> bool:
+        """Whether an epoch, or a phase that counts steps, ends after so many steps."""
+        if not 0 < step < self.steps:
+            return step == self.steps
+        stretch = self.stretch_at(step)
+        return stretch.start == step and (stretch.begins_phase or stretch.begins_epoch)

@@ -91,7 +91,7 @@ def test_the_command_line_s_checkpoint_goes_before_the_file_s(run, command, home
     [
         (("--set", "stepps=3"), "Did you mean steps"),
         (("--tasks", "squid"), "Did you mean squad"),
-        (("--init", "nowhere"), "no checkpoint"),
+        (("--init", "nowhere"), "neither a checkpoint nor"),
         (("--tasks", "sst", "--schedule", "anti-curriculum"), "trains some tasks first"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decabench.commands.vectors import ngrams
-from decabench.models.vectors import open_vectors
+from decabench.models.vector_files import open_vectors
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_files_are_replaced_only_where_that_is_asked_for(train, tmp_path):
     before = path.read_bytes()
     again = train(path, "--steps", 2)
     assert again.exit_code == 2
-    assert f"{path} is there already: name another file, or replace it with --force." in again.stderr
+    assert f"{path} already exists: name another file, or replace it with --force." in again.stderr
     assert path.read_bytes() == before
     assert train(path, "--steps", 2, "--force").exit_code == 0
     assert path.read_bytes() != before
@@ -95,11 +95,11 @@ def test_files_are_replaced_only_where_that_is_asked_for(train, tmp_path):
 def test_what_cannot_be_trained_is_a_sentence(train, tmp_path):
     path = tmp_path / "n.safetensors"
     short = train(path, "--examples", 1, "--window", 50)
-    assert (short.exit_code, "trains nothing" in short.stderr) == (3, True)
+    assert (short.exit_code, "are left to train on" in short.stderr) == (3, True)
     rare = train(path, "--minimum", 1_000)
-    assert (rare.exit_code, "0 n-grams are left trains nothing" in rare.stderr) == (3, True)
+    assert (rare.exit_code, "0 n-grams are left to train on" in rare.stderr) == (3, True)
     named = train(tmp_path / "n.bin")
-    assert (named.exit_code, "does not end with .safetensors" in named.stderr) == (2, True)
+    assert (named.exit_code, "should end with .safetensors" in named.stderr) == (2, True)
     assert not path.exists()
 
 
@@ -124,14 +124,14 @@ def test_converting(command, tmp_path):
     words = [" the ", " cat ", " dog "]
     assert np.array_equal(open_vectors(str(new)).rows(words), open_vectors(str(old)).rows(words))
     again = command("vectors", "convert", old, "--output", new)
-    assert (again.exit_code, "is there already" in again.stderr) == (2, True)
+    assert (again.exit_code, "already exists" in again.stderr) == (2, True)
     assert command("vectors", "convert", old, "--output", new, "--force").exit_code == 0
 
 
 def test_an_index_alone_is_not_replaced_either(command, tmp_path):
     (tmp_path / "fast.txt").write_text("mine\n")
     done = command("vectors", "convert", glove(tmp_path), "--output", tmp_path / "fast.npy")
-    assert (done.exit_code, "fast.txt is there already" in done.stderr) == (2, True)
+    assert (done.exit_code, "fast.txt already exists" in done.stderr) == (2, True)
     assert (tmp_path / "fast.txt").read_text() == "mine\n"
 
 
@@ -139,7 +139,7 @@ def test_what_is_read_is_never_replaced(command, tmp_path):
     old = glove(tmp_path)
     before = old.read_text()
     done = command("vectors", "convert", old, "--output", old.with_suffix(".npy"), "--force")
-    assert (done.exit_code, "would be replaced by what is made of it" in done.stderr) == (2, True)
+    assert (done.exit_code, "would be replaced by its own copy" in done.stderr) == (2, True)
     assert old.read_text() == before
     assert not old.with_suffix(".npy").exists()
 
@@ -159,7 +159,7 @@ def test_words_that_are_left_out_are_said(command, tmp_path):
     ("source", "code", "words"),
     [
         ("none:8", 3, "none:8 has no list of words"),
-        ("glove", 3, "There are no vectors 'glove'"),
+        ("glove", 3, "There are no word vectors 'glove'"),
         ("charNgram.txt", 3, "has no list of words"),
     ],
 )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
 
-from decabench.models.batches import Batch, Collator, Encoded, VectorTable
-from decabench.models.mqan import MODELS, MQAN, ModelConfig
-from decabench.models.vectors import Joined, NoVectors
+from decabench.models.checkpoint import TrainedModel
+from decabench.models.family import Item, TextReader
+from decabench.models.mqan import FAMILY, MQAN, MQANBatch, MQANConfig, collate, encode
+from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
 from decabench.models.words import Lexicon
+from decabench.tasks import TASKS, Question
+from tests.training.conftest import make_run  # noqa: F401
 
 TEXTS = [
     ("is it good or bad?", "a good film, oddly framed", "good"),
@@ -36,35 +40,40 @@ def one_thread() -> None:
 
 
 class Kit:
-    """A lexicon, its vectors, and what is made of both for one model."""
+    """A lexicon, its vectors, and one model over both."""
 
     def __init__(self, name: str, **sizes: Any) -> None:
         words = [f" {word} " if word.isalpha() else word for word in VOCABULARY]
         self.lexicon = Lexicon(words)
-        self.table = VectorTable(self.lexicon, Joined((NoVectors(12),)))
-        parts = MODELS[name]
-        self.collate = Collator(self.table, parts.coattention, parts.question_pointer)
+        self.table = WordTable(self.lexicon, JoinedVectors((NoVectors(12),)))
         settings = {"dimension": 10, "hidden": 6, "heads": 3, "layers": 2, "dropout": 0.0, **sizes}
+        self.config = MQANConfig(name=name, **settings)
         torch.manual_seed(1)
-        self.model = MQAN(ModelConfig(name=name, **settings), self.table.vocabulary())
+        self.model = MQAN(self.config, self.table)
         # Weights of this size give distributions that are far from flat, so that a wrong term shows.
         for parameter in self.model.parameters():
             torch.nn.init.normal_(parameter, std=0.4)
 
-    def encoded(self, texts: Any = TEXTS) -> list[Encoded]:
-        encode = self.lexicon.encode
+    def items(self, texts: Any = TEXTS) -> list[Item]:
+        task = TASKS["squad"]
+        reader = TextReader(task, self.lexicon)
         return [
-            Encoded(encode(context), encode(question), encode(answer)) for question, context, answer in texts
+            encode(Question("", question, context), answer, task, reader)
+            for question, context, answer in texts
         ]
 
-    def batch(self, texts: Any = TEXTS) -> Batch:
-        return self.collate(self.encoded(texts))
+    def batch(self, texts: Any = TEXTS) -> MQANBatch:
+        return collate("squad", self.items(texts), self.table, self.config)
 
-    def apart(self, text: Any) -> Batch:
+    def apart(self, text: Any) -> MQANBatch:
         """One example with its two inputs apart, as the transcription wants it."""
-        return Collator(self.table, True, self.collate.question_pointer or not self.collate.split_input)(
-            self.encoded([text])
-        )
+        name = self.config.name if self.config.parts.coattention else "mqan"
+        return collate("squad", self.items([text]), self.table, replace(self.config, name=name))
+
+    def trained(self, precision: str = "auto") -> TrainedModel:
+        """The model, ready to answer."""
+        place = (torch.device("cpu"), precision)
+        return TrainedModel(FAMILY, self.config, self.model, self.table, {}, {}, *place)
 
 
 @pytest.fixture

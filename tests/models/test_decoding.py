@@ -5,12 +5,24 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks import equations
-from decabench.models.decoding import beam_search, greedy, word_numbers
 from decabench.models.mqan import MODELS
+from decabench.models.mqan_analyses import trace_answers
 from decabench.models.words import EOS, INIT, PAD, UNKNOWN
 from tests.models.conftest import TEXTS
 
 ALL = sorted(MODELS)
+
+
+def greedy(model, batch, limit=None):
+    return model.generate_answers(batch, limit)[0]
+
+
+def word_numbers(model, batch, limit):
+    return model.generate_answers(batch, limit)[1]
+
+
+def beam_search(model, batch, width, limit):
+    return model.generate_answers(batch, limit, width)[0]
 
 
 def distributions(model, batch, outputs):
@@ -72,8 +84,7 @@ def test_greedy_is_the_argmax_of_teacher_forcing(kit, name):
 @torch.no_grad()
 def test_greedy_is_what_the_transcription_says(kit, name):
     made = kit(name)
-    together = greedy(made.model, made.batch(), limit=8)
-    numbers = word_numbers(made.model, together, made.batch())
+    numbers = word_numbers(made.model, made.batch(), limit=8)
     for row, text in enumerate(TEXTS):
         batch = made.apart(text)
         found = equations.greedy(
@@ -89,14 +100,14 @@ def test_rows_that_end_early_leave_and_change_nothing(kit):
     batch = made.batch(MANY)
     lively(made.model, batch)
     answers = greedy(made.model, batch, limit=12)
-    traced = greedy(made.model, batch, limit=12, trace=True)  # keeps every row to the end
-    assert torch.equal(answers.outputs, traced.outputs)
+    traced = trace_answers(made.model, batch, limit=12)  # keeps every row to the end
+    assert torch.equal(answers.outputs, traced.found.outputs)
     best = distributions(made.model, batch, answers.outputs).argmax(-1)
     assert torch.equal(best.masked_fill(ended(answers.outputs), EOS), answers.outputs)
     for row, text in enumerate(MANY):
         alone = made.batch([text])
-        one = word_numbers(made.model, greedy(made.model, alone, limit=12), alone)[0]
-        both = word_numbers(made.model, answers, batch)[row]
+        one = word_numbers(made.model, alone, limit=12)[0]
+        both = made.model.word_numbers(answers, batch)[row]
         assert made.lexicon.decode(one) == made.lexicon.decode(both)
 
 
@@ -118,12 +129,12 @@ def test_it_stops_when_all_are_done(kit):
 @torch.no_grad()
 def test_a_trace_is_a_distribution(kit):
     made = kit("mqan")
-    answers = greedy(made.model, made.batch(), limit=5, trace=True)
+    answers = trace_answers(made.model, made.batch(), limit=5)
     torch.testing.assert_close(answers.weights.sum(-1), torch.ones(answers.weights.shape[:2]))
     torch.testing.assert_close(answers.context_attention.sum(-1), torch.ones(answers.weights.shape[:2]))
     torch.testing.assert_close(answers.question_attention.sum(-1), torch.ones(answers.weights.shape[:2]))
     assert (answers.weights > 0).all()
-    assert greedy(kit("catt").model, kit("catt").batch(), limit=5, trace=True).question_attention is None
+    assert trace_answers(kit("catt").model, kit("catt").batch(), limit=5).question_attention is None
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -20,7 +20,7 @@ def weights(model):
 @pytest.mark.parametrize("name", ALL)
 def test_it_is_what_the_equations_say(kit, name):
     made = kit(name)
-    log_p = made.model(made.batch())
+    log_p = made.model.log_likelihood(made.batch())
     for row, text in enumerate(TEXTS):
         expected = -equations.negative_log_likelihood(made.apart(text), weights(made.model), HEADS)[0]
         torch.testing.assert_close(log_p[row, : len(expected)], expected, atol=1e-5, rtol=1e-5)
@@ -30,16 +30,16 @@ def test_it_is_what_the_equations_say(kit, name):
 @pytest.mark.parametrize("name", ALL)
 def test_a_batch_gives_what_its_examples_give_alone(kit, name):
     made = kit(name)
-    together = made.model(made.batch())
+    together = made.model.log_likelihood(made.batch())
     for row, text in enumerate(TEXTS):
-        alone = made.model(made.batch([text]))[0]
+        alone = made.model.log_likelihood(made.batch([text]))[0]
         torch.testing.assert_close(together[row, : len(alone)], alone, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_gradient_is_that_of_the_equations(kit, name):
     made = kit(name)
-    made.model(made.batch()).sum().backward()
+    made.model.log_likelihood(made.batch()).sum().backward()
     found = {key: value.grad.clone() for key, value in made.model.named_parameters()}
     made.model.zero_grad()
     sum(
@@ -54,7 +54,7 @@ def test_the_gradient_is_that_of_the_equations(kit, name):
 @pytest.mark.parametrize("name", ALL)
 def test_every_parameter_is_used(kit, name):
     made = kit(name)
-    made.model(made.batch()).sum().backward()
+    made.model.log_likelihood(made.batch()).sum().backward()
     unused = [
         key for key, value in made.model.named_parameters() if value.grad is None or not value.grad.any()
     ]
@@ -70,16 +70,16 @@ def test_gradients_by_finite_differences(kit):
     batch = type(batch)(
         **{**{f: getattr(batch, f) for f in batch.__dataclass_fields__}, "vectors": batch.vectors.double()}
     )
-    made.model(batch).sum().backward()
+    made.model.log_likelihood(batch).sum().backward()
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for key, value in made.model.named_parameters():
             direction = torch.randn(value.shape, generator=generator, dtype=value.dtype)
             step = 1e-5
             value += step * direction
-            above = made.model(batch).sum()
+            above = made.model.log_likelihood(batch).sum()
             value -= 2 * step * direction
-            below = made.model(batch).sum()
+            below = made.model.log_likelihood(batch).sum()
             value += step * direction
             numeric, exact = ((above - below) / (2 * step)).item(), (value.grad * direction).sum().item()
             assert numeric == pytest.approx(exact, rel=1e-3, abs=1e-3), key
@@ -99,7 +99,7 @@ def test_a_distribution_sums_to_one_and_holds_what_training_sees(kit, name):
     torch.testing.assert_close(p.sum(-1), torch.ones(p.shape[:2]))
     chosen = p.gather(2, batch.target[..., None]).squeeze(-1).log()
     valid = batch.target > 0
-    torch.testing.assert_close(chosen[valid], model(batch)[valid], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(chosen[valid], model.log_likelihood(batch)[valid], atol=1e-5, rtol=1e-5)
 
 
 def test_each_ablation_lacks_what_the_paper_says(kit):
@@ -120,9 +120,9 @@ def test_positions():
 def test_dropout_is_for_training_alone(kit):
     made = kit("mqan", dropout=0.5)
     batch = made.batch()
-    assert not torch.equal(made.model(batch), made.model(batch))
+    assert not torch.equal(made.model.log_likelihood(batch), made.model.log_likelihood(batch))
     made.model.eval()
-    assert torch.equal(made.model(batch), made.model(batch))
+    assert torch.equal(made.model.log_likelihood(batch), made.model.log_likelihood(batch))
 
 
 @pytest.mark.slow
@@ -130,13 +130,13 @@ def test_dropout_is_for_training_alone(kit):
 def test_a_compiled_step_says_the_same(kit):
     made = kit("mqan")
     batch = made.batch()
-    plain = made.model(batch)
+    plain = made.model.log_likelihood(batch)
     plain.sum().backward()
     gradients = [parameter.grad.clone() for parameter in made.model.parameters()]
     made.model.zero_grad()
     try:
         made.model.compile_step()
-        compiled = made.model(batch)
+        compiled = made.model.log_likelihood(batch)
     except Exception as error:
         if "compiler" not in str(error).lower():
             raise

@@ -8,8 +8,9 @@ import pytest
 pytest.importorskip("torch")
 
 from decabench.errors import DataError
-from decabench.models.ngrams import NgramTraining, _thinned, train_ngrams
-from decabench.models.vectors import ngrams, open_vectors, write_ngrams
+from decabench.models.ngrams import NgramTraining, _thin, train_ngrams
+from decabench.models.vector_files import open_vectors, write_ngram_vectors
+from decabench.models.word_vectors import ngrams
 from decabench.models.words import Lexicon
 
 
@@ -57,7 +58,7 @@ def test_training_is_repeatable_and_kept(trained, tmp_path):
     lexicon, ids, how, vectors = trained
     again = train_ngrams(lexicon.words, ids, how)
     assert np.array_equal(again.matrix, vectors.matrix)
-    write_ngrams(tmp_path / "n.safetensors", vectors)
+    write_ngram_vectors(tmp_path / "n.safetensors", vectors)
     read = open_vectors(str(tmp_path / "n.safetensors"))
     words = [" pusking ", " zulness "]
     assert np.array_equal(read.rows(words), vectors.rows(words))
@@ -67,15 +68,15 @@ def test_frequent_words_are_passed_over(trained):
     text = np.array([4] * 900 + [5] * 90 + [6] * 10, dtype=np.int32)
     frequency = np.bincount(text)
     random = np.random.default_rng(0)
-    kept = np.bincount(_thinned(np.tile(text, 20), 20 * frequency, 0.01, random), minlength=7) / (
+    kept = np.bincount(_thin(np.tile(text, 20), 20 * frequency, 0.01, random), minlength=7) / (
         20 * frequency.clip(1)
     )
     assert kept[4:] == pytest.approx([(0.01 / 0.9) ** 0.5, (0.01 / 0.09) ** 0.5, 1], abs=0.02)
-    assert _thinned(text, frequency, 0, random) is text
+    assert _thin(text, frequency, 0, random) is text
 
 
 @pytest.mark.parametrize("changes", [{"window": 2_000}, {"minimum": 100}, {"frequent": 1e-9}])
 def test_what_trains_nothing(trained, changes):
     lexicon, ids, how, _ = trained
-    with pytest.raises(DataError, match="trains nothing: give a longer one"):
+    with pytest.raises(DataError, match="are left to train on: give a longer text"):
         train_ngrams(lexicon.words, ids, replace(how, **changes))

@@ -3,7 +3,7 @@
 import pytest
 
 from decabench.errors import MissingDataError
-from decabench.models.ngrams import read_corpus, training_texts
+from decabench.models.ngrams import read_corpus, read_texts
 from decabench.models.words import EOS, INIT
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS
@@ -27,8 +27,8 @@ def store(tmp_path):
 
 def test_what_stands_in_a_row_comes_once(store):
     expected = ["Ann came.", "Who came?", "Ann", "she", "Who left?", "Bob", "Nobody did.", ""]
-    assert list(training_texts(store, "sst")) == expected
-    assert list(training_texts(store, "sst", 1)) == expected[:4]
+    assert list(read_texts(store, "sst")) == expected
+    assert list(read_texts(store, "sst", 1)) == expected[:4]
 
 
 def test_texts_are_numbers_of_lower_cased_tokens(store):

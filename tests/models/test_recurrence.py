@@ -4,7 +4,7 @@ import torch
 from torch.autograd import gradcheck
 from torch.nn import functional as F
 
-from decabench.models.recurrence import Recurrence, Steps, Weights, advance
+from decabench.models.recurrence import Recurrence, StepFunctions, StepWeights, advance
 
 B, N, D, L = 3, 5, 4, 6
 
@@ -27,7 +27,7 @@ def test_gradients_against_finite_differences():
     free, closed, kept, weights = inputs()
 
     def run(given, h, c, memory, *matrices):
-        return Recurrence.apply(Steps(), given, h, c, memory, closed, kept, *matrices)
+        return Recurrence.apply(StepFunctions(), given, h, c, memory, closed, kept, *matrices)
 
     assert gradcheck(run, (*free, *weights))
 
@@ -38,12 +38,12 @@ def test_it_is_the_loop_that_autograd_follows():
     context, rows = torch.zeros_like(h), []
     for t in range(N):
         moved = advance(
-            given[:, t], torch.cat([context * kept[t], h], 1), c, memory, closed, Weights(*weights)
+            given[:, t], torch.cat([context * kept[t], h], 1), c, memory, closed, StepWeights(*weights)
         )
         h, c, context = moved.h, moved.c, moved.context
         rows.append((h, context, moved.attention.squeeze(2)))
     looped = [torch.stack(parts, 1) for parts in zip(*rows, strict=True)]
-    made = Recurrence.apply(Steps(), *free, closed, kept, *weights)
+    made = Recurrence.apply(StepFunctions(), *free, closed, kept, *weights)
     gradients = []
     for outputs in (looped, made):
         loss = sum((at + 1) * output.sin().sum() for at, output in enumerate(outputs))
@@ -54,6 +54,6 @@ def test_it_is_the_loop_that_autograd_follows():
 
 def test_nobody_looks_at_padding():
     free, closed, kept, weights = inputs()
-    attention = Recurrence.apply(Steps(), *free, closed, kept, *weights)[2]
+    attention = Recurrence.apply(StepFunctions(), *free, closed, kept, *weights)[2]
     assert (attention[1, :, 4:] == 0).all()
     torch.testing.assert_close(attention.sum(2), torch.ones(B, N, dtype=torch.float64))

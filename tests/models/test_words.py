@@ -31,7 +31,13 @@ def test_it_is_written_without_what_it_learned(tmp_path):
 )
 def test_other_files_are_refused(tmp_path, content):
     (tmp_path / "v.json").write_text(content)
-    with pytest.raises(DataError, match="no vocabulary"):
+    with pytest.raises(DataError, match="is not a vocabulary"):
+        Lexicon.read(tmp_path / "v.json")
+
+
+def test_the_fault_is_named(tmp_path):
+    (tmp_path / "v.json").write_text('{"format": "decabench.vocabulary/1", "words": [1]}')
+    with pytest.raises(DataError, match="its words are not all text"):
         Lexicon.read(tmp_path / "v.json")
 
 

@@ -81,15 +81,15 @@ def test_a_beam_is_another_model(trained, home):
 
 
 def test_a_beam_reaches_the_model(trained, monkeypatch):
-    import decabench.models.answering as answering
+    import decabench.models.mqan as mqan
 
-    asked, widths, search = questions(trained, "schema")[:4], [], answering.beam_search
+    asked, widths, search = questions(trained, "schema")[:4], [], mqan.beam_search
 
-    def noted(model, batch, width, limit):
+    def noted(past, count, width, *rest):
         widths.append(width)
-        return search(model, batch, width, limit)
+        return search(past, count, width, *rest)
 
-    monkeypatch.setattr(answering, "beam_search", noted)
+    monkeypatch.setattr(mqan, "beam_search", noted)
     found = {}
     for beam in (None, 1, 3):
         with backend(str(trained.output), ModelOptions(device="cpu", beam=beam)).open() as make:
@@ -143,7 +143,7 @@ def test_it_says_what_it_was_shown(trained):
     [
         ({"temperature": 0.5}, "temperature"),
         ({"chat": True}, "chat"),
-        ({"dtype": "float16"}, "not float16"),
+        ({"dtype": "float16"}, "float16 was given"),
         ({"beam": 0}, "1 or more"),
     ],
 )
@@ -153,7 +153,7 @@ def test_options_it_cannot_honour(options, words):
 
 
 def test_damaged_checkpoints(trained, tmp_path):
-    with pytest.raises(MissingDataError, match="no checkpoint"):
+    with pytest.raises(MissingDataError, match="neither a checkpoint nor"):
         backend(str(tmp_path / "none"), OPTIONS).describe()
     (folder,) = (trained.output / "checkpoints").glob("step-00000004")
     (folder / "model.safetensors").write_bytes(b"\x80\x04N.")  # a pickle
@@ -172,24 +172,24 @@ def test_damaged_checkpoints(trained, tmp_path):
     ],
 )
 def test_out_of_memory_fails_the_examples_alone(trained, monkeypatch, error):
-    from decabench.models.answering import Answerer
+    from decabench.models.checkpoint import TrainedModel
 
     def answer(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(Answerer, "answer", answer)
+    monkeypatch.setattr(TrainedModel, "answer", answer)
     with backend(str(trained.output), OPTIONS).open() as make:
         outcomes = list(make(setting("sst")).stream([Question("a", "good?", "fine")]))
     assert [(id, "ran out of memory" in outcome.error) for id, outcome in outcomes] == [("a", True)]
 
 
 def test_other_errors_are_not_taken_for_it(trained, monkeypatch):
-    from decabench.models.answering import Answerer
+    from decabench.models.checkpoint import TrainedModel
 
     def answer(*_: object) -> None:
         raise RuntimeError("shapes do not match")
 
-    monkeypatch.setattr(Answerer, "answer", answer)
+    monkeypatch.setattr(TrainedModel, "answer", answer)
     with (
         backend(str(trained.output), OPTIONS).open() as make,
         pytest.raises(RuntimeError, match="shapes do not match"),

@@ -7,7 +7,8 @@ import pytest
 pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
 
 from decabench.metrics import nf1
-from decabench.models.saved import Saved
+from decabench.models.checkpoint import Checkpoint
+from decabench.tasks import TASKS
 from decabench.tasks.store import Store
 
 MODEL = Path(__file__).parents[2] / "examples" / "demo-model"
@@ -20,7 +21,7 @@ def test_it_is_small():
 def answers(home, task):
     """The sample's validation examples and what it says."""
     examples = list(Store(home).examples(task, "validation"))
-    replies = Saved.open(MODEL).load("cpu").answer([(each.context, each.question) for each in examples])
+    replies = Checkpoint.open(MODEL).load("cpu").answer(TASKS[task], examples)
     return examples, [reply.text for reply in replies]
 
 

@@ -14,7 +14,7 @@ from decabench.scoring.significance import bootstrap
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import DECATHLON, TASKS, Store, Suite
 from decabench.tasks.preparation import Request, prepare_task
-from decabench.tasks.registry import included_tasks
+from decabench.tasks.registry import load_included
 
 PAIR = Suite("pair", "Two tasks", ("schema", "sst"), "mean", "average")
 
@@ -31,7 +31,7 @@ def test_an_eleventh_task_in_the_registry_changes_no_total(
     tmp_path: Path,
 ) -> None:
     before = evaluate(submit("oracle"), home=home)
-    (own,) = included_tasks(own_task(["one", "two"]))
+    (own,) = load_included(own_task(["one", "two"]))
     monkeypatch.setitem(TASKS, "own", own)
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "tasks").mkdir()
@@ -94,7 +94,7 @@ def test_suites_are_compared_by_their_total(home: Path, submit: Callable[..., Pa
 def numbers(own_task: Callable[..., Path], tmp_path: Path) -> Callable[..., Path]:
     """Submissions for a task whose metric is the mean squared error; gold is 0 to 29."""
     own = own_task(range(30), metric="mse")
-    (task,) = included_tasks(own)
+    (task,) = load_included(own)
     prepare_task(task, Request(tmp_path / "home", progress=False))
 
     def make(name: str, errors: dict[int, float]) -> Path:

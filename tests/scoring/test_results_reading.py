@@ -233,7 +233,7 @@ def test_a_part_of_a_sum_is_checked_too() -> None:
         ),
         (("total", "tasks"), 3, "its total is over 3 tasks, all that there are; 2 are scored"),
         (("suite", "total"), "median", "its suite is invalid: Invalid enum value 'median'"),
-        (("suite", "tasks"), [], "its suite has no tasks"),
+        (("suite", "tasks"), [], "its suite is invalid: Suite 'own': It has no tasks"),
         (("suite", "tasks"), "sst", "its suite is invalid"),
         (("suite", "name"), "decathlon", "its suite decathlon is not the one that is known by this name"),
         (("suite",), None, "its suite is invalid"),

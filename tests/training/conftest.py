@@ -11,14 +11,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
 
-from decabench.models.mqan import ModelConfig
+from decabench.models.mqan import MQANConfig
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.training.config import TrainConfig
-from decabench.training.loop import Run
+from decabench.training.loop import TrainingRun
 
 TINY = TrainConfig(
-    model=ModelConfig(dimension=8, hidden=6, heads=2, layers=1, dropout=0.2, max_answer_tokens=8),
+    model=MQANConfig(dimension=8, hidden=6, heads=2, layers=1, dropout=0.2, max_answer_tokens=8),
     tasks=("sst", "schema"),
     steps=6,
     vectors=("none:12",),
@@ -39,12 +39,14 @@ def one_thread() -> None:
 
 
 @pytest.fixture
-def make_run(home: Path, tmp_path: Path) -> Callable[..., Run]:
+def make_run(home: Path, tmp_path: Path) -> Callable[..., TrainingRun]:
     """A run over the sample: settings of TINY changed by keyword."""
 
-    def make(output: str = "run", resume: bool = False, **changes: Any) -> Run:
+    def make(output: str = "run", resume: bool = False, **changes: Any) -> TrainingRun:
         config = replace(TINY, **changes)
         tasks = {name: TASKS[name] for name in config.tasks}
-        return Run(config, tasks, Store(home), tmp_path / output, "cpu", resume, report=lambda text: None)
+        return TrainingRun(
+            config, tasks, Store(home), tmp_path / output, "cpu", resume, report=lambda text: None
+        )
 
     return make

@@ -65,7 +65,7 @@ def test_settings():
         ("model.dimension=7", "even number"),
         ("model.dropout=1.0", "less than 1"),
         ("model=4", "a table of settings"),
-        ("weights=4", "a table of tasks"),
+        ("weights=4", "a table of names and values"),
         ("schedule=joined", "Did you mean joint"),
         ("steps", "KEY=VALUE"),
         ("vectors=[]", "no vectors"),
@@ -78,7 +78,7 @@ def test_what_is_refused(setting, words):
 
 def test_a_file_that_is_no_toml(tmp_path):
     (tmp_path / "x.toml").write_text("= 4")
-    with pytest.raises(DecabenchError, match="no TOML"):
+    with pytest.raises(DecabenchError, match="cannot be read as TOML"):
         read_config(tmp_path / "x.toml")
 
 

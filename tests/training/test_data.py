@@ -7,10 +7,27 @@ import pytest
 
 pytest.importorskip("torch")
 
+from decabench.models.mqan import FAMILY
 from decabench.models.words import EOS, INIT, SPECIALS, tokenize
+from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
-from decabench.training.data import BatchStream, batches_of, encode_tasks
+from decabench.training.data import BatchStream, cut_batches
+from decabench.training.data import encode_tasks as encode
 from tests.training.conftest import TINY
+
+
+def encode_tasks(store, config, cache=None):
+    """The lexicon and the tasks' data."""
+    found = encode(store, config, {name: TASKS[name] for name in config.tasks}, cache)
+    return found.lexicon, found.tasks
+
+
+def batches_of(data, budget, seed, epoch):
+    return cut_batches(data, FAMILY, budget, False, seed, epoch)
+
+
+def stream(data, position=(0, 0), **settings):
+    return BatchStream(data, replace(TINY, **settings), position=position)
 
 
 @pytest.fixture
@@ -26,12 +43,13 @@ def test_numbers_say_what_the_texts_said(encoded, home):
         rows = [row for row in rows if task != "squad" or len(tokenize(row.context.lower())) <= 400]
         assert len(rows) == len(data)
         for at, row in enumerate(rows):
-            example = data.example(at)
-            assert lexicon.decode(example.context[1:]) == row.context.lower()
-            assert lexicon.decode(example.question[1:]) == row.question.lower()
-            assert lexicon.decode(example.answer[1:]) == row.answers[0].lower()
-            assert (example.answer[0], example.answer[-1]) == (INIT, EOS)
-            assert data.sizes[at] == example.size
+            item = data.item(at)
+            assert lexicon.decode(item["context"][1:]) == row.context.lower()
+            assert lexicon.decode(item["question"][1:]) == row.question.lower()
+            assert lexicon.decode(item["answer"][1:]) == row.answers[0].lower()
+            assert (item["answer"][0], item["answer"][-1]) == (INIT, EOS)
+            size = len(item["context"]) + len(item["question"]) + 5 * len(item["answer"])
+            assert FAMILY.sizes(data.lengths)[at] == size
 
 
 def test_the_vocabulary_is_the_most_frequent_words(home):
@@ -55,13 +73,13 @@ def test_the_vocabulary_is_the_most_frequent_words(home):
 def test_long_contexts_are_left_out_or_cut(home):
     config = replace(TINY, tasks=("sst",), train_examples=0)
     _, whole = encode_tasks(Store(home), config)
-    lengths = whole["sst"].context.lengths - 2
+    lengths = whole["sst"].lengths["context"] - 2
     limit = int(np.median(lengths))
     _, without = encode_tasks(Store(home), replace(config, skip_context={"sst": limit}))
-    assert without["sst"].context.lengths.max() - 2 == limit
+    assert without["sst"].lengths["context"].max() - 2 == limit
     assert len(without["sst"]) == (lengths <= limit).sum()
     _, cut = encode_tasks(Store(home), replace(config, cut_context={"sst": limit}))
-    assert (cut["sst"].context.lengths - 2).tolist() == np.minimum(lengths, limit).tolist()
+    assert (cut["sst"].lengths["context"] - 2).tolist() == np.minimum(lengths, limit).tolist()
 
 
 @pytest.mark.parametrize("budget", [1, 300, 2_000])
@@ -69,13 +87,13 @@ def test_the_token_rule(encoded, budget):
     data = encoded[1]["squad"]
     batches = batches_of(data, budget, seed=0, epoch=0)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(data)))
-    sizes = [data.sizes[rows].sum() for rows in batches]
+    sizes = [FAMILY.sizes(data.lengths)[rows].sum() for rows in batches]
     assert all(size <= budget or len(rows) == 1 for size, rows in zip(sizes, batches, strict=True))
 
 
 def test_like_lengths_go_together(home):
     data = encode_tasks(Store(home), replace(TINY, tasks=("sst",), train_examples=0))[1]["sst"]
-    lengths = data.context.lengths
+    lengths = data.lengths["context"]
 
     def padded(batches):
         return sum(len(rows) * lengths[rows].max() for rows in batches)
@@ -97,13 +115,13 @@ def test_batches_depend_on_seed_and_epoch_alone(encoded):
 
 def test_a_stream_goes_on_from_its_position(encoded):
     data = encoded[1]["woz.en"]
-    stream = BatchStream(data, 300, 0)
+    first = stream(data)
     seen, positions = [], []
     for _ in range(3 * len(batches_of(data, 300, 0, 0))):
-        positions.append(stream.position)
-        seen.append(next(stream).tolist())
+        positions.append(first.position)
+        seen.append(next(first).tolist())
     for at in (0, 1, len(seen) // 2, len(seen) - 1):
-        again = BatchStream(data, 300, 0, positions[at])
+        again = stream(data, positions[at])
         assert [next(again).tolist() for _ in seen[at:]] == seen[at:]
 
 
@@ -114,10 +132,10 @@ def test_what_was_read_is_kept(home, tmp_path):
     def same(config):
         again, read = encode_tasks(Store(home), config, tmp_path)
         return (again.words, again.size) == (lexicon.words, lexicon.size) and all(
-            np.array_equal(getattr(getattr(one, part), name), getattr(getattr(read[task], part), name))
+            np.array_equal(getattr(one.columns[part], name), getattr(read[task].columns[part], name))
             for task, one in found.items()
             for part in ("context", "question", "answer")
-            for name in ("words", "ends")
+            for name in ("values", "ends")
         )
 
     kept = (tmp_path / "words.json").stat().st_mtime_ns

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.training.logs import Log, plot_curves, read_rows
+from decabench.training.logs import TrainingLog, plot_curves, read_rows
 
 
 def row(step):
@@ -21,7 +21,7 @@ def row(step):
 
 
 def test_logs_go_on_from_a_checkpoint(tmp_path):
-    log = Log(tmp_path, 0)
+    log = TrainingLog(tmp_path, 0)
     for step in range(1, 13):
         log.step(row(step))
     log.validation(5, {"sst": 50.0, "total": 50.0})
@@ -29,7 +29,7 @@ def test_logs_go_on_from_a_checkpoint(tmp_path):
     log.close()
     with (tmp_path / "train.csv").open("a") as file:
         file.write("1")  # of step 13, when the run was killed
-    log = Log(tmp_path, 9)
+    log = TrainingLog(tmp_path, 9)
     log.step(row(10))
     log.close()
     assert [int(row["step"]) for row in read_rows(tmp_path / "train.csv")] == list(range(1, 11))
@@ -38,7 +38,7 @@ def test_logs_go_on_from_a_checkpoint(tmp_path):
 
 
 def test_a_run_can_be_watched(tmp_path):
-    log = Log(tmp_path, 0)
+    log = TrainingLog(tmp_path, 0)
     log.step(row(1))
     assert len(read_rows(tmp_path / "train.csv")) == 1
     log.close()

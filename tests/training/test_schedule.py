@@ -6,13 +6,14 @@ pytest.importorskip("torch")
 
 from decabench.errors import DecabenchError
 from decabench.tasks import DECATHLON
-from decabench.training.config import TrainConfig
-from decabench.training.schedule import Phase, phases, task_at
+from decabench.training.config import Phase, TrainConfig
+from decabench.training.schedule import Schedule, plan_phases
 
 
 def order(**settings):
     config = TrainConfig(**settings)
-    return "".join(task_at(phases(config), step)[0] for step in range(config.steps))
+    schedule = Schedule(config, lambda task, epoch: 1)
+    return "".join(schedule.tasks_at(step)[0][0] for step in range(config.steps))
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_order(settings, expected):
 
 def test_the_papers_two_groups():
     config = TrainConfig(tasks=DECATHLON.tasks, schedule="curriculum", steps=10, first_steps=4)
-    easy, whole = phases(config)
+    easy, whole = plan_phases(config)
     assert set(DECATHLON.tasks) - set(easy.tasks) == {
         "squad",
         "iwslt.en.de",
@@ -65,9 +66,9 @@ def test_the_papers_two_groups():
 )
 def test_what_is_refused(settings, words):
     with pytest.raises(DecabenchError, match=words):
-        phases(TrainConfig(**settings))
+        plan_phases(TrainConfig(**settings))
 
 
 def test_it_ends():
     with pytest.raises(IndexError):
-        task_at(phases(TrainConfig(tasks=("a",), steps=2)), 2)
+        Schedule(TrainConfig(tasks=("a",), steps=2), lambda task, epoch: 1).tasks_at(2)

@@ -4,26 +4,26 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.models.answering import Reply
+from decabench.models.family import ModelReply
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
-from decabench.training.loop import Scores, Validator, capped
+from decabench.training.validator import ValidationScores, Validator, sample_validation
 
 
 def test_a_sample_is_always_the_same(home):
     store = Store(home)
     whole = list(store.examples("sst", "validation"))
-    some = capped(store, "sst", 10, whole_groups=False)
+    some = sample_validation(store, "sst", 10, whole_groups=False)
     assert len(some) == 10
     assert some == [example for example in whole if example in some] != whole[:10]
-    assert some == capped(store, "sst", 10, whole_groups=False)
-    assert set(map(repr, some)) < set(map(repr, capped(store, "sst", 20, whole_groups=False)))
-    assert capped(store, "sst", 0, whole_groups=False) == whole
+    assert some == sample_validation(store, "sst", 10, whole_groups=False)
+    assert set(map(repr, some)) < set(map(repr, sample_validation(store, "sst", 20, whole_groups=False)))
+    assert sample_validation(store, "sst", 0, whole_groups=False) == whole
 
 
 def test_dialogues_stay_whole(home):
     store = Store(home)
-    some = capped(store, "woz.en", 3, whole_groups=True)
+    some = sample_validation(store, "woz.en", 3, whole_groups=True)
     groups = {example.group for example in some}
     assert len(some) >= 3
     assert some == [example for example in store.examples("woz.en", "validation") if example.group in groups]
@@ -37,13 +37,15 @@ class Oracle:
         self.known = {(row.context, row.question): row.answers[0] for row in rows}
         self.wrong = wrong
 
-    def answer(self, pairs, limit):
-        return [Reply("?" if pair in self.wrong else self.known[pair], True, 1, 1) for pair in pairs]
+    def answer(self, task, questions):
+        asked = [(question.context, question.question) for question in questions]
+        texts = ["?" if pair in self.wrong else self.known[pair] for pair in asked]
+        return [ModelReply(text, True, 1, 1) for text in texts]
 
 
 def test_the_scores_are_the_harness_own(home):
     store, tasks = Store(home), ("sst", "woz.en", "wikisql")
-    validate = Validator(store, [TASKS[name] for name in tasks], 0, {})
+    validate = Validator(store, [TASKS[name] for name in tasks], 0)
     assert validate(Oracle(store, tasks)).tasks == dict.fromkeys(tasks, 100.0)
     rows = list(store.examples("sst", "validation"))
     wrong = {(row.context, row.question) for row in rows[: len(rows) // 4]}
@@ -51,4 +53,4 @@ def test_the_scores_are_the_harness_own(home):
     assert found.tasks["sst"] == pytest.approx(75.0)
     assert found.total == pytest.approx(275.0)
     assert (found.by("decascore"), found.by("woz.en")) == (pytest.approx(275.0), 100.0)
-    assert Scores({}).total == 0
+    assert ValidationScores({}).total == 0

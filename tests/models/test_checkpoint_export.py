@@ -10,12 +10,17 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from decabench.cli import cli
 from decabench.errors import DecabenchError
-from decabench.models.saved import Saved, join_vectors
+from decabench.models.checkpoint import Checkpoint, export_checkpoint
+from decabench.models.vector_files import join_vectors
 from decabench.models.words import tokenize
-from decabench.training.exporter import export
+from decabench.tasks import TASKS, Question
 from decabench.training.loop import train
 
-PAIRS = [("a film of great charm", "is this positive or negative?"), ("dull", "is this good or bad?")]
+TASK = TASKS["sst"]
+ASKED = [
+    Question("a", "is this positive or negative?", "a film of great charm"),
+    Question("b", "is this good or bad?", "dull"),
+]
 
 
 @pytest.fixture
@@ -38,23 +43,23 @@ def glove(tmp_path, make_run):
 def saved(make_run, glove):
     run = make_run("trained", steps=6, tasks=("sst",), vectors=(str(glove),))
     train(run)
-    return Saved.open(run.output)
+    return Checkpoint.open(run.output)
 
 
 def test_it_answers_as_before_without_the_files_it_was_trained_with(saved, glove, tmp_path):
-    before = saved.load("cpu").answer(PAIRS)
-    made = export(saved, tmp_path / "out", half=False)
+    before = saved.load("cpu").answer(TASK, ASKED)
+    made = export_checkpoint(saved, tmp_path / "out", half=False)
     glove.unlink()
     moved = tmp_path / "moved"
     (tmp_path / "out").rename(moved)
-    assert Saved.open(moved).load("cpu").answer(PAIRS) == before
+    assert Checkpoint.open(moved).load("cpu").answer(TASK, ASKED) == before
     assert made.size == sum(path.stat().st_size for path in moved.iterdir())
 
 
 def test_half_precision_is_half_the_size_and_near(saved, tmp_path):
-    whole, half = (export(saved, tmp_path / str(flag), half=flag) for flag in (False, True))
+    whole, half = (export_checkpoint(saved, tmp_path / str(flag), half=flag) for flag in (False, True))
     assert half.size < 0.7 * whole.size
-    models = [Saved.open(tmp_path / str(flag)).load("cpu").model for flag in (False, True)]
+    models = [Checkpoint.open(tmp_path / str(flag)).load("cpu").network for flag in (False, True)]
     for one, two in zip(models[0].parameters(), models[1].parameters(), strict=True):
         assert two.dtype == torch.float32
         torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-6)
@@ -68,35 +73,35 @@ def test_words_beyond_the_vocabulary_come_from_the_beginning_of_the_file(saved, 
     record.write_text(json.dumps({**json.loads(record.read_text()), "vectors": digest}))
     names = []
     for count in (0, 1, 100_000):
-        export(Saved.open(saved.folder), tmp_path / str(count), words=count)
+        export_checkpoint(Checkpoint.open(saved.folder), tmp_path / str(count), words=count)
         names.append((tmp_path / str(count) / "vectors.txt").read_text(encoding="utf-8").split("\n"))
     assert [first in words for words in names] == [False, True, True]
     assert ["elsewhere" in words for words in names] == [False, False, True]
 
 
 def test_an_export_that_was_broken_off_is_made_again(saved, tmp_path):
-    export(saved, tmp_path / "out")
+    export_checkpoint(saved, tmp_path / "out")
     (tmp_path / "out" / "checkpoint.json").unlink()
     arguments = ["export", str(saved.folder), "--output", str(tmp_path / "out")]
     assert CliRunner().invoke(cli, arguments).exit_code == 0
 
 
 def test_it_can_be_trained_further(saved, make_run, tmp_path):
-    export(saved, tmp_path / "out")
-    opened = Saved.open(tmp_path / "out")
+    export_checkpoint(saved, tmp_path / "out")
+    opened = Checkpoint.open(tmp_path / "out")
     run = make_run(
         "further",
         steps=2,
         tasks=("sst",),
         vectors=opened.vectors,
         init=str(opened.folder),
-        model=opened.model,
+        model=opened.config,
     )
     assert train(run).step == 2
 
 
 def test_it_names_no_folder(saved, tmp_path):
-    export(saved, tmp_path / "out")
+    export_checkpoint(saved, tmp_path / "out")
     record = (tmp_path / "out" / "checkpoint.json").read_text()
     assert "folder of mine" not in record
     assert json.loads(record)["exported_from"]["weights"] == saved.digest()
@@ -105,8 +110,8 @@ def test_it_names_no_folder(saved, tmp_path):
 def test_vectors_of_letters_are_refused(make_run, tmp_path):
     run = make_run("letters", steps=1, vectors=("none:8",))
     train(run)
-    with pytest.raises(DecabenchError, match="Vectors of NoVectors are made from a word's letters"):
-        export(Saved.open(run.output), tmp_path / "out")
+    with pytest.raises(DecabenchError, match="NoVectors are made from a word's letters"):
+        export_checkpoint(Checkpoint.open(run.output), tmp_path / "out")
 
 
 def test_the_command(saved, tmp_path):

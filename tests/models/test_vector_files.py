@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import DataError, MissingDataError
-from decabench.models.vectors import Joined, NoVectors, Words, open_vectors
+from decabench.models.vector_files import open_vectors
+from decabench.models.word_vectors import JoinedVectors, NoVectors, WordVectors
 
 WORDS = ["the", "of all", "cat"]
 ROWS = np.array([[1, 2, 3], [4, 5, 6], [-1, 0.5, 0]], dtype=np.float32)
@@ -69,7 +70,7 @@ def test_every_form_says_the_same(make, tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "error", "words"),
     [
-        ("x.txt", "", DataError, "no vectors in it"),
+        ("x.txt", "", DataError, "is empty: word vectors"),
         ("x.txt", "a 1 2\nb 1\n", DataError, "line 2, has 1 numbers, not 2"),
         ("x.txt", "a 1 x\n", DataError, "cannot|no vectors that can be read"),
         ("x.json", "{}", DataError, "dimensions"),
@@ -85,7 +86,7 @@ def test_damaged_files(tmp_path, name, content, error, words):
 def test_no_pickle_is_loaded(tmp_path):
     np.save(tmp_path / "x.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     (tmp_path / "x.txt").write_text("a\n")
-    with pytest.raises(DataError, match="no vectors that can be read"):
+    with pytest.raises(DataError, match="cannot be read as word vectors"):
         open_vectors(str(tmp_path / "x.npy"))
 
 
@@ -107,7 +108,7 @@ def test_files_of_something_else(tmp_path, name):
     path.write_bytes(b"")
     if name == "words.npy":
         np.save(path, np.array([["a"], ["b"]]))
-    with pytest.raises(DataError, match=r"holds no vectors|vectors are floating-point numbers"):
+    with pytest.raises(DataError, match=r"cannot be read as word vectors|vectors are floating-point numbers"):
         open_vectors(str(path))
 
 
@@ -123,8 +124,8 @@ def test_unknown_names():
 
 
 def test_joined_vectors():
-    words = Words(ROWS, {word: row for row, word in enumerate(WORDS)}, "sha256:0")
-    joined = Joined((words, NoVectors(2)))
+    words = WordVectors(ROWS, {word: row for row, word in enumerate(WORDS)}, "sha256:0")
+    joined = JoinedVectors((words, NoVectors(2)))
     found = joined.rows([" cat ", "<pad>", "<init>", "<eos>", " zebra "])
     assert (joined.dimension, joined.digest) == (5, "sha256:0+none:2")
     assert found[0, :3].tolist() == ROWS[2].tolist()

@@ -7,9 +7,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.models.saved import Saved, find_checkpoint
-from decabench.training.checkpoints import latest, restore
+from decabench.models.checkpoint import Checkpoint, find_checkpoint, latest_checkpoint
 from decabench.training.loop import train
+from decabench.training.resume import restore
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ def test_what_a_killed_run_left_is_swept_away(run, make_run):
 
 
 def test_moments_come_back_exactly(run):
-    saved = latest(run.output)
-    model = saved.load("cpu").model
+    saved = latest_checkpoint(run.output)
+    model = saved.load("cpu").network
     first = torch.optim.Adam(model.parameters(), fused=True)
     restore(saved, model, first)
     assert all(state["step"] == 6 for state in first.state.values())
@@ -43,37 +43,37 @@ def test_moments_come_back_exactly(run):
 
 
 def test_a_pickle_is_no_checkpoint(run):
-    saved = latest(run.output)
+    saved = latest_checkpoint(run.output)
     torch.save({"a": torch.zeros(1)}, saved.folder / "model.safetensors")
     with pytest.raises(DataError, match="cannot be read"):
         saved.load("cpu")
 
 
 def test_other_weights_are_refused(run):
-    saved = latest(run.output)
+    saved = latest_checkpoint(run.output)
     record = json.loads((saved.folder / "checkpoint.json").read_text())
     record["config"]["model"]["dimension"] = 12
     (saved.folder / "checkpoint.json").write_text(json.dumps(record))
     with pytest.raises(DataError, match="do not fit"):
-        Saved.open(saved.folder).load("cpu")
+        Checkpoint.open(saved.folder).load("cpu")
 
 
 def test_other_vectors_are_refused(run):
-    saved = latest(run.output)
+    saved = latest_checkpoint(run.output)
     record = json.loads((saved.folder / "checkpoint.json").read_text())
     record["vectors"] = "sha256:0"
     (saved.folder / "checkpoint.json").write_text(json.dumps(record))
     with pytest.raises(DecabenchError, match="was trained with sha256:0"):
-        Saved.open(saved.folder).load("cpu")
+        Checkpoint.open(saved.folder).load("cpu")
 
 
 def test_where_a_checkpoint_is(run, tmp_path):
     best = find_checkpoint(run.output)
     assert best.parent == run.output / "checkpoints"
     assert find_checkpoint(best) == best
-    with pytest.raises(MissingDataError, match="no checkpoint"):
+    with pytest.raises(MissingDataError, match="neither a checkpoint nor"):
         find_checkpoint(tmp_path / "x")
-    assert latest(tmp_path / "x") is None
+    assert latest_checkpoint(tmp_path / "x") is None
     (run.output / "best.json").write_text("[]")
-    with pytest.raises(DataError, match="names no checkpoint"):
+    with pytest.raises(DataError, match="does not name a checkpoint"):
         find_checkpoint(run.output)

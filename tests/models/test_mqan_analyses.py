@@ -6,23 +6,25 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.errors import DataError
-from decabench.models.saved import Saved
+from decabench.models.checkpoint import Checkpoint
+from decabench.models.mqan_analyses import map_attention, share_pointers
 from decabench.models.words import detokenize
-from decabench.training.analysis import attention_map, find_example, pointing
+from decabench.tasks import TASKS
 from decabench.training.loop import train
+
+TASK = TASKS["schema"]
 
 
 @pytest.fixture
 def trained(make_run):
     run = make_run(steps=2)
     train(run)
-    return run, Saved.open(run.output).load("cpu")
+    return run, Checkpoint.open(run.output).load("cpu")
 
 
 def force(answerer, gamma, lam):
     """Fixes both switches by their biases."""
-    decoder = answerer.model.decoder
+    decoder = answerer.network.decoder
     for switch, value in ((decoder.vocabulary_switch, gamma), (decoder.context_switch, lam)):
         switch.weight.data.zero_()
         switch.bias.data.fill_(value)
@@ -34,7 +36,7 @@ def force(answerer, gamma, lam):
 def test_pointing_follows_the_switches(trained, gamma, lam, source):
     run, answerer = trained
     force(answerer, gamma, lam)
-    found = pointing(answerer, list(run.store.examples("schema", "validation"))[:6])
+    found = share_pointers(answerer, TASK, list(run.store.examples("schema", "validation"))[:6])
     assert found.words > 0
     assert found.chosen[source] == 1
     assert found.weight[source] > 0.99
@@ -44,25 +46,19 @@ def test_pointing_follows_the_switches(trained, gamma, lam, source):
 def test_pointing_counts_words_without_the_end(trained):
     run, answerer = trained
     examples = list(run.store.examples("schema", "validation"))[:6]
-    replies = answerer.answer([(example.context, example.question) for example in examples])
-    assert pointing(answerer, examples).words == sum(reply.said - reply.finished for reply in replies)
+    replies = answerer.answer(TASK, examples)
+    assert share_pointers(answerer, TASK, examples).words == sum(
+        reply.said - reply.finished for reply in replies
+    )
 
 
 def test_a_map_is_of_the_examples_own_tokens(trained):
     run, answerer = trained
     example = next(run.store.examples("schema", "validation"))
-    found = attention_map(answerer, example)
+    found = map_attention(answerer, TASK, example)
     assert detokenize(found.context[1:-1]) == example.context.lower()
     assert [len(row) for row in found.context_attention] == [len(found.context)] * len(found.answer)
     assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in found.question_attention)
-
-
-def test_find_example(trained):
-    run, _ = trained
-    examples = list(run.store.examples("schema", "validation"))
-    assert find_example(examples, examples[3].id) is examples[3]
-    with pytest.raises(DataError, match="no example 'x'"):
-        find_example(examples, "x")
 
 
 def test_the_commands(trained, command, home, tmp_path):

@@ -5,6 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from decabench.models.mqan import FAMILY
 from decabench.models.words import EOS, INIT, PAD, UNKNOWN
 from tests.models.conftest import TEXTS
 
@@ -44,7 +45,7 @@ def test_targets(kit):
     assert batch.target[3].tolist()[:3] == [UNKNOWN, number(made, " words "), EOS]
     quito = batch.target[2].tolist()[3]
     assert quito >= made.lexicon.size and quito in batch.context_output[2].tolist()
-    assert batch.target_tokens == 2 + 2 + 5 + 3
+    assert made.model.losses(batch)["loss"][1] == 2 + 2 + 5 + 3
 
 
 def test_a_word_of_another_example_cannot_be_pointed_at(kit):
@@ -63,8 +64,9 @@ def test_whether_words_of_the_question_can_be_pointed_at(kit, name, can):
 
 
 def test_sizes(kit):
-    example = kit("mqan").encoded([("a b", "c d e", "f")])[0]
-    assert example.size == 5 + 4 + 5 * 3
+    item = kit("mqan").items([("a b", "c d e", "f")])[0]
+    lengths = {name: np.array([len(column)]) for name, column in item.items()}
+    assert FAMILY.sizes(lengths).tolist() == [5 + 4 + 5 * 3]
 
 
 def test_new_words_get_their_vectors_later(kit):

@@ -1,0 +1,447 @@
+"""Trained models: on disk, and ready to answer. Weights are safetensors, everything else is JSON; nothing is unpickled.
+
+A checkpoint is a folder with `model.safetensors`, `vocabulary.json` and `checkpoint.json` (the record: configuration,
+data, vectors, the tasks' outputs); a training run adds `optimizer.safetensors`. A run's folder holds
+`checkpoints/step-N`, and `latest.json` and `best.json`, which name one of them each.
+
+The record names the model's family, whose code is imported: for a family of your own, that is your own module.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save, save_file
+from torch import Tensor
+
+from decabench.errors import DataError, DecabenchError, MissingDataError, UnknownNameError, require_name
+from decabench.files import atomic_file, file_digest, make_folder, storage_errors
+from decabench.models.devices import autocast, pick_device
+from decabench.models.family import (
+    Batch,
+    Family,
+    Integers,
+    Item,
+    ModelReply,
+    MultitaskNetwork,
+    TextReader,
+    find_family,
+    read_model_config,
+)
+from decabench.models.vector_files import index_path, is_line, join_vectors, write_matrix
+from decabench.models.word_vectors import JoinedVectors, NoVectors, Vectors, WordTable, WordVectors
+from decabench.models.words import SPECIALS, Lexicon, detokenize, tokenize
+from decabench.tasks import Example, Label, Number, Output, Question, Tags, Task, Text, Tree
+
+__all__ = [
+    "UNFINISHED_EXPORT",
+    "Analysis",
+    "Checkpoint",
+    "ExportedCheckpoint",
+    "TrainedModel",
+    "batch_by_length",
+    "export_checkpoint",
+    "find_analysis",
+    "find_checkpoint",
+    "latest_checkpoint",
+    "load_optimizer",
+    "load_weights",
+    "output_from_record",
+    "output_record",
+    "write_checkpoint",
+]
+
+FORMAT = "decabench.checkpoint/1"
+MODEL, VOCABULARY, RECORD = "model.safetensors", "vocabulary.json", "checkpoint.json"
+OPTIMIZER = "optimizer.safetensors"
+BEST, LATEST, FOLDER = "best.json", "latest.json", "checkpoints"
+
+
+# ---- Ready to answer
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A network with everything that it needs to answer questions."""
+
+    family: Family
+    """Its family."""
+    config: Any
+    """Its configuration: the `[model]` table."""
+    network: MultitaskNetwork
+    """On `device`."""
+    words: WordTable
+    """Its lexicon and word vectors."""
+    outputs: Mapping[str, Output]
+    """The tasks that it was trained on, with their labels."""
+    cut_context: Mapping[str, int]
+    """Where contexts are cut, by task, in tokens."""
+    device: torch.device
+    """Where it computes."""
+    precision: str = "auto"
+    """`float32`, `bfloat16` or `auto`."""
+
+    def check_task(self, task: Task) -> None:
+        """Check that the model can answer a task. Raises DecabenchError."""
+        self.family.check_tasks(self.config.name, [task])
+        if self.family.has_heads and task.name not in self.outputs:
+            raise DecabenchError(
+                f"The model {self.config.name} has no head for {task.name}: it was trained on "
+                f"{', '.join(self.outputs)}. Ask one of those, or train it on {task.name} too."
+            )
+
+    def answer(
+        self,
+        task: Task,
+        questions: Sequence[Question | Example],
+        limit: int | None = None,
+        batch_tokens: int = 20_000,
+        beam: int = 1,
+    ) -> list[ModelReply]:
+        """Answer a task's questions, in their order, whatever order they are worked on in.
+
+        `limit` is the most tokens of an answer. A batch has at most `batch_tokens` padded tokens; each hypothesis of a
+        `beam` above 1 counts as a row. Raises DecabenchError for a task that the model has no head for.
+        """
+        self.check_task(task)
+        cut = self.cut_context.get(task.name)
+        reader = TextReader(task, self.words.lexicon, cut)
+        items = [self.encode(question, task, reader) for question in questions]
+        replies: dict[int, ModelReply] = {}
+        self.network.eval()
+        for rows in batch_by_length(np.array([_count_words(item) for item in items]), batch_tokens // beam):
+            batch = self.make_batch(task, [items[row] for row in rows])
+            with torch.inference_mode(), autocast(self.device, self.precision):
+                replies |= zip(rows, self.network.answers(batch, limit, beam), strict=True)
+        in_order = [replies[row] for row in range(len(items))]
+        if cut is not None and reader.cuts_contexts:
+            kept = [_count_kept(question.context, cut) for question in questions]
+            return [replace(reply, context_kept=end) for reply, end in zip(in_order, kept, strict=True)]
+        return in_order
+
+    def encode(self, question: Question | Example, task: Task, reader: TextReader | None = None) -> Item:
+        """Read a question as the family does, without an answer."""
+        reader = reader or TextReader(task, self.words.lexicon, self.cut_context.get(task.name))
+        asked = Question(question.id, question.question, question.context)
+        return self.family.encode(asked, None, task, reader)
+
+    def make_batch(self, task: Task, items: Sequence[Item]) -> Batch:
+        """Make a batch of items, on the model's device."""
+        return self.family.make_batch(task.name, items, self.words, self.config).to(self.device)
+
+
+def _count_words(item: Item) -> int:
+    return sum(map(len, item.values()))
+
+
+def _count_kept(context: str, limit: int) -> int | None:
+    """How many characters the first `limit` tokens of a context have; None where these are all."""
+    tokens = tokenize(context)
+    return None if len(tokens) <= limit else len(detokenize(tokens[:limit]))
+
+
+def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]:
+    """Batch rows of like length, as many as `batch_tokens` padded tokens hold; the longest first.
+
+    So what does not fit into memory fails at once.
+    """
+    batch: list[int] = []
+    for row in np.argsort(-lengths, kind="stable").tolist():
+        if batch and (len(batch) + 1) * int(lengths[batch[0]]) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What `decabench analyze NAME` does with a model of one family."""
+
+    summary: str
+    """A line on what it shows."""
+    run: Callable[[TrainedModel, Mapping[str, tuple[Task, Sequence[Example]]], Path], Iterator[str]]
+    """(model, task name to task and examples, folder to fill) -> sentences to print as they come."""
+    single: bool = False
+    """Whether it looks at one example alone."""
+
+
+def find_analysis(checkpoint: Checkpoint, name: str) -> Analysis:
+    """Find an analysis by its name in the family of a checkpoint. Raises UnknownNameError."""
+    analyses = checkpoint.family.analyses
+    if not analyses:
+        raise UnknownNameError(f"There is no analysis {name!r}: the model {checkpoint.config.name} has none.")
+    kind = f"analysis of the model {checkpoint.config.name}"
+    module, _, attribute = analyses[require_name(name, analyses, kind)].partition(":")
+    found: Analysis = getattr(import_module(module), attribute)
+    return found
+
+
+# ---- On disk
+
+
+def find_checkpoint(path: Path) -> Path:
+    """Find the folder of a checkpoint: the path itself, or the best (else the latest) of a run's folder.
+
+    Raises MissingDataError, DataError.
+    """
+    for candidate in (path, *(_read_pointer(path / name) for name in (BEST, LATEST))):
+        if candidate is not None and (candidate / RECORD).is_file():
+            return candidate
+    raise MissingDataError(
+        f"{path} is neither a checkpoint nor the folder of a training run, as it has no {RECORD} and no {BEST}: "
+        "train a model with decabench train."
+    )
+
+
+def latest_checkpoint(run: Path) -> Checkpoint | None:
+    """The checkpoint that a run goes on from; None where there is none yet."""
+    folder = _read_pointer(run / LATEST)
+    return None if folder is None else Checkpoint.open(folder)
+
+
+def _read_pointer(pointer: Path) -> Path | None:
+    try:
+        return pointer.parent / str(json.loads(pointer.read_text(encoding="utf-8"))["checkpoint"])
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{pointer} does not name a checkpoint ({error}): give the checkpoint's own folder."
+        ) from error
+
+
+def load_weights(folder: Path) -> dict[str, Tensor]:
+    """Load the weights of a checkpoint, in full precision. Raises DataError."""
+    return _load_tensors(folder / MODEL)
+
+
+def load_optimizer(folder: Path) -> dict[str, Tensor]:
+    """Load the optimizer's state of a run's checkpoint. Raises DataError."""
+    return _load_tensors(folder / OPTIMIZER)
+
+
+def _load_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return {
+            name: value.float() if value.is_floating_point() else value
+            for name, value in load_file(path).items()
+        }
+    except (OSError, SafetensorError) as error:
+        raise DataError(
+            f"{path} cannot be read ({error}): use an unchanged copy of the checkpoint."
+        ) from error
+
+
+_OUTPUTS: Mapping[str, Callable[..., Output]] = {
+    kind.__name__.lower(): kind for kind in (Text, Label, Tags, Tree, Number)
+}
+
+
+def output_record(output: Output) -> dict[str, Any]:
+    """Write a task's output as JSON values: its kind and its fields."""
+    return {"kind": type(output).__name__.lower(), **asdict(output)}
+
+
+def output_from_record(record: Mapping[str, Any]) -> Output:
+    """Read what `output_record` wrote. Raises KeyError, TypeError."""
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in record.items()
+    }
+    return _OUTPUTS[values.pop("kind")](**values)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint on disk; its weights are loaded by `load`."""
+
+    folder: Path
+    """Its folder."""
+    record: Mapping[str, Any]
+    """The content of `checkpoint.json`."""
+    config: Any
+    """The model's configuration."""
+    outputs: Mapping[str, Output]
+    """The tasks that it was trained on, with their labels; empty where no head needs them."""
+
+    @classmethod
+    def open(cls, path: str | Path) -> Checkpoint:
+        """Open a checkpoint's folder, or the best of a run's folder. Raises MissingDataError, DataError."""
+        folder = find_checkpoint(Path(path).expanduser())
+        try:
+            record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+            if record["format"] != FORMAT:
+                raise ValueError(f"its format is {record['format']!r}, not {FORMAT!r}")
+            config = read_model_config(record["config"]["model"])
+            outputs = {task: output_from_record(own) for task, own in record.get("outputs", {}).items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{folder / RECORD} cannot be read ({error}).") from error
+        return cls(folder, record, config, outputs)
+
+    @property
+    def family(self) -> Family:
+        """The model's family."""
+        return find_family(self.config.name)
+
+    @property
+    def vectors(self) -> tuple[str, ...]:
+        """The names of its word vectors; paths for those inside the checkpoint."""
+        names = self.record["config"]["vectors"]
+        own = {name: self.folder / name for name in names if name == Path(name).name}
+        return tuple(str(own[name]) if name in own and own[name].is_file() else name for name in names)
+
+    def digest(self) -> str:
+        """`sha256:` over weights and vocabulary."""
+        return file_digest(self.folder / MODEL, self.folder / VOCABULARY)
+
+    def lexicon(self) -> Lexicon:
+        """Read its vocabulary. Raises DataError."""
+        return Lexicon.read(self.folder / VOCABULARY)
+
+    def open_vectors(self) -> Vectors:
+        """Open its word vectors, which must be those that it was trained with. Raises DecabenchError."""
+        if not self.family.has_fixed_vectors(self.config):  # the weights have a table in their place
+            return NoVectors(self.record["dimension"])
+        vectors = join_vectors(self.vectors)
+        if vectors.digest != self.record["vectors"]:
+            raise DecabenchError(
+                f"The vectors {', '.join(self.vectors)} have the digest {vectors.digest}, and {self.folder} was "
+                f"trained with {self.record['vectors']}: use those."
+            )
+        return vectors
+
+    def load(self, device: str = "auto", precision: str = "auto") -> TrainedModel:
+        """Load the model, ready to answer. Raises DataError, DecabenchError."""
+        words = WordTable(self.lexicon(), self.open_vectors())
+        place = pick_device(device)
+        weights = load_weights(self.folder)
+        network = self.family.build(self.config, self.outputs, words)
+        try:
+            network.load_state_dict(weights)
+        except RuntimeError as error:
+            raise DataError(f"The weights of {self.folder} do not fit its {RECORD} ({error}).") from error
+        cuts = dict(self.record["config"]["cut_context"])
+        network = network.to(place).eval()
+        return TrainedModel(self.family, self.config, network, words, self.outputs, cuts, place, precision)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file of JSON, whole or not at all."""
+    with atomic_file(path) as file:
+        file.write(json.dumps(content, indent=1, sort_keys=True).encode() + b"\n")
+
+
+def write_checkpoint(
+    run: Path,
+    record: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    optimizer: Mapping[str, Tensor],
+    lexicon: Lexicon,
+    is_best: bool,
+) -> Path:
+    """Write `checkpoints/step-N`, point `latest.json` (and `best.json`) at it, and remove what neither names."""
+    name = f"{FOLDER}/step-{record['step']:08d}"
+    target, part = run / name, run / FOLDER / ".partial"
+    with storage_errors(target):
+        shutil.rmtree(part, ignore_errors=True)  # from a run that was killed
+        make_folder(part)
+        for file_name, tensors in ((MODEL, weights), (OPTIMIZER, optimizer)):
+            save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, part / file_name)
+            with (part / file_name).open("rb") as file:  # on the disk before anything points at it
+                os.fsync(file.fileno())
+        lexicon.write(part / VOCABULARY)
+        write_json(part / RECORD, {**record, "format": FORMAT})
+        shutil.rmtree(target, ignore_errors=True)  # from a run that was killed after it wrote this one
+        os.rename(part, target)
+    write_json(run / LATEST, {"checkpoint": name})
+    if is_best:
+        write_json(run / BEST, {"checkpoint": name})
+    kept = {_read_pointer(run / pointer) for pointer in (LATEST, BEST)}
+    for folder in (run / FOLDER).iterdir():
+        if folder not in kept:
+            shutil.rmtree(folder, ignore_errors=True)
+    return target
+
+
+# ---- Self-contained
+
+VECTORS = "vectors.npy"
+UNFINISHED_EXPORT = frozenset({VECTORS, index_path(Path(VECTORS)).name, MODEL, VOCABULARY})
+"""The files that an interrupted export leaves: its record is written last."""
+
+
+@dataclass(frozen=True)
+class ExportedCheckpoint:
+    """What `export_checkpoint` wrote."""
+
+    words: int
+    """How many words have a vector in it."""
+    size: int
+    """Bytes in all."""
+
+
+def export_checkpoint(
+    checkpoint: Checkpoint, output: Path, words: int = 20_000, half: bool = True
+) -> ExportedCheckpoint:
+    """Write a self-contained copy of a checkpoint to the empty folder `output`. Raises DecabenchError.
+
+    It has the vectors of the vocabulary and of the first `words` of each file of vectors, which begins with the most
+    frequent; to other words it gives zeros, as to unknown ones. `half` saves weights and vectors in half precision,
+    which is undone on loading. A network that learned its own table of vectors needs no others.
+    """
+    make_folder(output)
+    vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
+    config = {**checkpoint.record["config"], "vectors": [VECTORS]}
+    config["init"] = Path(config["init"]).name if config["init"] else ""
+    if checkpoint.family.has_fixed_vectors(checkpoint.config):
+        known = _list_known(vectors, [word.strip() for word in lexicon.words[len(SPECIALS) :]], words)
+        write_matrix(output / VECTORS, known, vectors.rows(known).astype(np.float16 if half else np.float32))
+        digest = file_digest(output / VECTORS, index_path(output / VECTORS))
+    else:
+        known, digest, config["vectors"] = [], vectors.digest, [vectors.digest]  # none:DIMENSION
+    weights = load_weights(checkpoint.folder)
+    with atomic_file(output / MODEL) as file:
+        file.write(
+            save(
+                {
+                    name: value.half() if half and value.is_floating_point() else value
+                    for name, value in weights.items()
+                }
+            )
+        )
+    lexicon.write(output / VOCABULARY)
+    names = [Path(name).name for name in checkpoint.vectors]
+    trained = {
+        "vectors": dict(zip(names, checkpoint.record["vectors"].split("+"), strict=False)),
+        "weights": checkpoint.digest(),
+    }
+    kept = {key: value for key, value in checkpoint.record.items() if key != "state"}
+    write_json(output / RECORD, {**kept, "config": config, "vectors": digest, "exported_from": trained})
+    return ExportedCheckpoint(len(known), sum(path.stat().st_size for path in output.iterdir()))
+
+
+def _list_known(vectors: Vectors, vocabulary: list[str], limit: int) -> list[str]:
+    """List the words that have a vector: those of the vocabulary and the first of each file, each once."""
+    parts = vectors.parts if isinstance(vectors, JoinedVectors) else (vectors,)
+    firsts: list[str] = []
+    for part in parts:
+        if not isinstance(part, WordVectors):
+            raise DecabenchError(
+                f"{type(part).__name__} are made from a word's letters, and an export holds vectors of whole words "
+                "only: export a model that was trained with word vectors."
+            )
+        firsts += list(part.index)[:limit]
+    wanted = [word for word in dict.fromkeys([*vocabulary, *firsts]) if word and is_line(word)]
+    has_vector: list[bool] = (vectors.rows(wanted) != 0).any(axis=1).tolist()
+    return [word for word, has in zip(wanted, has_vector, strict=True) if has]

@@ -1,0 +1,227 @@
+"""How an MQAN answers: which of its sources it points at (Figure 3) and where it looks (Figures 6 and 7)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from decabench.errors import DecabenchError
+from decabench.files import atomic_file
+from decabench.models.checkpoint import Analysis, TrainedModel, batch_by_length
+from decabench.models.decoding import GeneratedWords, greedy
+from decabench.models.devices import autocast
+from decabench.models.mqan import MQAN, Decoded, DecoderPast, MQANBatch
+from decabench.models.words import EOS
+from decabench.tasks import Example, Task
+
+__all__ = [
+    "ATTENTION",
+    "POINTERS",
+    "AttentionMap",
+    "PointerShares",
+    "Trace",
+    "map_attention",
+    "share_pointers",
+    "trace_answers",
+]
+
+SOURCES = ("vocabulary", "context", "question")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Greedy answers to a batch, with what the decoder weighed at each step. Shapes as in mqan.py."""
+
+    found: GeneratedWords
+    """The answers."""
+    weights: Tensor
+    """(B, n, 3): the weights of generating and of the context's and the question's pointer."""
+    context_attention: Tensor
+    """(B, n, l)"""
+    question_attention: Tensor | None
+    """(B, n, m); None where the model has no question pointer."""
+
+
+@torch.inference_mode()
+def trace_answers(model: MQAN, batch: MQANBatch, limit: int | None = None) -> Trace:
+    """Answer a batch greedily and keep every step."""
+    model.eval()
+    steps = limit or model.config.max_answer_tokens
+    past = _TracedPast(model, batch, steps)
+    found = greedy(past, len(batch), steps, past.encoded.context.device, keep_rows=True)
+    gamma = torch.cat([decoded.vocabulary_gate.sigmoid() for decoded in past.steps], 1)
+    lam, rest = (torch.cat([decoded.pointers[at] for decoded in past.steps], 1) for at in (0, 1))
+    questions = [q for decoded in past.steps if (q := decoded.question_attention) is not None]
+    return Trace(
+        found,
+        torch.stack([gamma, (1 - gamma) * lam, (1 - gamma) * rest], -1).cpu(),
+        torch.cat([decoded.context_attention for decoded in past.steps], 1).cpu(),
+        torch.cat(questions, 1).cpu() if questions else None,
+    )
+
+
+class _TracedPast(DecoderPast):
+    def __init__(self, model: MQAN, batch: MQANBatch, steps: int) -> None:
+        super().__init__(model, batch, steps)
+        self.steps: list[Decoded] = []
+
+    def step(self, last: Tensor) -> Tensor:
+        p = super().step(last)
+        self.steps.append(cast(Decoded, self.decoded))
+        return p
+
+
+# ---- Figure 3
+
+
+@dataclass(frozen=True)
+class PointerShares:
+    """Where the words of a task's answers came from, <eos> left out."""
+
+    words: int
+    """How many words."""
+    chosen: Mapping[str, float]
+    """The share of words, 0-1, for which each of SOURCES weighed most: Figure 3's bars."""
+    weight: Mapping[str, float]
+    """The mean weight of each, 0-1: gamma, (1 - gamma) lambda, (1 - gamma) (1 - lambda)."""
+
+
+def share_pointers(model: TrainedModel, task: Task, examples: Sequence[Example]) -> PointerShares:
+    """Measure what a model points at in its greedy answers to a task's examples."""
+    items = [model.encode(example, task) for example in examples]
+    kept: list[Tensor] = []
+    for rows in batch_by_length(np.array([sum(map(len, item.values())) for item in items]), 20_000):
+        batch = cast(MQANBatch, model.make_batch(task, [items[row] for row in rows]))
+        with autocast(model.device, model.precision):
+            traced = trace_answers(cast(MQAN, model.network), batch)
+        kept.append(traced.weights[(traced.found.outputs != EOS).cumprod(1).bool()].float())
+    weights = torch.cat(kept)  # (words, 3)
+    if not len(weights):
+        return PointerShares(0, dict.fromkeys(SOURCES, 0.0), dict.fromkeys(SOURCES, 0.0))
+    counts = torch.bincount(weights.argmax(1), minlength=3) / len(weights)
+    return PointerShares(
+        len(weights),
+        dict(zip(SOURCES, counts.tolist(), strict=True)),
+        dict(zip(SOURCES, weights.mean(0).tolist(), strict=True)),
+    )
+
+
+def _analyze_pointers(
+    model: TrainedModel, tasks: Mapping[str, tuple[Task, Sequence[Example]]], output: Path
+) -> Iterator[str]:
+    """Write `pointers.json` and `pointers.png`."""
+    found = {}
+    for name, (task, examples) in tasks.items():
+        found[name] = share_pointers(model, task, examples)
+        shares = ", ".join(f"{source} {share:.1%}" for source, share in found[name].chosen.items())
+        yield f"{name}: {shares} of {found[name].words:,} words"
+    figure, axes = _make_figure(4 + 0.8 * len(found), 3.6)
+    bottom = [0.0] * len(found)
+    for source, colour in zip(SOURCES, ("#4c72b0", "#55a868", "#c44e52"), strict=True):
+        heights = [shares.chosen[source] for shares in found.values()]
+        axes.bar(list(found), heights, 0.7, bottom, label=source, color=colour)
+        bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
+    axes.set(ylabel="share of answer words", ylim=(0, 1))
+    axes.tick_params(axis="x", rotation=30)
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    content = {"format": "decabench.pointers/1", "tasks": {task: asdict(own) for task, own in found.items()}}
+    yield from _write(output, "pointers", content, figure)
+
+
+# ---- Figures 6 and 7
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """The answer to one example, and what each of its words looked at."""
+
+    context: Sequence[str]
+    """l tokens"""
+    question: Sequence[str]
+    """m tokens; none where the model reads it as part of the context"""
+    answer: Sequence[str]
+    """n tokens, <eos> included where there is one"""
+    context_attention: Sequence[Sequence[float]]
+    """(n, l), rows sum to 1"""
+    question_attention: Sequence[Sequence[float]]
+    """(n, m); empty where the model has no question pointer"""
+    weights: Sequence[Mapping[str, float]]
+    """For each token of the answer the weight of each of SOURCES"""
+
+
+def map_attention(model: TrainedModel, task: Task, example: Example) -> AttentionMap:
+    """Record where a model looks when it answers one example."""
+    item = model.encode(example, task)
+    batch = cast(MQANBatch, model.make_batch(task, [item]))
+    network = cast(MQAN, model.network)
+    with autocast(model.device, model.precision):
+        traced = trace_answers(network, batch)
+    words = model.words.lexicon.words
+    read, asked = ([words[number] for number in item[column]] for column in ("context", "question"))
+    split = network.config.parts.coattention
+    question_attention = traced.question_attention
+    return AttentionMap(
+        context=read if split else [*read, *asked],
+        question=asked if split else [],
+        answer=[words[number] for number in network.word_numbers(traced.found, batch)[0]],
+        context_attention=traced.context_attention[0].tolist(),
+        question_attention=[] if question_attention is None else question_attention[0].tolist(),
+        weights=[dict(zip(SOURCES, row, strict=True)) for row in traced.weights[0].tolist()],
+    )
+
+
+def _analyze_attention(
+    model: TrainedModel, tasks: Mapping[str, tuple[Task, Sequence[Example]]], output: Path
+) -> Iterator[str]:
+    """Write `attention.json` and `attention.png`."""
+    ((task, (example,)),) = tasks.values()
+    found = map_attention(model, task, example)
+    yield f"{example.question}\n{''.join(found.answer).strip()}"
+    maps = [("context", found.context, found.context_attention)]
+    if found.question_attention:
+        maps.append(("question", found.question, found.question_attention))
+    widest = max(len(tokens) for _, tokens, _ in maps)
+    height = len(maps) * (1.2 + 0.25 * len(found.answer))
+    figure, axes = _make_figure(min(40.0, 2 + 0.22 * widest), height, len(maps))
+    for at, (name, tokens, values) in enumerate(maps):
+        own = axes[at] if len(maps) > 1 else axes
+        own.imshow(values, aspect="auto", cmap="viridis", vmin=0, vmax=1)
+        own.set_xticks(range(len(tokens)), [_escape(token) for token in tokens], rotation=90, fontsize=7)
+        own.set_yticks(range(len(found.answer)), [_escape(token) for token in found.answer], fontsize=7)
+        own.set_title(f"attention over the {name}", fontsize=9)
+    yield from _write(output, "attention", {"format": "decabench.attention/1", **asdict(found)}, figure)
+
+
+def _escape(token: str) -> str:
+    # A dollar sign would begin a formula.
+    return token.strip().replace("$", r"\$") or "·"
+
+
+def _make_figure(width: float, height: float, rows: int = 1) -> tuple[Any, Any]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise DecabenchError("Plots need matplotlib: pip install 'decabench[train]'.") from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, 1)
+
+
+def _write(output: Path, name: str, content: Mapping[str, Any], figure: Any) -> Iterator[str]:
+    with atomic_file(output / f"{name}.json") as file:
+        file.write(json.dumps(content, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n")
+    with atomic_file(output / f"{name}.png") as file:
+        figure.savefig(file, format="png", dpi=120)
+    yield from (f"Wrote {output / f'{name}{suffix}'}." for suffix in (".json", ".png"))
+
+
+POINTERS = Analysis(
+    "How often answers come from the vocabulary, the context and the question", _analyze_pointers
+)
+ATTENTION = Analysis("Where the model looks as it answers one example", _analyze_attention, single=True)

@@ -1,0 +1,101 @@
+"""A BiLSTM-CRF tagger (Huang et al. 2015): one tag for each whitespace token of the context.
+
+Several tasks share everything but their CRFs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from torch import Tensor, nn
+
+from decabench.errors import DecabenchError
+from decabench.models.family import (
+    ColumnBatch,
+    Family,
+    Item,
+    Losses,
+    ModelReply,
+    MultitaskNetwork,
+    TextReader,
+)
+from decabench.models.heads import CrfHead, SoftmaxHead, TaskHeads, encode_target
+from decabench.models.layers import BiLSTM, WordEmbedding
+from decabench.models.word_vectors import WordTable
+from decabench.tasks import Question, Tags, Task
+
+__all__ = ["FAMILY", "Tagger", "TaggerConfig"]
+
+
+@dataclass(frozen=True)
+class TaggerConfig:
+    """Sizes of a tagger."""
+
+    name: str = "tagger"
+    """`tagger`."""
+    dimension: int = 200
+    """The width of the BiLSTM's states; even, as each direction has half of it."""
+    crf: bool = True
+    """Whether a CRF chooses the whole sequence of tags; otherwise a softmax chooses each tag."""
+    dropout: float = 0.2
+    """The share of activations that training drops."""
+    vocabulary: int = 50_000
+    """How many words of the training data are known by number."""
+    train_embeddings: bool = False
+    """Whether word vectors are trained too."""
+
+    def __post_init__(self) -> None:
+        if self.dimension < 2 or self.dimension % 2 or not 0 <= self.dropout < 1:
+            raise DecabenchError(
+                f"The tagger's dimension is {self.dimension} and its dropout {self.dropout}: give an even number, "
+                "and at least 0 and less than 1."
+            )
+
+
+def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
+    """Read the tokens that the task gives; a question that is the same for all adds nothing."""
+    tokens = reader.tokens(question.context)
+    if answer is None:
+        return {"tokens": tokens}
+    return {"tokens": tokens, **encode_target(answer, task.output, reader, len(tokens))}
+
+
+class Tagger(MultitaskNetwork):
+    """Embedding, BiLSTM, and a CRF (or a softmax) for each task."""
+
+    vocabulary_rows = ("embed.table",)
+
+    def __init__(self, config: TaggerConfig, outputs: Mapping[str, Tags], words: WordTable) -> None:
+        super().__init__()
+        self.embed = WordEmbedding(words, config.train_embeddings)
+        self.encoder = BiLSTM(words.dimension, config.dimension, config.dropout)
+        self.dropout = nn.Dropout(config.dropout)
+        kind = CrfHead if config.crf else SoftmaxHead
+        self.heads = TaskHeads(outputs, lambda output: kind(config.dimension, output))
+
+    def represent(self, batch: ColumnBatch) -> Tensor:
+        """(B, T, d)"""
+        states, _, _ = self.encoder(self.embed(batch, "tokens"), batch.lengths["tokens"])
+        return cast(Tensor, self.dropout(states))
+
+    def losses(self, batch: ColumnBatch) -> Losses:
+        return self.heads[batch.task].losses(self.represent(batch), batch.columns, batch.lengths["tokens"])
+
+    def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
+        texts = self.heads[batch.task].answers(self.represent(batch), batch.lengths["tokens"])
+        return [
+            ModelReply(text, True, n, n)
+            for text, n in zip(texts, batch.lengths["tokens"].tolist(), strict=True)
+        ]
+
+
+FAMILY = Family(
+    config=TaggerConfig,
+    columns={"tokens": "words", "tags": "labels"},
+    outputs=(Tags,),
+    encode=encode,
+    build=Tagger,
+    losses=("tags",),
+)

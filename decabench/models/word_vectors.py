@@ -1,0 +1,191 @@
+"""Word vectors: rows of a file, means of character n-grams, several side by side; and those of a whole lexicon."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from decabench.models.words import SPECIALS, Lexicon
+
+__all__ = [
+    "JoinedVectors",
+    "Matrix",
+    "NgramVectors",
+    "NoVectors",
+    "Vectors",
+    "WordTable",
+    "WordVectors",
+    "ngrams",
+]
+
+Matrix = npt.NDArray[np.float32]
+"""One row for each word."""
+
+
+class Vectors(Protocol):
+    """A source of word vectors."""
+
+    @property
+    def dimension(self) -> int:
+        """The length of a vector."""
+
+    @property
+    def digest(self) -> str:
+        """`sha256:` over everything that decides a vector."""
+
+    def rows(self, words: Sequence[str]) -> Matrix:
+        """Look words up: (words, dimension), zeros for words without a vector."""
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """A vector for each word of a list."""
+
+    matrix: Matrix
+    """(rows, dimension), in memory or mapped from a file."""
+    index: Mapping[str, int]
+    """Word to row."""
+    digest: str
+    """`sha256:` over the files."""
+
+    @property
+    def dimension(self) -> int:
+        return int(self.matrix.shape[1])
+
+    def rows(self, words: Sequence[str]) -> Matrix:
+        """Look words up, (words, dimension): without their half-spaces, as written and then lower-cased."""
+        found = np.fromiter((self._row(word.strip()) for word in words), dtype=np.int64, count=len(words))
+        made = np.zeros((len(words), self.dimension), dtype=np.float32)
+        made[found >= 0] = self.matrix[found[found >= 0]]
+        return made
+
+    def _row(self, word: str) -> int:
+        row = self.index.get(word, -1)
+        return row if row >= 0 else self.index.get(word.lower(), -1)
+
+
+@dataclass(frozen=True)
+class NgramVectors:
+    """A vector for each character n-gram; a word is the mean of its n-grams (Hashimoto et al. 2016)."""
+
+    matrix: Matrix
+    """(n-grams, dimension)"""
+    index: Mapping[str, int]
+    """n-gram to row."""
+    digest: str
+    """`sha256:` over the file."""
+
+    @property
+    def dimension(self) -> int:
+        return int(self.matrix.shape[1])
+
+    def rows(self, words: Sequence[str]) -> Matrix:
+        """Average the known n-grams of each word, (words, dimension): zeros where none is known."""
+        made = np.zeros((len(words), self.dimension), dtype=np.float32)
+        for at, word in enumerate(words):
+            known = [row for gram in ngrams(word.strip()) if (row := self.index.get(gram, -1)) >= 0]
+            if known:
+                made[at] = self.matrix[known].mean(0)
+        return made
+
+
+def ngrams(word: str) -> Iterator[str]:
+    """Spell the 2-, 3- and 4-grams of a word as the authors' file does: `2gram-#BEGIN#c`, `2gram-ca`, ..."""
+    characters = ["#BEGIN#", *word, "#END#"]
+    for n in (2, 3, 4):
+        for start in range(len(characters) - n + 1):
+            yield f"{n}gram-{''.join(characters[start : start + n])}"
+
+
+@dataclass(frozen=True)
+class NoVectors:
+    """Pseudo-random vectors, drawn from each word's own digest: for tests, and as a floor for real vectors."""
+
+    dimension: int = 64
+    """The length of a vector."""
+
+    @property
+    def digest(self) -> str:
+        return f"none:{self.dimension}"
+
+    def rows(self, words: Sequence[str]) -> Matrix:
+        """Draw (words, dimension), each entry standard normal."""
+        made = np.zeros((len(words), self.dimension), dtype=np.float32)
+        for at, word in enumerate(words):
+            made[at] = _draw(word, self.dimension)
+        return made
+
+
+@dataclass(frozen=True)
+class JoinedVectors:
+    """Several vectors of a word side by side, as the paper joins GloVe and character n-grams."""
+
+    parts: tuple[Vectors, ...]
+    """In order; at least one."""
+
+    @property
+    def dimension(self) -> int:
+        return sum(part.dimension for part in self.parts)
+
+    @property
+    def digest(self) -> str:
+        return "+".join(part.digest for part in self.parts)
+
+    def rows(self, words: Sequence[str]) -> Matrix:
+        """Look words up, (words, sum of dimensions). Special words are drawn, so that a model can tell them apart.
+
+        The paper gives no vectors for <init> and <eos>, and zeros would make them unknown words.
+        """
+        made = np.concatenate([part.rows(words) for part in self.parts], axis=1)
+        for at, word in enumerate(words):
+            if word in SPECIALS:
+                made[at] = 0 if word == SPECIALS[0] else _draw(word, self.dimension)
+        return made
+
+
+def _draw(word: str, dimension: int) -> Matrix:
+    seed = int.from_bytes(hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+    return np.random.default_rng(seed).standard_normal(dimension, dtype=np.float32)
+
+
+class WordTable:
+    """The words of a lexicon with their vectors; grows as the lexicon does."""
+
+    def __init__(self, lexicon: Lexicon, vectors: Vectors) -> None:
+        self.lexicon = lexicon
+        self.vectors = vectors
+        self._rows = np.zeros((0, vectors.dimension), dtype=np.float32)
+        self._known = 0
+
+    @property
+    def dimension(self) -> int:
+        """The length of a vector."""
+        return self.vectors.dimension
+
+    def __getitem__(self, numbers: npt.NDArray[np.int64]) -> Matrix:
+        """The vectors of word numbers, (numbers, dimension)."""
+        self._fill()
+        return self._rows[numbers]
+
+    def vocabulary(self) -> Tensor:
+        """The vectors of the vocabulary, (v, dimension)."""
+        self._fill()
+        return torch.from_numpy(self._rows[: self.lexicon.size].copy())
+
+    def _fill(self) -> None:
+        if self._known < len(self.lexicon):
+            new = self.vectors.rows(self.lexicon.words[self._known :])
+            if len(self.lexicon) > len(self._rows):
+                # Half as much again, so that words that come one batch after another are not copied each time.
+                grown = np.zeros((len(self.lexicon) * 3 // 2, self.dimension), dtype=np.float32)
+                grown[: self._known] = self._rows[: self._known]
+                self._rows = grown
+            self._rows[self._known : self._known + len(new)] = new
+            self._known += len(new)

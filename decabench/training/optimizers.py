@@ -1,0 +1,98 @@
+"""Optimizers by name, their state by the names of the parameters, and the learning rate of every step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from decabench.errors import DataError, DecabenchError
+from decabench.training.config import TrainConfig
+
+__all__ = ["apply_freezes", "learning_rate", "make_optimizer", "optimizer_state", "restore_optimizer"]
+
+
+def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
+    """Make the optimizer of all parameters that are not frozen for the whole run; each step sets its own rate."""
+    free = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    decay = config.weight_decay
+    match config.optimizer:
+        case "adam":
+            fused = free[0].device.type in ("cpu", "cuda")
+            betas = (config.beta1, config.beta2)
+            return torch.optim.Adam(free, 0.0, betas, config.epsilon, decay, fused=fused)
+        case "adagrad":
+            # PyTorch's own start at 0 would move every weight by the whole rate in its first step.
+            first = config.accumulator
+            return torch.optim.Adagrad(
+                free, 0.0, weight_decay=decay, initial_accumulator_value=first, eps=config.epsilon
+            )
+        case _:
+            return torch.optim.SGD(free, 0.0, momentum=config.momentum, weight_decay=decay)
+
+
+def optimizer_state(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Everything that an optimizer remembers, as `PARAMETER/KEY`."""
+    names: dict[Tensor, str] = {parameter: name for name, parameter in network.named_parameters()}
+    return {
+        f"{names[parameter]}/{key}": value
+        for parameter, state in optimizer.state.items()
+        for key, value in state.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def restore_optimizer(
+    network: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Tensor]
+) -> None:
+    """Give an optimizer the state that `optimizer_state` returned. Raises DataError."""
+    parameters = dict(network.named_parameters())
+    counts_on_device = bool(optimizer.defaults.get("fused"))
+    for name, value in state.items():
+        parameter, _, key = name.rpartition("/")
+        if parameter not in parameters:
+            raise DataError(
+                f"The optimizer's state is for a parameter {parameter} that the network does not have."
+            )
+        own = parameters[parameter]
+        stays = key == "step" and not counts_on_device
+        optimizer.state[own][key] = value if stays else value.to(own.device)
+
+
+def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> float:
+    """The learning rate of a step, from 1, of `steps` in all, in an epoch, from 1 (0 where steps are counted).
+
+    `inverse-root` is Appendix D's of the decathlon paper, `epoch-decay` Hashimoto et al.'s (section 5.2). A `cooldown`,
+    which neither has, multiplies the rate by a line that would reach 0 after the last step.
+    """
+    rate = config.learning_rate
+    match config.rate:
+        case "inverse-root":
+            rate *= min(step / config.warmup, math.sqrt(config.warmup / step))
+        case "epoch-decay":
+            rate /= 1 + config.decay * (epoch - 1)
+        case "step-decay":
+            rate *= config.decay ** ((step - 1) // config.decay_every)
+    left = steps - step + 1
+    return rate * min(1.0, left / (config.cooldown + 1))
+
+
+def apply_freezes(network: nn.Module, parts: tuple[str, ...]) -> None:
+    """Freeze the parameters whose names begin with a part, and no others. Raises DecabenchError for unknown parts."""
+    names = [name for name, _ in network.named_parameters()]
+    for part in parts:
+        if not any(_is_within(name, part) for name in names):
+            tops = sorted({".".join(name.split(".")[:length]) for name in names for length in (1, 2)})
+            raise DecabenchError(
+                f"There is no part {part!r} to freeze: the parts are {', '.join(tops)}, and the parts of those."
+            )
+    for name, parameter in network.named_parameters():
+        parameter.requires_grad_(not any(_is_within(name, part) for part in parts))
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise DecabenchError("Everything is frozen: leave a part to train.")
+
+
+def _is_within(name: str, part: str) -> bool:
+    return name == part or name.startswith(f"{part}.")
