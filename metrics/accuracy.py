@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._numeric import percent
-from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items, per_example
+from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items, per_example, percent
 
 __all__ = ["ACCURACY", "accuracy"]
 

@@ -5,8 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._numeric import exponential, logarithm, ratio, where
-from .base import Metric, MetricError, Reference, Row, Score, Scores, Totals, evaluate, items
+from .base import (
+    Metric,
+    MetricError,
+    Reference,
+    Row,
+    Score,
+    Scores,
+    Totals,
+    evaluate,
+    exponential,
+    items,
+    logarithm,
+    ratio,
+    where,
+)
 
 __all__ = ["BLEU", "bleu"]
 

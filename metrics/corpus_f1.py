@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._numeric import f1, percent
-from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items, per_example
+from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, f1, items, per_example, percent
 from .nf1 import normalize
 
 __all__ = ["CORPUS_F1", "corpus_f1"]

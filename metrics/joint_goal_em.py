@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ._numeric import percent
-from .base import Item, Metric, MetricError, Reference, Row, Score, Scores, Totals, evaluate, items
+from .base import Item, Metric, MetricError, Reference, Row, Score, Scores, Totals, evaluate, items, percent
 
 __all__ = ["JOINT_GOAL_EM", "joint_goal_em", "read_change"]
 

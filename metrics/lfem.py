@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from ._numeric import any_nonzero, percent
 from .base import (
     Item,
     Metric,
@@ -19,9 +18,11 @@ from .base import (
     Score,
     Scores,
     Totals,
+    any_nonzero,
     evaluate,
     items,
     per_example,
+    percent,
 )
 
 if TYPE_CHECKING:

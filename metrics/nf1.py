@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ._numeric import percent
-from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items, per_example
+from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items, per_example, percent
 
 __all__ = ["EM", "NEM", "NF1", "em", "nem", "nf1", "normalize"]
 

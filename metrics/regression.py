@@ -10,8 +10,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ._numeric import percent, ratio, where
-from .base import Metric, MetricError, Reference, Row, Score, Scores, Totals, evaluate, items
+from .base import (
+    Metric,
+    MetricError,
+    Reference,
+    Row,
+    Score,
+    Scores,
+    Totals,
+    evaluate,
+    items,
+    percent,
+    ratio,
+    where,
+)
 
 __all__ = ["MSE", "PEARSON", "SPEARMAN", "mse", "pearson", "ranks", "spearman"]
 

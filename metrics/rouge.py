@@ -8,8 +8,19 @@ from functools import lru_cache, partial
 from typing import Any, Literal
 
 from . import _rouge155 as perl
-from ._numeric import percent
-from .base import Metric, MetricError, Reference, Row, Score, Scores, Totals, evaluate, items, per_example
+from .base import (
+    Metric,
+    MetricError,
+    Reference,
+    Row,
+    Score,
+    Scores,
+    Totals,
+    evaluate,
+    items,
+    per_example,
+    percent,
+)
 
 __all__ = [
     "ROUGE",

@@ -8,8 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._numeric import f1, percent
-from .base import Metric, MetricError, Reference, Row, Score, Scores, Totals, evaluate, items, per_example
+from .base import (
+    Metric,
+    MetricError,
+    Reference,
+    Row,
+    Score,
+    Scores,
+    Totals,
+    evaluate,
+    f1,
+    items,
+    per_example,
+    percent,
+)
 
 __all__ = ["PARSING", "SEQUENCE_F1", "TAG_ACCURACY", "chunks", "sequence_f1", "tag_accuracy", "uas_las"]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TypeVar
 
 from decabench.errors import DecabenchError, UnknownNameError, require_name
-from decabench.plugins import load_entry_point, load_file, plugin_names
+from decabench.plugins import load_entry_point, load_file
 from decabench.tables import read_toml
 from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
 from decabench.tasks.datasets.iwslt import IWSLT_EN_DE
@@ -141,7 +142,7 @@ def _known(
 
 
 def _installed(kind: type[Brought]) -> Iterator[Brought]:
-    for point in plugin_names(_GROUPS[kind]).values():
+    for point in entry_points(group=_GROUPS[kind]):
         try:
             item = load_entry_point(point)
             if not isinstance(item, kind):

@@ -1,7 +1,7 @@
 """Counts the project's files and functions that a command enters on its way: `python tools/walk.py`.
 
 Each walk runs in a process of its own on the bundled sample, with `sys.setprofile` from the command line's entry to
-its end. A file counts when one of its functions runs; what only an import runs does not.
+its end. A file counts when one of its functions runs; what runs while a module is imported does not.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Walk:
     functions: int
     """Distinct functions of theirs."""
     climbs: int
-    """How often a function called one of a file that is higher up, by the order in which files were first entered."""
+    """From how many files a function called one of a file that the walk had entered earlier: pairs of files."""
 
 
 def main() -> None:
@@ -59,15 +59,20 @@ def main() -> None:
         "walks", nargs="*", help="evaluate, predict, prepare, train or leaderboard; all by default"
     )
     parser.add_argument("--files", action="store_true", help="list the files of each walk")
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--inside", nargs="+", help=argparse.SUPPRESS)  # this process walks: NAME FOLDER
     given = parser.parse_args()
     if given.inside:
         name, folder = given.inside
         print(json.dumps(vars(_walk(name, Path(folder)))))
         return
+    last = max(list(STEPS).index(name) for name in given.walks or STEPS)  # each step needs those before it
     with tempfile.TemporaryDirectory() as folder:
-        walks = [run(name, Path(folder)) for name in STEPS]
+        walks = [run(name, Path(folder)) for name in list(STEPS)[: last + 1]]
     chosen = [walk for walk in walks if walk.name in (given.walks or STEPS)]
+    if given.json:
+        print(json.dumps([vars(walk) for walk in chosen]))
+        return
     print(f"{'walk':12}{'files':>7}{'at most':>9}{'functions':>11}{'climbs':>8}")
     for walk in chosen:
         limit = LIMITS.get(walk.name)
@@ -117,19 +122,23 @@ def _walk(name: str, folder: Path) -> Walk:
 
     order: dict[str, int] = {}
     functions: set[CodeType] = set()
-    climbs = 0
+    climbs: set[tuple[str, str]] = set()
+    importing = 0
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal climbs
-        if event != "call" or (file := _project_file(frame.f_code)) is None:
+        nonlocal importing
+        if not frame.f_code.co_flags & CO_NEWLOCALS and frame.f_code.co_name == "<module>":
+            importing += {"call": 1, "return": -1}.get(event, 0)
+        if event != "call" or importing or (file := _project_file(frame.f_code)) is None:
             return
         functions.add(frame.f_code)
         here = order.setdefault(file, len(order))
         above = frame.f_back
         while above is not None and _project_file(above.f_code) is None:
             above = above.f_back
-        if above is not None and here < order.get(_project_file(above.f_code) or "", here):
-            climbs += 1
+        caller = _project_file(above.f_code) if above is not None else None
+        if caller is not None and here < order.get(caller, here):
+            climbs.add((caller, file))
 
     sys.stdout, shown = open(os.devnull, "w"), sys.stdout
     sys.setprofile(note)
@@ -141,7 +150,7 @@ def _walk(name: str, folder: Path) -> Walk:
     finally:
         sys.setprofile(None)
         sys.stdout = shown
-    return Walk(name, tuple(order), len(functions), climbs)
+    return Walk(name, tuple(order), len(functions), len(climbs))
 
 
 def _project_file(code: CodeType) -> str | None:

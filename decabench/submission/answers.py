@@ -542,19 +542,25 @@ def write_answers(handle: Writable, answers: Iterable[tuple[str, str] | Mapping[
     for number, given in enumerate(answers, start=1):
         line = given if isinstance(given, Mapping) else {"id": given[0], "answer": given[1]}
         id_, answer = line["id"], line["answer"]
-        place = f"Answer {number} (id {quoted(str(id_))}) was not written"
         if not isinstance(id_, str) or not isinstance(answer, str):
-            raise SubmissionError(f"{place}: id and answer must both be strings.")
+            raise SubmissionError(f"{_unwritten(number, id_)}: id and answer must both be strings.")
         if id_ in seen:
-            raise SubmissionError(_repeated(place, id_))
+            raise SubmissionError(_repeated(_unwritten(number, id_), id_))
         seen.add(id_)
         try:
             raw = json.dumps(line, ensure_ascii=False).encode() + b"\n"
         except UnicodeEncodeError as error:
-            raise SubmissionError(f"{place}: bad-encoding: {_surrogate(error)}.") from error
+            raise SubmissionError(f"{_unwritten(number, id_)}: bad-encoding: {_surrogate(error)}.") from error
         if len(raw) > _LIMITS.line_bytes:
-            raise SubmissionError(f"{place}: too-large: its line has more than {_LIMITS.line_bytes:,} bytes.")
+            most = f"{_LIMITS.line_bytes:,}"
+            raise SubmissionError(
+                f"{_unwritten(number, id_)}: too-large: its line has more than {most} bytes."
+            )
         handle.write(raw)
+
+
+def _unwritten(number: int, id_: object) -> str:
+    return f"Answer {number} (id {quoted(str(id_))}) was not written"
 
 
 def _repeated(place: str, id_: str) -> str:

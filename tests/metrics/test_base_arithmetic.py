@@ -1,7 +1,7 @@
 import numpy
 import pytest
 
-from decabench.metrics._numeric import any_nonzero, exponential, f1, logarithm, percent, ratio, where
+from decabench.metrics.base import any_nonzero, exponential, f1, logarithm, percent, ratio, where
 
 
 @pytest.mark.parametrize(
