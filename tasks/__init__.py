@@ -17,6 +17,7 @@ from decabench.tasks.preparation import (
     Request,
     available_splits,
     is_web_address,
+    prepare,
     prepare_all,
     requested_splits,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "known_tasks",
     "load",
     "matched",
+    "prepare",
     "prepare_all",
     "read_prompt",
     "requested_splits",

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DataError, MissingDataError
+from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.files import atomic_file, make_folder, storage_errors
-from decabench.metrics import DecabenchError
 from decabench.tasks.example import SPLITS
-from decabench.tasks.registry import known_tasks
-from decabench.tasks.store import SplitRecord, Store
+from decabench.tasks.registry import get_task, known_tasks
+from decabench.tasks.store import SplitRecord, Store, home_folder
+from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ __all__ = [
     "available_splits",
     "is_prepared",
     "is_web_address",
+    "prepare",
     "prepare_all",
     "prepare_task",
     "requested_splits",
@@ -121,6 +122,37 @@ class Preparation:
     """Why it failed; empty where it did not."""
     exit_code: int = 0
     """The exit code that this calls for."""
+
+
+def prepare(
+    tasks: Iterable[str | Task] | None = None,
+    split: str | None = None,
+    mirror: str | None = None,
+    sample: bool = False,
+    home: str | Path | None = None,
+    force: bool = False,
+    jobs: int = 1,
+    include: Sequence[str | Path] = (),
+) -> dict[str, Mapping[str, SplitRecord]]:
+    """Turn the published files of tasks (the decathlon's by default) into examples on disk; return records by task.
+
+    `split` prepares only that one, and passes over tasks in which it is not public. The data comes from the internet,
+    from `mirror` (a folder or address), or from the bundled `sample`; `force` prepares again what is up to date.
+    With `jobs` above 1, processes are started, so a script needs its `if __name__ == "__main__":`.
+
+    Raises UnknownNameError for an unknown task, and DataError with what went wrong in each task that failed: the
+    others are prepared then.
+    """
+    files = [Path(path) for path in include]
+    known = known_tasks(files)
+    chosen = [get_task(task, known) if isinstance(task, str) else task for task in tasks or DECATHLON.tasks]
+    request = Request(home_folder(home), split, mirror, sample, force)
+    if any(known.get(task.name) != task for task in chosen):
+        jobs = 1  # other processes would not know a task that the script defines
+    ended = prepare_all([task for task in chosen if requested_splits(task, request)], request, jobs, files)
+    if failed := [preparation for preparation in ended if preparation.error]:
+        raise DataError(" ".join(f"{preparation.task}: {preparation.error}" for preparation in failed))
+    return {preparation.task: preparation.records for preparation in ended}
 
 
 def prepare_all(

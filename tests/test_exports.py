@@ -77,14 +77,6 @@ def test_what_another_folder_uses_is_listed(module):
             assert found.name in listed(found.module), f"{module} takes {found.name} from {found.module}"
 
 
-def test_the_package():
-    assert decabench.__all__ == ["__version__", "evaluate", "load", "read_results"]
-    assert dir(decabench) == sorted(decabench.__all__)
-    assert all(callable(getattr(decabench, name)) for name in ("evaluate", "load", "read_results"))
-    with pytest.raises(AttributeError, match="module 'decabench' has no attribute 'evalute'"):
-        decabench.evalute  # noqa: B018
-
-
 def test_versions_agree():
     import tomllib
 

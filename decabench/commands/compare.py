@@ -79,13 +79,11 @@ def compare(
     are shown.
     """
     from decabench.commands._options import chosen_suite, chosen_tasks
-    from decabench.scoring import ScoringOptions
     from decabench.scoring import compare as run
 
     allowed = [_limit(text) for text in limits]
     reported, names = chosen_suite(suite, include), chosen_tasks(tasks, include, suite)
-    options = ScoringOptions(split, names, home, processes(jobs), include, suite=reported)
-    found = run(a, b, options, seed, flips)
+    found = run(a, b, split, names, home, processes(jobs), include, reported, seed, flips)
     click.echo(found.to_json(), nl=False) if as_json else _print(found)
     if html:
         from decabench.leaderboard import write_comparison_page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,6 @@ FORMAT = "decabench.comparison/1"
 
 _NOTHING = 1e-9
 """Points below which a change is rounding."""
-
-
-_DEFAULTS = ScoringOptions()
 
 
 @dataclass(frozen=True)
@@ -129,19 +126,22 @@ class Comparison:
 def compare(
     a: str | Path,
     b: str | Path,
-    options: ScoringOptions = _DEFAULTS,
+    split: str = "validation",
+    tasks: Sequence[str] | None = None,
+    home: str | Path | None = None,
+    jobs: int = 1,
+    include: Sequence[str | Path] = (),
+    suite: Suite = DECATHLON,
     seed: int = 0,
     flips: int = 5,
 ) -> Comparison:
     """Compare submission B with submission A, both scored on the prepared data.
 
-    Args:
-        options: What to score; `options.suite` is the suite whose totals are compared.
-        seed: The seed of the resamples and shuffles.
-        flips: How many of the worst regressions of each task to return.
-
+    The first parameters are those of `evaluate`; `suite` is the one whose totals are compared, `seed` draws the
+    resamples and shuffles, and `flips` is how many of the worst regressions of each task to return.
     Raises SubmissionError if they have no scored task in common, and the errors of `evaluate`.
     """
+    options = ScoringOptions(split, tasks, home, jobs, include, suite=suite)
     results_a, scored_a = score_submission(a, options)
     results_b, scored_b = score_submission(b, options)
     left_out = _left_out(scored_a, scored_b)

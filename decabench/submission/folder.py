@@ -254,16 +254,19 @@ def _is_within(root: Path, path: Path) -> bool:
 
 def write_submission(
     folder: str | Path,
-    info: SubmissionInfo,
+    info: SubmissionInfo | str,
     predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
     compress: Compression = None,
 ) -> Submission:
     """Write answers and submission.toml; equal input gives equal bytes, and every file is whole or missing.
 
-    Files of the same splits are replaced, those of other splits are kept. Raises SubmissionError for answers or
-    information that could not be read back, StorageError if the folder cannot be written.
+    `info` may be the submission's name alone. `predictions` holds, by task and split, (id, answer) pairs or mappings
+    with these and other keys. Files of the same splits are replaced, those of other splits are kept.
+    Raises SubmissionError for answers or information that could not be read back, StorageError if the folder cannot
+    be written.
     """
     folder = Path(folder)
+    info = SubmissionInfo(info) if isinstance(info, str) else info
     metadata = render_metadata(info)
     write_predictions(folder, predictions, compress)
     with atomic_file(folder / METADATA_NAME) as handle:

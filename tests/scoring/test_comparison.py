@@ -9,7 +9,6 @@ import pytest
 
 from decabench.errors import SubmissionError
 from decabench.scoring.comparison import compare
-from decabench.scoring.evaluator import ScoringOptions
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import DECATHLON
 from decabench.tasks.store import Store
@@ -34,7 +33,7 @@ def labels(home: Path, tmp_path: Path):
 
 def test_wins_and_regressions_are_counted_example_by_example(labels, home):
     a, b = labels("a", {1, 2, 3}), labels("b", {3, 7, 9, 11, 13})
-    found = compare(a, b, ScoringOptions(home=home), flips=10).tasks["sst"]
+    found = compare(a, b, home=home, flips=10).tasks["sst"]
     assert (found.a_wins, found.b_wins) == (4, 2)
     assert [flip.id for flip in found.worst] == [f"sst.validation.{index}" for index in (7, 9, 11, 13)]
     assert found.difference == pytest.approx(100 * (27 - 29) / 32)
@@ -45,14 +44,13 @@ def test_wins_and_regressions_are_counted_example_by_example(labels, home):
 
 def test_the_p_value_is_the_sign_test_s(labels, home):
     """With 6 wins against 0 the shuffles that go as far are 2 of 2^6."""
-    options = ScoringOptions(home=home)
-    found = compare(labels("a", set()), labels("b", {1, 2, 3, 4, 5, 6}), options).tasks["sst"]
+    found = compare(labels("a", set()), labels("b", {1, 2, 3, 4, 5, 6}), home=home).tasks["sst"]
     assert found.p == pytest.approx(2 / 64, abs=0.006)
     assert found.interval[0] <= found.difference <= found.interval[1] < 0
 
 
 def test_ten_tasks_have_holm_s_correction_and_a_decascore(submit, home):
-    found = compare(submit("majority"), submit("oracle"), ScoringOptions(home=home))
+    found = compare(submit("majority"), submit("oracle"), home=home)
     assert list(found.tasks) == list(DECATHLON.tasks)
     assert found.total is not None
     assert found.total.b == pytest.approx(1000)
@@ -66,15 +64,15 @@ def test_ten_tasks_have_holm_s_correction_and_a_decascore(submit, home):
 
 def test_a_submission_against_itself(submit, home):
     folder = submit("lead-3")
-    found = compare(folder, folder, ScoringOptions(home=home))
+    found = compare(folder, folder, home=home)
     assert all((task.p, task.difference, task.worst) == (1.0, 0.0, ()) for task in found.tasks.values())
     assert found.tasks["squad"].examples_for_one_point is None
 
 
 def test_jobs_and_runs_change_no_byte(submit, home):
     a, b = submit("random"), submit("lead-3")
-    one, again = (compare(a, b, ScoringOptions(home=home)).to_json() for _ in range(2))
-    assert one == again == compare(a, b, ScoringOptions(home=home, jobs=3)).to_json()
+    one, again = (compare(a, b, home=home).to_json() for _ in range(2))
+    assert one == again == compare(a, b, home=home, jobs=3).to_json()
     content = json.loads(one)
     assert content["format"] == "decabench.comparison/1" and content["decascore"]["p_holm"] <= 1
     assert not {"suite", "total"} & content.keys() and "higher_is_better" not in content["tasks"]["sst"]
@@ -82,7 +80,7 @@ def test_jobs_and_runs_change_no_byte(submit, home):
 
 def test_tasks_that_one_lacks_are_named_and_there_is_no_decascore(submit, home):
     a, b = submit("majority", ("sst", "schema")), submit("oracle", ("sst", "srl"))
-    found = compare(a, b, ScoringOptions(home=home))
+    found = compare(a, b, home=home)
     assert list(found.tasks) == ["sst"]
     assert found.not_compared == {"schema": "B has no answers", "srl": "A has no answers"}
     assert found.total is None
@@ -92,13 +90,13 @@ def test_a_failed_task_is_not_compared(submit, home):
     a, b = submit("majority", ("sst", "schema")), submit("oracle", ("sst", "schema"))
     with (b / "predictions" / "sst.validation.jsonl").open("a") as file:
         file.write('{"id": "stranger", "answer": "positive"}\n')
-    found = compare(a, b, ScoringOptions(home=home))
+    found = compare(a, b, home=home)
     assert list(found.tasks) == ["schema"] and found.not_compared["sst"].startswith("B failed: ")
 
 
 def test_nothing_in_common(submit, home):
     with pytest.raises(SubmissionError, match="no scored task of validation in common"):
-        compare(submit("majority", ("sst",)), submit("oracle", ("srl",)), ScoringOptions(home=home))
+        compare(submit("majority", ("sst",)), submit("oracle", ("srl",)), home=home)
 
 
 def test_a_limited_run_is_compared_with_nothing(submit, home, tmp_path):
@@ -107,7 +105,7 @@ def test_a_limited_run_is_compared_with_nothing(submit, home, tmp_path):
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:8]))
     with (b / "submission.toml").open("a") as file:
         file.write('[partial."sst.validation"]\nanswered = 8\nof = 32\n')
-    found = compare(a, b, ScoringOptions(home=home))
+    found = compare(a, b, home=home)
     assert found.not_compared == {"sst": "B is a limited run (8 of 32 examples)"}
     with pytest.raises(SubmissionError, match=r"in common\. sst: A is a limited run"):
-        compare(b, a, ScoringOptions(tasks=["sst"], home=home))
+        compare(b, a, tasks=["sst"], home=home)

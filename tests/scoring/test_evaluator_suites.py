@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,14 +81,14 @@ def test_the_results_of_another_suite_are_verified(home: Path, submit: Callable[
 
 def test_suites_are_compared_by_their_total(home: Path, submit: Callable[..., Path]) -> None:
     a, b = submit("majority", PAIR.tasks), submit("oracle", PAIR.tasks)
-    found = compare(a, b, ScoringOptions(home=home, suite=PAIR))
+    found = compare(a, b, home=home, suite=PAIR)
     assert found.total is not None and found.total.b == 100
     assert found.total.difference == pytest.approx(sum(task.difference for task in found.tasks.values()) / 2)
     content = json.loads(found.to_json())
     assert content["suite"] == "pair" and content["total"]["b"] == 100 and "decascore" not in content
-    assert compare(a, b, ScoringOptions(home=home)).total is None
+    assert compare(a, b, home=home).total is None
     none = Suite("pair", "Two tasks", PAIR.tasks)
-    assert compare(a, b, ScoringOptions(home=home, suite=none)).total is None
+    assert compare(a, b, home=home, suite=none).total is None
 
 
 @pytest.fixture
@@ -109,16 +110,16 @@ def numbers(own_task: Callable[..., Path], tmp_path: Path) -> Callable[..., Path
     return make
 
 
-def errors(numbers: Callable[..., Path], tmp_path: Path) -> tuple[Path, Path, ScoringOptions]:
+def errors(numbers: Callable[..., Path], tmp_path: Path) -> tuple[Path, Path, dict[str, Any]]:
     """A is off by 2 on one example; B is off by 1 on that one and by 3 on two others."""
     suite = Suite("errors", "Errors", ("own",), "mean", "mean error")
-    options = ScoringOptions(home=tmp_path / "home", include=[tmp_path / "own.toml"], suite=suite)
+    options = {"home": tmp_path / "home", "include": [tmp_path / "own.toml"], "suite": suite}
     return numbers("a", {4: 2.0}), numbers("b", {4: 1.0, 7: 3.0, 9: 3.0}), options
 
 
 def test_where_lower_is_better_b_gains_by_fewer_points(numbers: Callable[..., Path], tmp_path: Path) -> None:
     a, b, options = errors(numbers, tmp_path)
-    found = compare(a, b, options)
+    found = compare(a, b, **options)
     task = found.tasks["own"]
     assert (task.a, task.b) == (pytest.approx(4 / 30), pytest.approx(19 / 30))
     assert task.difference == pytest.approx(0.5) and task.gain == pytest.approx(-0.5)
@@ -127,7 +128,7 @@ def test_where_lower_is_better_b_gains_by_fewer_points(numbers: Callable[..., Pa
     assert task.worst[0].loss == pytest.approx(9 / 30)
     assert found.total is not None and found.total.gain == pytest.approx(-0.5)
     assert json.loads(found.to_json())["tasks"]["own"]["higher_is_better"] is False
-    assert compare(b, a, options).tasks["own"].gain == pytest.approx(0.5)
+    assert compare(b, a, **options).tasks["own"].gain == pytest.approx(0.5)
 
 
 def test_scores_beyond_100_are_written_and_read(numbers: Callable[..., Path], tmp_path: Path) -> None:

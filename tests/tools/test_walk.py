@@ -26,4 +26,6 @@ def test_a_walk_is_short(walks, name):
 def test_a_walk_has_what_ran(walks):
     assert "decabench/scoring/evaluator.py" in walks["evaluate"]["files"]
     assert "decabench/scoring/evaluator.py" not in walks["prepare"]["files"]
-    assert "tasks/datasets/squad.py" not in walks["evaluate"]["files"]  # its module runs, and none of its functions
+    assert (
+        "tasks/datasets/squad.py" not in walks["evaluate"]["files"]
+    )  # its module runs, and none of its functions

@@ -1,0 +1,78 @@
+"""The public names of `decabench`, each from a script of two lines."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import decabench
+from decabench.errors import DataError, UnknownNameError
+from tests.tasks.fixtures import lines_task
+
+PUBLIC = {
+    *("Example", "Metric", "Suite", "Task"),
+    *("prepare", "load", "predict", "evaluate", "compare", "verify", "train"),
+    *("write_leaderboard", "read_results", "write_submission"),
+}
+
+
+def test_the_package_has_what_it_lists() -> None:
+    assert set(decabench.__all__) == PUBLIC
+    assert set(dir(decabench)) == PUBLIC
+    with pytest.raises(AttributeError, match="evalute"):
+        decabench.evalute  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_importing_it_loads_no_room() -> None:
+    program = (
+        "import sys, decabench\n"
+        "print([name for name in sys.modules if name.startswith('decabench.') or name in ('numpy', 'torch')])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_from_data_to_a_board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DECABENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    records = decabench.prepare(["sst", "schema"], sample=True)
+    assert records["sst"]["validation"].rows == 32 and list(records) == ["sst", "schema"]
+    assert len(decabench.load("sst", "validation")) == 32
+    assert decabench.predict("majority", "a", ["sst", "schema"]) == Path("a")
+    decabench.predict("oracle", "b", ["sst", "schema"])
+    answers = [(row["id"], "positive") for row in decabench.load("sst")]
+    decabench.write_submission("c", "always positive", {("sst", "validation"): answers})
+    for name in "abc":
+        results = decabench.evaluate(name)
+        Path(name, "results.json").write_text(results.to_json())
+    assert results.tasks["sst"].n == 32
+    assert decabench.compare("a", "b").tasks["sst"].gain > 0
+    assert decabench.verify("a", "a/results.json") == []
+    table = decabench.read_results(".")
+    assert set(table["submission"]) == {"majority", "oracle", "always positive"}
+    page = decabench.write_leaderboard(".", "site")
+    assert "always positive" in Path(page).read_text()
+
+
+def test_preparing_reports_every_failure(tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="sst"):
+        decabench.prepare(["ssst"], sample=True, home=tmp_path)
+    with pytest.raises(DataError, match=r"sst: .* schema: "):
+        decabench.prepare(["sst", "schema"], mirror=str(tmp_path), home=tmp_path)
+
+
+def test_preparing_and_answering_a_task_of_the_script(tmp_path: Path) -> None:
+    words = tmp_path / "mirror" / "lines"
+    words.mkdir(parents=True)
+    for split in ("train", "validation", "test"):
+        (words / f"{split}.txt").write_text("one\ntwo\n")
+    task: decabench.Task = lines_task()
+    records = decabench.prepare(
+        [task], split="validation", mirror=str(words.parent), home=tmp_path / "home", jobs=2
+    )
+    assert {split: record.rows for split, record in records["lines"].items()} == {"validation": 2}
+    decabench.predict("oracle", tmp_path / "sub", [task], home=tmp_path / "home")
+    assert (tmp_path / "sub" / "predictions" / "lines.validation.jsonl").read_text().count("\n") == 2
