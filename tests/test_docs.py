@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,6 +103,16 @@ def test_the_predictor_of_the_readme_runs(tmp_path: Path, environment: dict[str,
     assert first == '{"id": "schema.validation.0", "answer": "HURT."}'
 
 
+def test_the_python_of_the_readme_gives_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = (block for block in blocks("python") if "import decabench" in block)
+    names: dict[str, Any] = {}
+    exec(compile(block, "README.md", "exec"), names)
+    (said,) = re.findall(r"total\.text  # (.*)", block)
+    results = names["results"]
+    assert ast.literal_eval(said) == (results.tasks["sst"].score, results.decascore, results.total.text)
+
+
 def test_the_metrics_of_the_readme_give_what_it_says() -> None:
     from decabench.metrics import nf1, rouge
 
@@ -110,10 +122,46 @@ def test_the_metrics_of_the_readme_give_what_it_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+    "page",
+    [
+        *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"),
+        *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+    ],
 )
 def test_links_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         if not target.startswith("http"):
             assert (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def test_the_architecture_names_what_there_is() -> None:
+    """Every file that it names exists, and has the functions and classes that it names after it."""
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = 0
+    for stop in re.split(r"\n(?=[-|\d]|\n)", page):
+        defined: set[str] = set()
+        for word in re.findall(r"`([\w/.\[\]]+)`", stop):
+            if word.endswith((".py", "/")):
+                assert (ROOT / word).exists(), word
+                defined = names_in(ROOT / word) if word.endswith(".py") else set()
+            elif (
+                defined
+                and re.fullmatch(r"[A-Z_a-z]\w+(\.\w+)?", word)
+                and not word.endswith((".json", ".parquet"))
+            ):
+                assert word.split(".")[0] in defined, f"{word} is not in the file that the page names: {stop}"
+                named += 1
+    assert named > 25
+
+
+def names_in(path: Path) -> set[str]:
+    """The names that a module's top level defines."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                found.add(name)
+    return found
