@@ -229,7 +229,8 @@ class Board:
     @property
     def higher_is_better(self) -> bool:
         """The direction of the total; a suite's metrics share it."""
-        return any(column.higher_is_better for column in self.columns)
+        known = [column.higher_is_better for column in self.columns if column.metric]
+        return any(known) or not known
 
     @property
     def digits(self) -> int:
@@ -257,8 +258,10 @@ class Board:
 
     def unit(self, tasks: int) -> str:
         """Say what a total over some tasks is out of: `of 1000`, `mean of 16`."""
+        if len(self.columns) == 1 and not self.columns[0].is_percentage:
+            return ""
         if self.suite.total == "mean":
-            return f"mean of {tasks}"
+            return f"mean of {tasks}" if len(self.columns) > 1 else "of 100"
         is_sum_of_points = self.suite.total == "sum" and all(column.is_percentage for column in self.columns)
         return f"of {100 * tasks}" if is_sum_of_points else ""
 

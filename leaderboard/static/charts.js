@@ -1,6 +1,7 @@
 // The charts, drawn by Chart.js. Every number is also in a table of the page.
 (function () {
   "use strict";
+  const GRACE = 0.04;
   const drawn = new Map();
 
   function colours() {
@@ -63,6 +64,9 @@
   function whiskers(canvas, items, digits) {
     canvas.parentElement.style.height = 40 + 24 * items.length + "px";
     const length = canvas.parentElement.clientWidth < 500 ? 16 : 32;
+    const [lows, highs] = [items.map((item) => item.low ?? item.value), items.map((item) => item.high ?? item.value)];
+    const [lowest, highest] = [Math.min(...lows), Math.max(...highs)];
+    const endsAtZero = lowest >= 0 && lowest < GRACE * (highest - lowest); // or the grace would show negative totals
     show(canvas, (palette) => {
       const colour = items.map((item) => (item.isFloor ? palette.soft : palette.series[0]));
       const data = items.map((item, index) => ({
@@ -80,7 +84,7 @@
         options: {
           plugins: { legend: { display: false }, tooltip: tooltip(items, digits) },
           scales: {
-            x: { grace: "4%", grid: { color: palette.line } },
+            x: { ...(endsAtZero ? { min: 0 } : {}), grace: 100 * GRACE + "%", grid: { color: palette.line } },
             y: {
               reverse: true,
               min: -0.6,

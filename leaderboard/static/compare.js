@@ -80,7 +80,7 @@
     if (difference === null) return "not both scored";
     if (!interval) return "no interval";
     if (interval[0] <= 0 && interval[1] >= 0) return "no clear difference";
-    return interval[0] > 0 === higherIsBetter ? "second is clearly better" : "first is clearly better";
+    return interval[0] > 0 === higherIsBetter ? "the second is clearly better" : "the first is clearly better";
   }
 
   function row(one, isTotal) {
@@ -105,7 +105,7 @@
     const target = document.querySelector("[data-verdict]");
     if (!sum.name) target.replaceChildren(b, " against ", a, ": the suite has no total, so they are compared task by task.");
     else if (sum.difference === null) target.replaceChildren(b, " against ", a, ": one of them is not complete, so there is no total to compare.");
-    else target.replaceChildren(b, " against ", a, ": " + signed(sum.difference, sum.digits) + " points, " + reading(sum) + ".");
+    else target.replaceChildren(b, " against ", a, ": " + signed(sum.difference, sum.digits) + (sum.digits === 1 ? " points, " : ", ") + reading(sum) + ".");
   }
 
   function show() {

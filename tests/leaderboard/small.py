@@ -11,7 +11,7 @@ from typing import Any
 from decabench.leaderboard.entries import Entry, entry_from_results
 from decabench.leaderboard.ranking import Board, Standings, rank_suite
 from decabench.scoring import Results
-from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks import DECATHLON, TASKS, Suite
 
 NAMES = DECATHLON.tasks
 PUBLIC = tuple(name for name in NAMES if not TASKS[name].hidden)
@@ -67,11 +67,52 @@ def results(
 
 
 def with_total(file: Mapping[str, Any]) -> dict[str, Any]:
-    """The file with the total that its tasks give."""
+    """The file with the total that its tasks give, if it is of the decathlon."""
+    if "suite" in file:
+        return dict(file)
     tasks = [file["tasks"].get(name, {}) for name in NAMES]
     scores = [task["score"] for task in tasks if task.get("status") == "scored"]
     total = {"score": math.fsum(scores), "tasks": len(scores), "complete": len(scores) == len(NAMES)}
     return {**file, "total": {**total, "of": 100 * len(scores), "text": "", "missing": [], "failed": []}}
+
+
+def suite_results(
+    name: str, suite: Suite, scores: Mapping[str, float], metrics: Mapping[str, str], **about: Any
+) -> dict[str, Any]:
+    """One results file of another suite than the decathlon."""
+    tasks = {
+        task: {**scored(task, score), "metric": metrics[task], "headline": metrics[task]}
+        for task, score in scores.items()
+    }
+    counted = [scores[task] for task in suite.tasks if task in scores]
+    is_complete = len(counted) == len(suite.tasks)
+    total: dict[str, Any] = {"score": None, "of": 0}
+    if suite.total != "none":
+        value = math.fsum(counted) / (len(counted) if suite.total == "mean" else 1)
+        total = {"score": value, "of": 100 * len(counted)}
+    return {
+        "format": "decabench.results/1",
+        "decabench": "0.1.0",
+        "submission": {"name": name, **about},
+        "split": "validation",
+        "interval": None,
+        "tasks": tasks,
+        "suite": {
+            "name": suite.name,
+            "title": suite.title,
+            "tasks": list(suite.tasks),
+            "total": suite.total,
+            "total_name": suite.total_name,
+        },
+        "total": {
+            **total,
+            "tasks": len(counted),
+            "complete": is_complete,
+            "text": "",
+            "missing": [],
+            "failed": [],
+        },
+    }
 
 
 def without(*missing: str, score: float = 50.0) -> dict[str, float]:
