@@ -1,18 +1,14 @@
 """The leaderboard: results files in, a static site out."""
 
-from decabench.leaderboard.examples import Policy
+from decabench.leaderboard.entries import LeaderboardError
+from decabench.leaderboard.excerpts import Policy
 from decabench.leaderboard.pages import write_comparison_page
-from decabench.leaderboard.ranking import TaskColumn, board
-from decabench.leaderboard.read import LeaderboardError, read_submissions
-from decabench.leaderboard.site import build, serving
+from decabench.leaderboard.site import open_server, write_leaderboard
 
 __all__ = [
     "LeaderboardError",
     "Policy",
-    "TaskColumn",
-    "board",
-    "build",
-    "read_submissions",
-    "serving",
+    "open_server",
     "write_comparison_page",
+    "write_leaderboard",
 ]

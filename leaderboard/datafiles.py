@@ -1,74 +1,108 @@
-"""The board as CSV and JSON, for other programs."""
+"""The data behind the pages: scripts that the pages load on request, and each board as CSV and JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from decabench.leaderboard.evidence import Evidence, standard_errors
-from decabench.leaderboard.examples import TaskExamples
-from decabench.leaderboard.ranking import Row, Table, TaskColumn
-from decabench.tasks import DECATHLON
-
-__all__ = ["csv_text", "json_text"]
-
-# ---- datafiles
+from decabench.leaderboard.evidence import Evidence, TaskEvidence, standard_errors
+from decabench.leaderboard.excerpts import Excerpts
+from decabench.leaderboard.ranking import Board, Column, Row, Standings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
-__all__ = ["compare_data", "examples_data", "histogram", "script", "task_data"]
+__all__ = [
+    "board_csv",
+    "board_json",
+    "compare_data",
+    "count_scores",
+    "excerpt_data",
+    "make_script",
+    "score_edges",
+    "task_data",
+]
 
-BINS = 10
+FORMAT = "decabench.board/1"
+
+_BINS = 10
+"""The number of bins of a distribution of scores."""
 
 
-def script(name: str, value: object) -> bytes:
-    """The file that gives `value` to the registry under `name`."""
+def make_script(name: str, value: object) -> bytes:
+    """Return a script file that registers a value under a name: browsers do not fetch JSON from `file://`."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return f"decabench.put({_literal(name)},{_literal(text)});\n".encode("ascii")
 
 
 def _literal(text: str) -> str:
-    """A string literal of JavaScript."""
+    """Quote a text as a string literal of JavaScript."""
     return json.dumps(text, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def examples_data(examples: Mapping[str, TaskExamples]) -> dict[str, Any]:
-    """What the page of a submission fetches when it is asked."""
-    return {task: {"examples": list(of.shown), "why": of.why} for task, of in examples.items()}
+def excerpt_data(excerpts: Mapping[str, Excerpts]) -> dict[str, Any]:
+    """Return the examples of a submission, by task."""
+    return {task: {"examples": list(found.shown), "why": found.why} for task, found in excerpts.items()}
 
 
-def compare_data(
-    tables: Sequence[Table], tasks: Sequence[TaskColumn], pages: Mapping[str, str], evidence: Evidence
-) -> dict[str, Any]:
-    """Every table with its rows and the standard errors of all differences."""
+# The comparison of two submissions.
+
+
+def compare_data(boards: Sequence[Board], pages: Mapping[str, str], evidence: Evidence) -> dict[str, Any]:
+    """Return every table of every suite with its rows and the standard errors of all differences."""
     return {
-        "tasks": [{"name": task.name, "title": task.title, "metric": task.metric} for task in tasks],
-        "tables": [_compared(table, tasks, pages, evidence) for table in tables],
+        "tables": [_compared(board, table, pages, evidence) for board in boards for table in board.tables]
     }
 
 
-def _compared(
-    table: Table, tasks: Sequence[TaskColumn], pages: Mapping[str, str], evidence: Evidence
-) -> dict[str, Any]:
-    rows = [*table.rows, *table.floors, *table.ceilings]
+def _compared(board: Board, table: Standings, pages: Mapping[str, str], evidence: Evidence) -> dict[str, Any]:
+    rows = table.all_rows
     return {
         "id": table.id,
+        "suite": board.suite.title,
         "split": table.split,
         "heading": table.heading,
-        "of": 100 * table.counted,
-        "rows": [_row(row, pages) for row in rows],
-        "errors": {task.name: _triangle(_systems(rows, task.name, evidence)) for task in tasks},
+        "total": {
+            "name": table.total_name,
+            "unit": table.total_unit,
+            "isMean": board.suite.total == "mean",
+            "higherIsBetter": board.higher_is_better,
+            "digits": board.digits,
+        },
+        "tasks": [
+            {
+                "name": column.name,
+                "title": column.title,
+                "metric": column.metric,
+                "higherIsBetter": column.higher_is_better,
+                "digits": column.digits,
+                "inPoints": _is_in_points(column),
+            }
+            for column in board.columns
+        ],
+        "rows": [_compared_row(row, pages) for row in rows],
+        "errors": {
+            column.name: _triangle([evidence.find(row.entry, column.name) for row in rows])
+            for column in board.columns
+        },
     }
 
 
-def _row(row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
+def _is_in_points(column: Column) -> bool:
+    """Return whether a score can be drawn beside others: its scale is that of percentages, or of correlations."""
+    return column.span < math.inf and column.high == 100
+
+
+def _compared_row(row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
+    results = [row.entry.tasks.get(cell.task) for cell in row.cells]
     return {
         "page": pages[row.entry.path],
         "name": row.entry.name,
@@ -76,114 +110,183 @@ def _row(row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
         "total": row.value,
         "interval": row.interval,
         "scores": [cell.value for cell in row.cells],
-        "intervals": [task.interval if task else None for task in map(row.entry.tasks.get, _names(row))],
+        "intervals": [result.interval if result else None for result in results],
     }
 
 
-def _names(row: Row) -> list[str]:
-    return [cell.task for cell in row.cells]
-
-
-def _systems(rows: Sequence[Row], task: str, evidence: Evidence) -> list[Any]:
-    return [evidence.of(row.entry, task) for row in rows]
-
-
-def _triangle(systems: Sequence[Any]) -> list[float | None] | None:
-    """The errors of pairs (0,1), (0,2), (1,2), (0,3) ...: the lower triangle by rows."""
+def _triangle(systems: Sequence[TaskEvidence | None]) -> list[float | None] | None:
+    """Return the errors of pairs (0,1), (0,2), (1,2), (0,3), ...: the lower triangle by rows."""
     if not any(systems):
         return None
     errors = standard_errors(systems)
     return [errors[row][column] for row in range(len(systems)) for column in range(row)]
 
 
+# The distribution of the scores of single examples.
+
+
 def task_data(
-    task: str, tables: Sequence[Table], pages: Mapping[str, str], evidence: Evidence
+    boards: Sequence[Board], task: str, pages: Mapping[str, str], evidence: Evidence
 ) -> dict[str, Any]:
-    """The score distribution of every system with statistics, by table."""
+    """Return, by table, the bins of a task's scores and how many examples of each system are in them."""
     found: dict[str, Any] = {}
-    for table in tables:
-        rows = [*table.rows, *table.floors, *table.ceilings]
-        systems = [(row, evidence.of(row.entry, task)) for row in rows]
-        found[table.id] = [
-            {"page": pages[row.entry.path], "name": row.entry.name, **histogram(of.scores)}
-            for row, of in systems
-            if of is not None
-        ]
+    for board in boards:
+        for column in (column for column in board.columns if column.name == task):
+            found |= {table.id: _distribution(column, table, pages, evidence) for table in board.tables}
     return found
 
 
-def histogram(scores: Sequence[float] | Array) -> dict[str, Any]:
-    """Counts of scores from 0 to 100 in ten bins, 100 in the last, and how many had no score."""
+def _distribution(
+    column: Column, table: Standings, pages: Mapping[str, str], evidence: Evidence
+) -> dict[str, Any]:
+    known = [(row, evidence.find(row.entry, column.name)) for row in table.all_rows]
+    systems = [(row, have.scores) for row, have in known if have and _finite(have.scores).size]
+    edges = score_edges(column, [scores for _, scores in systems])
+    return {
+        "labels": [_show_bin(low, high) for low, high in pairwise(edges)],
+        "systems": [
+            {"page": pages[row.entry.path], "name": row.entry.name, **count_scores(scores, edges)}
+            for row, scores in systems
+        ],
+    }
+
+
+def _finite(scores: Sequence[float] | Array) -> Array:
     import numpy as np
 
     given = np.asarray(scores, dtype=float)
-    finite = given[np.isfinite(given)]
-    places = np.clip((finite * BINS / 100 + 1e-6).astype(int), 0, BINS - 1)
-    bins = np.bincount(places, minlength=BINS).tolist()
-    return {"bins": bins, "n": len(given), "unscored": len(given) - len(finite)}
+    found: Array = given[np.isfinite(given)]
+    return found
 
 
-# ---- export
+def score_edges(column: Column, scores: Sequence[Sequence[float] | Array]) -> list[float]:
+    """Return the edges of ten equal bins: over the metric's range, or over the scores if that has no end."""
+    finite = [_finite(one) for one in scores]
+    low = (
+        column.low
+        if math.isfinite(column.low)
+        else min((float(one.min()) for one in finite if one.size), default=0.0)
+    )
+    high = column.high
+    if not math.isfinite(high):
+        high = max((float(one.max()) for one in finite if one.size), default=low)
+        high = low + (_round_up(high - low) or 1.0)
+    return [low + (high - low) * index / _BINS for index in range(_BINS + 1)]
 
-FORMAT = "decabench.board/1"
+
+def _round_up(number: float) -> float:
+    """Round up to 1, 2 or 5 times a power of ten."""
+    if number <= 0:
+        return 0.0
+    power = 10.0 ** math.floor(math.log10(number))
+    return power * next(step for step in (1, 2, 5, 10) if number <= step * power * (1 + 1e-9))
+
+
+def _show_bin(low: float, high: float) -> str:
+    return f"{low:.4g}–{high:.4g}" if low >= 0 else f"{low:.4g} to {high:.4g}"
+
+
+def count_scores(scores: Sequence[float] | Array, edges: Sequence[float]) -> dict[str, Any]:
+    """Count scores by bin, the highest score in the last one, and those that are not a number."""
+    import numpy as np
+
+    finite = _finite(scores)
+    width = (edges[-1] - edges[0]) / (len(edges) - 1)
+    places = np.clip(((finite - edges[0]) / width + 1e-6).astype(int), 0, len(edges) - 2)
+    bins = np.bincount(places, minlength=len(edges) - 1).tolist()
+    return {"bins": bins, "n": len(scores), "unscored": len(scores) - len(finite)}
+
+
+# The board for other programs.
 
 _ABOUT = (
-    "board", "split", "kind", "rank", "rank_group", "state", "name", "total", "total_low", "total_high",
+    "suite", "board", "split", "kind", "rank", "rank_group", "state", "name", "total", "total_low", "total_high",
     "model_size", "date", "open_weights", "page",
 )  # fmt: skip
 
 
-def csv_text(tables: Sequence[Table], tasks: Sequence[TaskColumn], pages: Mapping[str, str]) -> str:
-    """One line a submission. A text that a spreadsheet would take for a formula starts with an apostrophe."""
+def board_csv(board: Board, pages: Mapping[str, str]) -> str:
+    """Return a board as CSV, a line for each submission.
+
+    A text that a spreadsheet would take for a formula starts with an apostrophe.
+    """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    per_task = [name for task in tasks for name in (task.name, f"{task.name}_low", f"{task.name}_high")]
-    writer.writerow([*_ABOUT, *per_task])
-    for table, kind, row in _rows(tables):
-        about = _about(table, kind, row, pages)
-        scores = [value for task in tasks for value in _score(row, task.name)]
-        writer.writerow([_cell(about[name]) for name in _ABOUT] + [_cell(value) for value in scores])
+    tasks = board.suite.tasks
+    writer.writerow([*_ABOUT, *(name for task in tasks for name in (task, f"{task}_low", f"{task}_high"))])
+    for table, kind, row in _all_rows(board):
+        about = _describe_row(board, table, kind, row, pages)
+        scores = [value for task in tasks for value in _score_with_interval(row, task)]
+        writer.writerow(
+            [_csv_value(about[name]) for name in _ABOUT] + [_csv_value(value) for value in scores]
+        )
     return file.getvalue()
 
 
-def json_text(tables: Sequence[Table], tasks: Sequence[TaskColumn], pages: Mapping[str, str]) -> str:
-    """Everything in the tables, and the published rows apart."""
-    submissions = []
-    for table, kind, row in _rows(tables):
-        scores = {task.name: _json_score(row, task.name) for task in tasks}
-        submissions.append(
+def board_json(board: Board, pages: Mapping[str, str]) -> str:
+    """Return a board as JSON: the suite, every submission with its scores, and the published rows apart."""
+    suite = board.suite
+    content = {
+        "format": FORMAT,
+        "suite": {
+            "name": suite.name,
+            "title": suite.title,
+            "total": suite.total,
+            "total_name": suite.total_name,
+            "tasks": {column.name: _describe_column(column) for column in board.columns},
+        },
+        "submissions": [
             {
-                **_about(table, kind, row, pages),
+                **_describe_row(board, table, kind, row, pages),
                 "authors": list(row.entry.authors),
                 "url": row.entry.url,
                 "results": row.entry.path,
-                "tasks": scores,
+                "tasks": {task: _describe_score(row, task) for task in suite.tasks},
             }
-        )
-    reported = [
-        {"name": row.name, "training": row.training, "decascore": row.total, "scores": dict(row.scores)}
-        for row in DECATHLON.published
-    ]
-    content = {
-        "format": FORMAT,
-        "submissions": submissions,
-        "reported_not_verified": {"source": DECATHLON.source, "rows": reported},
+            for table, kind, row in _all_rows(board)
+        ],
+        "reported_not_verified": {
+            "source": suite.source,
+            "rows": [
+                {
+                    "name": row.name,
+                    "training": row.training,
+                    suite.total_name.lower(): row.total,
+                    "scores": dict(row.scores),
+                    **({"source": row.source} if row.source else {}),
+                }
+                for row in suite.published
+            ],
+        },
     }
     return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
-def _rows(tables: Sequence[Table]) -> list[tuple[Table, str, Row]]:
+def _all_rows(board: Board) -> list[tuple[Standings, str, Row]]:
     kinds = [
         (table, kind, rows)
-        for table in tables
+        for table in board.tables
         for kind, rows in (("system", table.rows), ("floor", table.floors), ("ceiling", table.ceilings))
     ]
     return [(table, kind, row) for table, kind, rows in kinds for row in rows]
 
 
-def _about(table: Table, kind: str, row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
+def _describe_column(column: Column) -> dict[str, Any]:
+    ends = [end if math.isfinite(end) else None for end in (column.low, column.high)]
+    return {
+        "title": column.title,
+        "metric": column.metric,
+        "range": ends,
+        "higher_is_better": column.higher_is_better,
+    }
+
+
+def _describe_row(
+    board: Board, table: Standings, kind: str, row: Row, pages: Mapping[str, str]
+) -> dict[str, Any]:
     low, high = row.interval or (None, None)
     return {
+        "suite": board.suite.name,
         "board": table.id,
         "split": table.split,
         "kind": kind,
@@ -201,7 +304,7 @@ def _about(table: Table, kind: str, row: Row, pages: Mapping[str, str]) -> dict[
     }
 
 
-def _score(row: Row, task: str) -> tuple[float | None, float | None, float | None]:
+def _score_with_interval(row: Row, task: str) -> tuple[float | None, float | None, float | None]:
     result = row.entry.tasks.get(task)
     if result is None or result.score is None:
         return None, None, None
@@ -209,7 +312,7 @@ def _score(row: Row, task: str) -> tuple[float | None, float | None, float | Non
     return result.score, low, high
 
 
-def _json_score(row: Row, task: str) -> dict[str, Any]:
+def _describe_score(row: Row, task: str) -> dict[str, Any]:
     result = row.entry.tasks.get(task)
     if result is None:
         return {"status": "missing"}
@@ -221,7 +324,7 @@ def _json_score(row: Row, task: str) -> dict[str, Any]:
     return {**found, "signature": result.signature, "fingerprint": result.fingerprint}
 
 
-def _cell(value: object) -> object:
+def _csv_value(value: object) -> object:
     if value is None:
         return ""
     if isinstance(value, str) and value.lstrip().startswith(("=", "+", "-", "@")):

@@ -1,32 +1,43 @@
-"""What the statistics beside a results file say: tests between systems, and the score of every example by itself.
+"""What the statistics beside a results file support: tests between systems, rank groups, and scores of examples.
 
-`statistics/<task>.parquet` holds one row an example: its group, and one number for each column of the metric. It is
-believed only where it adds up to the score that the results file states; what cannot be used counts as missing.
+`statistics/<task>.parquet` holds a row for each example: its group, and a number for each column of the metric. It is
+used only if it adds up to the score that the results state; otherwise it counts as missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from decabench.leaderboard.read import Entry
-from decabench.metrics import METRICS
-from decabench.scoring import Sample, read_rows
+from decabench.leaderboard.entries import Entry
+from decabench.metrics import METRICS, Metric
+from decabench.scoring import Sample, holm, p_value, read_rows, seeded_generator, swapped_differences
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
-__all__ = ["Evidence", "TaskEvidence", "standard_errors"]
+__all__ = [
+    "LEVEL",
+    "Evidence",
+    "Place",
+    "ShuffleTest",
+    "TaskEvidence",
+    "Versus",
+    "assign_places",
+    "standard_errors",
+]
 
 _FEWEST_GROUPS = 8
-"""Below this many groups a standard error says nothing."""
+"""With fewer groups than this a standard error means nothing."""
 
 _FAR = 0.01
-"""Points by which statistics may miss the stated score."""
+"""How far, in points, statistics may be from the stated score."""
 
 
 @dataclass(frozen=True)
@@ -36,25 +47,26 @@ class TaskEvidence:
     sample: Sample
     """Summed by group."""
     influence: Array
-    """(groups,): what each group adds to the score, to first order."""
+    """(groups,): how much each group adds to the score, to first order."""
     scores: Array
-    """(examples,): the headline of each example by itself; not a number where it has none."""
+    """(examples,): the headline of each example by itself; not a number if it has none."""
 
     @property
     def has_errors(self) -> bool:
-        """Whether there are groups enough for a standard error."""
+        """Whether there are enough groups for a standard error."""
         return len(self.influence) >= _FEWEST_GROUPS
 
 
 class Evidence:
     """The statistics of all submissions of a folder, each file read once."""
 
-    def __init__(self, submissions: Path) -> None:
+    def __init__(self, submissions: Path, metrics: Mapping[str, Metric] = METRICS) -> None:
+        self.metrics = metrics
         self._submissions = submissions
         self._known: dict[tuple[str, str], TaskEvidence | None] = {}
 
-    def of(self, entry: Entry, task: str) -> TaskEvidence | None:
-        """What there is; None where there is nothing that can be used. `task` is a name of ours."""
+    def find(self, entry: Entry, task: str) -> TaskEvidence | None:
+        """Return the statistics of an entry on a task of its suite; None if there are none that can be used."""
         key = (entry.path, task)
         if key not in self._known:
             self._known[key] = self._read(entry, task)
@@ -63,31 +75,35 @@ class Evidence:
     def _read(self, entry: Entry, task: str) -> TaskEvidence | None:
         result = entry.tasks.get(task)
         path = (self._submissions / entry.path).parent / "statistics" / f"{task}.parquet"
-        if result is None or result.score is None or result.metric not in METRICS or not path.is_file():
+        if result is None or result.score is None or result.metric not in self.metrics or not path.is_file():
             return None
+        metric = self.metrics[result.metric]
         try:
-            groups, rows = read_rows(path, METRICS[result.metric].columns)
-        except Exception:  # a damaged file is the reader's to name in many ways; the board goes on without it
+            groups, rows = read_rows(path, metric.columns)
+        except Exception:  # a damaged file fails in many ways, and the board goes on without it
             return None
-        evidence = _evidence(result.metric, task, groups, rows)
-        if abs(evidence.sample.score - result.score) > _FAR:
+        evidence = _sum_by_group(metric, task, groups, rows)
+        if not abs(evidence.sample.score - result.score) <= _FAR:
             return None
         return evidence
 
 
-def _evidence(metric: str, task: str, groups: Array, rows: Array) -> TaskEvidence:
+def _sum_by_group(metric: Metric, task: str, groups: Array, rows: Array) -> TaskEvidence:
     import numpy as np
 
     _, number = np.unique(groups, return_inverse=True)
     count = int(number.max()) + 1
     sums = np.stack([np.bincount(number, weights=column, minlength=count) for column in rows.T], axis=1)
-    sample = Sample(METRICS[metric], sums, len(rows), task)
+    sample = Sample(metric, sums, len(rows), task)
     with np.errstate(all="ignore"):
-        return TaskEvidence(sample, _influence(sample), sample.headline(rows).astype(np.float32))
+        scores = sample.headline(rows).astype(np.float32)
+        if metric.range[0] < 0:  # a correlation: no single example has one
+            scores = np.full_like(scores, np.nan)
+        return TaskEvidence(sample, _influence(sample), scores)
 
 
 def _influence(sample: Sample) -> Array:
-    """The infinitesimal jackknife: the gradient of the headline at the totals, times each group's row."""
+    """Return the gradient of the headline at the totals times each group's row: the infinitesimal jackknife."""
     import numpy as np
 
     totals = sample.rows.sum(axis=0)
@@ -100,7 +116,7 @@ def _influence(sample: Sample) -> Array:
 
 
 def standard_errors(systems: Sequence[TaskEvidence | None]) -> list[list[float | None]]:
-    """Of the difference of each two systems on one task, to first order; None where it is not known."""
+    """Return the standard error of each difference of two systems on one task, to first order; None if not known."""
     import numpy as np
 
     errors: list[list[float | None]] = [[None] * len(systems) for _ in systems]
@@ -118,3 +134,177 @@ def standard_errors(systems: Sequence[TaskEvidence | None]) -> list[list[float |
             for column, error in zip(indexes, found, strict=True):
                 errors[row][column] = round(float(error), 3)
     return errors
+
+
+# The test between two totals.
+
+SHUFFLES = 2_000
+"""How many shuffles test the difference of two totals."""
+
+CLEAR, NEAR = 6.0, 1.0
+"""Differences of more than CLEAR, or less than NEAR, standard errors are not shuffled: the normal p is used."""
+
+_TIE = 1e-4
+"""The rounding of sums in single precision, in points: what is this near to the observed difference equals it."""
+
+_CELLS = 4_000_000
+"""How many coins are unpacked at once, at four bytes each."""
+
+
+class ShuffleTest:
+    """Tests differences of totals by approximate randomization; the same input gives the same p."""
+
+    def __init__(self, shuffles: int = SHUFFLES, seed: int = 0) -> None:
+        self._shuffles = shuffles
+        self._seed = seed
+        self._coins: dict[tuple[str, int], Array] = {}
+
+    def test_totals(
+        self, first: Sequence[TaskEvidence | None], second: Sequence[TaskEvidence | None]
+    ) -> float | None:
+        """Return the two-sided p of the difference of two totals, given the statistics of each task.
+
+        None if a task lacks the statistics of one of them.
+        """
+        import numpy as np
+
+        pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+        if not pairs or len(pairs) < len(first) or not all(_are_paired(a, b) for a, b in pairs):
+            return None
+        difference = sum(b.sample.score - a.sample.score for a, b in pairs)
+        error = _error(pairs)
+        if error:
+            distance = abs(difference) / error
+            if distance > CLEAR:
+                return 1 / (self._shuffles + 1)  # the lowest p that shuffles could give
+            if distance < NEAR:
+                return 2 * NormalDist().cdf(-distance)
+        samples = [(a.sample, b.sample) for a, b in pairs]
+        shuffled: Array = np.sum(
+            [swapped_differences(a, b, self._coins_of(a.name, len(a.rows))) for a, b in samples], axis=0
+        )
+        return p_value(shuffled, difference, _TIE)
+
+    def _coins_of(self, name: str, groups: int) -> Iterator[Array]:
+        """Yield blocks of zeros and ones, (shuffles, groups), the same for all pairs."""
+        import numpy as np
+
+        if (name, groups) not in self._coins:
+            shape = (self._shuffles, (groups + 7) // 8)
+            self._coins[name, groups] = seeded_generator(self._seed, name).integers(0, 256, shape, np.uint8)
+        coins = self._coins[name, groups]
+        step = max(1, _CELLS // groups)
+        for start in range(0, self._shuffles, step):
+            yield np.unpackbits(coins[start : start + step], axis=1)[:, :groups].astype(np.float32)
+
+
+def _are_paired(a: TaskEvidence, b: TaskEvidence) -> bool:
+    return a.sample.metric.name == b.sample.metric.name and a.sample.rows.shape == b.sample.rows.shape
+
+
+def _error(pairs: Sequence[tuple[TaskEvidence, TaskEvidence]]) -> float | None:
+    """Return the standard error of a difference of totals; None if a task has too few groups."""
+    if not all(a.has_errors for a, _ in pairs):
+        return None
+    return math.sqrt(sum(float(((b.influence - a.influence) ** 2).sum()) for a, b in pairs))
+
+
+# Rank groups.
+
+LEVEL = 0.05
+"""The level of significance, two-sided."""
+
+_WALKS = 20
+
+
+@dataclass(frozen=True)
+class Versus:
+    """The comparison of a system with the first one of a rank group."""
+
+    head: int
+    """The index of the group's first system."""
+    p: float | None
+    """The corrected p value; None if it could not be tested."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a system in a ranking."""
+
+    rank: int
+    """The rank that its group shares: 1, 1, 3."""
+    group: int
+    """The number of its rank group, from 1."""
+    versus: Versus | None
+    """The comparison that decided its group; None for the first system, and for displayed totals that are equal."""
+
+
+Compare = Callable[[int, int], float | None]
+"""(first, second) -> the uncorrected p of the difference of their totals, or None."""
+
+
+def assign_places(totals: Sequence[str], compare: Compare) -> list[Place]:
+    """Return the places of systems that are ordered by their displayed totals, best first.
+
+    Walking down, a system opens a new group when it differs significantly from the first one of the group before. Which
+    pairs are compared depends on the groups, and Holm's correction on the pairs, so the walk is repeated until it
+    settles.
+    """
+    known: dict[tuple[int, int], float | None] = {}
+
+    def once(head: int, other: int) -> float | None:
+        if (head, other) not in known:
+            known[head, other] = compare(head, other)
+        return known[head, other]
+
+    strict = max(1, len(totals) - 1)
+    first = _walk(totals, lambda head, other: _times(once(head, other), strict))
+    walked = first
+    for _ in range(_WALKS):
+        made = _comparisons(walked, once)
+        corrected = holm({f"{head} {other}": p for (head, other), p in made.items() if p is not None})
+        again = _walk(totals, lambda head, other: _corrected(head, other, corrected, once, strict))  # noqa: B023
+        if _comparisons(again, once).keys() == made.keys() and _groups(again) == _groups(walked):
+            return again
+        walked = again
+    return first
+
+
+def _walk(totals: Sequence[str], compare: Compare) -> list[Place]:
+    placed: list[Place] = []
+    head = 0
+    for index, total in enumerate(totals):
+        if index == 0:
+            placed.append(Place(1, 1, None))
+            continue
+        if total == totals[head]:
+            placed.append(Place(head + 1, placed[-1].group, None))
+            continue
+        p = compare(head, index)
+        versus, is_new = Versus(head, p), p is None or p < LEVEL
+        if is_new and total == totals[index - 1]:
+            placed.append(Place(placed[-1].rank, placed[-1].group, versus))
+            continue
+        head = index if is_new else head
+        placed.append(Place(head + 1, placed[-1].group + is_new, versus))
+    return placed
+
+
+def _comparisons(placed: Sequence[Place], once: Compare) -> dict[tuple[int, int], float | None]:
+    pairs = [(place.versus.head, index) for index, place in enumerate(placed) if place.versus is not None]
+    return {pair: once(*pair) for pair in pairs}
+
+
+def _corrected(
+    head: int, other: int, corrected: dict[str, float], once: Compare, strict: int
+) -> float | None:
+    known = corrected.get(f"{head} {other}")
+    return known if known is not None else _times(once(head, other), strict)
+
+
+def _times(p: float | None, count: int) -> float | None:
+    return None if p is None else min(1.0, p * count)
+
+
+def _groups(placed: Sequence[Place]) -> list[int]:
+    return [place.group for place in placed]

@@ -1,4 +1,4 @@
-"""Fills the templates. Autoescape is on for all of them; what a submission says is text everywhere."""
+"""Fills the templates. All of them escape: whatever a submission says is shown as text."""
 
 from __future__ import annotations
 
@@ -6,60 +6,310 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.files import atomic_file
-from decabench.leaderboard.examples import Examples
-from decabench.leaderboard.ranking import Row, Table, TaskColumn
-from decabench.leaderboard.read import Found
-from decabench.metrics import METRICS
+from decabench.leaderboard.entries import Entries, Entry, submission_folder
+from decabench.leaderboard.excerpts import Excerpts
+from decabench.leaderboard.ranking import Board, Column, Row, Standings
+from decabench.metrics import Metric
 from decabench.scoring import Comparison
-from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks import Task
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
 __all__ = [
-    "POLICY",
+    "CONTENT_POLICY",
+    "BoardFiles",
     "Pages",
     "TaskPlace",
-    "file_stem",
-    "stems",
+    "name_submissions",
+    "name_tasks",
     "write_comparison_page",
 ]
 
-# ---- names
+CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+"""The content security policy of every page: only files of the site itself."""
+
+_HERE = Path(__file__).parent
 
 _LONGEST = 60
+"""The most characters of a page's name, without a digest."""
+
+_SIZES = (
+    ("small", "under 100M", 0, 10**8),
+    ("medium", "100M to 1B", 10**8, 10**9),
+    ("large", "1B to 10B", 10**9, 10**10),
+    ("huge", "10B and more", 10**10, 10**30),
+)
+"""(key, words, from, below): the parameter counts that a reader may filter by."""
 
 
-def stems(paths: Iterable[str]) -> dict[str, str]:
-    """A name for the pages of each results file: `a/results/validation/results.json` to `a-validation`.
+@dataclass(frozen=True)
+class BoardFiles:
+    """The files of a board."""
 
-    It follows from the path alone, so that links stay. Names that two paths would share get a digest of the path each.
-    """
-    short = {path: file_stem("-".join(_telling(path))) for path in paths}
-    counts = Counter(short.values())
+    page: str
+    """The overview: `index.html` for the first board, `suite-<name>.html` for the others."""
+    csv: str
+    """The board as CSV."""
+    json: str
+    """The board as JSON."""
+
+
+@dataclass(frozen=True)
+class TaskPlace:
+    """A line of the ranking on one task."""
+
+    rank: int | None
+    """The rank by the displayed score, which equal scores share; None for floors and ceilings."""
+    row: Row
+    """The submission."""
+    index: int
+    """The index of the task's cell."""
+
+
+@dataclass(frozen=True)
+class Pages:
+    """All pages of a site."""
+
+    found: Entries
+    """The results files, and those that could not be read."""
+    boards: Sequence[Board]
+    """The boards, the one of `index.html` first."""
+    tasks: Mapping[str, Task]
+    """The tasks that are known here, by name."""
+    metrics: Mapping[str, Metric]
+    """The metrics that are known here, by name."""
+    excerpts: Mapping[str, Mapping[str, Excerpts]]
+    """Examples by the path of the results file, then by task."""
+
+    @cached_property
+    def submission_names(self) -> dict[str, str]:
+        """The name of each results file's page, by its path."""
+        return name_submissions([entry.path for entry in self.found.entries])
+
+    @cached_property
+    def task_names(self) -> dict[str, str]:
+        """The name of each task's page."""
+        return name_tasks([column.name for board in self.boards for column in board.columns])
+
+    @cached_property
+    def board_files(self) -> dict[str, BoardFiles]:
+        """The files of each board, by the suite's name."""
+        names = name_tasks([board.suite.name for board in self.boards])
+        files = {
+            suite: BoardFiles(f"suite-{name}.html", f"suite-{name}.csv", f"suite-{name}.json")
+            for suite, name in names.items()
+        }
+        return files | {self.boards[0].suite.name: BoardFiles("index.html", "board.csv", "board.json")}
+
+    def render_overview(self, board: Board) -> bytes:
+        """Render a board."""
+        entries = [row.entry for table in board.tables for row in table.all_rows]
+        return self._render(
+            "overview.html",
+            board=board,
+            files=self.board_files[board.suite.name],
+            years=sorted({entry.year for entry in entries if entry.year}, reverse=True),
+            sizes=_SIZES,
+        )
+
+    def render_submission(self, board: Board, table: Standings, row: Row) -> bytes:
+        """Render the page of one results file."""
+        excerpts = self.excerpts[row.entry.path]
+        reasons: dict[str, list[str]] = {}
+        for task, found in excerpts.items():
+            if found.why:
+                reasons.setdefault(found.why, []).append(task)
+        return self._render(
+            "submission.html",
+            root="../",
+            board=board,
+            table=table,
+            row=row,
+            siblings=self._siblings(row.entry),
+            columns={column.name: column for column in board.columns},
+            excerpt_counts={task: len(found.shown) for task, found in excerpts.items()},
+            reasons=reasons,
+            span_tasks={name for name, task in self.tasks.items() if task.extractive},
+            floors=[_best(table.floors, index, row, column) for index, column in enumerate(board.columns)],
+            ceilings=[
+                _best(table.ceilings, index, row, column) for index, column in enumerate(board.columns)
+            ],
+        )
+
+    def _siblings(self, entry: Entry) -> list[tuple[str, str]]:
+        """Return (page, label) of the other results of the same submission."""
+        folder = submission_folder(entry.path)
+        rows = (row for board in self.boards for table in board.tables for row in table.all_rows)
+        others = [
+            row.entry
+            for row in rows
+            if row.entry.path != entry.path and submission_folder(row.entry.path) == folder != "."
+        ]
+        return [
+            (self.submission_names[other.path], f"{other.suite.title}, {other.split}") for other in others
+        ]
+
+    def render_task(self, name: str) -> bytes:
+        """Render the page of a task, with its ranking on every suite that it belongs to."""
+        boards = [board for board in self.boards if name in board.suite.tasks]
+        rankings = [
+            (board, table, column, _rank_on_task(table, index, column))
+            for board in boards
+            for index, column in enumerate(board.columns)
+            if column.name == name
+            for table in board.tables
+        ]
+        column = next(column for column in boards[0].columns if column.name == name)
+        return self._render(
+            "task.html",
+            root="../",
+            boards_of_task=boards,
+            task=column,
+            about=self.tasks.get(name),
+            metric=self.metrics.get(column.metric),
+            example=self._task_example(name),
+            rankings=[ranking for ranking in rankings if any(ranking[-1])],
+            published=[
+                (board.suite, row) for board in boards for row in board.suite.published if name in row.scores
+            ],
+        )
+
+    def _task_example(self, name: str) -> dict[str, Any] | None:
+        """Return an example of a task: from the bundled sample, or else the first one that a submission's page shows.
+
+        The bundled ones are in a file of their own, because a site is often built where nothing is prepared, and the
+        text of some datasets may not be shown.
+        """
+        bundled = json.loads((_HERE / "task_examples.json").read_text(encoding="utf-8"))
+        if name in bundled and name in self.tasks and self.tasks[name].origin == "decabench":
+            return {**bundled[name], "source": "From the bundled sample."}
+        for excerpts in self.excerpts.values():
+            if name in excerpts and excerpts[name].shown:
+                first = excerpts[name].shown[0]
+                return {
+                    **first,
+                    "answers": first["golds"],
+                    "note": "",
+                    "source": "From the data that was scored.",
+                }
+        return None
+
+    def render_compare(self) -> bytes:
+        """Render the page that compares two submissions."""
+        return self._render("compare.html")
+
+    def _render(self, template: str, root: str = "", **values: Any) -> bytes:
+        import decabench
+
+        page = self._environment.get_template(template).render(
+            root=root,
+            policy=CONTENT_POLICY,
+            version=decabench.__version__,
+            pages=self.submission_names,
+            task_pages=self.task_names,
+            board_files=self.board_files,
+            boards=self.boards,
+            found=self.found,
+            **values,
+        )
+        return page.encode("utf-8")
+
+    @cached_property
+    def _environment(self) -> Environment:
+        environment = _make_environment(keep_trailing_newline=True)
+        environment.filters.update(
+            breakable=_breakable, parameters=_show_parameters, json=_json, size_class=_size_class
+        )
+        environment.globals["profile"] = _profile
+        return environment
+
+
+def _best(rows: Sequence[Row], index: int, but: Row, column: Column) -> float | None:
+    values = [other.cells[index].value for other in rows if other is not but]
+    return max((value for value in values if value is not None), key=column.goodness, default=None)
+
+
+def _rank_on_task(
+    table: Standings, index: int, column: Column
+) -> tuple[list[TaskPlace], list[TaskPlace], list[TaskPlace]]:
+    """Return the systems, floors and ceilings that are scored on a task, best first."""
+
+    def sort_key(row: Row) -> tuple[float, str, str]:
+        return -column.goodness(float(row.cells[index].text)), row.entry.name, row.entry.path
+
+    systems, floors, ceilings = (
+        sorted((row for row in rows if row.cells[index].value is not None), key=sort_key)
+        for rows in (table.rows, table.floors, table.ceilings)
+    )
+    shown = [row.cells[index].text for row in systems]
+    return (
+        [TaskPlace(shown.index(row.cells[index].text) + 1, row, index) for row in systems],
+        [TaskPlace(None, row, index) for row in floors],
+        [TaskPlace(None, row, index) for row in ceilings],
+    )
+
+
+def _profile(
+    board: Board, row: Row, floors: Sequence[float | None], ceilings: Sequence[float | None]
+) -> dict[str, Any]:
+    """Return what the chart of a submission draws: scores on a scale that ends at 100, with floor and ceiling."""
+    results = [row.entry.tasks.get(column.name) for column in board.columns]
+    drawn = [index for index, column in enumerate(board.columns) if column.high == 100]
     return {
-        path: stem if stem and counts[stem] == 1 else f"{stem or 'x'}-{_digest(path)}"
-        for path, stem in short.items()
+        "labels": [board.columns[index].name for index in drawn],
+        "scores": [row.cells[index].value for index in drawn],
+        "intervals": [result.interval if (result := results[index]) else None for index in drawn],
+        "floors": [floors[index] for index in drawn],
+        "ceilings": [ceilings[index] for index in drawn],
     }
 
 
-def file_stem(text: str) -> str:
-    """Lower-case letters, digits and dashes; what had to be left out of a name is kept in a digest."""
+# Names of pages.
+
+
+def name_submissions(paths: Sequence[str]) -> dict[str, str]:
+    """Name the page of each results file: `a/results/validation/results.json` becomes `a-validation`.
+
+    A name follows from the path alone, so that links last. Names that two paths would share get a digest of the path.
+    """
+    return _distinct({path: "-".join(_name_parts(path)) for path in paths})
+
+
+def name_tasks(names: Sequence[str]) -> dict[str, str]:
+    """Name the page of each task, or suite: `iwslt.en.de` becomes `iwslt-en-de`."""
+    return _distinct({name: name for name in names})
+
+
+def _distinct(texts: Mapping[str, str]) -> dict[str, str]:
+    stems = {key: _stem(text) for key, text in texts.items()}
+    counts = Counter(stems.values())
+    return {
+        key: stem if stem and counts[stem] == 1 else f"{stem or 'x'}-{_digest(key)}"
+        for key, stem in stems.items()
+    }
+
+
+def _stem(text: str) -> str:
+    """Reduce a text to lower-case letters, digits and dashes, with a digest if that loses anything else."""
     stem = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST].strip("-")
     if re.fullmatch(r"[a-z0-9._ /-]*", text) and len(text) <= _LONGEST:
         return stem
     return f"{stem}-{_digest(text)}" if stem else _digest(text)
 
 
-def _telling(path: str) -> list[str]:
+def _name_parts(path: str) -> list[str]:
     *folders, name = path.split("/")
     stem = name.removesuffix(".json").removesuffix(".results")
     parts = [part for part in folders if part != "results"]
@@ -70,198 +320,19 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-# ---- comparison_page
-
-
-def write_comparison_page(comparison: Comparison, path: Path) -> None:
-    """Writes the page. All text of submissions and data is escaped. Raises StorageError."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    page = environment.get_template("comparison.html").render(comparison=comparison)
-    with atomic_file(path) as file:
-        file.write(page.encode("utf-8", "replace"))
-
-
-# ---- pages
-
-_HERE = Path(__file__).parent
-
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "base-uri 'none'; form-action 'none'"
-)
-"""The content security policy of every page: files beside the page, and nothing else."""
-
-SIZES = (
-    ("small", "under 100M", 0, 10**8),
-    ("medium", "100M to 1B", 10**8, 10**9),
-    ("large", "1B to 10B", 10**9, 10**10),
-    ("huge", "10B and more", 10**10, 10**30),
-)
-"""Key, words, from, below: the parameter counts that a reader may choose."""
-
-
-@dataclass(frozen=True)
-class TaskPlace:
-    """A line of a task's ranking."""
-
-    rank: int | None
-    """By the score as displayed; equals share it."""
-    row: Row
-    """The submission."""
-    index: int
-    """Of the task's cell."""
-
-
-@dataclass(frozen=True)
-class Pages:
-    """All pages of one site."""
-
-    found: Found
-    """What was read."""
-    tables: Sequence[Table]
-    """The ranking."""
-    tasks: Sequence[TaskColumn]
-    """The columns."""
-    stems: Mapping[str, str]
-    """Path of a results file to the name of its page."""
-    examples: Examples
-    """What pages of submissions can show."""
-
-    def overview(self) -> bytes:
-        return self._render("overview.html", root="", years=self._years(), sizes=SIZES)
-
-    def submission(self, table: Table, row: Row) -> bytes:
-        examples = self.examples[row.entry.path]
-        kept = {task: len(of.shown) for task, of in examples.items()}
-        reasons: dict[str, list[str]] = {}
-        for task, of in examples.items():
-            if of.why:
-                reasons.setdefault(of.why, []).append(task)
-        return self._render(
-            "submission.html",
-            root="../",
-            table=table,
-            row=row,
-            kept=kept,
-            reasons=reasons,
-            span_tasks={name for name, task in TASKS.items() if task.extractive},
-            profile=_profile(table, row),
-        )
-
-    def task(self, task: TaskColumn) -> bytes:
-        index = list(self.tasks).index(task)
-        rankings = [(table, _ranking(table, index)) for table in self.tables]
-        return self._render(
-            "task.html",
-            root="../",
-            task=task,
-            about=TASKS.get(task.name),
-            metric=METRICS.get(task.metric),
-            example=_task_examples().get(task.name),
-            rankings=[(table, places) for table, places in rankings if any(places)],
-        )
-
-    def compare(self) -> bytes:
-        return self._render("compare.html", root="")
-
-    def _render(self, template: str, **values: Any) -> bytes:
-        import decabench
-
-        page = self._environment.get_template(template).render(
-            policy=POLICY,
-            version=decabench.__version__,
-            pages=self.stems,
-            tasks=self.tasks,
-            tables=self.tables,
-            found=self.found,
-            published=DECATHLON.published,
-            published_notes=DECATHLON.notes,
-            published_source=DECATHLON.source,
-            published_url=DECATHLON.source_url,
-            **values,
-        )
-        return page.encode("utf-8")
-
-    def _years(self) -> list[str]:
-        return sorted({entry.year for entry in self.found.entries if entry.year}, reverse=True)
-
-    @cached_property
-    def _environment(self) -> Environment:
-        from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-        environment = Environment(
-            loader=FileSystemLoader(_HERE / "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            keep_trailing_newline=True,
-        )
-        environment.filters.update(
-            breakable=_breakable, parameters=_parameters, stem=file_stem, json=_json, size_class=_size_class
-        )
-        return environment
-
-
-def _profile(table: Table, row: Row) -> dict[str, Any]:
-    """What the chart of a submission draws: its scores, the highest floor and the highest ceiling of each task."""
-    labels = [cell.task for cell in row.cells]
-    floors = [_highest(table.floors, index, row) for index in range(len(labels))]
-    ceilings = [_highest(table.ceilings, index, row) for index in range(len(labels))]
-    intervals = [task.interval if task else None for task in map(row.entry.tasks.get, labels)]
-    scores = [cell.value for cell in row.cells]
-    return {
-        "labels": labels,
-        "scores": scores,
-        "intervals": intervals,
-        "floors": floors,
-        "ceilings": ceilings,
-    }
-
-
-def _highest(rows: Sequence[Row], index: int, but: Row) -> float | None:
-    values = [other.cells[index].value for other in rows if other is not but]
-    return max((value for value in values if value is not None), default=None)
-
-
-def _ranking(table: Table, index: int) -> tuple[list[TaskPlace], list[TaskPlace], list[TaskPlace]]:
-    """(systems ranked, floors, ceilings) that are scored on the task."""
-    ordered = [_by_score(rows, index) for rows in (table.rows, table.floors, table.ceilings)]
-    shown = [row.cells[index].text for row in ordered[0]]
-    systems = [TaskPlace(shown.index(row.cells[index].text) + 1, row, index) for row in ordered[0]]
-    floors, ceilings = ([TaskPlace(None, row, index) for row in rows] for rows in ordered[1:])
-    return systems, floors, ceilings
-
-
-def _by_score(rows: Sequence[Row], index: int) -> list[Row]:
-    scored = [row for row in rows if row.cells[index].value is not None]
-    return sorted(scored, key=lambda row: (-float(row.cells[index].text), row.entry.name, row.entry.path))
-
-
-def _task_examples() -> dict[str, Any]:
-    """One free example of each task, from the bundled sample."""
-    content: dict[str, Any] = json.loads((_HERE / "task_examples.json").read_text(encoding="utf-8"))
-    return content
+# Filters of the templates.
 
 
 def _breakable(name: str) -> Markup:
-    """A name that a narrow column may break after `_` and `.`."""
+    """Let a narrow column break a name after `_` and `.`."""
     from markupsafe import Markup, escape
 
     text = str(escape(name))
     return Markup(text.replace("_", "_<wbr>").replace(".", ".<wbr>"))
 
 
-def _parameters(count: int) -> str:
-    """`29M`."""
+def _show_parameters(count: int) -> str:
+    """Format a number of parameters: `29M`."""
     for size, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "k")):
         if count >= size:
             return f"{count / size:.3g}{unit}"
@@ -271,9 +342,29 @@ def _parameters(count: int) -> str:
 def _size_class(count: int | None) -> str:
     if count is None:
         return ""
-    return next((key for key, _, low, high in SIZES if low <= count < high), "")
+    return next((key for key, _, low, high in _SIZES if low <= count < high), "")
 
 
 def _json(value: object) -> str:
-    """JSON for a data attribute; the template escapes it as any text."""
+    """Return JSON for a data attribute, which the template escapes like any text."""
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+
+
+def _make_environment(**settings: Any) -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        **settings,
+    )
+
+
+def write_comparison_page(comparison: Comparison, path: Path) -> None:
+    """Write the page of `decabench compare --html`. Raises StorageError if it cannot be written."""
+    page = _make_environment().get_template("comparison.html").render(comparison=comparison)
+    with atomic_file(path) as file:
+        file.write(page.encode("utf-8", "replace"))

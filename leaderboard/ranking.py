@@ -1,18 +1,20 @@
-"""The ranking: checked results in, tables of rows out. Pure; nothing here reads, writes or formats a page.
+"""The ranking of a suite: entries in, tables of rows out. Nothing here reads files or writes pages.
 
 The rules:
 
-1. A table holds one split and one ground: the same data and the same metrics on every shared task (`groups`).
-2. A result is complete when every task whose labels are public on that split is scored. On validation
-   these are all ten and the total is the decaScore, as the results file has it. On test two tasks are
-   hidden, so no decaScore exists: the total is the sum over the eight public tasks, and is called that.
-3. Complete results are ranked by their total as displayed, one decimal. Those that do not differ significantly share a
-   rank group, as do equals: 1, 1, 3 (`ranks`). Without a test only equals do.
-4. Nothing else is ranked. Below the complete ones stand the partial ones, by the number of tasks scored,
-   then by their sum; then those with a failed task, ordered alike; then those without any score. The score of a
-   limited run on a task is shown with its count; it is in no sum.
-5. A predictor that sees the answers (`oracle`) is a ceiling: it stands apart, last and unranked.
-   A predictor that reads nothing much (`majority`, ...) is a floor: it stands apart likewise.
+1. A table holds one suite and one split, on the same data and by the same metrics in every shared task
+   (`comparability`).
+2. A result is complete if every task of the suite whose labels are public on that split is scored. Its total is the one
+   that its results file states. If labels of some tasks are hidden, it is the sum or mean over the public ones, and is
+   not called by the suite's name for it.
+3. Complete results are ranked by their total as displayed. Those that do not differ significantly share a rank group,
+   and so do equal ones: 1, 1, 3 (`evidence`). Without statistics for a test, only equal ones do.
+4. Nothing else is ranked. Below the complete results come the partial ones, by the number of tasks scored and then by
+   their total so far; then those with a failed task, in the same order; then those without any score. The score of a
+   limited run is shown with its count and enters no total.
+5. A predictor that sees the answers (`oracle`) is a ceiling, and one that hardly reads them (`majority`, ...) a floor:
+   both are listed apart and unranked.
+6. A suite without a total has no ranks: complete results are in the order of their names.
 """
 
 from __future__ import annotations
@@ -21,231 +23,104 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
 
-from decabench.leaderboard.evidence import TaskEvidence
-from decabench.leaderboard.groups import DataLine, Group, groups
-from decabench.leaderboard.read import SPLITS, Entry, Limited
-from decabench.scoring import holm, p_value, seeded_generator, swapped_differences
+from decabench.leaderboard.comparability import DataLine, Pool, pool_entries
+from decabench.leaderboard.entries import RANKED_SPLITS, Entry, LimitedRun
+from decabench.leaderboard.evidence import LEVEL, Place, assign_places
+from decabench.metrics import METRICS, Metric
+from decabench.tasks import DECATHLON, Suite, Task
 
 __all__ = [
     "BASELINES",
     "CEILINGS",
-    "LEVEL",
+    "Board",
     "Cell",
-    "Place",
+    "Column",
     "Row",
+    "Standings",
     "State",
-    "Table",
-    "TaskColumn",
-    "Tested",
-    "Versus",
-    "board",
-    "places",
+    "TotalTest",
+    "rank_suite",
+    "suite_columns",
 ]
-
-# ---- ranks
-
-LEVEL = 0.05
-"""Of significance, two-sided."""
-
-_WALKS = 20
-
-
-@dataclass(frozen=True)
-class Versus:
-    """A system against the first of the group that it was compared with."""
-
-    head: int
-    """Which system that is, by place in the order."""
-    p: float | None
-    """Corrected; None where it could not be tested."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a system stands."""
-
-    rank: int
-    """1, 1, 3: of the group's first system."""
-    group: int
-    """From 1."""
-    versus: Versus | None
-    """None for the first of all, and for equals as displayed."""
-
-
-Compare = Callable[[int, int], float | None]
-"""(first, second) -> uncorrected p of the difference of their totals."""
-
-
-def places(totals: Sequence[str], compare: Compare) -> list[Place]:
-    """The places of systems in order of their displayed totals."""
-    known: dict[tuple[int, int], float | None] = {}
-
-    def once(head: int, other: int) -> float | None:
-        if (head, other) not in known:
-            known[head, other] = compare(head, other)
-        return known[head, other]
-
-    strict = max(1, len(totals) - 1)
-    first = _walk(totals, lambda head, other: _times(once(head, other), strict))
-    walked = first
-    for _ in range(_WALKS):
-        made = _comparisons(walked, once)
-        corrected = holm({f"{head} {other}": p for (head, other), p in made.items() if p is not None})
-        again = _walk(totals, lambda head, other: _corrected(head, other, corrected, once, strict))  # noqa: B023
-        if _comparisons(again, once).keys() == made.keys() and _groups(again) == _groups(walked):
-            return again
-        walked = again
-    return first
-
-
-def _walk(totals: Sequence[str], p_value: Compare) -> list[Place]:
-    placed: list[Place] = []
-    head = 0
-    for index, total in enumerate(totals):
-        if index == 0:
-            placed.append(Place(1, 1, None))
-            continue
-        if total == totals[head]:
-            placed.append(Place(head + 1, placed[-1].group, None))
-            continue
-        p = p_value(head, index)
-        versus, is_new = Versus(head, p), p is None or p < LEVEL
-        if is_new and total == totals[index - 1]:
-            placed.append(Place(placed[-1].rank, placed[-1].group, versus))
-            continue
-        head = index if is_new else head
-        placed.append(Place(head + 1, placed[-1].group + is_new, versus))
-    return placed
-
-
-def _comparisons(placed: Sequence[Place], once: Compare) -> dict[tuple[int, int], float | None]:
-    pairs = [(place.versus.head, index) for index, place in enumerate(placed) if place.versus is not None]
-    return {pair: once(*pair) for pair in pairs}
-
-
-def _corrected(
-    head: int, other: int, corrected: dict[str, float], once: Compare, strict: int
-) -> float | None:
-    known = corrected.get(f"{head} {other}")
-    return known if known is not None else _times(once(head, other), strict)
-
-
-def _times(p: float | None, count: int) -> float | None:
-    return None if p is None else min(1.0, p * count)
-
-
-def _groups(placed: Sequence[Place]) -> list[int]:
-    return [place.group for place in placed]
-
-
-# ---- shuffles
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Array = NDArray[Any]
-
-__all__ = ["SHUFFLES", "Shuffles"]
-
-SHUFFLES = 2_000
-"""Of the test between two totals."""
-
-CLEAR, NEAR = 6.0, 1.0
-"""Standard errors beyond which, and below which, the normal answer stands without a shuffle."""
-
-_TIE = 1e-4
-"""Points that sums in single precision may miss: what is as near as this to the observed difference equals it."""
-
-_CELLS = 4_000_000
-"""Coins that are numbers at one time; they take four bytes each."""
-
-
-class Shuffles:
-    """Tests pairs of systems; equal input gives equal p."""
-
-    def __init__(self, shuffles: int = SHUFFLES, seed: int = 0) -> None:
-        self._shuffles = shuffles
-        self._seed = seed
-        self._coins: dict[tuple[str, int], Array] = {}
-
-    def p_of_total(
-        self, first: Sequence[TaskEvidence | None], second: Sequence[TaskEvidence | None]
-    ) -> float | None:
-        """Two-sided p of the difference of two totals; None where a task has no statistics for both."""
-        import numpy as np
-
-        pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
-        if not pairs or len(pairs) < len(first) or not all(_are_paired(a, b) for a, b in pairs):
-            return None
-        difference = sum(b.sample.score - a.sample.score for a, b in pairs)
-        error = _error(pairs)
-        if error:
-            distance = abs(difference) / error
-            if distance > CLEAR:
-                return 1 / (self._shuffles + 1)  # the lowest that shuffles could give
-            if distance < NEAR:
-                return 2 * NormalDist().cdf(-distance)
-        samples = [(a.sample, b.sample) for a, b in pairs]
-        shuffled: Array = np.sum(
-            [swapped_differences(a, b, self._coins_of(a.name, len(a.rows))) for a, b in samples], axis=0
-        )
-        return p_value(shuffled, difference, _TIE)
-
-    def _coins_of(self, name: str, groups: int) -> Iterator[Array]:
-        """Blocks of (shuffles, groups) zeros and ones, the same for all pairs."""
-        import numpy as np
-
-        if (name, groups) not in self._coins:
-            shape = (self._shuffles, (groups + 7) // 8)
-            self._coins[name, groups] = seeded_generator(self._seed, name).integers(0, 256, shape, np.uint8)
-        coins = self._coins[name, groups]
-        step = max(1, _CELLS // groups)
-        for start in range(0, self._shuffles, step):
-            yield np.unpackbits(coins[start : start + step], axis=1)[:, :groups].astype(np.float32)
-
-
-def _are_paired(a: TaskEvidence, b: TaskEvidence) -> bool:
-    return a.sample.metric.name == b.sample.metric.name and a.sample.rows.shape == b.sample.rows.shape
-
-
-def _error(pairs: Sequence[tuple[TaskEvidence, TaskEvidence]]) -> float | None:
-    """The standard error of the difference of totals; None where a task has too few groups for one."""
-    if not all(a.has_errors for a, _ in pairs):
-        return None
-    return math.sqrt(sum(float(((b.influence - a.influence) ** 2).sum()) for a, b in pairs))
-
-
-# ---- board
 
 BASELINES = frozenset({"majority", "first-choice", "copy-context", "lead-3", "random"})
 """Predictors that mark the floor."""
-
-_LEAST_SPAN = 10.0
-"""Points that the whole tint stands for at least: a tenth of a point must not look like a world."""
 
 CEILINGS = frozenset({"oracle"})
 """Predictors that see the answers."""
 
 
 @dataclass(frozen=True)
-class TaskColumn:
-    """A task as the board shows it."""
+class Column:
+    """A task as the board shows it, with the scale of its headline metric."""
 
     name: str
-    """`squad`."""
+    """The task's name: `squad`."""
     title: str
-    """`Question answering`."""
+    """The task's title: `Question answering`."""
     metric: str
-    """Its headline metric: `nf1`."""
+    """The headline metric's name: `nf1`; empty if not known."""
     hidden: tuple[str, ...] = ()
     """Splits whose labels are not public."""
+    low: float = 0.0
+    """The lowest possible score."""
+    high: float = 100.0
+    """The highest possible score."""
+    higher_is_better: bool = True
+    """Whether higher scores are better."""
+
+    @property
+    def span(self) -> float:
+        """The length of the scale; infinite if a score has no bound."""
+        return self.high - self.low
+
+    @property
+    def is_percentage(self) -> bool:
+        """Whether scores run from 0 to 100."""
+        return (self.low, self.high) == (0, 100)
+
+    @property
+    def digits(self) -> int:
+        """The number of decimals shown: 1 for scales of many points, 3 for short and for open ones."""
+        return 1 if 20 <= self.span < math.inf else 3
+
+    @property
+    def scale(self) -> str:
+        """A description of the scale: `0 to 100`, `0 and up, lower is better`."""
+        if math.isfinite(self.span):
+            text = f"{self.low:g} to {self.high:g}".replace("-", "−")  # noqa: RUF001
+        else:
+            text = f"{self.low:g} and up" if math.isfinite(self.low) else "any number"
+        return text if self.higher_is_better else f"{text}, lower is better"
+
+    def show(self, score: float) -> str:
+        """Format a score."""
+        return f"{score:.{self.digits}f}"
+
+    def show_interval(self, interval: tuple[float, float]) -> str:
+        """Format an interval: `48.1–51.9`; with `to` where an end may be negative."""
+        low, high = map(self.show, interval)
+        return f"{low}–{high}" if self.low >= 0 else f"{low} to {high}"
+
+    def goodness(self, score: float) -> float:
+        """Return a number that is higher for better scores."""
+        return score if self.higher_is_better else -score
+
+    def heat(self, score: float, worst: float, best: float) -> int | None:
+        """Place a score between the worst and the best of its column: 0 to 8, None outside or if all are equal.
+
+        The whole tint stands for at least a tenth of the scale: a tenth of a point must not look like a world.
+        """
+        low, value, high = map(self.goodness, (worst, score, best))
+        if high - low < 0.5 * 10**-self.digits or not low <= value <= high:
+            return None
+        least = self.span / 10 if math.isfinite(self.span) else 0.0
+        return round(8 * (value - low) / max(high - low, least))
 
 
 class State(IntEnum):
-    """How much of a result there is; the order of the rows."""
+    """How complete a result is; rows are in this order."""
 
     COMPLETE = 0
     PARTIAL = 1
@@ -264,15 +139,15 @@ class Cell:
     status: str
     """`scored`, `limited`, `missing`, `failed` or `hidden`."""
     text: str
-    """The score with one decimal; empty where there is none."""
+    """The formatted score; empty if there is none."""
     label: str
-    """What to say where there is no score, and of a limited run with its score."""
+    """What to say instead of a score, or beside that of a limited run."""
     interval: str = ""
-    """`48.1–51.9`; empty where none is known."""
+    """`48.1–51.9`; empty if not known."""
     value: float | None = None
-    """The score; None for that of a limited run, which is compared with nothing."""
+    """The score; None for a limited run, which is compared with nothing."""
     heat: int | None = None
-    """0-8: where the score stands between the lowest and the highest of the table; None beyond, or without spread."""
+    """0-8 from the worst to the best of the column; None for ceilings, or if all are equal."""
 
 
 @dataclass(frozen=True)
@@ -280,152 +155,194 @@ class Row:
     """A line of a table."""
 
     rank: int | None
-    """None: not ranked."""
+    """The rank; None if not ranked."""
     entry: Entry
-    """The submission."""
+    """The submission's results."""
     state: State
-    """Decides where it stands."""
+    """How complete they are."""
     total: str
-    """The displayed total; empty unless complete."""
+    """The formatted total; empty unless complete."""
     cells: tuple[Cell, ...]
-    """One a task."""
-    why: tuple[str, ...]
-    """What keeps it from a rank, and what else must be said."""
+    """A cell for each task."""
+    remarks: tuple[str, ...]
+    """Why it is not ranked, and what else a reader must know."""
     mark: str
-    """`baseline`, `ceiling` or nothing."""
+    """`baseline`, `ceiling` or empty."""
     value: float | None = None
     """The total; None unless complete."""
     interval: tuple[float, float] | None = None
-    """Of the total."""
+    """The interval of the total."""
+    interval_text: str = ""
+    """The formatted interval of the total."""
     group: int | None = None
     """Its rank group, from 1."""
     versus: str = ""
-    """How it compares with the first of the group before."""
+    """How it compares with the first system of the rank group before."""
 
 
 @dataclass(frozen=True)
-class Table:
-    """Rows that may be compared."""
+class Standings:
+    """A table: rows of one suite and split that may be compared."""
 
     id: str
-    """Names the split, data and metrics."""
+    """Identifies the suite, split, data and metrics."""
     split: str
     """`validation` or `test`."""
     heading: str
-    """What data this is."""
+    """A short description of the data."""
     counted: int
-    """Tasks that make a complete result."""
-    has_decascore: bool
-    """Whether the total is a decaScore."""
+    """How many tasks make a complete result."""
+    is_whole: bool
+    """Whether these are all tasks of the suite."""
+    total_name: str
+    """What the total is called: `decaScore`; `Total` over public tasks only; empty if there is none."""
+    total_unit: str
+    """What the total is out of: `of 1000`, `mean of 16`; empty if the scales differ or there is none."""
     rows: tuple[Row, ...]
     """The systems."""
     floors: tuple[Row, ...]
-    """Baselines: apart, unranked."""
+    """The baselines: listed apart, unranked."""
     ceilings: tuple[Row, ...]
-    """Apart, unranked."""
+    """The ceilings: listed apart, unranked."""
     data: tuple[DataLine, ...]
-    """What the scores stand on."""
+    """The data and metric of each task."""
     notes: tuple[tuple[str, tuple[str, ...]], ...]
-    """(what there is to say about the data, the tasks it is said of)."""
+    """(note on the data, the tasks that it applies to)."""
 
-
-Tested = Callable[[Entry, Entry, Sequence[str]], float | None]
-"""(first, second, tasks) -> p of the difference of their totals over the tasks, or None where it cannot be tested."""
-
-
-def _untested(first: Entry, second: Entry, names: Sequence[str]) -> float | None:
-    return None
-
-
-def board(
-    entries: Sequence[Entry], tasks: Sequence[TaskColumn], tested: Tested = _untested
-) -> tuple[Table, ...]:
-    """The tables, in the order of the page."""
-    tables: list[Table] = []
-    for split in SPLITS:
-        names = [task.name for task in tasks if split not in task.hidden]
-        of_split = [entry for entry in entries if entry.split == split]
-        tables += (_table(group, split, tasks, tested) for group in groups(of_split, names))
-    return tuple(tables)
-
-
-def _table(group: Group, split: str, tasks: Sequence[TaskColumn], tested: Tested) -> Table:
-    entries = sorted(group.entries, key=lambda entry: _order(entry, group.names))
-    by_mark: dict[str, list[Entry]] = {"": [], "baseline": [], "ceiling": []}
-    for entry in entries:
-        by_mark[_mark(entry.predictor)].append(entry)
-    heats = Heats.of([*by_mark[""], *by_mark["baseline"]], group.names)
-    ranked = _placed(by_mark[""], group.names, tested)
-
-    def rows(mark: str) -> tuple[Row, ...]:
-        return tuple(_row(entry, split, tasks, heats) for entry in by_mark[mark])
-
-    return Table(
-        id=f"{split}-{group.id}",
-        split=split,
-        heading=group.heading,
-        counted=len(group.names),
-        has_decascore=len(group.names) == len(tasks),
-        rows=tuple(replace(row, **ranked.get(row.entry.path, {})) for row in rows("")),
-        floors=rows("baseline"),
-        ceilings=rows("ceiling"),
-        data=group.lines,
-        notes=group.notes,
-    )
-
-
-def _placed(systems: Sequence[Entry], names: Sequence[str], tested: Tested) -> dict[str, dict[str, Any]]:
-    """What rows of complete systems say about their place, by path."""
-    complete = [entry for entry in systems if _total(entry, names) is not None]
-    totals = [_displayed_total(entry, names) for entry in complete]
-    found = places(totals, lambda head, other: tested(complete[head], complete[other], names))
-    return {
-        entry.path: {"rank": place.rank, "group": place.group, "versus": _versus(place, complete)}
-        for entry, place in zip(complete, found, strict=True)
-    }
-
-
-def _versus(place: Place, systems: Sequence[Entry]) -> str:
-    if place.versus is None:
-        return ""
-    name, p = systems[place.versus.head].name, place.versus.p
-    if p is None:
-        return f"not tested against {name}: no statistics beside the results"
-    given = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-    return f"{'differs' if p < LEVEL else 'no significant difference'} from {name} ({given})"
+    @property
+    def all_rows(self) -> tuple[Row, ...]:
+        """Systems, baselines and ceilings."""
+        return self.rows + self.floors + self.ceilings
 
 
 @dataclass(frozen=True)
-class Heats:
-    """The span of every column."""
+class Board:
+    """A suite with its columns and tables."""
 
-    spans: Mapping[str, tuple[float, float]]
-    """Task to its lowest and highest score."""
+    suite: Suite
+    """The suite."""
+    columns: tuple[Column, ...]
+    """Its tasks."""
+    tables: tuple[Standings, ...] = ()
+    """Its tables, in the order of the page."""
 
-    @classmethod
-    def of(cls, entries: Sequence[Entry], names: Sequence[str]) -> Heats:
-        """Over systems and floors; a ceiling would make every system look cold."""
-        spans = {}
-        for name in names:
-            scores = [entry.tasks[name].score for entry in entries if name in entry.tasks]
-            found = [score for score in scores if score is not None]
-            if found:
-                spans[name] = (min(found), max(found))
-        return cls(spans)
+    @property
+    def higher_is_better(self) -> bool:
+        """The direction of the total; a suite's metrics share it."""
+        known = [column.higher_is_better for column in self.columns if column.metric]
+        return any(known) or not known
 
-    def heat(self, task: str, score: float) -> int | None:
-        """0 for the lowest, 8 for the highest."""
-        low, high = self.spans.get(task, (0.0, 0.0))
-        if high - low < 0.05 or not low <= score <= high:
-            return None
-        return round(8 * (score - low) / max(high - low, _LEAST_SPAN))
+    @property
+    def digits(self) -> int:
+        """The number of decimals of a total."""
+        return max(column.digits for column in self.columns)
+
+    def show(self, total: float) -> str:
+        """Format a total."""
+        return f"{total:.{self.digits}f}"
+
+    def show_interval(self, interval: tuple[float, float]) -> str:
+        """Format the interval of a total."""
+        between = " to " if any(column.low < 0 for column in self.columns) else "–"
+        return between.join(map(self.show, interval))
+
+    def public(self, split: str) -> list[str]:
+        """Return the names of the tasks whose labels are public on a split."""
+        return [column.name for column in self.columns if split not in column.hidden]
+
+    def combine(self, scores: Sequence[float]) -> float:
+        """Combine scores as the suite does; 0 if there are none, or the suite has no total."""
+        if not scores or self.suite.total == "none":
+            return 0.0
+        return math.fsum(scores) / (len(scores) if self.suite.total == "mean" else 1)
+
+    def unit(self, tasks: int) -> str:
+        """Say what a total over some tasks is out of: `of 1000`, `mean of 16`."""
+        if len(self.columns) == 1 and not self.columns[0].is_percentage:
+            return ""
+        if self.suite.total == "mean":
+            return f"mean of {tasks}" if len(self.columns) > 1 else "of 100"
+        is_sum_of_points = self.suite.total == "sum" and all(column.is_percentage for column in self.columns)
+        return f"of {100 * tasks}" if is_sum_of_points else ""
 
 
-def _order(entry: Entry, names: Sequence[str]) -> tuple[State, int, float, str, str]:
+def suite_columns(
+    suite: Suite, tasks: Mapping[str, Task], metrics: Mapping[str, Metric], entries: Sequence[Entry]
+) -> tuple[Column, ...]:
+    """Return the columns of a suite. The metric of a task that is not known here is the one that the results name."""
+    columns = []
+    for name in suite.tasks:
+        task = tasks.get(name)
+        scored = (entry.tasks[name].metric for entry in entries if name in entry.tasks)
+        metric_name = task.metric if task else next(filter(None, scored), "")
+        column = Column(name, task.title if task else name, metric_name, task.hidden if task else ())
+        metric = metrics.get(metric_name)
+        low, high = metric.range if metric else (-math.inf, math.inf)
+        columns.append(
+            replace(column, low=low, high=high, higher_is_better=not metric or metric.higher_is_better)
+        )
+    return tuple(columns)
+
+
+TotalTest = Callable[[Entry, Entry, Sequence[str]], float | None]
+"""(first, second, tasks) -> p of the difference of their totals over the tasks, or None if it cannot be tested."""
+
+
+def _no_test(first: Entry, second: Entry, names: Sequence[str]) -> float | None:
+    return None
+
+
+def rank_suite(
+    suite: Suite,
+    entries: Sequence[Entry],
+    tasks: Mapping[str, Task],
+    metrics: Mapping[str, Metric] = METRICS,
+    test: TotalTest = _no_test,
+) -> Board:
+    """Rank the entries that were scored for a suite."""
+    own = [entry for entry in entries if entry.suite.name == suite.name]
+    board = Board(suite, suite_columns(suite, tasks, metrics, own))
+    tables: list[Standings] = []
+    for split in RANKED_SPLITS:
+        pools = pool_entries([entry for entry in own if entry.split == split], board.public(split))
+        tables += (_rank_pool(board, pool, split, test) for pool in pools)
+    return replace(board, tables=tuple(tables))
+
+
+def _rank_pool(board: Board, pool: Pool, split: str, test: TotalTest) -> Standings:
+    by_mark: dict[str, list[Row]] = {"": [], "baseline": [], "ceiling": []}
+    for entry in sorted(pool.entries, key=lambda entry: _sort_key(board, entry)):
+        row = _make_row(board, entry)
+        by_mark[row.mark].append(row)
+    if board.suite.total != "none":
+        by_mark[""] = list(_with_ranks(by_mark[""], pool.names, test))
+    heated = _with_heat(by_mark, board.columns)  # a ceiling would make every system look cold
+    suite, is_whole = board.suite, len(pool.names) == len(board.columns)
+    return Standings(
+        id=f"{split}-{pool.id}" if suite == DECATHLON else f"{suite.name}-{split}-{pool.id}",
+        split=split,
+        heading=pool.heading,
+        counted=len(pool.names),
+        is_whole=is_whole,
+        total_name="" if suite.total == "none" else suite.total_name if is_whole else "Total",
+        total_unit=board.unit(len(pool.names)),
+        rows=heated[""],
+        floors=heated["baseline"],
+        ceilings=heated["ceiling"],
+        data=pool.lines,
+        notes=pool.notes,
+    )
+
+
+def _sort_key(board: Board, entry: Entry) -> tuple[State, int, float, str, str]:
+    names = board.public(entry.split)
     state, scores = _state(entry, names), _scores(entry, names)
-    # Equals as displayed stand by name: digits that nobody sees decide nothing.
-    total = float(_displayed_total(entry, names)) if state is State.COMPLETE else math.fsum(scores)
-    return state, -len(scores), -total, entry.name, entry.path
+    total = board.combine(scores)
+    if (
+        state is State.COMPLETE
+    ):  # equals as displayed are in the order of names: digits that nobody sees decide nothing
+        total = float(board.show(_total(board, entry) or 0.0))
+    return state, -len(scores), -total if board.higher_is_better else total, entry.name, entry.path
 
 
 def _state(entry: Entry, names: Sequence[str]) -> State:
@@ -433,29 +350,11 @@ def _state(entry: Entry, names: Sequence[str]) -> State:
     if not scores:
         return State.PARTIAL if _limited(entry, names) else State.NOTHING
     if len(scores) == len(names):
-        return State.COMPLETE if _total(entry, names) is not None else State.PARTIAL
+        return (
+            State.PARTIAL if entry.is_raw else State.COMPLETE
+        )  # raw texts are no second entry of a submission
     failed = any(name in entry.tasks and entry.tasks[name].status == "failed" for name in names)
     return State.FAILED if failed else State.PARTIAL
-
-
-def _limited(entry: Entry, names: Sequence[str]) -> dict[str, Limited]:
-    """The tasks of limited runs."""
-    found = {name: entry.tasks[name].limited for name in names if name in entry.tasks}
-    return {name: limited for name, limited in found.items() if limited is not None}
-
-
-def _total(entry: Entry, names: Sequence[str]) -> float | None:
-    """What a complete result is ranked by: on validation the decaScore that its file claims, if it does. Scores of raw
-    texts are no second entry of the same submission."""
-    scores = _scores(entry, names)
-    if len(scores) != len(names) or entry.is_raw:
-        return None
-    return entry.decascore if entry.split == "validation" else math.fsum(scores)
-
-
-def _displayed_total(entry: Entry, names: Sequence[str]) -> str:
-    total = _total(entry, names)
-    return "" if total is None else f"{total:.1f}"
 
 
 def _scores(entry: Entry, names: Sequence[str]) -> list[float]:
@@ -463,86 +362,128 @@ def _scores(entry: Entry, names: Sequence[str]) -> list[float]:
     return [score for score in found if score is not None]
 
 
-def _row(entry: Entry, split: str, tasks: Sequence[TaskColumn], heats: Heats) -> Row:
-    names = [task.name for task in tasks if split not in task.hidden]
-    total = _total(entry, names)
+def _limited(entry: Entry, names: Sequence[str]) -> dict[str, LimitedRun]:
+    """Return the tasks of limited runs."""
+    found = {name: entry.tasks[name].limited for name in names if name in entry.tasks}
+    return {name: limited for name, limited in found.items() if limited is not None}
+
+
+def _total(board: Board, entry: Entry) -> float | None:
+    """Return the stated total of a complete result, or that of the public tasks if some are hidden."""
+    names = board.public(entry.split)
+    if board.suite.total == "none" or _state(entry, names) is not State.COMPLETE:
+        return None
+    return entry.total if len(names) == len(board.columns) else board.combine(_scores(entry, names))
+
+
+def _make_row(board: Board, entry: Entry) -> Row:
+    total, names = _total(board, entry), board.public(entry.split)
+    interval = entry.interval if total is not None and len(names) == len(board.columns) else None
+    predictor = entry.predictor.rpartition(":")[2].casefold()  # `package.module:oracle` is the oracle too
     return Row(
         rank=None,
         entry=entry,
         state=_state(entry, names),
-        total=_displayed_total(entry, names),
-        cells=tuple(_cell(entry, task, heats) for task in tasks),
-        why=_why(entry, names),
-        mark=_mark(entry.predictor),
+        total="" if total is None else board.show(total),
+        cells=tuple(_make_cell(entry, column) for column in board.columns),
+        remarks=tuple(_remarks(board, entry)),
+        mark="ceiling" if predictor in CEILINGS else "baseline" if predictor in BASELINES else "",
         value=total,
-        interval=entry.interval if split == "validation" and total is not None else None,
+        interval=interval,
+        interval_text=board.show_interval(interval) if interval else "",
     )
 
 
-def _cell(entry: Entry, task: TaskColumn, heats: Heats) -> Cell:
-    if entry.split in task.hidden:
-        return Cell(task.name, "hidden", "", "labels not public")
-    result = entry.tasks.get(task.name)
+def _make_cell(entry: Entry, column: Column) -> Cell:
+    if entry.split in column.hidden:
+        return Cell(column.name, "hidden", "", "labels not public")
+    result = entry.tasks.get(column.name)
     if result is None:
-        return Cell(task.name, "missing", "", "missing")
-    interval = f"{result.interval[0]:.1f}–{result.interval[1]:.1f}" if result.interval else ""
+        return Cell(column.name, "missing", "", "missing")
+    interval = column.show_interval(result.interval) if result.interval else ""
     if limited := result.limited:
         label = f"partial, {limited.answered:,} of {limited.of:,}"
-        return Cell(task.name, "limited", f"{limited.score:.1f}", label, interval)
+        return Cell(column.name, "limited", column.show(limited.score), label, interval)
     if result.score is None:
-        return Cell(task.name, "failed", "", f"failed: {result.reason}")
-    heat = heats.heat(task.name, result.score)
-    return Cell(task.name, "scored", f"{result.score:.1f}", "", interval, result.score, heat)
+        return Cell(column.name, "failed", "", f"failed: {result.reason}")
+    return Cell(column.name, "scored", column.show(result.score), "", interval, result.score)
 
 
-def _why(entry: Entry, names: Sequence[str]) -> tuple[str, ...]:
-    """The sentences under a name."""
-    scores = _scores(entry, names)
-    public = "tasks" if entry.split == "validation" else "public tasks"
-    lines = []
-    if not scores:
-        lines.append(f"0 of {len(names)} {public}")
-    elif _total(entry, names) is None:
-        lines.append(
-            f"{math.fsum(scores):.1f} of {100 * len(scores)} ({len(scores)} of {len(names)} {public})"
+def _remarks(board: Board, entry: Entry) -> Iterator[str]:
+    """Yield the sentences under a name."""
+    names = board.public(entry.split)
+    scores, whole = _scores(entry, names), len(names) == len(board.columns)
+    tasks = f"{len(scores)} of {len(names)} {'tasks' if whole else 'public tasks'}"
+    if not scores or (not whole and len(scores) == len(names)):
+        yield tasks
+    elif board.suite.total == "none":
+        if len(scores) < len(names):
+            yield tasks
+    elif _total(board, entry) is None:
+        total = board.show(board.combine(scores))
+        unit = board.unit(len(scores))
+        yield (
+            f"{total} (mean of {tasks})"
+            if board.suite.total == "mean"
+            else f"{f'{total} {unit}'.strip()} ({tasks})"
         )
-    elif entry.split != "validation":
-        lines.append(f"{len(names)} of {len(names)} {public}")
-    if len(scores) == len(names) and _total(entry, names) is None and not entry.is_raw:
-        lines.append("its results file claims no decaScore")
     there = [name for name in names if name in entry.tasks]
-    if 0 < len(there) < len(names) / 2:  # a row says in few words what it is of
-        lines.append(f"only {', '.join(there)}")
+    if 0 < len(there) < len(names) / 2:
+        yield f"only {', '.join(there)}"
     elif len(there) < len(names):
-        lines.append(f"missing: {', '.join(name for name in names if name not in there)}")
+        yield f"missing: {', '.join(name for name in names if name not in there)}"
     if limited := _limited(entry, names):
-        lines.append(f"of a limited run, in no sum: {', '.join(limited)}")
+        yield f"limited run, not in the total: {', '.join(limited)}"
     if entry.wording:
-        lines.append(f"asked in other words: variant {entry.wording} of the questions")
+        yield f"asked in other words: variant {entry.wording} of the questions"
     if entry.is_raw:
-        lines.append("scored as the model said it, with no answer extracted: not ranked")
-    lines += (f"failed: {', '.join(failed)} — {reason}" for reason, failed in _failures(entry, names).items())
-    others = sorted(set(entry.tasks) - set(names))
-    beyond = [
-        f"{name} {entry.tasks[name].score:.1f}" for name in others if entry.tasks[name].score is not None
-    ]
-    if beyond:
-        lines.append(f"not counted here: {', '.join(beyond)}")
-    return tuple(lines)
-
-
-def _failures(entry: Entry, names: Sequence[str]) -> dict[str, list[str]]:
-    """The failed tasks by reason."""
+        yield "the whole output was scored, with no answer extracted: not ranked"
     by_reason: dict[str, list[str]] = {}
-    for name in names:
-        if name in entry.tasks and entry.tasks[name].status == "failed":
+    for name in there:
+        if entry.tasks[name].status == "failed":
             by_reason.setdefault(entry.tasks[name].reason, []).append(name)
-    return by_reason
+    yield from (f"failed: {', '.join(failed)} — {reason}" for reason, failed in by_reason.items())
+    others = {name: entry.tasks[name] for name in sorted(entry.tasks.keys() - set(names))}
+    beyond = [f"{name} {task.score:.1f}" for name, task in others.items() if task.score is not None]
+    if beyond:
+        yield f"not counted here: {', '.join(beyond)}"
 
 
-def _mark(predictor: str) -> str:
-    """`package.module:oracle` is the oracle too."""
-    name = predictor.rpartition(":")[2].casefold()
-    if name in CEILINGS:
-        return "ceiling"
-    return "baseline" if name in BASELINES else ""
+def _with_ranks(rows: Sequence[Row], names: Sequence[str], test: TotalTest) -> Iterator[Row]:
+    """Yield the rows of systems, the complete ones with rank and group."""
+    complete = [row for row in rows if row.value is not None]
+    places = assign_places(
+        [row.total for row in complete],
+        lambda head, other: test(complete[head].entry, complete[other].entry, names),
+    )
+    for row, place in zip(complete, places, strict=True):
+        yield replace(row, rank=place.rank, group=place.group, versus=_describe_versus(place, complete))
+    yield from (row for row in rows if row.value is None)
+
+
+def _describe_versus(place: Place, rows: Sequence[Row]) -> str:
+    if place.versus is None:
+        return ""
+    name, p = rows[place.versus.head].entry.name, place.versus.p
+    if p is None:
+        return f"not tested against {name}: no statistics beside the results"
+    given = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+    return f"{'differs' if p < LEVEL else 'no significant difference'} from {name} ({given})"
+
+
+def _with_heat(by_mark: Mapping[str, Sequence[Row]], columns: Sequence[Column]) -> dict[str, tuple[Row, ...]]:
+    """Return rows whose cells know where they are between the worst and the best of systems and floors."""
+    ends: list[tuple[float, float] | None] = []
+    for index, column in enumerate(columns):
+        values = [row.cells[index].value for mark in ("", "baseline") for row in by_mark[mark]]
+        found = sorted((value for value in values if value is not None), key=column.goodness)
+        ends.append((found[0], found[-1]) if found else None)
+
+    def heated(row: Row) -> Row:
+        cells = []
+        for cell, column, end in zip(row.cells, columns, ends, strict=True):
+            known = cell.value is not None and end is not None
+            cells.append(replace(cell, heat=column.heat(cell.value, *end)) if known else cell)  # type: ignore[arg-type, misc]
+        return replace(row, cells=tuple(cells))
+
+    return {mark: tuple(map(heated, rows)) for mark, rows in by_mark.items()}

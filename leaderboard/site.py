@@ -1,34 +1,170 @@
-"""Writes the site: pages, data that pages ask for, and what they share. It opens from the disk, without a server."""
+"""Writes the site: pages, data that they load on request, static files. It opens from the disk, without a server."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath
 
+from decabench.errors import DecabenchError
 from decabench.files import atomic_file
 from decabench.leaderboard.datafiles import (
+    board_csv,
+    board_json,
     compare_data,
-    csv_text,
-    examples_data,
-    json_text,
-    script,
+    excerpt_data,
+    make_script,
     task_data,
 )
-from decabench.leaderboard.evidence import Evidence
-from decabench.leaderboard.examples import Examples, Policy, collect
-from decabench.leaderboard.pages import Pages, file_stem, stems
-from decabench.leaderboard.ranking import Shuffles, Table, TaskColumn, Tested, board
-from decabench.leaderboard.read import Entry, Found, LeaderboardError, read_submissions
+from decabench.leaderboard.entries import Entries, Entry, LeaderboardError, read_submissions
+from decabench.leaderboard.evidence import Evidence, ShuffleTest
+from decabench.leaderboard.excerpts import Policy, collect_excerpts
+from decabench.leaderboard.pages import Pages
+from decabench.leaderboard.ranking import Board, rank_suite
+from decabench.metrics import METRICS, Metric
+from decabench.scoring import find_metric
+from decabench.tasks import DECATHLON, Suite, Task, get_suite, home_folder, known_suites, known_tasks
 
-__all__ = ["build", "serving"]
+__all__ = ["open_server", "write_leaderboard"]
 
-# ---- serve
+FORMAT = "decabench.site/1"
+
+_MANIFEST = "site.json"
+_STATIC = Path(__file__).parent / "static"
 
 
-class _Quiet(SimpleHTTPRequestHandler):
+def write_leaderboard(
+    submissions: str | Path,
+    output: str | Path,
+    home: str | Path | None = None,
+    *,
+    suites: Sequence[str] = (),
+    include: Sequence[str | Path] = (),
+    examples: Policy = "free",
+) -> Path:
+    """Read the results below `submissions`, write the site to `output` and return its `index.html`.
+
+    The same files give the same bytes. Files of an earlier site that are no longer part of it are removed; other files
+    are left alone.
+
+    Args:
+        home: The folder of prepared data, which examples of answers come from if it is the data that was scored.
+        suites: Only the boards of these suites; by default those of all suites that there are results for.
+        include: Files that define tasks and suites.
+        examples: Whose text goes into the site: what may be passed on, everything, or nothing.
+
+    Raises LeaderboardError if the folder of submissions does not exist, StorageError if the site cannot be written, and
+    UnknownNameError for an unknown suite.
+    """
+    folder, site = Path(submissions), Path(output)
+    paths = [Path(path) for path in include]
+    tasks, known = known_tasks(paths), known_suites(paths)
+    chosen = [get_suite(name, known) for name in dict.fromkeys(suites)]
+    chosen.sort(key=lambda suite: suite.name != DECATHLON.name)
+    found = read_submissions(folder, known)
+    evidence = Evidence(folder, _load_metrics(tasks))
+    boards = _rank_suites(chosen or _suites_with_results(found.entries), found, tasks, evidence)
+    pages = Pages(
+        found,
+        boards,
+        tasks,
+        evidence.metrics,
+        collect_excerpts(
+            [row.entry for board in boards for table in board.tables for row in table.all_rows],
+            [column for board in boards for column in board.columns],
+            evidence,
+            folder,
+            home_folder(home),
+            tasks,
+            examples,
+        ),
+    )
+    files: list[str] = []
+    for name, content in _site_files(pages, evidence):
+        with atomic_file(site / name) as file:
+            file.write(content)
+        files.append(name)
+    _remove_stale(site, files)
+    with atomic_file(site / _MANIFEST) as file:
+        file.write((json.dumps({"format": FORMAT, "files": sorted(files)}, indent=1) + "\n").encode())
+    return site / "index.html"
+
+
+def _suites_with_results(entries: Sequence[Entry]) -> list[Suite]:
+    """Return the suites of the results by name, the decathlon first; the decathlon if there are no results."""
+    suites = {entry.suite.name: entry.suite for entry in entries} or {DECATHLON.name: DECATHLON}
+    return [suites[name] for name in sorted(suites, key=lambda name: (name != DECATHLON.name, name))]
+
+
+def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
+    """Return all metrics by name: ours, and those of tasks that are known here.
+
+    A name in a results file is never loaded: it would run code that a submission chose.
+    """
+    metrics = dict(METRICS)
+    for task in tasks.values():
+        try:
+            metrics.setdefault(task.metric, find_metric(task.metric))
+        except (DecabenchError, ImportError):
+            continue  # the board shows its scores, without their scale
+    return metrics
+
+
+def _rank_suites(
+    suites: Sequence[Suite], found: Entries, tasks: Mapping[str, Task], evidence: Evidence
+) -> list[Board]:
+    shuffles = ShuffleTest()
+
+    def test(first: Entry, second: Entry, names: Sequence[str]) -> float | None:
+        return shuffles.test_totals(
+            [evidence.find(first, name) for name in names], [evidence.find(second, name) for name in names]
+        )
+
+    return [rank_suite(suite, found.entries, tasks, evidence.metrics, test) for suite in suites]
+
+
+def _site_files(pages: Pages, evidence: Evidence) -> Iterator[tuple[str, bytes]]:
+    """Yield (path in the site, content)."""
+    for path in sorted(path for path in _STATIC.rglob("*") if path.is_file()):
+        yield f"static/{path.relative_to(_STATIC).as_posix()}", path.read_bytes()
+    names = pages.submission_names
+    for board in pages.boards:
+        for table in board.tables:
+            for row in table.all_rows:
+                name = names[row.entry.path]
+                yield f"submissions/{name}.html", pages.render_submission(board, table, row)
+                excerpts = excerpt_data(pages.excerpts[row.entry.path])
+                yield f"data/examples/{name}.js", make_script(f"examples/{name}", excerpts)
+    for task, name in pages.task_names.items():
+        yield f"tasks/{name}.html", pages.render_task(task)
+        data = task_data(pages.boards, task, names, evidence)
+        yield f"data/tasks/{name}.js", make_script(f"tasks/{name}", data)
+    yield "data/compare.js", make_script("compare", compare_data(pages.boards, names, evidence))
+    yield "compare.html", pages.render_compare()
+    for board in pages.boards:
+        files = pages.board_files[board.suite.name]
+        yield files.csv, board_csv(board, names).encode("utf-8")
+        yield files.json, board_json(board, names).encode("utf-8")
+        yield files.page, pages.render_overview(board)
+
+
+def _remove_stale(output: Path, files: Sequence[str]) -> None:
+    """Remove what the last build wrote here and this one did not; no other file is touched."""
+    try:
+        before = json.loads((output / _MANIFEST).read_text(encoding="utf-8"))
+        named = before["files"] if before["format"] == FORMAT else []
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    for name in sorted({name for name in named if isinstance(name, str)} - set(files)):
+        parts = PurePosixPath(name).parts
+        path = output.joinpath(*parts)
+        if parts and ".." not in parts and path.resolve().is_relative_to(output.resolve()):
+            path.unlink(missing_ok=True)
+
+
+class _QuietHandler(SimpleHTTPRequestHandler):
     """Serves files and logs nothing."""
 
     def log_message(self, format: str, *args: object) -> None:
@@ -40,108 +176,11 @@ class _Quiet(SimpleHTTPRequestHandler):
         super().end_headers()
 
 
-def serving(folder: Path, port: int) -> ThreadingHTTPServer:
-    """A server for the folder that listens on 127.0.0.1. Raises LeaderboardError where the port is taken."""
+def open_server(folder: Path, port: int) -> ThreadingHTTPServer:
+    """Return a server for a folder that listens on 127.0.0.1. Raises LeaderboardError if the port is taken."""
     try:
-        return ThreadingHTTPServer(("127.0.0.1", port), partial(_Quiet, directory=str(folder)))
+        return ThreadingHTTPServer(("127.0.0.1", port), partial(_QuietHandler, directory=str(folder)))
     except OSError as error:
         raise LeaderboardError(
-            f"Port {port} cannot be used ({error.strerror}): choose another with --port."
+            f"Port {port} cannot be used ({error.strerror}): choose another one with --port."
         ) from error
-
-
-# ---- build
-
-MANIFEST = "site.json"
-FORMAT = "decabench.site/1"
-
-_STATIC = Path(__file__).parent / "static"
-
-
-def build(
-    submissions: Path,
-    output: Path,
-    tasks: Sequence[TaskColumn] | None = None,
-    *,
-    home: Path | None = None,
-    examples: Policy = "free",
-) -> Path:
-    """Read the results under `submissions`, write the site into `output` and return its `index.html`.
-
-    The same files give the same bytes. Examples of answers are taken from the prepared data at `home`, where it is
-    the data that was scored. Files of an earlier site that this one does not have are removed. Raises LeaderboardError
-    where there is no such folder of submissions, and StorageError where the site cannot be written.
-    """
-    columns = _decathlon() if tasks is None else tuple(tasks)
-    found = read_submissions(submissions)
-    evidence = Evidence(submissions)
-    tables = board(found.entries, columns, _tested(evidence))
-    shown = collect(found.entries, [task.name for task in columns], submissions, evidence, home, examples)
-    files: list[str] = []
-    for name, content in _contents(found, tables, columns, shown, evidence):
-        with atomic_file(output / name) as file:
-            file.write(content)
-        files.append(name)
-    _remove_others(output, files)
-    with atomic_file(output / MANIFEST) as file:
-        file.write((json.dumps({"format": FORMAT, "files": sorted(files)}, indent=1) + "\n").encode())
-    return output / "index.html"
-
-
-def _tested(evidence: Evidence) -> Tested:
-    shuffles = Shuffles()
-
-    def p_value(first: Entry, second: Entry, names: Sequence[str]) -> float | None:
-        return shuffles.p_of_total(
-            [evidence.of(first, name) for name in names], [evidence.of(second, name) for name in names]
-        )
-
-    return p_value
-
-
-def _contents(
-    found: Found, tables: Sequence[Table], columns: Sequence[TaskColumn], shown: Examples, evidence: Evidence
-) -> Iterator[tuple[str, bytes]]:
-    """(path in the site, bytes)."""
-    stem = stems([entry.path for entry in found.entries])
-    pages = Pages(found, tables, columns, stem, shown)
-    for path in sorted(path for path in _STATIC.rglob("*") if path.is_file()):
-        yield f"static/{path.relative_to(_STATIC).as_posix()}", path.read_bytes()
-    for table in tables:
-        for row in (*table.rows, *table.floors, *table.ceilings):
-            name = stem[row.entry.path]
-            yield f"submissions/{name}.html", pages.submission(table, row)
-            yield (
-                f"data/examples/{name}.js",
-                script(f"examples/{name}", examples_data(shown[row.entry.path])),
-            )
-    for task in columns:
-        name = file_stem(task.name)
-        yield f"tasks/{name}.html", pages.task(task)
-        yield f"data/tasks/{name}.js", script(f"tasks/{name}", task_data(task.name, tables, stem, evidence))
-    yield "data/compare.js", script("compare", compare_data(tables, columns, stem, evidence))
-    yield "compare.html", pages.compare()
-    yield "board.csv", csv_text(tables, columns, stem).encode("utf-8")
-    yield "board.json", json_text(tables, columns, stem).encode("utf-8")
-    yield "index.html", pages.overview()
-
-
-def _decathlon() -> tuple[TaskColumn, ...]:
-    from decabench.tasks import DECATHLON, TASKS
-
-    tasks = (TASKS[name] for name in DECATHLON.tasks)
-    return tuple(TaskColumn(task.name, task.title, task.metric, tuple(task.hidden)) for task in tasks)
-
-
-def _remove_others(output: Path, files: Sequence[str]) -> None:
-    """What the last build wrote here and this one did not; nothing else in the folder is touched."""
-    try:
-        before = json.loads((output / MANIFEST).read_text(encoding="utf-8"))
-        named = before["files"] if before["format"] == FORMAT else []
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    for name in sorted({name for name in named if isinstance(name, str)} - set(files)):
-        parts = PurePosixPath(name).parts
-        path = output.joinpath(*parts)
-        if parts and ".." not in parts and path.resolve().is_relative_to(output.resolve()):
-            path.unlink(missing_ok=True)

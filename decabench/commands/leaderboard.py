@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from decabench.commands._options import output_option
+from decabench.commands._options import home_option, include_option, output_option
 
 if TYPE_CHECKING:
     from decabench.leaderboard import Policy
@@ -21,43 +21,56 @@ __all__ = ["leaderboard"]
     required=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="A folder with submissions and their results.json files.",
+    help="The folder that contains the submissions and their results.json files.",
 )
-@output_option("The folder of the site.", metavar="SITE")
+@output_option("The folder to write the site to.", metavar="SITE")
 @click.option(
-    "--home",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Where the prepared data is, for examples of answers. Default: $DECABENCH_HOME or the user data folder.",
+    "--suite",
+    "suites",
+    multiple=True,
+    metavar="NAME",
+    help="Only the board of this suite; may be repeated.  [default: every suite that there are results for]",
 )
 @click.option(
     "--examples",
     type=click.Choice(["free", "all", "none"]),
     default="free",
     show_default=True,
-    help="Whose text may stand in the site: what may be passed on, everything (for yourself only), or nothing.",
+    help="Which examples to show: those whose text may be passed on, all (for private use only), or none.",
 )
-@click.option("--serve", is_flag=True, help="Then show it on localhost until Ctrl-C.")
+@click.option("--serve", is_flag=True, help="Then serve the site on localhost until Ctrl-C.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8000,
     show_default=True,
-    help="Of --serve; 0 takes a free one.",
+    help="Port for --serve; 0 picks a free one.",
 )
+@home_option
+@include_option
 def leaderboard(
-    submissions: Path, output: Path, home: Path | None, examples: str, serve: bool, port: int
+    submissions: Path,
+    output: Path,
+    suites: tuple[str, ...],
+    examples: str,
+    serve: bool,
+    port: int,
+    home: Path | None,
+    include: tuple[Path, ...],
 ) -> None:
-    """Write the board as a static site that opens from the disk."""
-    from decabench.leaderboard import build
-    from decabench.tasks import home_folder
+    """Write the leaderboard as a static site that opens from the disk.
 
-    page = build(submissions, output, home=home_folder(home), examples=cast("Policy", examples))
+    Each suite that there are results for has a board of its own. Examples of answers come from the prepared data, if it
+    is the data that was scored.
+    """
+    from decabench.leaderboard import open_server, write_leaderboard
+
+    page = write_leaderboard(
+        submissions, output, home, suites=suites, include=include, examples=cast("Policy", examples)
+    )
     click.echo(f"Board: {page.resolve().as_uri()}")
     if serve:
-        from decabench.leaderboard import serving
-
-        with serving(output, port) as server:
+        with open_server(output, port) as server:
             click.echo(f"Serving on http://127.0.0.1:{server.server_address[1]}/ until Ctrl-C.")
             try:
                 server.serve_forever()

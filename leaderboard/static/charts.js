@@ -1,6 +1,7 @@
-// What is drawn, and how it looks; the drawing is Chart.js's. Every number also stands in a table of the page.
+// The charts, drawn by Chart.js. Every number is also in a table of the page.
 (function () {
   "use strict";
+  const GRACE = 0.04;
   const drawn = new Map();
 
   function colours() {
@@ -47,22 +48,25 @@
 
   const cut = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
 
-  function tooltip(items) {
+  function tooltip(items, digits) {
     return {
       callbacks: {
         title: (found) => (found.length ? items[found[0].dataIndex].name : ""),
         label: (found) => {
           const { value, low, high } = items[found.dataIndex];
-          return value.toFixed(1) + (low === null ? "" : "  (" + low.toFixed(1) + "–" + high.toFixed(1) + ")");
+          return value.toFixed(digits) + (low === null ? "" : "  (" + low.toFixed(digits) + " to " + high.toFixed(digits) + ")");
         },
       },
     };
   }
 
-  // Totals with intervals, one line a system.
-  function whiskers(canvas, items) {
+  // Totals with intervals, a line for each system.
+  function whiskers(canvas, items, digits) {
     canvas.parentElement.style.height = 40 + 24 * items.length + "px";
     const length = canvas.parentElement.clientWidth < 500 ? 16 : 32;
+    const [lows, highs] = [items.map((item) => item.low ?? item.value), items.map((item) => item.high ?? item.value)];
+    const [lowest, highest] = [Math.min(...lows), Math.max(...highs)];
+    const endsAtZero = lowest >= 0 && lowest < GRACE * (highest - lowest); // or the grace would show negative totals
     show(canvas, (palette) => {
       const colour = items.map((item) => (item.isFloor ? palette.soft : palette.series[0]));
       const data = items.map((item, index) => ({
@@ -78,9 +82,9 @@
           ],
         },
         options: {
-          plugins: { legend: { display: false }, tooltip: tooltip(items) },
+          plugins: { legend: { display: false }, tooltip: tooltip(items, digits) },
           scales: {
-            x: { grace: "4%", grid: { color: palette.line } },
+            x: { ...(endsAtZero ? { min: 0 } : {}), grace: 100 * GRACE + "%", grid: { color: palette.line } },
             y: {
               reverse: true,
               min: -0.6,
@@ -112,7 +116,7 @@
   const errorBar = (value, interval) =>
     value === null ? { y: NaN } : { y: value, ...(interval ? { yMin: interval[0], yMax: interval[1] } : {}) };
 
-  // The ten scores of one submission against floor and ceiling.
+  // The scores of one submission against floor and ceiling.
   function profile(canvas, of) {
     show(canvas, (palette) => ({
       type: "barWithErrorBars",
@@ -137,14 +141,14 @@
         plugins: { legend: { position: "bottom", labels: { usePointStyle: true, boxHeight: 8 } } },
         scales: {
           x: { grid: { display: false }, ticks: { color: palette.ink } },
-          y: { min: 0, max: 100, grid: { color: palette.line } },
+          y: { suggestedMin: 0, max: 100, grid: { color: palette.line } },
         },
       },
     }));
   }
 
-  // The difference of two submissions on each task.
-  function differences(canvas, labels, values, intervals) {
+  // The difference of two submissions on each task; a gain may be a lower score.
+  function differences(canvas, labels, values, intervals, isGain) {
     show(canvas, (palette) => ({
       type: "barWithErrorBars",
       data: {
@@ -152,7 +156,7 @@
         datasets: [
           {
             data: values.map((value, index) => errorBar(value, intervals[index])),
-            backgroundColor: values.map((value) => palette.series[value < 0 ? 1 : 0] + "b3"),
+            backgroundColor: isGain.map((gain) => palette.series[gain ? 0 : 1] + "b3"),
             ...whisker(palette.ink),
             maxBarThickness: 44,
           },
@@ -168,7 +172,7 @@
     }));
   }
 
-  // Shares of examples by score, a series a system.
+  // Shares of examples by score, a series for each system.
   function distribution(canvas, labels, series) {
     show(canvas, (palette) => ({
       type: "bar",

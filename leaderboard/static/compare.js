@@ -10,7 +10,7 @@
   const Z = 1.959964;
   let data;
 
-  const signed = (value) => (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(1);
+  const signed = (value, digits) => (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
 
   function find(page) {
     for (const table of data.tables) {
@@ -21,10 +21,11 @@
   }
 
   function fill(select, tables) {
+    const suites = new Set(data.tables.map((table) => table.suite)).size;
     select.replaceChildren(
       ...tables.map((table) => {
         const group = element("optgroup");
-        group.label = table.split + " · " + table.heading + " · " + table.id.split("-").pop();
+        group.label = (suites > 1 ? table.suite + " · " : "") + table.split + " · " + table.heading + " · " + table.id.split("-").pop();
         group.append(
           ...table.rows.map((row) => {
             const option = element("option", row.name + (row.mark ? " (" + row.mark + ")" : ""));
@@ -37,7 +38,7 @@
     );
   }
 
-  // The second comes from the first's table: nothing else is comparable.
+  // The second submission is from the table of the first: no other can be compared.
   function offerSecond(wanted) {
     const first = find(form.a.value);
     fill(form.b, [first.table]);
@@ -54,44 +55,45 @@
   }
 
   function differences(first, second) {
-    return data.tasks.map((task, index) => {
+    return first.table.tasks.map((task, index) => {
       const [a, b] = [first.row.scores[index], second.row.scores[index]];
       const difference = a === null || b === null ? null : b - a;
       const spread = error(first.table, task.name, first.index, second.index);
       const isKnown = difference !== null && spread !== null;
       const interval = isKnown ? [difference - Z * spread, difference + Z * spread] : null;
-      return { name: task.name, title: task.title, a, b, difference, spread, interval };
+      return { ...task, a, b, difference, spread, interval };
     });
   }
 
   function total(first, second, tasks) {
+    const { name, unit, isMean, higherIsBetter, digits } = first.table.total;
     const [a, b] = [first.row.total, second.row.total];
     const difference = a === null || b === null ? null : b - a;
     const counted = tasks.filter((task) => task.difference !== null);
     const isKnown = difference !== null && counted.every((task) => task.spread !== null);
-    const spread = isKnown ? Math.hypot(...counted.map((task) => task.spread)) : null;
+    const spread = isKnown ? Math.hypot(...counted.map((task) => task.spread)) / (isMean ? counted.length : 1) : null;
     const interval = isKnown ? [difference - Z * spread, difference + Z * spread] : null;
-    return { name: "Total", title: "of " + first.table.of, a, b, difference, interval };
+    return { name, title: unit, higherIsBetter, digits, a, b, difference, interval };
   }
 
-  function reading({ difference, interval }) {
+  function reading({ difference, interval, higherIsBetter }) {
     if (difference === null) return "not both scored";
     if (!interval) return "no interval";
-    if (interval[0] > 0) return "second is clearly better";
-    return interval[1] < 0 ? "first is clearly better" : "no clear difference";
+    if (interval[0] <= 0 && interval[1] >= 0) return "no clear difference";
+    return interval[0] > 0 === higherIsBetter ? "the second is clearly better" : "the first is clearly better";
   }
 
   function row(one, isTotal) {
     const made = element("tr", null, isTotal ? "sum" : "");
     const name = element("th", one.name);
     name.scope = "row";
-    name.append(element("span", one.title, "aside"));
-    const interval = one.interval ? one.interval.map(signed).join(" to ") : "–";
+    name.append(element("span", one.title + (one.higherIsBetter ? "" : " (lower is better)"), "aside"));
+    const interval = one.interval ? one.interval.map((end) => signed(end, one.digits)).join(" to ") : "–";
     made.append(
       name,
-      element("td", points(one.a), "num"),
-      element("td", points(one.b), "num"),
-      element("td", one.difference === null ? "–" : signed(one.difference), "num strong"),
+      element("td", points(one.a, one.digits), "num"),
+      element("td", points(one.b, one.digits), "num"),
+      element("td", one.difference === null ? "–" : signed(one.difference, one.digits), "num strong"),
       element("td", interval, "num"),
       element("td", reading(one)),
     );
@@ -101,8 +103,9 @@
   function verdict(first, second, sum) {
     const [a, b] = [element("bdi", first.row.name), element("bdi", second.row.name)];
     const target = document.querySelector("[data-verdict]");
-    if (sum.difference === null) target.replaceChildren(b, " against ", a, ": not both are complete, so there is no total to compare.");
-    else target.replaceChildren(b, " against ", a, ": " + signed(sum.difference) + " points, " + reading(sum) + ".");
+    if (!sum.name) target.replaceChildren(b, " against ", a, ": the suite has no total, so they are compared task by task.");
+    else if (sum.difference === null) target.replaceChildren(b, " against ", a, ": one of them is not complete, so there is no total to compare.");
+    else target.replaceChildren(b, " against ", a, ": " + signed(sum.difference, sum.digits) + (sum.digits === 1 ? " points, " : ", ") + reading(sum) + ".");
   }
 
   function show() {
@@ -117,26 +120,43 @@
       link.append(element("bdi", one.row.name));
       result.querySelector('[data-name="' + key + '"]').replaceChildren(link);
     }
-    result.querySelector("[data-rows]").replaceChildren(row(sum, true), ...tasks.map((task) => row(task, false)));
-    const scored = tasks.filter((task) => task.difference !== null);
-    const canvas = result.querySelector("[data-difference-chart] canvas");
-    decabench.charts.differences(
-      canvas,
-      scored.map((task) => task.name),
-      scored.map((task) => task.difference),
-      scored.map((task) => task.interval),
-    );
+    result.querySelector("[data-rows]").replaceChildren(...(sum.name ? [row(sum, true)] : []), ...tasks.map((task) => row(task, false)));
+    draw(tasks.filter((task) => task.difference !== null));
+    chooseTasks(first.table);
     clearExamples();
     state.write({ a: form.a.value, b: form.b.value });
     say(document.querySelector("[data-verdict]").textContent);
   }
 
-  function clearExamples() {
-    list.replaceChildren();
-    count.textContent = "Loaded when asked, where the site has examples of both.";
+  // Differences in points, or those of other scales where there are no points.
+  function draw(scored) {
+    const inPoints = scored.filter((task) => task.inPoints);
+    const drawn = inPoints.length ? inPoints : scored;
+    const figure = result.querySelector("[data-difference-chart]");
+    figure.querySelector("[data-not-drawn]").hidden = drawn.length === scored.length;
+    figure.hidden = !drawn.length;
+    if (figure.hidden) return;
+    decabench.charts.differences(
+      figure.querySelector("canvas"),
+      drawn.map((task) => task.name),
+      drawn.map((task) => task.difference),
+      drawn.map((task) => task.interval),
+      drawn.map((task) => task.difference >= 0 === task.higherIsBetter),
+    );
   }
 
-  function pair(a, b) {
+  function chooseTasks(table) {
+    const before = side.task.value;
+    side.task.replaceChildren(...table.tasks.map((task) => element("option", task.name)));
+    if (table.tasks.some((task) => task.name === before)) side.task.value = before;
+  }
+
+  function clearExamples() {
+    list.replaceChildren();
+    count.textContent = "Loaded on request, if the site has examples of both.";
+  }
+
+  function pair(a, b, digits) {
     const made = element("li");
     const head = element("p", null, "head");
     head.append(element("code", a.id));
@@ -145,8 +165,8 @@
       ["Question", a.question, ""],
       ["Context", a.context, "context"],
       ["Gold", a.golds.join(" · "), ""],
-      ["First (" + points(a.score) + ")", a.answer || "(empty)", "kind-" + a.kind],
-      ["Second (" + points(b.score) + ")", b.answer || "(empty)", "kind-" + b.kind],
+      ["First (" + points(a.score, digits) + ")", a.answer || "(empty)", "kind-" + a.kind],
+      ["Second (" + points(b.score, digits) + ")", b.answer || "(empty)", "kind-" + b.kind],
     ];
     for (const [name, text, className] of lines) {
       const line = element("div", null, className);
@@ -165,10 +185,11 @@
       const second = new Map(((b[task] || {}).examples || []).map((example) => [example.id, example]));
       const both = ((a[task] || {}).examples || []).filter((example) => second.has(example.id));
       const found = both.filter((example) => !side.differ.checked || example.answer !== second.get(example.id).answer);
-      list.replaceChildren(...found.map((example) => pair(example, second.get(example.id))));
+      const { digits } = find(form.a.value).table.tasks.find((one) => one.name === task);
+      list.replaceChildren(...found.map((example) => pair(example, second.get(example.id), digits)));
       count.textContent = both.length
-        ? found.length + " of " + both.length + " sampled examples of " + task + " that both have"
-        : "No example of " + task + " is in the site for both. " + ((a[task] || b[task] || {}).why || "");
+        ? found.length + " of " + both.length + " sampled examples of " + task + " that the site has for both"
+        : "The site has no examples of " + task + " for both. " + ((a[task] || b[task] || {}).why || "");
     } catch (problem) {
       count.textContent = "The examples could not be loaded: " + problem.message + ".";
     }
@@ -186,11 +207,10 @@
     data = value;
     data.tables = data.tables.filter((table) => table.rows.length > 1);
     if (!data.tables.length) {
-      form.before(element("p", "There are not two submissions on the same data yet."));
+      form.before(element("p", "No two submissions have results on the same data yet."));
       return;
     }
     fill(form.a, data.tables);
-    side.task.append(...data.tasks.map((task) => element("option", task.name)));
     form.hidden = false;
     recall();
     form.addEventListener("change", (event) => {

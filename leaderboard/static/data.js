@@ -1,5 +1,5 @@
-// The registry that data files give their values to, and small helpers of all pages.
-// Data comes as script files: a browser fetches no JSON from file://.
+// The registry of data files, and helpers for all pages.
+// Data comes as script files because browsers do not fetch JSON from file://.
 (function () {
   "use strict";
   const values = new Map();
@@ -9,7 +9,7 @@
     values.set(name, JSON.parse(text));
   }
 
-  // The value of data/<name>.js, loaded once and only when asked for.
+  // The value of data/<name>.js, loaded once and only on request.
   function load(name) {
     if (!loading.has(name)) {
       loading.set(
@@ -18,7 +18,7 @@
           const script = document.createElement("script");
           script.src = document.body.dataset.root + "data/" + name + ".js";
           script.addEventListener("load", () =>
-            values.has(name) ? resolve(values.get(name)) : reject(new Error(name + " gave nothing")),
+            values.has(name) ? resolve(values.get(name)) : reject(new Error(name + " is empty")),
           );
           script.addEventListener("error", () => reject(new Error(name + " could not be loaded")));
           document.head.append(script);
@@ -40,7 +40,7 @@
     document.querySelector("[data-status]").textContent = text;
   }
 
-  const points = (value) => (value === null || value === undefined ? "–" : value.toFixed(1));
+  const points = (value, digits = 1) => (value === null || value === undefined ? "–" : value.toFixed(digits));
 
   window.decabench = { put, load, element, say, points };
 })();

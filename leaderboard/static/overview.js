@@ -1,4 +1,4 @@
-// Sorting, searching, filtering and choosing columns. The table is whole without this file.
+// Sorting, searching, filtering and choosing columns. The table is complete without this file.
 (function () {
   "use strict";
   const { state, say } = decabench;
@@ -22,7 +22,7 @@
     head.append(button);
     button.addEventListener("click", () => {
       const key = head.dataset.key;
-      const first = key === "rank" || key === "name" ? "asc" : "desc";
+      const first = key === "rank" || key === "name" || "lower" in head.dataset ? "asc" : "desc"; // best first
       const other = first === "asc" ? "desc" : "asc";
       sort = { key, dir: sort.key === key && sort.dir === first ? other : first };
       update(true);
@@ -37,7 +37,7 @@
     return cell && cell.dataset.v !== undefined ? Number(cell.dataset.v) : null;
   }
 
-  // What has no value stands last whichever way the others are sorted.
+  // Rows without a value come last in both directions.
   function compare(a, b) {
     if (a.value === null || b.value === null) {
       return (a.value === null) - (b.value === null) || a.place - b.place;
@@ -99,8 +99,9 @@
         cell.hidden = !box.checked;
       }
     }
-    const shown = 3 + columns.filter((box) => box.checked).length;
-    document.querySelectorAll(".table th.band").forEach((band) => (band.colSpan = shown));
+    for (const band of document.querySelectorAll(".table th.band")) {
+      band.colSpan = band.closest("table").querySelectorAll("thead th:not([hidden])").length;
+    }
     document.body.classList.toggle("intervals", form.intervals.checked);
   }
 
@@ -156,8 +157,10 @@
     if (isChange) remember();
   }
 
-  // The chart shows the rows as the table does.
+  // The chart shows the rows in the order of the table.
   function draw(section) {
+    const figure = section.querySelector("[data-whiskers]");
+    if (!figure) return;
     const rows = [...section.querySelectorAll("tbody.systems tr, tbody.floors tr")].filter(
       (row) => !row.hidden && row.dataset.page && value(row, "total") !== null,
     );
@@ -168,9 +171,8 @@
       high: row.dataset.high ? Number(row.dataset.high) : null,
       isFloor: row.parentElement.matches(".floors"),
     }));
-    const figure = section.querySelector("[data-whiskers]");
     figure.hidden = shown.length < 2;
-    if (!figure.hidden) decabench.charts.whiskers(figure.querySelector("canvas"), shown);
+    if (!figure.hidden) decabench.charts.whiskers(figure.querySelector("canvas"), shown, Number(figure.dataset.digits));
   }
 
   form.addEventListener("submit", (event) => event.preventDefault());

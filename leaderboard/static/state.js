@@ -1,4 +1,4 @@
-// What a link keeps: key=value pairs after the #, so that it works from the disk too.
+// The state that a link keeps: key=value pairs after the #, which work from the disk too.
 (function () {
   "use strict";
 

@@ -1,4 +1,4 @@
-// The chart of a submission, and its examples when somebody asks for them.
+// The chart of a submission, and its examples on request.
 (function () {
   "use strict";
   const { load, element, say, points } = decabench;
@@ -26,11 +26,11 @@
     return made;
   }
 
-  function item(example, isSpan) {
+  function item(example, isSpan, digits) {
     const made = element("li", null, "kind-" + example.kind);
     const head = element("p", null, "head");
     head.append(element("span", example.kind, "kind"), " ", element("code", example.id));
-    head.append(element("span", example.score === null ? "no score by itself" : "score " + points(example.score), "score"));
+    head.append(element("span", example.score === null ? "no score of its own" : "score " + points(example.score, digits), "score"));
     const body = element("dl", null, "example");
     const shown = isSpan && example.kind === "wrong" ? decabench.difference(example.answer, example.golds) : null;
     body.append(
@@ -51,8 +51,8 @@
       const task = form.task.value;
       const kind = form.kind.value;
       const found = data[task].examples.filter((example) => kind === "all" || example.kind === kind);
-      const isSpan = form.task.selectedOptions[0].dataset.span === "1";
-      list.replaceChildren(...found.map((example) => item(example, isSpan)));
+      const { span, digits } = form.task.selectedOptions[0].dataset;
+      list.replaceChildren(...found.map((example) => item(example, span === "1", Number(digits))));
       const of = data[task].examples.length;
       count.textContent = found.length + " of " + of + " sampled examples of " + task + (kind === "all" ? "" : ", " + kind);
       say(count.textContent);

@@ -1,8 +1,7 @@
-// How the scores of single examples are spread, for the systems that somebody chooses.
+// The distribution of the scores of single examples, for the systems that the reader chooses.
 (function () {
   "use strict";
   const { load, element } = decabench;
-  const LABELS = ["0–10", "10–20", "20–30", "30–40", "40–50", "50–60", "60–70", "70–80", "80–90", "90–100"];
   const sections = [...document.querySelectorAll("[data-task-board]")];
   if (!sections.length) return;
 
@@ -11,14 +10,14 @@
     return { name: system.name, shares: system.bins.map((bin) => (100 * bin) / scored), unscored: system.unscored };
   }
 
-  function table(target, chosen) {
+  function table(target, labels, chosen) {
     const head = element("thead");
     const titles = element("tr");
     titles.append(element("th", "Score"), ...chosen.map((one) => element("th", one.name, "num")));
     titles.querySelectorAll("th").forEach((cell) => (cell.scope = "col"));
     head.append(titles);
     const body = element("tbody");
-    LABELS.forEach((label, bin) => {
+    labels.forEach((label, bin) => {
       const row = element("tr");
       const name = element("th", label);
       name.scope = "row";
@@ -28,8 +27,9 @@
     target.replaceChildren(head, body);
   }
 
-  function show(section, systems) {
-    if (!systems || !systems.length) return;
+  function show(section, found) {
+    if (!found || !found.systems.length) return;
+    const { labels, systems } = found;
     const figure = section.querySelector("[data-distribution]");
     const select = figure.querySelector("select");
     systems.forEach((system, index) => {
@@ -41,8 +41,8 @@
     const draw = () => {
       const chosen = [...select.selectedOptions].slice(0, 5).map((option) => series(systems[option.value]));
       if (!chosen.length) return;
-      decabench.charts.distribution(figure.querySelector("canvas"), LABELS, chosen);
-      table(figure.querySelector("[data-distribution-table]"), chosen);
+      decabench.charts.distribution(figure.querySelector("canvas"), labels, chosen);
+      table(figure.querySelector("[data-distribution-table]"), labels, chosen);
     };
     figure.hidden = false;
     select.addEventListener("change", draw);
@@ -51,6 +51,6 @@
 
   load("tasks/" + document.querySelector("[data-task-data]").dataset.taskData).then(
     (data) => sections.forEach((section) => show(section, data[section.dataset.taskBoard])),
-    () => {}, // the ranking stands without the chart
+    () => {}, // the ranking is there without the chart
   );
 })();

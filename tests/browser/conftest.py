@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from decabench.leaderboard.site import build, serving
+from decabench.leaderboard import open_server, write_leaderboard
 from tests.leaderboard.synthetic import submissions
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     elsewhere.parent.mkdir(parents=True)
     text = (folder / "submissions/system-03/results/validation/results.json").read_text(encoding="utf-8")
     elsewhere.write_text(text.replace("sha256:", "sha256:other"), encoding="utf-8")
-    build(folder / "submissions", folder / "site", home=home)
+    write_leaderboard(folder / "submissions", folder / "site", home=home)
     return folder / "site"
 
 
@@ -76,7 +76,7 @@ def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
     if request.param == "file":
         yield site.as_uri()
         return
-    with serving(site, 0) as server:
+    with open_server(site, 0) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()

@@ -1,4 +1,4 @@
-"""Small results files and the ten columns, for the tests of this folder."""
+"""Small results files and the ten columns of the decathlon, for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -8,25 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from decabench.leaderboard.ranking import Table, TaskColumn, board
-from decabench.leaderboard.read import Entry, entry_from_results
+from decabench.leaderboard.entries import Entry, entry_from_results
+from decabench.leaderboard.ranking import Board, Standings, rank_suite
 from decabench.scoring import Results
+from decabench.tasks import DECATHLON, TASKS, Suite
 
-COLUMNS = (
-    TaskColumn("squad", "Question answering", "nf1", hidden=("test",)),
-    TaskColumn("iwslt.en.de", "Machine translation", "bleu"),
-    TaskColumn("cnn_dailymail", "Summarization", "rouge"),
-    TaskColumn("multinli.in.out", "Natural language inference", "em", hidden=("test",)),
-    TaskColumn("sst", "Sentiment analysis", "em"),
-    TaskColumn("srl", "Semantic role labeling", "nf1"),
-    TaskColumn("zre", "Relation extraction", "corpus_f1"),
-    TaskColumn("woz.en", "Goal-oriented dialogue", "joint_goal_em"),
-    TaskColumn("wikisql", "Semantic parsing", "lfem"),
-    TaskColumn("schema", "Pronoun resolution", "em"),
-)
-METRICS = {column.name: column.metric for column in COLUMNS}
-NAMES = tuple(column.name for column in COLUMNS)
-PUBLIC = tuple(column.name for column in COLUMNS if not column.hidden)
+NAMES = DECATHLON.tasks
+PUBLIC = tuple(name for name in NAMES if not TASKS[name].hidden)
+METRICS = {name: TASKS[name].metric for name in NAMES}
 
 
 def scored(name: str, score: float, data: str = "a", signature: str = "v:1", **about: Any) -> dict[str, Any]:
@@ -78,11 +67,52 @@ def results(
 
 
 def with_total(file: Mapping[str, Any]) -> dict[str, Any]:
-    """The file with the total that its tasks give."""
+    """The file with the total that its tasks give, if it is of the decathlon."""
+    if "suite" in file:
+        return dict(file)
     tasks = [file["tasks"].get(name, {}) for name in NAMES]
     scores = [task["score"] for task in tasks if task.get("status") == "scored"]
     total = {"score": math.fsum(scores), "tasks": len(scores), "complete": len(scores) == len(NAMES)}
     return {**file, "total": {**total, "of": 100 * len(scores), "text": "", "missing": [], "failed": []}}
+
+
+def suite_results(
+    name: str, suite: Suite, scores: Mapping[str, float], metrics: Mapping[str, str], **about: Any
+) -> dict[str, Any]:
+    """One results file of another suite than the decathlon."""
+    tasks = {
+        task: {**scored(task, score), "metric": metrics[task], "headline": metrics[task]}
+        for task, score in scores.items()
+    }
+    counted = [scores[task] for task in suite.tasks if task in scores]
+    is_complete = len(counted) == len(suite.tasks)
+    total: dict[str, Any] = {"score": None, "of": 0}
+    if suite.total != "none":
+        value = math.fsum(counted) / (len(counted) if suite.total == "mean" else 1)
+        total = {"score": value, "of": 100 * len(counted)}
+    return {
+        "format": "decabench.results/1",
+        "decabench": "0.1.0",
+        "submission": {"name": name, **about},
+        "split": "validation",
+        "interval": None,
+        "tasks": tasks,
+        "suite": {
+            "name": suite.name,
+            "title": suite.title,
+            "tasks": list(suite.tasks),
+            "total": suite.total,
+            "total_name": suite.total_name,
+        },
+        "total": {
+            **total,
+            "tasks": len(counted),
+            "complete": is_complete,
+            "text": "",
+            "missing": [],
+            "failed": [],
+        },
+    }
 
 
 def without(*missing: str, score: float = 50.0) -> dict[str, float]:
@@ -94,12 +124,17 @@ def entry(file: Mapping[str, Any], path: str = "x/results/validation.json") -> E
     return entry_from_results(Results.from_json(json.dumps(with_total(file))), path)
 
 
-def tables(*files: Mapping[str, Any]) -> tuple[Table, ...]:
+def board(*files: Mapping[str, Any]) -> Board:
+    """The decathlon's board of some results files."""
     entries = [entry(file, f"{number}/results.json") for number, file in enumerate(files)]
-    return board(entries, COLUMNS)
+    return rank_suite(DECATHLON, entries, TASKS)
 
 
-def ranking(table: Table) -> list[tuple[int | None, str]]:
+def tables(*files: Mapping[str, Any]) -> tuple[Standings, ...]:
+    return board(*files).tables
+
+
+def ranking(table: Standings) -> list[tuple[int | None, str]]:
     return [(row.rank, row.entry.name) for row in table.rows]
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decabench.leaderboard.evidence import Evidence, TaskEvidence, standard_errors
-from decabench.leaderboard.ranking import Shuffles
-from decabench.leaderboard.read import Entry, read_submissions
+from decabench.leaderboard.entries import Entry, read_submissions
+from decabench.leaderboard.evidence import Evidence, ShuffleTest, TaskEvidence, standard_errors
 from decabench.scoring.significance import combine_differences, paired_test
 from decabench.tasks import DECATHLON
 
@@ -21,12 +20,12 @@ def entries(folder: Path) -> dict[str, Entry]:
 
 
 def all_of(evidence: Evidence, entry: Entry) -> list[TaskEvidence | None]:
-    return [evidence.of(entry, task) for task in DECATHLON.tasks]
+    return [evidence.find(entry, task) for task in DECATHLON.tasks]
 
 
 def test_scores_of_single_examples(made_up: Path) -> None:
     entry = entries(made_up)["system-00"]
-    found = Evidence(made_up).of(entry, "squad")
+    found = Evidence(made_up).find(entry, "squad")
     assert found is not None
     assert found.sample.score == pytest.approx(entry.tasks["squad"].score)
     assert float(np.mean(found.scores)) == pytest.approx(found.sample.score, abs=1e-3)
@@ -34,7 +33,7 @@ def test_scores_of_single_examples(made_up: Path) -> None:
 
 
 def test_influence_is_exact_for_an_average(made_up: Path) -> None:
-    found = Evidence(made_up).of(entries(made_up)["system-00"], "sst")
+    found = Evidence(made_up).find(entries(made_up)["system-00"], "sst")
     assert found is not None
     expected = (found.sample.rows[:, 3] * 100 - found.sample.score) / 32
     assert found.influence == pytest.approx(expected, abs=1e-4)
@@ -43,7 +42,7 @@ def test_influence_is_exact_for_an_average(made_up: Path) -> None:
 def test_standard_errors_agree_with_the_paired_bootstrap(made_up: Path) -> None:
     known, evidence = entries(made_up), Evidence(made_up)
     for task in ("sst", "schema", "zre"):
-        a, b = (evidence.of(known[name], task) for name in ("system-00", "system-03"))
+        a, b = (evidence.find(known[name], task) for name in ("system-00", "system-03"))
         assert a is not None and b is not None
         error = standard_errors([a, None, b])[2][0]
         drawn = paired_test(a.sample, b.sample, resamples=2000, shuffles=1).drawn
@@ -57,20 +56,20 @@ def test_the_test_agrees_with_the_slow_one(made_up: Path) -> None:
         first, second = (all_of(evidence, known[name]) for name in names)
         pairs = [(a.sample, b.sample) for a, b in zip(first, second, strict=True) if a and b]
         slow = combine_differences([paired_test(a, b, resamples=2, shuffles=4000) for a, b in pairs]).p
-        assert Shuffles(4000).p_of_total(first, second) == pytest.approx(slow, abs=0.03)
+        assert ShuffleTest(4000).test_totals(first, second) == pytest.approx(slow, abs=0.03)
 
 
 def test_partial_systems_are_not_tested(made_up: Path) -> None:
     known, evidence = entries(made_up), Evidence(made_up)
     assert (
-        Shuffles().p_of_total(all_of(evidence, known["system-00"]), all_of(evidence, known["system-05"]))
+        ShuffleTest().test_totals(all_of(evidence, known["system-00"]), all_of(evidence, known["system-05"]))
         is None
     )
 
 
 def test_a_system_does_not_differ_from_itself(made_up: Path) -> None:
     same = all_of(Evidence(made_up), entries(made_up)["system-00"])
-    assert Shuffles().p_of_total(same, same) == 1.0
+    assert ShuffleTest().test_totals(same, same) == 1.0
 
 
 def damaged(path: Path) -> None:
@@ -94,8 +93,8 @@ def test_statistics_that_do_not_fit_count_as_missing(made_up: Path, tmp_path: Pa
     shutil.copytree(made_up / "system-04", tmp_path / "system-04")
     spoil(tmp_path / "system-04" / "results" / "validation" / "statistics" / "sst.parquet")
     entry = entries(tmp_path)["system-04"]
-    assert Evidence(tmp_path).of(entry, "sst") is None
-    assert Evidence(tmp_path).of(entry, "schema") is not None
+    assert Evidence(tmp_path).find(entry, "sst") is None
+    assert Evidence(tmp_path).find(entry, "schema") is not None
 
 
 def test_statistics_of_other_answers_count_as_missing(made_up: Path, tmp_path: Path) -> None:
@@ -106,4 +105,4 @@ def test_statistics_of_other_answers_count_as_missing(made_up: Path, tmp_path: P
     content["decascore"] -= 1
     content["total"]["score"] -= 1
     path.write_text(json.dumps(content), encoding="utf-8")
-    assert Evidence(tmp_path).of(entries(tmp_path)["system-04"], "sst") is None
+    assert Evidence(tmp_path).find(entries(tmp_path)["system-04"], "sst") is None

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from decabench.leaderboard.ranking import BASELINES, CEILINGS, State, board
-from decabench.leaderboard.read import entry_from_results
+from decabench.leaderboard.entries import entry_from_results
+from decabench.leaderboard.ranking import BASELINES, CEILINGS, State, rank_suite
+from decabench.metrics import METRICS
 from decabench.scoring import Results
-from tests.leaderboard.small import COLUMNS, NAMES, PUBLIC, entry, ranking, results, tables, without
+from decabench.tasks import DECATHLON, TASKS
+from tests.leaderboard.small import NAMES, PUBLIC, entry, ranking, results, tables, without
 
 NO_SCHEMA = without("schema", score=99.0)
 
@@ -76,7 +78,7 @@ def test_ranking(files: list[dict[str, Any]], expected: list[tuple[int | None, s
         assert ranking(table) == expected
 
 
-def test_a_result_of_another_suite_claims_no_decascore_and_is_not_ranked() -> None:
+def test_a_result_of_another_suite_is_not_on_this_board() -> None:
     suite = {"name": "eleven", "title": "Eleven tasks", "tasks": [*NAMES, "own"], "total": "none"}
     other = results("other", 90.0)
     other["total"] |= {"score": None, "complete": False}
@@ -84,9 +86,11 @@ def test_a_result_of_another_suite_claims_no_decascore_and_is_not_ranked() -> No
         entry(results("complete", 1.0)),
         entry_from_results(Results.from_json(json.dumps({**other, "suite": suite})), "y"),
     ]
-    (table,) = board(entries, COLUMNS)
-    assert ranking(table) == [(1, "complete"), (None, "other")]
-    assert table.rows[1].why == ("900.0 of 1000 (10 of 10 tasks)", "its results file claims no decaScore")
+    (table,) = rank_suite(DECATHLON, entries, TASKS).tables
+    assert ranking(table) == [(1, "complete")]
+    (table,) = rank_suite(entries[1].suite, entries, TASKS).tables
+    assert ranking(table) == [(None, "other")]
+    assert table.rows[0].remarks == ("10 of 11 tasks", "missing: own")
 
 
 @pytest.mark.parametrize("predictor", ["oracle", "Oracle", "decabench.predictors.baselines:oracle"])
@@ -116,15 +120,15 @@ def test_floors_and_ceilings_are_predictors_that_ship() -> None:
 def test_a_row_of_few_tasks_says_which() -> None:
     names = [name for name in without() if name not in ("sst", "srl")]
     (table,) = tables(results("two", without(*names)))
-    assert table.rows[0].why == ("100.0 of 200 (2 of 10 tasks)", "only sst, srl")
+    assert table.rows[0].remarks == ("100.0 of 200 (2 of 10 tasks)", "only sst, srl")
 
 
 def test_every_unranked_row_says_why() -> None:
     failures = {"zre": "12 ids missing", "schema": "no file", "sst": "no file"}
     scores = without("zre", "schema", "sst", "srl")
     (table,) = tables(results("partial", without("schema", "zre")), results("failed", scores, failures))
-    assert table.rows[0].why == ("400.0 of 800 (8 of 10 tasks)", "missing: zre, schema")
-    assert table.rows[1].why == (
+    assert table.rows[0].remarks == ("400.0 of 800 (8 of 10 tasks)", "missing: zre, schema")
+    assert table.rows[1].remarks == (
         "300.0 of 600 (6 of 10 tasks)",
         "missing: srl",
         "failed: sst, schema — no file",
@@ -149,8 +153,8 @@ def test_a_zero_is_a_score() -> None:
 
 def test_splits_are_apart() -> None:
     validation, test = tables(results("one", 60.0), results("one", 70.0, split="test"))
-    assert (validation.split, validation.counted, validation.has_decascore) == ("validation", 10, True)
-    assert (test.split, test.counted, test.has_decascore) == ("test", 8, False)
+    assert (validation.split, validation.counted, validation.total_name) == ("validation", 10, "decaScore")
+    assert (test.split, test.counted, test.total_name) == ("test", 8, "Total")
 
 
 def test_on_test_the_public_tasks_are_ranked_by_their_sum() -> None:
@@ -158,30 +162,32 @@ def test_on_test_the_public_tasks_are_ranked_by_their_sum() -> None:
     (table,) = tables(results("eight", 10.0, split="test"), results("seven", seven, split="test"))
     assert ranking(table) == [(1, "eight"), (None, "seven")]
     assert table.rows[0].total == "80.0"
-    assert table.rows[0].why == ("8 of 8 public tasks",)
-    assert table.rows[1].why == ("693.0 of 700 (7 of 8 public tasks)", "missing: schema")
+    assert table.rows[0].remarks == ("8 of 8 public tasks",)
+    assert table.rows[1].remarks == ("693.0 of 700 (7 of 8 public tasks)", "missing: schema")
     hidden = [cell.task for cell in table.rows[0].cells if cell.status == "hidden"]
-    assert hidden == [column.name for column in COLUMNS if column.hidden]
+    assert hidden == [name for name in NAMES if TASKS[name].hidden]
 
 
 def test_tasks_that_do_not_count_are_told_and_not_summed() -> None:
     own_labels = {**dict.fromkeys(PUBLIC, 10.0), "squad": 100.0, "conll": 90.0}
     (table,) = tables(results("eight", 20.0, split="test"), results("nine", own_labels, split="test"))
     assert ranking(table) == [(1, "eight"), (2, "nine")]
-    assert table.rows[1].why[-1] == "not counted here: conll 90.0, squad 100.0"
+    assert table.rows[1].remarks[-1] == "not counted here: conll 90.0, squad 100.0"
 
 
 def test_a_submission_without_tasks_is_shown() -> None:
     (table,) = tables(results("empty", {}))
     assert ranking(table) == [(None, "empty")]
-    assert table.rows[0].why[0] == "0 of 10 tasks"
+    assert table.rows[0].remarks[0] == "0 of 10 tasks"
 
 
 def test_a_test_makes_rank_groups() -> None:
     files = [results("a", 60.0), results("b", 59.0), results("c", 50.0)]
     entries = [entry(file, f"{number}/results.json") for number, file in enumerate(files)]
     p_values = {("a", "b"): 0.4, ("a", "c"): 0.001, ("b", "c"): 0.001}
-    (table,) = board(entries, COLUMNS, lambda first, second, names: p_values[first.name, second.name])
+    (table,) = rank_suite(
+        DECATHLON, entries, TASKS, METRICS, lambda first, second, names: p_values[first.name, second.name]
+    ).tables
     assert ranking(table) == [(1, "a"), (1, "b"), (3, "c")]
     assert [row.group for row in table.rows] == [1, 1, 2]
     assert table.rows[1].versus == "no significant difference from a (p = 0.400)"
@@ -195,7 +201,7 @@ def test_without_a_test_it_says_so() -> None:
 
 def test_partial_results_are_in_no_rank_group() -> None:
     entries = [entry(results("whole", 1.0), "a"), entry(results("partial", NO_SCHEMA), "b")]
-    (table,) = board(entries, COLUMNS, lambda first, second, names: 1.0)
+    (table,) = rank_suite(DECATHLON, entries, TASKS, METRICS, lambda first, second, names: 1.0).tables
     assert [(row.rank, row.group) for row in table.rows] == [(1, 1), (None, None)]
 
 
@@ -237,7 +243,7 @@ def test_a_limited_run_is_shown_with_its_count_and_in_no_sum() -> None:
     assert ranking(table) == [(1, "complete"), (None, "limited")]
     row = table.rows[1]
     assert (row.state, row.total, row.value) == (State.PARTIAL, "", None)
-    assert row.why == ("792.0 of 800 (8 of 10 tasks)", "of a limited run, in no sum: sst, srl")
+    assert row.remarks == ("792.0 of 800 (8 of 10 tasks)", "limited run, not in the total: sst, srl")
     cell = row.cells[NAMES.index("sst")]
     assert (cell.status, cell.text, cell.label) == ("limited", "99.0", "partial, 5 of 10")
     assert (cell.value, cell.heat) == (None, None)
@@ -246,7 +252,7 @@ def test_a_limited_run_is_shown_with_its_count_and_in_no_sum() -> None:
 def test_nothing_but_limited_runs_is_partial_and_no_failure() -> None:
     (table,) = tables(of_a_limited_run("limited", *NAMES))
     assert table.rows[0].state is State.PARTIAL
-    assert table.rows[0].why[0] == "0 of 10 tasks"
+    assert table.rows[0].remarks[0] == "0 of 10 tasks"
 
 
 def test_a_limited_run_does_not_change_how_many_the_others_were_scored_on() -> None:
@@ -258,11 +264,10 @@ def test_raw_answers_have_no_rank() -> None:
     raw = {**results("a", 90.0), "answers": "raw"}
     (table,) = tables(results("a", 80.0), raw)
     assert ranking(table) == [(1, "a"), (None, "a")]
-    assert table.rows[1].why[-1] == "scored as the model said it, with no answer extracted: not ranked"
-    assert "claims no decaScore" not in " ".join(table.rows[1].why)
+    assert table.rows[1].remarks[-1] == "the whole output was scored, with no answer extracted: not ranked"
 
 
 def test_other_words_are_said_to_be_so() -> None:
     (table,) = tables(results("a", 80.0, about={"predictor": {"name": "p", "variant": 2}}))
-    assert table.rows[0].why == ("asked in other words: variant 2 of the questions",)
+    assert table.rows[0].remarks == ("asked in other words: variant 2 of the questions",)
     assert table.rows[0].rank == 1

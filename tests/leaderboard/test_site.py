@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import StorageError
-from decabench.leaderboard.pages import POLICY
-from decabench.leaderboard.site import build
-from tests.leaderboard.small import COLUMNS, NAMES, results, without, write
+from decabench.leaderboard import write_leaderboard
+from decabench.leaderboard.pages import CONTENT_POLICY
+from tests.leaderboard.small import NAMES, results, without, write
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</style></table>{{ 7*7 }}</script>"
 
@@ -66,7 +66,7 @@ class Page(HTMLParser):
 def made(folder: Path, files: list[dict[str, object]]) -> Page:
     write(folder / "submissions", files)
     (folder / "submissions").mkdir(exist_ok=True)
-    return Page(build(folder / "submissions", folder / "site", COLUMNS))
+    return Page(write_leaderboard(folder / "submissions", folder / "site", examples="none"))
 
 
 def all_pages(folder: Path) -> list[Page]:
@@ -109,8 +109,8 @@ def test_it_says_what_is_missing(site: Path) -> None:
         "ceiling (oracle)",
         "Bundled sample",
         "8 of 8 public tasks",
-        "so no decaScore exists here",
-        "Reported in the paper, not verified here",
+        "so there is no decaScore",
+        "Reported in papers, not verified here",
     ):
         assert words in text
 
@@ -145,10 +145,10 @@ def test_nothing_is_loaded_from_elsewhere_and_nothing_is_inline(site: Path) -> N
 
 
 def test_every_page_has_the_policy(site: Path) -> None:
-    assert POLICY.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+    assert CONTENT_POLICY.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
     for page in all_pages(site):
         (policy,) = [meta["content"] for meta in page.named("meta") if "http-equiv" in meta]
-        assert policy == POLICY
+        assert policy == CONTENT_POLICY
 
 
 def test_our_scripts_make_text_only() -> None:
@@ -246,11 +246,11 @@ def test_unreadable_files_are_listed_with_the_reason(tmp_path: Path) -> None:
 def test_an_empty_folder_says_so(tmp_path: Path) -> None:
     text = made(tmp_path, []).text
     assert "No results yet" in text
-    assert "Reported in the paper, not verified here" in text
+    assert "Reported in papers, not verified here" in text
 
 
 def test_only_a_ceiling(tmp_path: Path) -> None:
-    assert "No system yet." in made(tmp_path, [FILES[3]]).text
+    assert "No systems yet." in made(tmp_path, [FILES[3]]).text
 
 
 def test_namesakes_are_told_apart_by_their_files(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_pages_of_a_submission_that_is_gone_go_and_other_files_stay(tmp_path: Pa
     site = tmp_path / "site"
     (site / "CNAME").write_text("board.example.org")
     (tmp_path / "submissions" / "submission-0" / "results" / "validation.json").unlink()
-    build(tmp_path / "submissions", site, COLUMNS)
+    write_leaderboard(tmp_path / "submissions", site, examples="none")
     assert not (site / "submissions" / "submission-0-validation.html").exists()
     assert (site / "submissions" / "submission-1-validation.html").exists()
     assert (site / "CNAME").exists()
@@ -292,7 +292,7 @@ def test_a_manifest_cannot_remove_what_lies_outside(tmp_path: Path, name: str) -
     (tmp_path / "precious").touch()
     manifest = tmp_path / "site" / "site.json"
     manifest.write_text(json.dumps({"format": "decabench.site/1", "files": [name, 7]}), encoding="utf-8")
-    build(tmp_path / "submissions", tmp_path / "site", COLUMNS)
+    write_leaderboard(tmp_path / "submissions", tmp_path / "site", examples="none")
     assert (tmp_path / "precious").exists()
 
 
@@ -300,12 +300,14 @@ def test_it_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "site").touch()
     (tmp_path / "submissions").mkdir()
     with pytest.raises(StorageError):
-        build(tmp_path / "submissions", tmp_path / "site", COLUMNS)
+        write_leaderboard(tmp_path / "submissions", tmp_path / "site", examples="none")
 
 
 def test_the_columns_of_the_decathlon(tmp_path: Path) -> None:
     page = Page(
-        build(write(tmp_path, [results("complete", 50.0), results("tested", 20.0, split="test")]), tmp_path)
+        write_leaderboard(
+            write(tmp_path, [results("complete", 50.0), results("tested", 20.0, split="test")]), tmp_path
+        )
     )
     heads = next(row for row in page.rows if row[0][2] == "Rank")
     assert len(heads) == 3 + len(NAMES)
@@ -335,7 +337,7 @@ def test_a_submission_page_says_what_its_scores_stand_on(site: Path) -> None:
         "squad|v:1",
         "upstream",
         "verified",
-        "The site was built without the prepared data.",
+        "The site was built without examples.",
     ):
         assert words in text
 
@@ -348,7 +350,7 @@ def test_pages_say_what_is_partial_how_answers_came_and_what_other_wordings_scor
         "variants": {"scores": {"0": 91.0, "1": 81.0}},
     }
     file["tasks"]["squad"] |= {"answers": {"refused": 1234, "context_cut": 7}, "ceiling": 97.25}
-    build(write(tmp_path / "in", [file]), tmp_path / "out", COLUMNS)
+    write_leaderboard(write(tmp_path / "in", [file]), tmp_path / "out", examples="none")
     page = Page(next((tmp_path / "out" / "submissions").glob("*.html")))
     cells = [[" ".join(text.split()) for _, _, text in row] for row in page.rows]
     assert ["squad", "0", "1,234", "0", "7", "97.2 %"] in cells

@@ -58,7 +58,7 @@ def test_mixed_data_says_so() -> None:
     file = results("mixed", 50.0)
     file["tasks"]["sst"]["data"].update(origin="user", verified=False)
     (table,) = tables(file)
-    assert table.heading == "Upstream files (9), own data of the submitter (1): 9 of 10 tasks verified"
+    assert table.heading == "Upstream files (9), the submitter's own data (1): 9 of 10 tasks verified"
 
 
 def test_the_data_behind_a_table() -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from decabench.leaderboard.read import Limited, TaskEntry, Wordings, entry_from_results
+from decabench.leaderboard.entries import LimitedRun, TaskEntry, Wordings, entry_from_results
 from decabench.scoring import Results
+from decabench.tasks import DECATHLON
 from tests.leaderboard.small import entry, results, scored
 
 
@@ -63,35 +64,35 @@ def limited(**about: Any) -> dict[str, Any]:
 def test_a_limited_run_has_no_score_that_could_be_summed() -> None:
     task = entry(limited(chosen="limit 100")).tasks["sst"]
     assert task.score is None
-    assert task.limited == Limited(91.0, 100, 872, "limit 100")
+    assert task.limited == LimitedRun(91.0, 100, 872, "limit 100")
 
 
-def told(**about: Any) -> TaskEntry:
+def sst(**about: Any) -> TaskEntry:
     file = {**results(scores={"sst": 91.0}), "decascore": None}
     file["tasks"]["sst"] |= about
     return entry(file).tasks["sst"]
 
 
 def test_counts_of_answers() -> None:
-    assert told(answers={"unparseable": 3, "refused": 0, "<b>": 5}).told == {"unparseable": 3}
-    assert told().told == {}
+    assert sst(answers={"unparseable": 3, "refused": 0, "<b>": 5}).answer_counts == {"unparseable": 3}
+    assert sst().answer_counts == {}
 
 
 @pytest.mark.parametrize(("ceiling", "found"), [(97.5, 97.5), (0, 0.0), (None, None)])
 def test_ceilings(ceiling: object, found: float | None) -> None:
-    assert told(ceiling=ceiling).found == found
+    assert sst(ceiling=ceiling).gold_kept == found
 
 
 def test_wordings_are_summed_up_here_whatever_the_file_says() -> None:
     given = {"scores": {"0": 90.0, "10": 80.0, "2": 70.0}, "mean": 1.0, "worst": 99.0, "spread": 0.0}
-    wordings = told(variants=given).wordings
+    wordings = sst(variants=given).wordings
     assert wordings == Wordings({0: 90.0, 2: 70.0, 10: 80.0}, 80.0, 70.0, 20.0)
     assert list(wordings.scores) == [0, 2, 10]
 
 
 @pytest.mark.parametrize("variants", [{}, {"scores": {"0": 1.0}}])
 def test_one_wording_is_no_other(variants: object) -> None:
-    assert told(variants=variants).wordings is None
+    assert sst(variants=variants).wordings is None
 
 
 def test_where_lower_is_better_the_highest_wording_is_the_worst() -> None:
@@ -108,7 +109,7 @@ def test_a_result_of_another_suite_says_so() -> None:
     file["tasks"]["own"] = scored("sst", 0.5)
     file["total"] |= {"score": None, "tasks": 1, "complete": True}
     read = Results.from_json(json.dumps(file))
-    assert (entry_from_results(read, "x").suite, entry(results()).suite) == ("own", "decathlon")
+    assert (entry_from_results(read, "x").suite.title, entry(results()).suite) == ("Own", DECATHLON)
 
 
 def test_raw_answers_are_said_to_be_so() -> None:

@@ -8,17 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from decabench.leaderboard.entries import read_submissions
 from decabench.leaderboard.evidence import Evidence
-from decabench.leaderboard.examples import TaskExamples, collect
-from decabench.leaderboard.read import read_submissions
+from decabench.leaderboard.excerpts import Excerpts, Policy, collect_excerpts
+from decabench.leaderboard.ranking import suite_columns
+from decabench.metrics import METRICS
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.store import Store
 from tests.leaderboard.synthetic import HOSTILE_ANSWER
 
 
-def shown(folder: Path, home: Path | None, policy: str = "free") -> dict[str, dict[str, TaskExamples]]:
+def shown(folder: Path, home: Path, policy: Policy = "free") -> dict[str, dict[str, Excerpts]]:
     entries = read_submissions(folder).entries
-    found = collect(entries, DECATHLON.tasks, folder, Evidence(folder), home, policy)  # type: ignore[arg-type]
+    columns = suite_columns(DECATHLON, TASKS, METRICS, entries)
+    found = collect_excerpts(entries, columns, Evidence(folder), folder, home, TASKS, policy)
     return {path.split("/")[0]: examples for path, examples in found.items()}
 
 
@@ -56,12 +59,11 @@ def test_without_statistics_there_are_examples_too(made_up: Path, home: Path, tm
     assert {example["kind"] for example in found["woz.en"].shown} <= {"unscored", "empty"}
 
 
-def why(made_up: Path, home: Path | None, policy: str = "free", task: str = "squad") -> str:
+def why(made_up: Path, home: Path, policy: Policy = "free", task: str = "squad") -> str:
     return shown(made_up, home, policy)["system-00"][task].why
 
 
 def test_why_there_are_none(made_up: Path, home: Path, tmp_path: Path) -> None:
-    assert why(made_up, None) == "The site was built without the prepared data."
     assert why(made_up, home, "none") == "The site was built without examples."
     assert why(made_up, tmp_path) == "The data of this task was not prepared where the site was built."
 

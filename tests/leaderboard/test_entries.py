@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from decabench.leaderboard.read import LeaderboardError, read_submissions
+from decabench.leaderboard.entries import LeaderboardError, read_submissions
 from tests.leaderboard.small import results, write
 
 
@@ -55,7 +55,7 @@ def test_other_places(tmp_path: Path, place: str) -> None:
         ('{"format": "decabench.results/0"}', "its format is 'decabench.results/0'"),
         (
             json.dumps(results(split="train", scores={"sst": 1.0})),
-            "its split is train; boards are for validation",
+            "its split is train; only validation and test are ranked",
         ),
         (
             json.dumps({**results(), "decascore": 999.0}),
@@ -69,15 +69,15 @@ def test_unreadable_files_are_listed(tmp_path: Path, content: str | bytes, reaso
     write(tmp_path, [results("good")])
     found = read_submissions(tmp_path)
     assert [entry.name for entry in found.entries] == ["good"]
-    ((path, given),) = [(refused.path, refused.reason) for refused in found.unreadable]
+    ((path, given),) = [(refusal.path, refusal.reason) for refusal in found.unreadable]
     assert path == "bad/results.json"
     assert given.startswith(reason)
 
 
 def test_a_dangling_link_is_listed(tmp_path: Path) -> None:
     (tmp_path / "results.json").symlink_to("nowhere")
-    (refused,) = read_submissions(tmp_path).unreadable
-    assert refused.reason == "it cannot be read (No such file or directory)"
+    (refusal,) = read_submissions(tmp_path).unreadable
+    assert refusal.reason == "it cannot be read (No such file or directory)"
 
 
 def test_a_copy_beside_it_and_a_link_to_it_count_once(tmp_path: Path) -> None:
@@ -103,5 +103,5 @@ def test_submissions_that_are_not_evaluated_are_named(tmp_path: Path) -> None:
 
 
 def test_no_such_folder(tmp_path: Path) -> None:
-    with pytest.raises(LeaderboardError, match="There is no folder"):
+    with pytest.raises(LeaderboardError, match=r"The folder .* does not exist: give the folder"):
         read_submissions(tmp_path / "nowhere")

@@ -8,17 +8,17 @@ import json
 
 import pytest
 
-from decabench.leaderboard.datafiles import csv_text, json_text
-from tests.leaderboard.small import COLUMNS, results, tables, without
+from decabench.leaderboard.datafiles import board_csv, board_json
+from tests.leaderboard.small import board, results, without
 
 
 def test_both_say_the_same() -> None:
     files = [results("a", 60.0), results("b", without("sst")), results("f", {}, {"sst": "no file"})]
     files[0]["tasks"]["sst"]["interval"] = [55.0, 65.0]
-    board = tables(*files)
-    pages = {row.entry.path: f"page-{index}" for index, row in enumerate(board[0].rows)}
-    lines = list(csv.DictReader(io.StringIO(csv_text(board, COLUMNS, pages))))
-    content = json.loads(json_text(board, COLUMNS, pages))
+    found = board(*files)
+    pages = {row.entry.path: f"page-{index}" for index, row in enumerate(found.tables[0].rows)}
+    lines = list(csv.DictReader(io.StringIO(board_csv(found, pages))))
+    content = json.loads(board_json(found, pages))
     assert (
         [line["name"] for line in lines] == [one["name"] for one in content["submissions"]] == ["a", "b", "f"]
     )
@@ -32,8 +32,8 @@ def test_both_say_the_same() -> None:
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", " =1"])
 def test_no_name_is_a_formula(name: str) -> None:
-    board = tables(results(name, 60.0))
-    (line,) = csv.DictReader(io.StringIO(csv_text(board, COLUMNS, {board[0].rows[0].entry.path: "x"})))
+    found = board(results(name, 60.0))
+    (line,) = csv.DictReader(io.StringIO(board_csv(found, {found.tables[0].rows[0].entry.path: "x"})))
     assert line["name"].startswith("'")
 
 
@@ -43,10 +43,10 @@ def test_a_limited_run_has_no_number_in_a_table_of_numbers() -> None:
         "status": "partial",
         "partial": {"answered": 100, "of": 872, "chosen": "limit 100"},
     }
-    board = tables(file)
-    pages = {board[0].rows[0].entry.path: "x"}
-    (line,) = csv.DictReader(io.StringIO(csv_text(board, COLUMNS, pages)))
+    found = board(file)
+    pages = {found.tables[0].rows[0].entry.path: "x"}
+    (line,) = csv.DictReader(io.StringIO(board_csv(found, pages)))
     assert (line["sst"], line["state"]) == ("", "partial")
-    (one,) = json.loads(json_text(board, COLUMNS, pages))["submissions"]
+    (one,) = json.loads(board_json(found, pages))["submissions"]
     expected = {"status": "partial", "score": 91.0, "answered": 100, "of": 872, "chosen": "limit 100"}
     assert one["tasks"]["sst"] == expected

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from decabench.leaderboard.pages import file_stem, stems
+from decabench.leaderboard.pages import name_submissions, name_tasks
 
 
 @pytest.mark.parametrize(
@@ -20,16 +20,17 @@ from decabench.leaderboard.pages import file_stem, stems
     ],
 )
 def test_it_follows_from_the_path(path: str, expected: str) -> None:
-    assert stems([path]) == {path: expected}
+    assert name_submissions([path]) == {path: expected}
 
 
 def test_paths_that_would_share_a_name_do_not() -> None:
     paths = ["a b/results.json", "a-b/results.json", "A-B/results.json", "ä/results.json", "<i>/results.json"]
-    made = stems(paths)
+    made = name_submissions(paths)
     assert len({name.lower() for name in made.values()}) == len(paths)
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in made.values())
 
 
-def test_tasks() -> None:
-    assert file_stem("iwslt.en.de") == "iwslt-en-de"
-    assert len(file_stem("x" * 500)) < 80
+def test_names_of_tasks() -> None:
+    assert name_tasks(["iwslt.en.de"]) == {"iwslt.en.de": "iwslt-en-de"}
+    assert all(len(name) < 80 for name in name_tasks(["x" * 500]).values())
+    assert len({*name_tasks(["a.b", "a-b", "a_b"]).values()}) == 3

@@ -1,4 +1,4 @@
-"""Who may be compared with whom: results on the same data, scored by the same metrics."""
+"""Which results may be compared: those on the same data, scored by the same metrics."""
 
 from __future__ import annotations
 
@@ -7,63 +7,63 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from decabench.leaderboard.read import Entry, TaskEntry
+from decabench.leaderboard.entries import Entry, TaskEntry
 
-__all__ = ["DataLine", "Group", "groups"]
+__all__ = ["DataLine", "Pool", "pool_entries"]
 
 Ground = tuple[str, str]
-"""(data fingerprint, metric signature); an unknown signature is empty and agrees with every other."""
+"""(data fingerprint, metric signature); an empty signature is unknown and agrees with any other."""
 
 _ORIGINS = {
     "upstream": "upstream files",
     "mirror": "mirror",
-    "user": "own data of the submitter",
+    "user": "the submitter's own data",
     "sample": "bundled sample",
 }
 
 
 @dataclass(frozen=True)
 class DataLine:
-    """What a group's scores on one task stand on."""
+    """The data and metric behind the scores of one task."""
 
     task: str
-    """Its name."""
+    """The task's name."""
     origin: str
     """`mirror`; `mirror or upstream files` where members differ."""
     is_verified: bool
-    """Whether every member says that it matched published checksums."""
+    """Whether all results say that the data matched published checksums."""
     count: str
-    """`1,000 of 10,570`, or what is known of it."""
+    """The number of examples: `1,000 of 10,570`, or as much as is known."""
     is_subset: bool
     """Whether fewer examples were scored than the dataset's paper counts."""
     fingerprint: str
-    """Of the data."""
+    """The data's fingerprint."""
     signature: str
-    """Of the metric."""
+    """The metric's signature."""
     notes: tuple[str, ...]
-    """What its preparation has to say."""
+    """Notes on the data, written when it was prepared."""
 
 
 @dataclass
-class Group:
-    """Results that agree on their ground; grows while results are placed."""
+class Pool:
+    """Results that may be compared: they agree on the data and metric of every task they share."""
 
     names: Sequence[str]
-    """The tasks that count on this board; data of others does not matter."""
+    """The tasks that count; data of other tasks does not matter."""
     ground: dict[str, Ground] = field(default_factory=dict)
-    """By task."""
+    """The data and metric of each task."""
     entries: list[Entry] = field(default_factory=list)
-    """In the order in which they were placed."""
+    """The results, in the order in which they were added."""
 
     def add(self, entry: Entry) -> None:
-        """Place a result here."""
+        """Add a result."""
         self.entries.append(entry)
         for task, ground in _ground(entry, self.names).items():
             known = self.ground.get(task, ground)
             self.ground[task] = (known[0], known[1] or ground[1])
 
     def admits(self, entry: Entry) -> bool:
-        """Whether it agrees on every task they share and shares one, or at least comes from the same origins."""
+        """Return whether a result agrees on every task it shares; with none shared, origins must be the same."""
         other = _ground(entry, self.names)
         shared = self.ground.keys() & other.keys()
         if not all(_agree(self.ground[task], other[task]) for task in shared):
@@ -72,13 +72,13 @@ class Group:
 
     @property
     def id(self) -> str:
-        """Eight hexadecimal digits that stand for the data and metrics."""
+        """Eight hexadecimal digits that identify the data and metrics."""
         lines = "".join(f"{task}\t{a}\t{b}\n" for task, (a, b) in sorted(self.ground.items()))
         return hashlib.sha256(lines.encode()).hexdigest()[:8]
 
     @property
     def lines(self) -> tuple[DataLine, ...]:
-        """The ground of each task, in the order of the names."""
+        """The data and metric of each task, in the order of the names."""
         return tuple(self._line(name) for name in self.names if name in self.ground)
 
     def _line(self, name: str) -> DataLine:
@@ -104,7 +104,7 @@ class Group:
 
     @property
     def notes(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """What there is to say about the data, each with the tasks that it is said of."""
+        """Notes on the data, each with the tasks that it applies to."""
         tasks: dict[str, list[str]] = {}
         for line in self.lines:
             for note in line.notes:
@@ -113,7 +113,7 @@ class Group:
 
     @property
     def heading(self) -> str:
-        """What data this is, in a few words."""
+        """A short description of the data."""
         origins = Counter(line.origin for line in self.lines)
         if not origins:
             return "No data"
@@ -131,38 +131,38 @@ class Group:
         return f"{verified} of {all_of_them} tasks verified" if verified else "not verified"
 
 
-def groups(entries: Sequence[Entry], names: Sequence[str]) -> list[Group]:
-    """Split the results of one split into groups that may be compared, in the order of the page.
+def pool_entries(entries: Sequence[Entry], names: Sequence[str]) -> list[Pool]:
+    """Split the results of one suite and split into pools that may be compared, in the order of the page.
 
-    Results with all of `names` scored make a group with those that have the same ground on all of them.
-    The others, those with more tasks first, join the first group that agrees with them on their tasks,
-    or open one of their own; one without any data (everything failed) stands in the first group.
+    Results with all of `names` scored form a pool with those that have the same data and metrics throughout. The
+    others, those with more tasks first, join the first pool that they agree with, or open a new one. A result without
+    any data, because everything failed, goes to the first pool.
     """
-    whole: dict[tuple[tuple[str, Ground], ...], Group] = {}
+    whole: dict[tuple[tuple[str, Ground], ...], Pool] = {}
     rest: list[Entry] = []
     for entry in sorted(entries, key=lambda entry: (-_scored(entry, names), entry.name, entry.path)):
         if _scored(entry, names) == len(names):
             ground = _ground(entry, names)
             key = tuple((name, ground[name]) for name in names)
-            whole.setdefault(key, Group(names)).add(entry)
+            whole.setdefault(key, Pool(names)).add(entry)
         else:
             rest.append(entry)
     placed = sorted(whole.values(), key=_prominence)
     for entry in rest:
-        home = next((group for group in placed if group.admits(entry)), None)
+        home = next((pool for pool in placed if pool.admits(entry)), None)
         if home is None:
-            home = Group(names)
+            home = Pool(names)
             placed.append(home)
         home.add(entry)
     return sorted(placed, key=_prominence)
 
 
-def _prominence(group: Group) -> tuple[bool, bool, int, int, str]:
-    """Real data before samples, verified before not, then the larger group."""
-    lines = group.lines
+def _prominence(pool: Pool) -> tuple[bool, bool, int, int, str]:
+    """Sort real data before samples, verified data before unverified, then larger pools first."""
+    lines = pool.lines
     is_sample = any(line.origin == _ORIGINS["sample"] for line in lines) or not lines
     is_unverified = not all(line.is_verified for line in lines)
-    return is_sample, is_unverified, -len(lines), -len(group.entries), group.id
+    return is_sample, is_unverified, -len(lines), -len(pool.entries), pool.id
 
 
 def _scored(entry: Entry, names: Sequence[str]) -> int:
@@ -170,7 +170,7 @@ def _scored(entry: Entry, names: Sequence[str]) -> int:
 
 
 def _ground(entry: Entry, names: Sequence[str]) -> Mapping[str, Ground]:
-    """Failed tasks count too, where they name their data: they tell which data was meant."""
+    """Return the data and metric of each task; failed tasks that name their data count too."""
     tasks = ((name, entry.tasks[name]) for name in names if name in entry.tasks)
     return {name: (task.fingerprint, task.signature) for name, task in tasks if task.fingerprint}
 
@@ -180,10 +180,9 @@ def _agree(one: Ground, other: Ground) -> bool:
 
 
 def _count(tasks: Sequence[TaskEntry]) -> tuple[str, bool]:
-    """(text, whether it is fewer than published)."""
-    whole = [
-        task for task in tasks if task.limited is None
-    ] or tasks  # a limited run says nothing of the others
+    """Return the number of examples as text, and whether it is less than the published number."""
+    # A limited run does not tell how many examples the others were scored on.
+    whole = [task for task in tasks if task.limited is None] or tasks
     scored = sorted({task.n for task in whole if task.n is not None})
     published = max((task.published_count or 0 for task in tasks), default=0)
     text = " or ".join(f"{n:,}" for n in scored) or "unknown"

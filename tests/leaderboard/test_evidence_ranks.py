@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from decabench.leaderboard.ranking import places
+from decabench.leaderboard.evidence import assign_places
 
 
 def groups(totals: str, p_values: Mapping[tuple[int, int], float | None]) -> list[tuple[int, int]]:
-    placed = places(totals.split(), lambda head, other: p_values[head, other])
+    placed = assign_places(totals.split(), lambda head, other: p_values[head, other])
     return [(place.rank, place.group) for place in placed]
 
 
 def test_nothing_and_one() -> None:
-    assert places([], lambda head, other: None) == []
+    assert assign_places([], lambda head, other: None) == []
     assert groups("9", {}) == [(1, 1)]
 
 
@@ -43,7 +43,7 @@ def test_holm_corrects() -> None:
     assert groups("9 8 7", p_values) == [(1, 1), (1, 1), (1, 1)]
 
 
-def test_the_corrected_p_is_told() -> None:
-    versus = places(["9", "8", "7"], lambda head, other: 0.001 if other == 2 else 0.6)[2].versus
+def test_the_corrected_p_is_returned() -> None:
+    versus = assign_places(["9", "8", "7"], lambda head, other: 0.001 if other == 2 else 0.6)[2].versus
     assert versus is not None and versus.p is not None
     assert (versus.head, round(versus.p, 6)) == (0, 0.002)

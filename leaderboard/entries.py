@@ -1,0 +1,417 @@
+"""The results files below a folder, as entries of a board: text cleaned and cut, and unreadable files reported."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from decabench.errors import DecabenchError
+from decabench.metrics import METRICS
+from decabench.scoring import InvalidResultsError, Results, TaskResult, read_bounded
+from decabench.tasks import DECATHLON, SUITES, Suite
+
+__all__ = [
+    "RANKED_SPLITS",
+    "Entries",
+    "Entry",
+    "LeaderboardError",
+    "LimitedRun",
+    "Refusal",
+    "TaskEntry",
+    "Wordings",
+    "entry_from_results",
+    "read_submissions",
+    "submission_folder",
+]
+
+RANKED_SPLITS = ("validation", "test")
+"""The splits that are ranked, in the order of the page."""
+
+_DEPTH = 4
+"""How many folders deep to look for results: `<group>/<submission>/results/<split>`."""
+
+_MOST_TASKS = 100
+"""The most tasks of a suite that a results file may bring along: each gets a page."""
+
+_TASK_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+
+_DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+class LeaderboardError(DecabenchError, ValueError):
+    """The site cannot be built or served."""
+
+
+@dataclass(frozen=True)
+class LimitedRun:
+    """The score of a run over some of the examples: shown, but never summed, ranked or compared."""
+
+    score: float
+    """The headline over the examples that it answered."""
+    answered: int
+    """The number of examples that it answered."""
+    of: int
+    """The number of examples in the split."""
+    chosen: str = ""
+    """Which examples were answered, in the submission's words: `limit 100`."""
+
+
+@dataclass(frozen=True)
+class Wordings:
+    """The headline score under other wordings of the questions."""
+
+    scores: Mapping[int, float]
+    """Scores by the wording's number; 0 is the dataset's own wording."""
+    mean: float
+    """The mean over all wordings."""
+    worst: float
+    """The worst score."""
+    spread: float
+    """The distance from the worst score to the best."""
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """One task of one results file."""
+
+    status: str
+    """`scored`, `partial` (a limited run) or `failed`; a missing task has no entry."""
+    score: float | None = None
+    """The headline score, in the metric's unit; None for a failed task or a limited run."""
+    limited: LimitedRun | None = None
+    """Set for a limited run."""
+    reason: str = ""
+    """Why the task failed."""
+    signature: str = ""
+    """The headline metric's signature; scores with different signatures are not compared."""
+    n: int | None = None
+    """The number of examples scored."""
+    fingerprint: str = ""
+    """The fingerprint of the data; scores on different data are not compared."""
+    origin: str = ""
+    """`upstream`, `mirror`, `sample` or `user`."""
+    verified: bool = False
+    """Whether the data matched a published checksum."""
+    published_count: int | None = None
+    """The number of examples in this split according to the dataset's paper."""
+    note: str = ""
+    """A note on the data, written when it was prepared."""
+    metric: str = ""
+    """The headline metric's name."""
+    headline: str = ""
+    """Which of the scores is the headline."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """All scores by name."""
+    signatures: Mapping[str, str] = field(default_factory=dict)
+    """Signatures by metric name."""
+    interval: tuple[float, float] | None = None
+    """The headline's 95 % interval, if the file has one."""
+    empty: int | None = None
+    """The number of empty answers."""
+    answer_counts: Mapping[str, int] = field(default_factory=dict)
+    """How many answers were `unparseable`, `truncated` or `refused`, or had their `context_cut`."""
+    gold_kept: float | None = None
+    """If contexts were cut: in how many examples the gold answer was still there, 0-100."""
+    wordings: Wordings | None = None
+    """Set if the questions were also asked in other words."""
+    predictions: str = ""
+    """The digest of the answers that were scored."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One results file: a submission on one split, scored for one suite. All text is one short, clean line."""
+
+    path: str
+    """The path of the file, relative to the submissions folder."""
+    name: str
+    """The submission's name."""
+    split: str
+    """`validation` or `test`."""
+    total: float | None
+    """The suite's total as the file states it; None unless all tasks of the suite are scored."""
+    tasks: Mapping[str, TaskEntry]
+    """Tasks by name, those outside the suite too."""
+    suite: Suite = DECATHLON
+    """The suite that it was scored for."""
+    authors: tuple[str, ...] = ()
+    """Who submitted it."""
+    description: str = ""
+    """The submission's own description."""
+    url: str = ""
+    """An http or https address, or empty."""
+    model_size: int | None = None
+    """The number of parameters."""
+    training_data: str = ""
+    """What the submission says it was trained on."""
+    date: str = ""
+    """The date as given."""
+    predictor: str = ""
+    """The name of the predictor that wrote the answers, if the file names one."""
+    interval: tuple[float, float] | None = None
+    """The 95 % interval of the total, if the file has one."""
+    open_weights: bool | None = None
+    """Whether the weights are available; None if the submission does not say."""
+    version: str = ""
+    """The version of decabench that scored it."""
+    wording: int = 0
+    """Which variant of the questions was asked instead of the dataset's own; 0 for none."""
+    is_raw: bool = False
+    """Whether the model's whole output was scored rather than the extracted answer."""
+
+    @property
+    def year(self) -> str:
+        """The year, such as `2026`; empty if the date does not start with one."""
+        return self.date[:4] if len(self.date) >= 4 and self.date[:4].isdecimal() else ""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A file that is not on the board, and why."""
+
+    path: str
+    """The path relative to the submissions folder."""
+    reason: str
+    """What is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Everything below a submissions folder, ordered by path."""
+
+    entries: tuple[Entry, ...] = ()
+    """The results files that can be on a board."""
+    unreadable: tuple[Refusal, ...] = ()
+    """Files that look like results but cannot be used."""
+    not_evaluated: tuple[str, ...] = ()
+    """Folders with a `submission.toml` and no results file."""
+
+
+def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES) -> Entries:
+    """Read every results file: `results*.json`, `*.results.json`, and any `*.json` in a folder `results`.
+
+    `suites` are the known ones by name: a file that states one of their names for other tasks is refused.
+    Raises LeaderboardError if the folder does not exist.
+    """
+    if not submissions.is_dir():
+        raise LeaderboardError(
+            f"The folder {submissions} does not exist: give the folder that contains the submissions."
+        )
+    entries: list[Entry] = []
+    unreadable: list[Refusal] = []
+    evaluated: set[str] = set()
+    seen: set[tuple[str, str]] = set()
+    agreed = dict(suites)
+    for path, shown in _candidates(submissions, unreadable):
+        home = submission_folder(shown)
+        try:
+            text = read_bounded(path)
+            results = Results.from_json(text, shown)
+            if results.split not in RANKED_SPLITS:
+                reason = f"its split is {results.split}; only {' and '.join(RANKED_SPLITS)} are ranked"
+                raise InvalidResultsError(shown, reason)
+            suite = _agree_on_suite(results.suite, agreed, shown)
+        except InvalidResultsError as error:
+            if not error.kind.startswith("decabench.") or error.kind.startswith("decabench.results/"):
+                evaluated.add(home)
+                unreadable.append(Refusal(_printable(shown), _text(error.reason, 300)))
+            continue
+        evaluated.add(home)
+        if (home, text) not in seen:
+            seen.add((home, text))
+            entries.append(replace(entry_from_results(results, shown), suite=suite))
+    waiting = (folder for folder in _submission_folders(submissions) if folder not in evaluated)
+    return Entries(
+        tuple(entries),
+        tuple(sorted(unreadable, key=lambda refusal: refusal.path)),
+        tuple(_printable(folder) for folder in waiting),
+    )
+
+
+def _agree_on_suite(suite: Suite, agreed: dict[str, Suite], shown: str) -> Suite:
+    """Return the suite of a file as it is known, or add it to the known ones, its text cleaned.
+
+    Raises InvalidResultsError if it differs from the suite that is known by its name.
+    """
+    if suite.name in agreed:
+        known = agreed[suite.name]
+        if (known.tasks, known.total) != (suite.tasks, suite.total):
+            reason = f"its suite {suite.name} has other tasks, or another total, than the suite of that name"
+            raise InvalidResultsError(shown, reason)
+        return known
+    if len(suite.tasks) > _MOST_TASKS or not all(map(_TASK_NAME.fullmatch, (suite.name, *suite.tasks))):
+        raise InvalidResultsError(
+            shown,
+            f"its suite has more than {_MOST_TASKS} tasks, or names of more than 80 characters or with "
+            "characters other than a-z, 0-9, '.', '_' and '-'",
+        )
+    title, total_name = _text(suite.title, 80) or suite.name, _text(suite.total_name, 40) or "total"
+    agreed[suite.name] = replace(suite, title=title, total_name=total_name)
+    return agreed[suite.name]
+
+
+def _candidates(submissions: Path, unreadable: list[Refusal]) -> list[tuple[Path, str]]:
+    """Return (file, path to show) pairs, each file once however many links lead to it."""
+    found: dict[str, tuple[Path, str]] = {}
+    for path, shown in sorted(_walk(submissions, unreadable), key=lambda pair: (pair[1].count("/"), pair[1])):
+        if _is_results_name(path):
+            found.setdefault(os.path.realpath(path), (path, shown))
+    return sorted(found.values(), key=lambda pair: pair[1])
+
+
+def _submission_folders(submissions: Path) -> list[str]:
+    manifests = (shown for path, shown in _walk(submissions, []) if path.name == "submission.toml")
+    return sorted(submission_folder(shown) for shown in manifests)
+
+
+def _walk(submissions: Path, unreadable: list[Refusal]) -> Iterator[tuple[Path, str]]:
+    def refuse(error: OSError) -> None:
+        folder = os.path.relpath(error.filename or submissions, submissions)
+        unreadable.append(Refusal(_printable(folder), error.strerror or "cannot be opened"))
+
+    for folder, folders, files in os.walk(submissions, onerror=refuse, followlinks=True):
+        here = Path(folder)
+        depth = len(here.relative_to(submissions).parts)
+        folders[:] = sorted(name for name in folders if depth < _DEPTH and not name.startswith("."))
+        for name in sorted(files):
+            yield here / name, (here / name).relative_to(submissions).as_posix()
+
+
+def _is_results_name(path: Path) -> bool:
+    name = path.name
+    if name.startswith(".") or not name.endswith(".json"):
+        return False
+    return name.startswith("results") or name.endswith(".results.json") or path.parent.name == "results"
+
+
+def submission_folder(shown: str) -> str:
+    """Return the submission's folder that a results file belongs to; `.` is the submissions folder itself."""
+    parts = Path(shown).parent.parts
+    return Path(*(parts[: parts.index("results")] if "results" in parts else parts)).as_posix()
+
+
+def _printable(path: str) -> str:
+    return "".join(
+        c if c.isprintable() else "\ufffd" for c in path.encode("utf-8", "replace").decode("utf-8")
+    )
+
+
+def entry_from_results(results: Results, path: str) -> Entry:
+    """Make an entry of results: text is cleaned and cut, and extras of the wrong type are left out."""
+    about = results.submission
+    predictor = about.get("predictor")
+    settings: Mapping[str, Any] = predictor if isinstance(predictor, dict) else {}
+    open_weights = settings.get("open_weights")
+    authors = about.get("authors")
+    return Entry(
+        path=_text(path, 300),
+        name=_text(about["name"], 120),
+        split=results.split,
+        total=results.total.score if results.total.complete else None,
+        tasks={_text(name): _task_entry(task) for name, task in results.tasks.items()},
+        authors=tuple(
+            name
+            for author in (authors[:20] if isinstance(authors, list) else [authors])
+            if (name := _text(author, 80))
+        ),
+        description=_text(about.get("description"), 500),
+        url=_web_address(about.get("url")),
+        model_size=_count(about.get("model_size")),
+        training_data=_text(about.get("training_data"), 500),
+        date=_text(about.get("date"), 40),
+        predictor=_text(settings.get("name") if settings else predictor, 80),
+        interval=results.interval,
+        open_weights=open_weights if isinstance(open_weights, bool) else None,
+        version=_text(results.decabench, 40),
+        wording=_count(settings.get("variant")) or 0,
+        is_raw=results.answers == "raw",
+        suite=results.suite,
+    )
+
+
+def _task_entry(task: TaskResult) -> TaskEntry:
+    metric = METRICS.get(task.metric)
+    score = task.score
+    if score is not None and (metric is None or metric.range[1] == 100):
+        score = min(score, 100.0)  # a perfect BLEU is 100.00000000000004
+    limited = None
+    if task.status == "partial" and score is not None:
+        chosen = _text(task.partial.get("chosen"))
+        limited = LimitedRun(score, task.partial["answered"], task.partial["of"], chosen)
+    counts = {key: task.answers.get(key, 0) for key in ("unparseable", "refused", "truncated", "context_cut")}
+    return TaskEntry(
+        status=task.status,
+        score=score if task.status == "scored" else None,
+        limited=limited,
+        reason=_text(task.reason) or ("no reason given" if task.status == "failed" else ""),
+        signature=_text(task.signatures.get(task.metric, task.signature), 300),
+        n=task.n,
+        fingerprint=_text(task.data.fingerprint),
+        origin=_text(task.data.origin, 40),
+        verified=task.data.verified,
+        published_count=task.data.published_count,
+        note=_text(task.data.note, 500),
+        metric=_text(task.metric, 80),
+        headline=_text(task.headline, 80),
+        scores={_text(name, 80): value for name, value in sorted(task.scores.items())[:60]},
+        signatures={
+            _text(name, 80): _text(value, 300) for name, value in sorted(task.signatures.items())[:20]
+        },
+        interval=task.interval,
+        empty=task.empty,
+        answer_counts={key: count for key, count in counts.items() if count},
+        gold_kept=task.ceiling,
+        wordings=_wordings(task, metric is None or metric.higher_is_better),
+        predictions=_text(task.predictions, 100),
+    )
+
+
+def _wordings(task: TaskResult, higher_is_better: bool) -> Wordings | None:
+    """Compute the summary of the variants' scores anew rather than trust the file's."""
+    given = task.variants.get("scores", {})
+    scores = {int(number): float(score) for number, score in given.items()}
+    if len(scores) < 2:
+        return None
+    values = list(scores.values())
+    best, worst = max(values), min(values)
+    if not higher_is_better:
+        best, worst = worst, best
+    mean = math.fsum(values) / len(values)
+    return Wordings(dict(sorted(scores.items())), mean, worst, abs(best - worst))
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _web_address(value: object) -> str:
+    """Return a plain http or https address, or nothing for any other: `javascript:` must never become a link."""
+    if not isinstance(value, str) or len(value) > 500 or not value.isprintable() or " " in value:
+        return ""
+    try:
+        parts = urlsplit(value)
+        safe = parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return ""
+    return value if safe else ""
+
+
+def _text(value: object, limit: int = 200) -> str:
+    """Return a value as one short line of well-formed text; anything but a string is empty."""
+    if not isinstance(value, str):
+        return ""
+    whole = value[: 4 * limit].encode("utf-8", "replace").decode("utf-8")
+    kept = (
+        " " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character
+        for character in whole
+        if character not in _DIRECTION_MARKS
+    )
+    line = " ".join("".join(kept).split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

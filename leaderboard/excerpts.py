@@ -1,0 +1,237 @@
+"""A few examples of every task for the page of a submission: question, context, gold, answer and score.
+
+They are shown only if the prepared data at hand is the data that was scored (fingerprint) and the answers at hand are
+the answers that were scored (digest). The choice depends on the ids alone, topped up to show right, wrong and empty
+answers, so that most examples are the same for all submissions and can be compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from decabench.errors import DecabenchError
+from decabench.leaderboard.entries import Entry, submission_folder
+from decabench.leaderboard.evidence import Evidence
+from decabench.leaderboard.ranking import Column
+from decabench.metrics import Metric
+from decabench.submission import Limits, PredictionFile, answers_digest, find_predictions, read_answers
+from decabench.tasks import Store, Task
+
+if TYPE_CHECKING:
+    from decabench.tasks import Example
+
+__all__ = ["Excerpts", "Policy", "collect_excerpts"]
+
+Policy = Literal["free", "all", "none"]
+"""Whose text goes into the site: what may be passed on, everything, or nothing."""
+
+MOST = 40
+"""The most examples of a task."""
+
+_COMMON = 16
+"""How many of them are the same for all submissions."""
+
+_EACH_KIND = 12
+"""How many right, wrong and empty answers to show, if there are so many."""
+
+_MOST_BYTES = 1 << 28
+"""The most that is read of a file of answers, unpacked: a submission may contain anything."""
+
+_EXACT = 0.005
+"""How near to the best possible score an answer is right."""
+
+
+@dataclass(frozen=True)
+class Excerpts:
+    """The examples that a page shows of one task."""
+
+    shown: tuple[dict[str, Any], ...] = ()
+    """JSON values: id, question, context, golds, answer, score, kind."""
+    why: str = ""
+    """Why there are none."""
+
+
+def collect_excerpts(
+    entries: Sequence[Entry],
+    columns: Sequence[Column],
+    evidence: Evidence,
+    submissions: Path,
+    home: Path,
+    tasks: Mapping[str, Task],
+    policy: Policy = "free",
+) -> dict[str, dict[str, Excerpts]]:
+    """Return examples of every scored task of every entry: by the entry's path, then by task.
+
+    The data of only one task is in memory at a time.
+    """
+    found: dict[str, dict[str, Excerpts]] = {entry.path: {} for entry in entries}
+    files = {entry.path: _prediction_files(submissions, entry) for entry in entries}
+    for column in {column.name: column for column in columns}.values():
+        for split in sorted({entry.split for entry in entries}):
+            scored = [
+                entry
+                for entry in entries
+                if entry.split == split
+                and column.name in entry.suite.tasks
+                and column.name in entry.tasks
+                and entry.tasks[column.name].score is not None
+            ]
+            if not scored:
+                continue
+            data = _read_data(column.name, split, home, tasks, policy)
+            for entry in scored:
+                file = files[entry.path].get((column.name, split))
+                found[entry.path][column.name] = _choose_excerpts(entry, column, file, data, evidence)
+    return found
+
+
+@dataclass(frozen=True)
+class _Data:
+    """One split of one task, or why it cannot be shown."""
+
+    why: str = ""
+    """Why nothing can be shown."""
+    fingerprint: str = ""
+    """The fingerprint of the prepared data."""
+    examples: Sequence[Example] = ()
+    """The examples in order."""
+    ids: Sequence[str] = ()
+    """Their ids."""
+    order: Sequence[int] = ()
+    """Their indexes, shuffled by the ids."""
+
+
+def _read_data(name: str, split: str, home: Path, tasks: Mapping[str, Task], policy: Policy) -> _Data:
+    if policy == "none":
+        return _Data("The site was built without examples.")
+    store = Store(home)
+    try:
+        record = store.record(name, split)
+        is_free = record.origin == "sample" or (name in tasks and not tasks[name].withhold_texts)
+        if policy == "free" and name not in tasks:
+            return _Data(
+                "The task is not known where the site was built: --include the file that defines it."
+            )
+        if policy == "free" and not is_free:
+            return _Data("The text of this dataset may not be passed on.")
+        examples = list(store.examples(name, split))
+    except DecabenchError:
+        return _Data("The data of this task was not prepared where the site was built.")
+    ids = [example.id for example in examples]
+    digests = [hashlib.sha256(id_.encode()).digest() for id_ in ids]
+    order = sorted(range(len(ids)), key=digests.__getitem__)
+    return _Data("", record.fingerprint, examples, ids, order)
+
+
+def _prediction_files(submissions: Path, entry: Entry) -> Mapping[tuple[str, str], PredictionFile]:
+    try:
+        return find_predictions(submissions / submission_folder(entry.path))[0]
+    except (DecabenchError, OSError):
+        return {}
+
+
+def _choose_excerpts(
+    entry: Entry, column: Column, file: PredictionFile | None, data: _Data, evidence: Evidence
+) -> Excerpts:
+    result = entry.tasks[column.name]
+    if data.why:
+        return Excerpts(why=data.why)
+    if data.fingerprint != result.fingerprint:
+        return Excerpts(why="The data at hand when the site was built is not the data that was scored.")
+    if file is None:
+        return Excerpts(why="The answers are not beside the results.")
+    try:
+        answers = read_answers(file, "raw" if entry.is_raw else "extracted", Limits(file_bytes=_MOST_BYTES))
+    except DecabenchError:
+        return Excerpts(why="The answers could not be read.")
+    if result.predictions and answers_digest(answers) != result.predictions:
+        return Excerpts(why="The answers beside the results are not those that were scored.")
+    try:
+        texts = [answers[id_] for id_ in data.ids]
+    except KeyError:
+        return Excerpts(why="The answers do not fit the data.")
+    found = evidence.find(entry, column.name)
+    scores: Sequence[float] | Mapping[int, float]
+    if found is not None and len(found.scores) == len(texts):
+        scores = found.scores.tolist()
+        indexes = _choose_indexes(data.order, list(map(_classify, texts, scores, repeat(column))))
+    else:
+        indexes = sorted(data.order[:MOST])
+        scores = _score_examples(evidence.metrics.get(result.metric), indexes, texts, data)
+    return Excerpts(
+        tuple(_excerpt(data.examples[index], texts[index], scores[index], column) for index in indexes)
+    )
+
+
+def _choose_indexes(order: Sequence[int], kinds: Sequence[str]) -> list[int]:
+    """Return indexes of examples in order: the common ones, some of each kind, and then more."""
+    chosen = dict.fromkeys(order[:_COMMON])
+    wanted = {kind: _EACH_KIND for kind in ("empty", "wrong", "right")}
+    for index in chosen:
+        wanted[kinds[index]] -= 1
+    more: dict[str, list[int]] = {kind: [] for kind in wanted}
+    for index in order[_COMMON:]:  # one walk over what may be many thousands
+        kind = kinds[index]
+        if len(more[kind]) < wanted[kind]:
+            more[kind].append(index)
+    for kind in wanted:
+        chosen.update(dict.fromkeys(more[kind]))
+    for index in order:
+        if len(chosen) >= MOST:
+            break
+        chosen[index] = None
+    return sorted(list(chosen)[:MOST])
+
+
+def _score_examples(
+    metric: Metric | None, indexes: Sequence[int], texts: Sequence[str], data: _Data
+) -> dict[int, float]:
+    """Score examples by themselves, without statistics; not a number if an example has no score of its own."""
+    if metric is None or metric.scope != "example":
+        return dict.fromkeys(indexes, math.nan)
+    rows = metric.statistics([texts[index] for index in indexes], [data.examples[index] for index in indexes])
+    scores = {}
+    for index, row in zip(indexes, rows, strict=True):
+        try:
+            scores[index] = float(metric.score(dict(zip(metric.columns, row, strict=True)))[metric.headline])
+        except ZeroDivisionError:
+            scores[index] = math.nan
+    return scores
+
+
+def _classify(answer: str, score: float, column: Column) -> str:
+    if not answer.strip():
+        return "empty"
+    best = column.high if column.higher_is_better else column.low
+    return "right" if abs(best - score) <= _EXACT else "wrong"
+
+
+def _excerpt(example: Example, answer: str, score: float, column: Column) -> dict[str, Any]:
+    known = math.isfinite(score)
+    golds = list(dict.fromkeys(example.answers))
+    return {
+        "id": _cut(example.id, 120),
+        "question": _cut(example.question, 500),
+        "context": _window(example.context, golds[0], 600),
+        "golds": [_cut(gold, 500) for gold in golds[:4]],
+        "answer": _cut(answer, 700),
+        "score": round(score, column.digits) if known else None,
+        "kind": _classify(answer, score, column) if known or not answer.strip() else "unscored",
+    }
+
+
+def _window(text: str, gold: str, size: int) -> str:
+    """Return the part of a context around the gold answer, or its beginning if the answer is not in it."""
+    found = text.find(gold)
+    start = max(0, found - size // 3) if found > 2 * size // 3 else 0
+    return ("…" if start else "") + _cut(text[start:], size)
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: size - 1] + "…"
