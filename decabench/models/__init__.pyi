@@ -30,6 +30,7 @@ from .family import label_names as label_names
 from .family import with_label_names as with_label_names
 from .heads import ClassifierHead as ClassifierHead
 from .heads import CrfHead as CrfHead
+from .heads import GeneratorHead as GeneratorHead
 from .heads import Head as Head
 from .heads import ParserHead as ParserHead
 from .heads import RegressorHead as RegressorHead
@@ -69,6 +70,7 @@ __all__ = [
     "Corpus",
     "CrfHead",
     "Family",
+    "GeneratorHead",
     "Head",
     "Ids",
     "Item",
