@@ -15,6 +15,8 @@ from .devices import first_device as first_device
 from .devices import pick_device as pick_device
 from .devices import require_device as require_device
 from .family import FAMILIES as FAMILIES
+from .family import Batch as Batch
+from .family import ColumnBatch as ColumnBatch
 from .family import Family as Family
 from .family import Item as Item
 from .family import Losses as Losses
@@ -26,6 +28,19 @@ from .family import TooLongError as TooLongError
 from .family import find_family as find_family
 from .family import label_names as label_names
 from .family import with_label_names as with_label_names
+from .heads import ClassifierHead as ClassifierHead
+from .heads import CrfHead as CrfHead
+from .heads import GeneratorHead as GeneratorHead
+from .heads import Head as Head
+from .heads import ParserHead as ParserHead
+from .heads import RegressorHead as RegressorHead
+from .heads import SoftmaxHead as SoftmaxHead
+from .heads import TaskHeads as TaskHeads
+from .heads import encode_target as encode_target
+from .layers import BiLSTM as BiLSTM
+from .layers import WordEmbedding as WordEmbedding
+from .layers import max_over_time as max_over_time
+from .layers import token_mask as token_mask
 from .ngrams import Corpus as Corpus
 from .ngrams import NgramTraining as NgramTraining
 from .ngrams import read_corpus as read_corpus
@@ -47,9 +62,16 @@ __all__ = [
     "SPECIALS",
     "UNFINISHED_EXPORT",
     "Analysis",
+    "Batch",
+    "BiLSTM",
     "Checkpoint",
+    "ClassifierHead",
+    "ColumnBatch",
     "Corpus",
+    "CrfHead",
     "Family",
+    "GeneratorHead",
+    "Head",
     "Ids",
     "Item",
     "Lexicon",
@@ -58,14 +80,20 @@ __all__ = [
     "ModelReply",
     "MultitaskNetwork",
     "NgramTraining",
+    "ParserHead",
+    "RegressorHead",
+    "SoftmaxHead",
+    "TaskHeads",
     "TextReader",
     "TooLongError",
     "TrainedModel",
     "Vectors",
+    "WordEmbedding",
     "WordTable",
     "WordVectors",
     "autocast",
     "check_name",
+    "encode_target",
     "export_checkpoint",
     "find_analysis",
     "find_family",
@@ -76,11 +104,13 @@ __all__ = [
     "latest_checkpoint",
     "load_optimizer",
     "load_weights",
+    "max_over_time",
     "open_vectors",
     "output_record",
     "pick_device",
     "read_corpus",
     "require_device",
+    "token_mask",
     "train_ngrams",
     "with_label_names",
     "write_checkpoint",

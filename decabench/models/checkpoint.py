@@ -67,9 +67,6 @@ OPTIMIZER = "optimizer.safetensors"
 BEST, LATEST, FOLDER = "best.json", "latest.json", "checkpoints"
 
 
-# ---- Ready to answer
-
-
 @dataclass(frozen=True)
 class TrainedModel:
     """A network with everything that it needs to answer questions."""
@@ -186,9 +183,6 @@ def find_analysis(checkpoint: Checkpoint, name: str) -> Analysis:
     module, _, attribute = analyses[require_name(name, analyses, kind)].partition(":")
     found: Analysis = getattr(import_module(module), attribute)
     return found
-
-
-# ---- On disk
 
 
 def find_checkpoint(path: Path) -> Path:
@@ -373,8 +367,6 @@ def write_checkpoint(
             shutil.rmtree(folder, ignore_errors=True)
     return target
 
-
-# ---- Self-contained
 
 VECTORS = "vectors.npy"
 UNFINISHED_EXPORT = frozenset({VECTORS, index_path(Path(VECTORS)).name, MODEL, VOCABULARY})

@@ -386,6 +386,10 @@ class ColumnBatch:
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
+    def word_numbers(self, column: str) -> Tensor:
+        """A column of words as numbers of the lexicon, (B, T)."""
+        return self.words[self.columns[column]]
+
     def to(self, device: torch.device) -> ColumnBatch:
         """Copy the batch to a device, all but the lengths."""
         return replace(

@@ -1,14 +1,15 @@
-"""Heads: what turns the states of a network into answers, one for each kind of output but free text.
+"""Heads: what turns the states of a network into answers, one for each kind of output.
 
 A head is made from a task's `Output` once all of its labels are known. `encode_target` puts an answer into the columns
-of an item (TARGETS), `losses` compares with them, `answers` gives texts. B examples, T tokens, d the width of the
-states, C labels.
+of an item (TARGETS), `losses` compares with them, `answers` gives texts. Free text is different: its words are a column
+of words, and one GeneratorHead serves all tasks. B examples, T tokens, d the width of the states, C labels, n words of
+an answer, v words of the vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -16,8 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from decabench.errors import DataError
-from decabench.models.family import Item, Losses, TextReader
+from decabench.models.decoding import beam_search, greedy
+from decabench.models.family import Item, Losses, ModelReply, TextReader
 from decabench.models.layers import token_mask
+from decabench.models.word_vectors import WordTable
+from decabench.models.words import EOS, INIT, PAD, UNKNOWN
 from decabench.tasks import Label, Number, Output, Tags, Tree
 
 __all__ = [
@@ -25,6 +29,7 @@ __all__ = [
     "TARGETS",
     "ClassifierHead",
     "CrfHead",
+    "GeneratorHead",
     "Head",
     "ParserHead",
     "RegressorHead",
@@ -271,3 +276,84 @@ class ParserHead(Head):
         """Scores of the relations of each token to its head, (B, T, C)."""
         chosen = candidates.gather(1, heads[..., None].expand_as(x))
         return cast(Tensor, self.relation(self.hidden(torch.cat([x, chosen], 2)).relu()))
+
+
+class GeneratorHead(nn.Module):
+    """Words of the vocabulary, one after the other, from (B, T, d): an LSTM that attends to the states.
+
+    Global attention with input feeding, of Luong et al. 2015, sections 3.1 and 3.3. Words beyond the vocabulary cannot
+    be said; MQAN's decoder can point at them.
+    """
+
+    vocabulary_rows: ClassVar[tuple[str, ...]] = ("embed", "score")
+    """Its parameters with a row for each word, for `MultitaskNetwork.vocabulary_rows`."""
+
+    def __init__(self, width: int, words: WordTable) -> None:
+        super().__init__()
+        self.lexicon = words.lexicon
+        self.embed = nn.Embedding(words.lexicon.size, width, padding_idx=PAD)
+        self.cell = nn.LSTMCell(2 * width, width)
+        self.attention = nn.Linear(width, width, bias=False)
+        self.combine = nn.Linear(2 * width, width)
+        self.score = nn.Linear(width, words.lexicon.size)
+
+    def start(self, x: Tensor, lengths: Tensor) -> GeneratorPast:
+        """Begin answers to the states of a batch; `lengths`, (B,), counts their tokens, on the CPU."""
+        zero = x.new_zeros(len(x), x.shape[2])
+        return GeneratorPast(self, x, token_mask(lengths, x), (zero, zero, zero))
+
+    def losses(self, x: Tensor, answer: Tensor, lengths: Tensor) -> Losses:
+        """-log p of the words by token; `answer`, (B, n), numbers of the lexicon from <init> to <eos>, then padding."""
+        answer = answer.where(answer < self.score.out_features, UNKNOWN)
+        past = self.start(x, lengths)
+        scores = torch.stack([past.advance(word) for word in answer[:, :-1].unbind(1)], 1)  # (B, n - 1, v)
+        target = answer[:, 1:]
+        loss = F.cross_entropy(scores.flatten(0, 1), target.flatten(), ignore_index=PAD, reduction="sum")
+        return {"words": (loss, int((target != PAD).sum()))}
+
+    def answers(self, x: Tensor, lengths: Tensor, limit: int, beam: int = 1) -> list[ModelReply]:
+        """Answer with at most `limit` words, greedily or with a `beam` above 1."""
+        past = self.start(x, lengths)
+        if beam > 1:
+            found = beam_search(past, len(x), beam, limit, x.device)
+        else:
+            found = greedy(past, len(x), limit, x.device)
+        return [
+            ModelReply(self.lexicon.decode(words), ended, read, words.index(EOS) + 1 if ended else len(words))
+            for words, ended, read in zip(
+                found.outputs.tolist(), found.finished, lengths.tolist(), strict=True
+            )
+        ]
+
+
+class GeneratorPast:
+    """The answers so far of a GeneratorHead; see `decoding.Past`."""
+
+    def __init__(
+        self, head: GeneratorHead, x: Tensor, mask: Tensor, state: tuple[Tensor, Tensor, Tensor]
+    ) -> None:
+        self.head, self.x, self.mask, self.state = head, x, mask, state
+
+    def advance(self, last: Tensor) -> Tensor:
+        """Score the next word, (B, v), after the words `last`, (B,)."""
+        head, (h, c, fed) = self.head, self.state
+        h, c = head.cell(torch.cat([head.embed(last), fed], 1), (h, c))
+        match = (self.x @ head.attention(h)[..., None]).squeeze(2)  # (B, T)
+        weights = match.masked_fill(~self.mask, torch.finfo(match.dtype).min).softmax(1)
+        context = (weights[:, None] @ self.x).squeeze(1)
+        fed = head.combine(torch.cat([context, h], 1)).tanh()
+        self.state = (h, c, fed)
+        return cast(Tensor, head.score(fed))
+
+    def step(self, last: Tensor) -> Tensor:
+        """p(w) of the next word, (B, v), zero for words that no answer contains."""
+        p = self.advance(last).float().softmax(1)
+        p[:, [PAD, UNKNOWN, INIT]] = 0
+        return p
+
+    def select(self, rows: Tensor, same_examples: bool = False) -> None:
+        """Keep these rows, in this order."""
+        h, c, fed = self.state
+        self.state = (h[rows], c[rows], fed[rows])
+        if not same_examples:
+            self.x, self.mask = self.x[rows], self.mask[rows]

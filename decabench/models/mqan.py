@@ -60,8 +60,6 @@ __all__ = [
 
 Integers = npt.NDArray[np.int64]
 
-# ---- Configuration
-
 
 @dataclass(frozen=True)
 class Parts:
@@ -121,9 +119,6 @@ class MQANConfig:
     def parts(self) -> Parts:
         """The parts that the model has."""
         return MODELS[self.name]
-
-
-# ---- From an example to a batch
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
@@ -230,9 +225,6 @@ def collate(task: str, items: Sequence[Item], words: WordTable, config: MQANConf
     )
 
 
-# ---- What passes between the parts of the network
-
-
 @dataclass(frozen=True)
 class Encoding:
     """The encoder's output."""
@@ -283,9 +275,6 @@ class Decoded:
         if self.context_gate is None:
             return torch.ones_like(self.vocabulary_gate), torch.zeros_like(self.vocabulary_gate)
         return self.context_gate.sigmoid(), (-self.context_gate).sigmoid()
-
-
-# ---- The network
 
 
 class Coattention(nn.Module):
@@ -629,9 +618,6 @@ def _add(p: Tensor, numbers: Tensor, weights: Tensor) -> Tensor:
 def _full(x: Tensor) -> Tensor:
     """Leave half precision, which cannot tell the probabilities of 50,000 words apart."""
     return x if x.dtype == torch.float64 else x.float()
-
-
-# ---- Decoding
 
 
 class DecoderPast:

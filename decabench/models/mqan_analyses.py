@@ -78,9 +78,6 @@ class _TracedPast(DecoderPast):
         return p
 
 
-# ---- Figure 3
-
-
 @dataclass(frozen=True)
 class PointerShares:
     """Where the words of a task's answers came from, <eos> left out."""
@@ -133,9 +130,6 @@ def _analyze_pointers(
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     content = {"format": "decabench.pointers/1", "tasks": {task: asdict(own) for task, own in found.items()}}
     yield from _write(output, "pointers", content, figure)
-
-
-# ---- Figures 6 and 7
 
 
 @dataclass(frozen=True)

@@ -182,9 +182,6 @@ def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str,
     return {f"{task}.{split}": store.record(task, split).fingerprint for task in tasks}
 
 
-# ---- Kept on disk
-
-
 def _cache_key(store: Store, config: TrainConfig) -> str:
     """Everything that the numbers depend on; the first part is the version of the tokenizer and of the files."""
     return json.dumps(
@@ -241,9 +238,6 @@ def _read_cache(cache: Path, key: str, config: TrainConfig, tasks: Mapping[str, 
         return TrainingData(lexicon, outputs, {task: TaskData(task, own) for task, own in columns.items()})
     except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         return None
-
-
-# ---- Batches
 
 
 def cut_batches(

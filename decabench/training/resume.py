@@ -56,9 +56,6 @@ def is_unstarted(output: Path) -> bool:
         return False
 
 
-# ---- What a checkpoint records
-
-
 def describe_run(
     config: TrainConfig, store: Store, words: WordTable, outputs: Mapping[str, Output], processes: int
 ) -> dict[str, Any]:
@@ -137,8 +134,6 @@ def restore(checkpoint: Checkpoint, network: MultitaskNetwork, optimizer: torch.
         ) from error
 
 
-# ---- What must be the same
-
 _MAY_CHANGE = {
     *("steps", "epochs", "cooldown", "patience"),
     *("validate_every", "checkpoint_every", "validation_examples", "best_by"),
@@ -199,9 +194,6 @@ def check_vectors(checkpoint: Checkpoint, words: WordTable) -> None:
             f"{checkpoint.folder} was trained with the vectors {', '.join(checkpoint.vectors)}, and these are others: "
             "name the same with --set vectors=..."
         )
-
-
-# ---- The weights of another checkpoint
 
 
 def copy_weights(

@@ -56,6 +56,25 @@ def test_a_folder_is_not_overwritten(run):
     assert "from step 3" in on.output
 
 
+def test_a_folder_of_a_run_that_failed_at_once_can_be_used_again(run, tmp_path):
+    failed = run("--tasks", "schema", "--set", "learning_rate=1e38", "--set", "warmup=1")
+    assert failed.exit_code != 0
+    assert "lower learning_rate" in failed.output
+    assert not (tmp_path / "run" / "latest.json").exists() and (tmp_path / "run" / "config.toml").exists()
+    done = run("--tasks", "schema")
+    assert done.exit_code == 0, done.output
+    rows = (tmp_path / "run" / "train.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[0] for row in rows] == ["1", "2", "3"]
+
+
+def test_a_config_of_ones_own_is_not_overwritten(run, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.toml").write_text("steps = 3\n")
+    done = run("--tasks", "schema")
+    assert done.exit_code == 2 and "is not empty" in done.output
+    assert (tmp_path / "run" / "config.toml").read_text() == "steps = 3\n"
+
+
 def test_a_new_task_from_a_checkpoint(run, command, home, tmp_path):
     assert run("--tasks", "schema").exit_code == 0
     done = command(

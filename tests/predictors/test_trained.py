@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.models.classifier import ClassifierConfig
 from decabench.predictors.protocol import Answer, Backend, ModelOptions, Setting, StreamingPredictor
 from decabench.predictors.schemes import make_backend
 from decabench.predictors.trained import backend
@@ -17,7 +18,7 @@ from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.training.loop import train
-from tests.training.conftest import make_run, one_thread  # noqa: F401
+from tests.training.conftest import TINY, make_run, one_thread  # noqa: F401
 
 OPTIONS = ModelOptions(device="cpu")
 
@@ -57,6 +58,28 @@ def test_it_answers_every_question_once(trained):
         assert dict(make(setting("schema")).stream(asked)) == found
     assert list(found) == [question.id for question in asked]
     assert all(isinstance(answer, Answer) and answer.prompt_tokens for answer in found.values())
+
+
+@pytest.mark.parametrize("scheme", ["trained", "mqan"])
+def test_both_names_lead_to_any_family(make_run, scheme):  # noqa: F811
+    for name, model in (("mqan", TINY.model), ("trained", ClassifierConfig(dimension=8))):
+        run = make_run(name, model=model, tasks=("sst",))
+        train(run)
+        made = make_backend(f"{scheme}:{run.output}", OPTIONS)
+        assert made.label == f"{name}:{name}"  # the old name stays MQAN's, as older journals have it
+        with made.open() as make:
+            asked = questions(run, "sst")
+            assert [id for id, _ in make(setting("sst")).stream(asked)] == [question.id for question in asked]
+
+
+@pytest.mark.parametrize(
+    ("options", "flag"), [({"beam": 2}, "--beam"), ({"max_new_tokens": 5}, "--max-new-tokens")]
+)
+def test_what_generates_no_text_has_no_use_for_its_options(make_run, options, flag):  # noqa: F811
+    run = make_run(model=ClassifierConfig(dimension=8), tasks=("sst",), steps=1)
+    train(run)
+    with pytest.raises(DecabenchError, match=f"has no use for {flag}: leave it out"):
+        make_backend(f"trained:{run.output}", ModelOptions(device="cpu", **options)).describe()
 
 
 def test_a_beam_is_another_model(trained, home):

@@ -1,10 +1,10 @@
-"""Logs: what a killed run wrote beyond its checkpoint is dropped, half a line too."""
+"""Logs: what a killed run wrote beyond its checkpoint is dropped, half a line too; progress without a terminal."""
 
 import pytest
 
 pytest.importorskip("torch")
 
-from decabench.training.logs import TrainingLog, plot_curves, read_rows
+from decabench.training.logs import ProgressReport, TrainingLog, plot_curves, read_rows
 
 
 def row(step):
@@ -42,3 +42,44 @@ def test_a_run_can_be_watched(tmp_path):
     log.step(row(1))
     assert len(read_rows(tmp_path / "train.csv")) == 1
     log.close()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that a test sets."""
+    now = [100.0]
+    monkeypatch.setattr("decabench.training.logs.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_progress_without_a_terminal(clock):
+    lines = []
+    progress = ProgressReport(40, 1_000, False, lines.append, every=60.0)
+    for step, (task, loss) in enumerate([("sst", 2.0), ("squad", 4.0), ("sst", 1.0), ("squad", 4.0)], 41):
+        clock[0] += 20.0
+        progress.step({**row(step), "task": task, "loss": str(loss), "tokens": 600})
+    progress.close()
+    # A line after 60 seconds: losses as running means, tokens and time by what this process has done.
+    assert lines == [
+        "step 43 of 1,000: loss sst 1.900, squad 4.000; 0.1 steps and 30 target tokens a second; 5 h 19 min left"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left"), [(0.4, "0 s"), (59, "59 s"), (60, "1 min"), (3_599, "59 min"), (7_260, "2 h 1 min")]
+)
+def test_time_left(clock, seconds, left):
+    lines = []
+    progress = ProgressReport(0, 2, False, lines.append, every=0.0)
+    clock[0] += seconds
+    progress.step(row(1))
+    assert lines[0].endswith(f"; {left} left")
+
+
+def test_a_bar_takes_the_place_of_lines(clock):
+    lines = []
+    progress = ProgressReport(0, 2, True, lines.append, every=0.0)
+    clock[0] += 5
+    progress.step(row(1))
+    progress.close()
+    assert lines == []

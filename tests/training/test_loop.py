@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 
 from decabench.errors import DecabenchError
 from decabench.models.checkpoint import Checkpoint
+from decabench.models.classifier import ClassifierConfig
 from decabench.training.config import TrainConfig, read_config, to_toml
 from decabench.training.logs import read_rows
 from decabench.training.loop import train
@@ -297,9 +298,17 @@ def test_it_learns_by_heart(make_run):
 
 
 @pytest.mark.slow
-def test_two_processes_are_one_with_twice_the_batch(make_run, home, tmp_path):
-    model = replace(TINY.model, dropout=0.0)
-    tiny = {"model": model, "steps": 12, "validate_every": 6, "train_examples": 0}
+@pytest.mark.parametrize(
+    ("model", "tasks"),
+    [
+        (replace(TINY.model, dropout=0.0), ("sst", "schema")),
+        # A step leaves the other task's head without a gradient.
+        (ClassifierConfig(dimension=8, dropout=0.0, train_embeddings=True), ("sst", "multinli.in.out")),
+    ],
+    ids=["mqan", "classifier"],
+)
+def test_two_processes_are_one_with_twice_the_batch(make_run, home, tmp_path, model, tasks):
+    tiny = {"model": model, "tasks": tasks, "steps": 12, "validate_every": 6, "train_examples": 0}
     one = make_run("one", batch_tokens=600, **tiny)
     train(one)
     two = make_run("two", batch_tokens=300, **tiny)

@@ -72,3 +72,66 @@ def test_what_is_refused(settings, words):
 def test_it_ends():
     with pytest.raises(IndexError):
         Schedule(TrainConfig(tasks=("a",), steps=2), lambda task, epoch: 1).tasks_at(2)
+
+
+def plan(*phases, batches=None, **settings):
+    config = TrainConfig(tasks=("a", "b"), phases=phases, **settings)
+    return Schedule(config, lambda task, epoch: (batches or {"a": 3, "b": 1})[task])
+
+
+def shown(schedule):
+    return [" ".join("+".join(schedule.tasks_at(step)) for step in range(schedule.steps))]
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        (Phase(steps=3), "a b a"),
+        (Phase(epochs=1), "a b a b"),
+        (Phase(epochs=2, order="sequence"), "a a a b a a a b"),
+        (Phase(epochs=1, together=True), "a+b a+b a+b"),
+        (Phase(("b",), epochs=2), "b b"),
+    ],
+)
+def test_phases(phase, expected):
+    assert shown(plan(phase)) == [expected]
+
+
+def test_a_given_order_is_the_order_of_the_tasks():
+    assert shown(plan(Phase(("b", "a"), epochs=1, order="sequence"))) == ["b a a a"]
+
+
+def test_phases_follow_each_other_and_count_epochs_on():
+    schedule = plan(Phase(("a",), epochs=2), Phase(steps=2), Phase(("b",), epochs=1))
+    assert shown(schedule) == ["a a a a a a a b b"]
+    found = [schedule.stretch_at(step) for step in range(schedule.steps)]
+    assert [stretch.phase for stretch in found] == [1] * 6 + [2] * 2 + [3]
+    assert [stretch.epoch for stretch in found] == [1, 1, 1, 2, 2, 2, 0, 0, 3]
+    assert [step for step in range(1, 10) if schedule.ends_epoch(step)] == [3, 6, 8, 9]
+
+
+def test_random_orders_depend_on_seed_and_step_alone():
+    one, two, three = (shown(plan(Phase(steps=40, order="random"), seed=seed)) for seed in (1, 1, 2))
+    assert one == two != three
+    by_size = shown(plan(Phase(steps=400, order="size"), batches={"a": 9, "b": 1}))[0].split()
+    assert 0.85 < by_size.count("a") / 400 < 0.95
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"steps": 1, "epochs": 1}, "give one of them"),
+        ({}, "give one of them"),
+        ({"steps": 1, "order": "sequence"}, "count the phase in epochs"),
+        ({"epochs": 1, "together": True, "order": "random"}, "leave it out"),
+        ({"steps": 1, "order": "tern"}, "Did you mean turn"),
+    ],
+)
+def test_phases_that_cannot_be(settings, words):
+    with pytest.raises(DecabenchError, match=words):
+        Phase(**settings)
+
+
+def test_a_phase_of_another_task_is_refused():
+    with pytest.raises(DecabenchError, match="Phase 1 trains c, and the run's tasks are a, b"):
+        plan(Phase(("c",), steps=1))

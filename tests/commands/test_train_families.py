@@ -1,0 +1,164 @@
+"""Families of one file, by the command line alone: trained, killed, resumed, exported, predicted with and scored."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
+
+from safetensors.torch import load_file
+
+from decabench.models import Checkpoint
+from decabench.tasks import Store
+from tests.sources import ROOT
+
+TAGGING = ROOT / "examples" / "tagging"
+POS, SUITE = TAGGING / "pos.toml", TAGGING / "suite.toml"
+SHORT = ("steps=60", "checkpoint_every=4", "validate_every=30", "validation_examples=20", "batch_examples=8")
+SHORT += ("rate=constant", "learning_rate=0.01", "model.dimension=16", "best_by=last")
+
+
+@pytest.fixture
+def glove(tmp_path, home):
+    """Vectors of words of the sample's reviews, in GloVe's text form."""
+    rows = Store(home).read("sst", "train", ("context",))
+    words = sorted({word for row in rows for word in row["context"].lower().split()})
+    values = np.random.default_rng(0).standard_normal((len(words), 12)).round(3)
+    path = tmp_path / "glove.txt"
+    lines = [f"{word} {' '.join(map(str, row))}" for word, row in zip(words, values, strict=True)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def tagging(command, tmp_path):
+    """A home with the example's task."""
+    done = command("prepare", "pos", "--include", POS, "--home", tmp_path / "home")
+    assert done.exit_code == 0, done.output
+    return tmp_path / "home"
+
+
+def settings(*values):
+    return [part for value in (*SHORT, *values) for part in ("--set", value)]
+
+
+def kill_and_resume(command, arguments, tmp_path):
+    """Train a run whole, and another that is killed in the middle and resumed; return their folders."""
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    done = command(*arguments, "--output", whole)
+    assert done.exit_code == 0, done.output
+    line = [sys.executable, "-m", "decabench", *map(str, arguments), "--output", str(killed)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    # More steps, so that it cannot be done before it is killed; with a constant rate the first are the same.
+    child = subprocess.Popen([*line, "--set", "steps=100000"], env=environment, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while latest_step(killed) < 9 and time.monotonic() < deadline:
+        time.sleep(0.002)
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    step = latest_step(killed)
+    assert 0 < step < 60
+    done = command(*arguments, "--output", killed, "--resume")
+    assert done.exit_code == 0, done.output
+    assert f"from step {step}." in done.output
+    return whole, killed
+
+
+def latest_step(output: Path) -> int:
+    try:
+        return int(json.loads((output / "latest.json").read_text())["checkpoint"][-8:])
+    except FileNotFoundError:
+        return 0
+
+
+def tensors(output, name):
+    return load_file(output / json.loads((output / "latest.json").read_text())["checkpoint"] / name)
+
+
+def assert_same(whole, killed):
+    """Weights and the optimizer's state, bit for bit, and the losses in the log."""
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        first, second = tensors(whole, name), tensors(killed, name)
+        assert first.keys() == second.keys()
+        assert all(torch.equal(first[key], second[key]) for key in first), name
+    logs = [(folder / "train.csv").read_text().splitlines() for folder in (whole, killed)]
+    assert [line.split(",")[:7] for line in logs[0]] == [line.split(",")[:7] for line in logs[1]]
+
+
+def export_and_predict(command, run, tmp_path, tasks, home, *include):
+    """Export a run in full precision and predict with both; return the export's answers."""
+    done = command("export", run, "--output", tmp_path / "export", "--full")
+    assert done.exit_code == 0, done.output
+    answers = []
+    for name, checkpoint in (("by-run", run), ("by-export", tmp_path / "export")):
+        done = command(
+            *("predict", "--predictor", f"trained:{checkpoint}", "--tasks", tasks, "--home", home),
+            *("--device", "cpu", "--output", tmp_path / name, *include),
+        )
+        assert done.exit_code == 0, done.output
+        files = sorted((tmp_path / name / "predictions").glob("*.jsonl"))
+        answers.append([[json.loads(line) for line in file.read_text().splitlines()] for file in files])
+    assert answers[0] == answers[1]
+    return answers[1]
+
+
+@pytest.mark.slow
+def test_the_classifier(command, home, glove, tmp_path):
+    arguments = [
+        *("train", "--model", "classifier", "--tasks", "sst,multinli.in.out", "--home", home),
+        *("--device", "cpu", *settings(f'vectors=["{glove}"]')),
+    ]
+    whole, killed = kill_and_resume(command, arguments, tmp_path)
+    assert_same(whole, killed)
+    checkpoint = Checkpoint.open(killed)
+    assert checkpoint.outputs["sst"].names == ("negative", "positive")
+    answers = export_and_predict(command, killed, tmp_path, "sst,multinli.in.out", home)
+    for rows, labels in zip(
+        answers, ({"entailment", "neutral", "contradiction"}, {"negative", "positive"}), strict=True
+    ):
+        assert rows and {row["answer"] for row in rows} <= labels
+    done = command("evaluate", "--submission", tmp_path / "by-export", "--tasks", "sst", "--home", home)
+    assert done.exit_code == 0, done.output
+    done = command(
+        *("predict", "--predictor", f"trained:{killed}", "--tasks", "schema", "--home", home),
+        *("--device", "cpu", "--output", tmp_path / "none"),
+    )
+    assert done.exit_code == 2
+    assert "leave it out" in done.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own", [("model.train_embeddings=true",), ("model.crf=false",)])
+def test_the_tagger(command, tagging, tmp_path, own):
+    words = ('vectors=["none:12"]',)
+    if own == ("model.crf=false",):  # fixed vectors, which an export needs a file for
+        path = tmp_path / "glove.txt"
+        path.write_text("the 1 0 0 1\nof 0 1 0 1\n, 0 0 1 1\n. 1 1 1 0\n")
+        words = (f'vectors=["{path}"]',)
+    arguments = [
+        *("train", "--model", "tagger", "--tasks", "pos", "--home", tagging, "--include", POS),
+        *("--device", "cpu", *settings(*words, *own)),
+    ]
+    whole, killed = kill_and_resume(command, arguments, tmp_path)
+    assert_same(whole, killed)
+    (answers,) = export_and_predict(command, killed, tmp_path, "pos", tagging, "--include", POS)
+    contexts = {row.id: row.context for row in Store(tagging).examples("pos", "validation")}
+    assert len(answers) == len(contexts)
+    assert all(len(row["answer"].split()) == len(contexts[row["id"]].split()) for row in answers)
+    majority = tmp_path / "majority"
+    shared = ("--include", POS, "--include", SUITE, "--suite", "tagging-demo", "--home", tagging)
+    assert command("predict", "--predictor", "majority", "--output", majority, *shared).exit_code == 0
+    scores = []
+    for folder in (majority, tmp_path / "by-export"):
+        done = command("evaluate", "--submission", folder, *shared)
+        assert done.exit_code == 0, done.output
+        (path,) = folder.glob("results/*/results.json")
+        scores.append(json.loads(path.read_text())["tasks"]["pos"]["score"])
+    assert scores[1] > scores[0] + 10

@@ -1,0 +1,148 @@
+"""Families: what a reader numbers, what a batch holds, which tasks are taken."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from decabench.errors import DecabenchError, UnknownNameError
+from decabench.models.family import (
+    FAMILIES,
+    ColumnBatch,
+    TextReader,
+    TooLongError,
+    find_family,
+    read_model_config,
+    with_label_names,
+)
+from decabench.models.layers import WordEmbedding, max_over_time
+from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
+from decabench.models.words import UNKNOWN, Lexicon
+from decabench.tasks import TASKS, Label, Number, Tags, Text, Tree
+
+POS = replace(TASKS["sst"], name="pos", output=Tags(names=("N", "V")), variants=(), metric="tag_accuracy")
+
+
+@pytest.fixture
+def words():
+    return WordTable(Lexicon([" a ", " b "]), JoinedVectors((NoVectors(4),)))
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_name_leads_to_a_family_with_a_default_configuration(name):
+    family = find_family(name)
+    config = family.config(name=name)
+    assert config.name == name and config.vocabulary > 0
+    assert read_model_config({"name": name, "vocabulary": 7}) == replace(config, vocabulary=7)
+    assert set(family.columns.values()) <= {"words", "labels", "numbers"}
+
+
+def test_tokens_of_the_task_are_its_whitespace_tokens_and_all_of_them():
+    reader = TextReader(POS, Lexicon(), cut=2)
+    numbers = reader.tokens("Don't stop-now , Mr. X")
+    assert [reader.lexicon.words[number].strip() for number in numbers] == [
+        "don't",
+        "stop-now",
+        ",",
+        "mr.",
+        "x",
+    ]
+    assert not reader.cuts_contexts
+    assert len(reader.context("Don't stop-now , Mr. X")) == 2 + 2  # <init>, two tokens, <eos>
+    assert reader.cuts_contexts
+
+
+def test_long_contexts_are_left_out():
+    reader = TextReader(POS, Lexicon(), skip=2)
+    assert len(reader.tokens("a b")) == 2 and len(reader.context("a b")) == 4
+    for read in (reader.tokens, reader.context):
+        with pytest.raises(TooLongError):
+            read("a b c")
+
+
+@pytest.mark.parametrize("output", [Label(names=()), Tags(names=()), Tree(relations=())])
+def test_labels_that_were_met_are_part_of_the_output(output):
+    known = with_label_names(output, ("x", "y"))
+    assert type(known) is type(output) and known != output
+    assert with_label_names(Text(), ("x",)) == Text()
+    assert with_label_names(Number(low=0, high=1), ("x",)) == Number(low=0, high=1)
+
+
+def test_a_batch_is_its_columns_padded(words):
+    items = [
+        {"text": np.array([4, 5, 4], dtype=np.int32), "tags": np.array([1, 0, 1], dtype=np.int32)},
+        {"text": np.array([5], dtype=np.int32), "tags": np.array([1], dtype=np.int32)},
+    ]
+    kinds = {"text": "words", "tags": "labels"}
+    batch = ColumnBatch.of("pos", items, words, kinds, vectors=True)
+    assert len(batch) == 2
+    assert batch.words[batch.columns["text"]].tolist() == [[4, 5, 4], [5, 0, 0]]
+    assert batch.columns["tags"].tolist() == [[1, 0, 1], [1, 0, 0]]
+    assert batch.lengths["text"].tolist() == [3, 1]
+    assert torch.equal(batch.vectors, torch.from_numpy(words[batch.words.numpy()]))
+    assert ColumnBatch.of("pos", items, words, kinds, vectors=False).vectors is None
+    assert batch.to(torch.device("cpu")).columns["text"].equal(batch.columns["text"])
+
+
+def test_an_example_without_any_words(words):
+    items = [{"text": np.array([], dtype=np.int32)}, {"text": np.array([4], dtype=np.int32)}]
+    batch = ColumnBatch.of("pos", items, words, {"text": "words"}, vectors=True)
+    assert batch.lengths["text"].tolist() == [0, 1]
+    states = WordEmbedding(words, False)(batch, "text")
+    assert states.shape == (2, 1, 4)
+    assert (max_over_time(states, batch.lengths["text"])[0] == 0).all()
+
+
+def test_a_table_begins_with_the_vectors_and_learns(words):
+    item = {"text": np.array([4, 5], dtype=np.int32)}
+    fixed, trained = WordEmbedding(words, False), WordEmbedding(words, True)
+    kinds = {"text": "words"}
+    one = fixed(ColumnBatch.of("pos", [item], words, kinds, vectors=True), "text")
+    two = trained(ColumnBatch.of("pos", [item], words, kinds, vectors=False), "text")
+    torch.testing.assert_close(one, two)
+    assert list(fixed.parameters()) == []
+    two.sum().backward()
+    assert (trained.table.weight.grad != 0).any(1).nonzero().flatten().tolist() == [4, 5]
+
+
+def test_words_beyond_a_table_are_unknown(words):
+    number = words.lexicon.encode("unheard")[1]
+    trained = WordEmbedding(words, True)
+    item = {"text": np.array([number], dtype=np.int32)}
+    found = trained(ColumnBatch.of("pos", [item], words, {"text": "words"}, vectors=False), "text")
+    assert torch.equal(found[0, 0], trained.table.weight[UNKNOWN])
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "words"),
+    [
+        ("classifier", TASKS["squad"], r"output is Label, and not squad \(Text\)"),
+        ("tagger", TASKS["sst"], r"output is Tags, and not sst \(Label\)"),
+        ("classifier", TASKS["schema"], "each question of schema names its own"),
+    ],
+)
+def test_tasks_that_a_family_cannot_answer(name, task, words):
+    with pytest.raises(DecabenchError, match=words):
+        find_family(name).check_tasks(name, [task])
+
+
+def test_mqan_answers_every_output():
+    find_family("mqan").check_tasks("mqan", [*TASKS.values(), POS])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("clasifier", "Did you mean classifier"), ("json:dumps", "and not a decabench.models.Family")],
+)
+def test_names_of_nothing(name, words):
+    with pytest.raises(UnknownNameError, match=words):
+        find_family(name)
+
+
+@pytest.mark.parametrize("name", ["classifier", "tagger"])
+@pytest.mark.parametrize("changes", [{"dimension": 7}, {"dimension": 0}, {"dropout": 1.0}])
+def test_sizes_that_cannot_be(name, changes):
+    with pytest.raises(DecabenchError, match=f"The {name}'s dimension is"):
+        find_family(name).config(**changes)

@@ -1,0 +1,221 @@
+"""Heads: each loss against its definition, each answer against the scores it comes from."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import numpy as np
+from torch.nn import functional as F
+
+from decabench.errors import DataError
+from decabench.models.family import TextReader
+from decabench.models.heads import (
+    CRF,
+    TARGETS,
+    ClassifierHead,
+    CrfHead,
+    ParserHead,
+    RegressorHead,
+    SoftmaxHead,
+    TaskHeads,
+    encode_target,
+)
+from decabench.models.words import Lexicon
+from decabench.tasks import TASKS, Label, Number, Tags, Text, Tree
+
+LENGTHS = torch.tensor([4, 2, 1])
+
+
+def states(*shape):
+    torch.manual_seed(0)
+    return torch.randn(*shape)
+
+
+def reader(output):
+    return TextReader(replace(TASKS["sst"], output=output, variants=()), Lexicon())
+
+
+def enumerate_paths(crf, scores):
+    """The score of every sequence of labels over a sentence's scores, (T, C), added up by hand."""
+    length, labels = scores.shape
+    for path in itertools.product(range(labels), repeat=length):
+        total = crf.start[path[0]] + crf.end[path[-1]] + sum(scores[t, path[t]] for t in range(length))
+        yield path, total + sum(crf.transitions[one, two] for one, two in itertools.pairwise(path))
+
+
+@pytest.fixture
+def crf():
+    torch.manual_seed(3)
+    made = CRF(3)
+    for parameter in made.parameters():
+        torch.nn.init.normal_(parameter)
+    return made
+
+
+def test_a_crf_is_the_softmax_over_all_sequences(crf):
+    scores, labels = states(3, 4, 3), torch.tensor([[0, 2, 1, 1], [2, 2, 0, 0], [1, 0, 0, 0]])
+    mask = torch.arange(4) < LENGTHS[:, None]
+    found = crf.log_likelihood(scores, labels, mask)
+    for row, length in enumerate(LENGTHS.tolist()):
+        paths = dict(enumerate_paths(crf, scores[row, :length]))
+        expected = paths[tuple(labels[row, :length].tolist())] - torch.stack(list(paths.values())).logsumexp(
+            0
+        )
+        torch.testing.assert_close(found[row], expected)
+
+
+def test_a_crf_finds_the_likeliest_sequence(crf):
+    scores = states(3, 4, 3)
+    mask = torch.arange(4) < LENGTHS[:, None]
+    found = crf.decode(scores, mask)
+    for row, length in enumerate(LENGTHS.tolist()):
+        paths = enumerate_paths(crf, scores[row, :length])
+        best, _ = max(paths, key=lambda pair: pair[1].item())
+        assert tuple(found[row, :length].tolist()) == best
+
+
+def test_a_crf_does_not_look_at_padding(crf):
+    scores, labels = states(1, 2, 3), torch.tensor([[0, 2]])
+    alone = crf.log_likelihood(scores, labels, torch.ones(1, 2, dtype=torch.bool))
+    padded = F.pad(scores, (0, 0, 0, 3), value=99.0)
+    mask = torch.arange(5)[None] < 2
+    torch.testing.assert_close(crf.log_likelihood(padded, F.pad(labels, (0, 3)), mask), alone)
+    assert crf.decode(padded, mask)[0, :2].tolist() == crf.decode(scores, mask[:, :2])[0].tolist()
+
+
+def test_an_example_without_tokens_counts_for_nothing(crf):
+    scores, mask = states(2, 3, 3), torch.tensor([[True] * 3, [False] * 3])
+    labels = torch.zeros(2, 3, dtype=torch.int64)
+    found = crf.log_likelihood(scores, labels, mask)
+    assert found[1] == 0
+    found.sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in crf.parameters())
+
+
+@pytest.mark.parametrize("kind", [SoftmaxHead, CrfHead])
+def test_tags_are_one_a_token(kind):
+    head = kind(5, Tags(names=("A", "B", "C")))
+    texts = head.answers(states(3, 4, 5), LENGTHS)
+    assert [len(text.split()) for text in texts] == LENGTHS.tolist()
+    losses = head.losses(states(3, 4, 5), {"tags": torch.zeros(3, 4, dtype=torch.int64)}, LENGTHS)
+    assert losses["tags"][0] > 0 and losses["tags"][1] == 7
+
+
+def test_a_softmax_over_tags_counts_tokens_alone():
+    head, x = SoftmaxHead(5, Tags(names=("A", "B"))), states(2, 3, 5)
+    tags = torch.tensor([[0, 1, 1], [1, 0, 0]])
+    value, count = head.losses(x, {"tags": tags}, torch.tensor([3, 1]))["tags"]
+    log_p = head.score(x).log_softmax(-1)
+    expected = -(log_p[0, 0, 0] + log_p[0, 1, 1] + log_p[0, 2, 1] + log_p[1, 0, 1])
+    torch.testing.assert_close(value, expected)
+    assert count == 4
+
+
+def test_classes():
+    head, x = ClassifierHead(5, Label(names=("no", "yes"))), states(3, 5)
+    value, count = head.losses(x, {"label": torch.tensor([[1], [0], [1]])}, LENGTHS)["label"]
+    log_p = head.score(x).log_softmax(-1)
+    torch.testing.assert_close(value, -(log_p[0, 1] + log_p[1, 0] + log_p[2, 1]))
+    assert count == 3
+    assert head.answers(x, LENGTHS) == [("no", "yes")[int(row.argmax())] for row in log_p]
+
+
+def test_numbers_stay_on_their_scale():
+    head, x = RegressorHead(5, Number(low=1, high=5)), states(3, 5)
+    target = torch.tensor([[1.0], [2.5], [5.0]])
+    value, count = head.losses(x, {"number": target}, LENGTHS)["number"]
+    torch.testing.assert_close(value, ((head.score(x) - target) ** 2).sum())
+    assert count == 3
+    with torch.no_grad():
+        head.score.weight.zero_()
+        for bias, text in ((9.0, "5.0000"), (-9.0, "1.0000"), (2.25, "2.2500")):
+            head.score.bias.fill_(bias)
+            assert head.answers(x, LENGTHS) == [text] * 3
+
+
+def test_a_parser_answers_with_a_head_and_a_relation_for_each_token():
+    head, x = ParserHead(5, Tree(relations=("root", "obj"))), states(3, 4, 5)
+    for text, length in zip(head.answers(x, LENGTHS), LENGTHS.tolist(), strict=True):
+        parts = [part.split(":") for part in text.split()]
+        assert len(parts) == length
+        for at, (number, relation) in enumerate(parts, 1):
+            assert 0 <= int(number) <= length and int(number) != at  # no token is its own head
+            assert relation in ("root", "obj")
+
+
+def test_a_parser_learns_a_tree():
+    torch.manual_seed(1)
+    head, x = ParserHead(6, Tree(relations=("obj", "root"))), torch.randn(2, 3, 6)
+    lengths = torch.tensor([3, 2])
+    targets = {
+        "heads": torch.tensor([[2, 0, 2], [0, 1, 0]]),
+        "relations": torch.tensor([[0, 1, 0], [1, 0, 0]]),
+    }
+    optimizer = torch.optim.Adam(head.parameters(), 0.05)
+    for _ in range(60):
+        losses = head.losses(x, targets, lengths)
+        assert {name: count for name, (_, count) in losses.items()} == {"head": 5, "relation": 5}
+        optimizer.zero_grad()
+        sum(value for value, _ in losses.values()).backward()
+        optimizer.step()
+    assert head.answers(x, lengths) == ["2:obj 0:root 2:obj", "0:root 1:obj"]
+
+
+@pytest.mark.parametrize(
+    ("output", "answer", "columns"),
+    [
+        (Label(names=("no", "yes")), "yes", {"label": [1]}),
+        (Tags(names=("N", "V")), "V N V", {"tags": [1, 0, 1]}),
+        (Tree(relations=("root", "obj")), "2:obj 0:root 2:obj", {"heads": [2, 0, 2], "relations": [1, 0, 1]}),
+        (Number(low=0, high=5), "3.25", {"number": [3.25]}),
+    ],
+)
+def test_answers_become_columns(output, answer, columns):
+    found = encode_target(answer, output, reader(output), 3)
+    assert {name: values.tolist() for name, values in found.items()} == columns
+    assert found.keys() <= TARGETS.keys()
+
+
+@pytest.mark.parametrize(
+    ("output", "answer", "words"),
+    [
+        (Label(names=("no", "yes")), "maybe", "none of its labels: no, yes"),
+        (Tags(names=("N", "V")), "V N", "2 tags for a context of 3 tokens"),
+        (Tree(relations=("root",)), "0:root", "1 heads for a context of 3 tokens"),
+        (Tree(relations=("root",)), "9:root 0:root 1:root", "no number from 0 to 3"),
+        (Tree(relations=("root",)), "x:root 0:root 1:root", "no number from 0 to 3"),
+        (Number(low=0, high=5), "many", "should be a number"),
+    ],
+)
+def test_answers_that_do_not_fit_are_refused(output, answer, words):
+    with pytest.raises(DataError, match=words):
+        encode_target(answer, output, reader(output), 3)
+
+
+def test_labels_that_a_task_does_not_list_are_learned():
+    own = reader(Tags(names=()))
+    assert encode_target("V N V", Tags(names=()), own, 3)["tags"].tolist() == [0, 1, 0]
+    assert own.learned_labels == ("V", "N")
+
+
+def test_there_is_no_head_for_free_text():
+    with pytest.raises(TypeError, match="no head for Text"):
+        encode_target("a b c", Text(), reader(Text()), 3)
+
+
+def test_one_head_for_each_task_whatever_its_name():
+    heads = TaskHeads(
+        {"woz.en": Label(names=("a", "b")), "sst": Label(names=("a", "b", "c"))},
+        lambda output: ClassifierHead(4, output),
+    )
+    assert heads["woz.en"].names == ("a", "b") and heads["sst"].names == ("a", "b", "c")
+    assert {name.split(".")[0] for name in heads.state_dict()} == {"woz/en", "sst"}
+
+
+def test_numbers_of_labels_fit_what_was_met():
+    own = reader(Label(names=()))
+    numbers = np.concatenate([own.labels([name]) for name in ("b", "a", "b")])
+    assert numbers.tolist() == [0, 1, 0]

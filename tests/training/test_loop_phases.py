@@ -1,0 +1,212 @@
+"""Phases, optimizers and batch rules in real runs: each goes on to the same weights from a stop at any step."""
+
+import json
+from dataclasses import dataclass, replace
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from safetensors.torch import load_file
+
+from decabench.errors import DecabenchError
+from decabench.models import find_family, write_checkpoint
+from decabench.models.classifier import Classifier, ClassifierConfig
+from decabench.training.config import Phase
+from decabench.training.logs import read_rows
+from decabench.training.loop import train
+from tests.training.test_loop import same, weights
+
+SMALL = ClassifierConfig(dimension=8, train_embeddings=True)
+TWO = ("sst", "multinli.in.out")
+HOOKED = "tests.training.test_loop_phases:FAMILY"
+
+
+class Hooked(Classifier):
+    """Notes what the trainer calls, in a buffer: (hook, number)."""
+
+    def __init__(self, config, outputs, words):
+        super().__init__(config, outputs, words)
+        self.register_buffer("calls", torch.zeros(32, 2, dtype=torch.int64))
+
+    def note(self, hook, number):
+        self.calls[int((self.calls[:, 0] > 0).sum())] = torch.tensor([hook, number])
+
+    def begin_phase(self, phase):
+        self.note(1, phase)
+
+    def begin_epoch(self, epoch):
+        self.note(2, epoch)
+
+    def begin_pass(self, task, number):
+        self.note(3, number)
+
+    def adjust_gradients(self):
+        bias = self.heads["sst"].score.bias
+        if bias.grad is not None:
+            bias.grad.zero_()
+
+
+@dataclass(frozen=True)
+class HookedConfig(ClassifierConfig):
+    name: str = HOOKED
+
+
+FAMILY = replace(find_family("classifier"), build=Hooked, config=HookedConfig)
+
+
+def optimizer_of(output):
+    pointer = json.loads((output / "latest.json").read_text())["checkpoint"]
+    return load_file(output / pointer / "optimizer.safetensors")
+
+
+def tasks_of(output):
+    return [row["task"] for row in read_rows(output / "train.csv")]
+
+
+class StopHere(Exception):
+    """Ends a run in the middle, as a kill would."""
+
+
+def stop_and_go_on(make_run, stop, **settings):
+    """The folders of a run in one part, and of one that ended before it wrote its checkpoint of step `stop` + 1."""
+    whole, parts = make_run("whole", **settings), make_run("parts", **settings)
+    train(whole)
+
+    def write(output, record, *rest):
+        if record["step"] > stop:
+            raise StopHere
+        return write_checkpoint(output, record, *rest)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(StopHere):
+        patch.setattr("decabench.training.loop.write_checkpoint", write)
+        train(parts)
+    train(replace(parts, resume=True))
+    return whole.output, parts.output
+
+
+@pytest.mark.parametrize(
+    ("settings", "state"),
+    [
+        ({"optimizer": "adam"}, {"step", "exp_avg", "exp_avg_sq"}),
+        ({"optimizer": "adagrad"}, {"step", "sum"}),
+        ({"optimizer": "sgd"}, set()),
+        ({"optimizer": "sgd", "momentum": 0.9, "weight_decay": 0.01}, {"momentum_buffer"}),
+    ],
+)
+def test_every_optimizer_resumes_with_its_state_by_name(make_run, settings, state):
+    shared = {"model": SMALL, "tasks": TWO, "rate": "constant", "learning_rate": 0.1, "checkpoint_every": 1}
+    whole, parts = stop_and_go_on(make_run, 3, **shared, **settings)
+    assert same(weights(whole), weights(parts))
+    assert same(optimizer_of(whole), optimizer_of(parts))
+    names = {name.rpartition("/") for name in optimizer_of(whole)}
+    assert {key for _, _, key in names} == state
+    if state:
+        assert {parameter for parameter, _, _ in names} == set(weights(whole))
+
+
+PHASES = (
+    Phase(("sst",), steps=2, freeze=("encoder", "embed")),
+    Phase(epochs=1, order="sequence"),
+    Phase(steps=3, together=True, freeze=("heads.sst",)),
+)
+
+
+@pytest.mark.parametrize("stop", [1, 2, 4])
+def test_phases_resume_at_any_step(make_run, stop):
+    model = HookedConfig(dimension=8, train_embeddings=True)
+    settings = {"model": model, "tasks": TWO, "phases": PHASES, "checkpoint_every": 1, "batch_examples": 5}
+    whole, parts = stop_and_go_on(make_run, stop, **settings)
+    assert same(weights(whole), weights(parts))
+    assert tasks_of(whole) == tasks_of(parts)
+
+
+def test_phases_in_their_order(make_run):
+    run = make_run(model=SMALL, tasks=TWO, phases=PHASES, batch_examples=5, validate_every=0)
+    train(run)
+    # 12 examples of each task: three batches a pass. The second phase goes over each task once, in turn.
+    assert tasks_of(run.output) == [
+        *["sst"] * 2,
+        *["sst"] * 3,
+        *["multinli.in.out"] * 3,
+        *["sst+multinli.in.out"] * 3,
+    ]
+    validated = {row["step"] for row in read_rows(run.output / "validation.csv")}
+    assert validated == {"2", "8", "11"}  # 0 validates at the end of each epoch or phase
+
+
+def test_what_a_phase_freezes(make_run):
+    frozen = (Phase(("sst",), steps=2, freeze=("encoder", "heads.sst.score.bias")),)
+    train(make_run("before", model=SMALL, tasks=("sst",), steps=1, learning_rate=0.0))
+    train(make_run("after", model=SMALL, tasks=("sst",), phases=frozen))
+    before, after = (weights(make_run(name).output) for name in ("before", "after"))
+    kept = {name for name in before if torch.equal(before[name], after[name])}
+    assert kept == {name for name in before if name.startswith("encoder.")} | {"heads.sst.score.bias"}
+
+
+def test_an_unknown_part_is_refused_before_any_data_is_read(make_run):
+    run = make_run(model=SMALL, tasks=("sst",), phases=(Phase(steps=1, freeze=("decoder",)),))
+    with pytest.raises(DecabenchError, match="no part 'decoder' to freeze: the parts are embed"):
+        train(run)
+    assert not (run.output / "data").exists()
+
+
+def test_hooks_come_when_they_should(make_run):
+    phases = (Phase(steps=1), Phase(epochs=2))
+    run = make_run(
+        model=HookedConfig(dimension=8), tasks=("sst",), phases=phases, batch_examples=6, validate_every=0
+    )
+    train(run)
+    # Two batches a pass; the first phase has taken one of them.
+    calls = weights(run.output)["calls"]
+    assert calls[calls[:, 0] > 0].tolist() == [
+        *[[1, 1], [3, 1]],
+        *[[1, 2], [2, 1]],
+        *[[3, 2], [2, 2]],
+        [3, 3],
+    ]
+    train(make_run("before", model=SMALL, tasks=("sst",), steps=1, learning_rate=0.0))
+    biases = [weights(folder)["heads.sst.score.bias"] for folder in (make_run("before").output, run.output)]
+    assert torch.equal(*biases)  # as adjust_gradients empties their gradient
+
+
+@pytest.mark.parametrize("order", ["turn", "random", "size"])
+def test_orders(make_run, order):
+    run = make_run(model=SMALL, tasks=TWO, order=order, steps=8, batch_sizes={"sst": 3}, batch_examples=6)
+    train(run)
+    tasks = tasks_of(run.output)
+    assert set(tasks) <= set(TWO)
+    if order == "turn":
+        assert tasks == list(TWO) * 4
+    again = make_run("again", model=SMALL, tasks=TWO, order=order, steps=8, batch_sizes={"sst": 3})
+    train(replace(again, config=replace(again.config, batch_examples=6)))
+    assert tasks_of(again.output) == tasks
+
+
+def test_batches_by_examples(make_run):
+    run = make_run(
+        model=SMALL, tasks=TWO, epochs=1, batch_examples=6, batch_sizes={"sst": 5}, validate_every=0
+    )
+    train(run)
+    rows = read_rows(run.output / "train.csv")
+    sizes = {task: sorted(int(row["examples"]) for row in rows if row["task"] == task) for task in TWO}
+    assert sizes == {"sst": [2, 5, 5], "multinli.in.out": [6, 6]}
+    assert [row["tokens"] for row in rows] == [row["examples"] for row in rows]  # its loss counts examples
+
+
+def test_a_gradient_is_clipped_by_task(make_run):
+    """With SGD at rate 1 the weights move by the clipped gradient."""
+    shared = {"model": SMALL, "tasks": ("sst",), "steps": 1, "optimizer": "sgd", "rate": "constant"}
+    train(make_run("before", **{**shared, "learning_rate": 0.0}))
+    train(make_run("after", **shared, learning_rate=1.0, clip=9.0, clips={"sst": 0.01}))
+    before, after = (weights(make_run(name).output) for name in ("before", "after"))
+    moved = torch.cat([(after[name] - before[name]).flatten() for name in before]).norm()
+    assert float(moved) == pytest.approx(0.01, rel=1e-3)
+    assert float(read_rows(make_run("after").output / "train.csv")[0]["gradient_norm"]) > 0.01
+
+
+def test_fixed_vectors_have_no_table_and_trained_ones_do(make_run):
+    for name, trained in (("fixed", False), ("trained", True)):
+        run = make_run(name, model=ClassifierConfig(dimension=8, train_embeddings=trained), tasks=("sst",))
+        train(run)
+        assert ("embed.table.weight" in weights(run.output)) is trained
