@@ -110,7 +110,7 @@ def test_the_python_of_the_readme_gives_what_it_says(tmp_path: Path, monkeypatch
     exec(compile(block, "README.md", "exec"), names)
     (said,) = re.findall(r"total\.text  # (.*)", block)
     results = names["results"]
-    assert ast.literal_eval(said) == (results.tasks["sst"].score, results.decascore, results.total.text)
+    assert ast.literal_eval(said) == (results.tasks["sst"].score, results.total.text)
 
 
 def test_the_metrics_of_the_readme_give_what_it_says() -> None:

@@ -26,6 +26,9 @@ FOLDERS = ("decabench", "metrics", "tasks", "leaderboard")
 LIMITS = {"evaluate": 15, "predict": 18, "prepare": 12, "train": 20}
 """The most files that a walk may enter; the others are shown without a limit."""
 
+STRETCHES = {"train": ("_step", "_checkpoint")}
+"""A walk that is only a stretch of its command: from the call of one function to the return of another."""
+
 CONSTANT = '''"""A predictor that always answers alike."""
 
 
@@ -108,9 +111,9 @@ STEPS: dict[str, Callable[[Path], Sequence[str]]] = {
     "evaluate": lambda folder: ["evaluate", "--submission", "sub", "--tasks", "sst", "--jobs", "1"],
     "leaderboard": lambda folder: ["leaderboard", "--submissions", "sub", "--output", "site"],
     "train": lambda folder: [
-        *["train", "--tasks", "sst", "--output", "run", "--set", "steps=1", "--set", "model.dimension=8"],
+        *["train", "--tasks", "sst", "--output", "run", "--set", "steps=2", "--set", "model.dimension=8"],
         *["--set", "model.hidden=8", "--set", 'vectors=["none:8"]', "--set", "validation_examples=4"],
-        *["--device", "cpu"],
+        *["--device", "cpu", "--set", "checkpoint_every=1"],
     ],
 }
 """The command line of each walk, in an order in which each finds what it needs."""
@@ -124,12 +127,19 @@ def _walk(name: str, folder: Path) -> Walk:
     functions: set[CodeType] = set()
     climbs: set[tuple[str, str]] = set()
     importing = 0
+    first, last = STRETCHES.get(name, ("", ""))
+    walking = not first
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal importing
+        nonlocal importing, walking
         if not frame.f_code.co_flags & CO_NEWLOCALS and frame.f_code.co_name == "<module>":
             importing += {"call": 1, "return": -1}.get(event, 0)
-        if event != "call" or importing or (file := _project_file(frame.f_code)) is None:
+        if importing or (file := _project_file(frame.f_code)) is None:
+            return
+        if event == "return" and walking and frame.f_code.co_name == last:
+            sys.setprofile(None)
+        walking = walking or frame.f_code.co_name == first
+        if event != "call" or not walking:
             return
         functions.add(frame.f_code)
         here = order.setdefault(file, len(order))
