@@ -253,7 +253,8 @@ def _agree_on_suite(suite: Suite, agreed: dict[str, Suite], shown: str) -> Suite
             "characters other than a-z, 0-9, '.', '_' and '-'",
         )
     title, total_name = _text(suite.title, 80) or suite.name, _text(suite.total_name, 40) or "total"
-    agreed[suite.name] = replace(suite, title=title, total_name=total_name)
+    # Nothing else is taken from the file: published scores and links would be the submitter's.
+    agreed[suite.name] = Suite(suite.name, title, suite.tasks, suite.total, total_name, origin="user")
     return agreed[suite.name]
 
 

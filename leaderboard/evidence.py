@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -132,8 +133,13 @@ def standard_errors(systems: Sequence[TaskEvidence | None]) -> list[list[float |
         groups = influence.shape[1]
         for row, found in zip(indexes, np.sqrt(squares * groups / (groups - 1)), strict=True):
             for column, error in zip(indexes, found, strict=True):
-                errors[row][column] = round(float(error), 3)
+                errors[row][column] = _round_error(float(error))
     return errors
+
+
+def _round_error(error: float) -> float:
+    """Round to three decimals, and below 0.1 to three digits: errors on short scales must not become 0."""
+    return round(error, 3) if error >= 0.1 else float(f"{error:.3g}")
 
 
 # The test between two totals.
@@ -215,6 +221,7 @@ LEVEL = 0.05
 """The level of significance, two-sided."""
 
 _WALKS = 20
+"""How often to walk, at most, for the groups to settle."""
 
 
 @dataclass(frozen=True)
@@ -250,27 +257,31 @@ def assign_places(totals: Sequence[str], compare: Compare) -> list[Place]:
     pairs are compared depends on the groups, and Holm's correction on the pairs, so the walk is repeated until it
     settles.
     """
-    known: dict[tuple[int, int], float | None] = {}
-
-    def once(head: int, other: int) -> float | None:
-        if (head, other) not in known:
-            known[head, other] = compare(head, other)
-        return known[head, other]
-
+    test = cache(compare)
     strict = max(1, len(totals) - 1)
-    first = _walk(totals, lambda head, other: _times(once(head, other), strict))
-    walked = first
+
+    def bonferroni(head: int, other: int) -> float | None:
+        p = test(head, other)
+        return None if p is None else min(1.0, p * strict)
+
+    first = walked = _walk(totals, bonferroni)
     for _ in range(_WALKS):
-        made = _comparisons(walked, once)
-        corrected = holm({f"{head} {other}": p for (head, other), p in made.items() if p is not None})
-        again = _walk(totals, lambda head, other: _corrected(head, other, corrected, once, strict))  # noqa: B023
-        if _comparisons(again, once).keys() == made.keys() and _groups(again) == _groups(walked):
+        pairs = _compared_pairs(walked)
+        tested = {f"{head} {other}": p for head, other in pairs if (p := test(head, other)) is not None}
+        corrected = holm(tested)
+
+        def by_holm(head: int, other: int, corrected: Mapping[str, float] = corrected) -> float | None:
+            return corrected.get(f"{head} {other}", bonferroni(head, other))
+
+        again = _walk(totals, by_holm)
+        if _compared_pairs(again) == pairs and [p.group for p in again] == [p.group for p in walked]:
             return again
         walked = again
     return first
 
 
 def _walk(totals: Sequence[str], compare: Compare) -> list[Place]:
+    """Place systems by one walk, given corrected p values."""
     placed: list[Place] = []
     head = 0
     for index, total in enumerate(totals):
@@ -290,21 +301,5 @@ def _walk(totals: Sequence[str], compare: Compare) -> list[Place]:
     return placed
 
 
-def _comparisons(placed: Sequence[Place], once: Compare) -> dict[tuple[int, int], float | None]:
-    pairs = [(place.versus.head, index) for index, place in enumerate(placed) if place.versus is not None]
-    return {pair: once(*pair) for pair in pairs}
-
-
-def _corrected(
-    head: int, other: int, corrected: dict[str, float], once: Compare, strict: int
-) -> float | None:
-    known = corrected.get(f"{head} {other}")
-    return known if known is not None else _times(once(head, other), strict)
-
-
-def _times(p: float | None, count: int) -> float | None:
-    return None if p is None else min(1.0, p * count)
-
-
-def _groups(placed: Sequence[Place]) -> list[int]:
-    return [place.group for place in placed]
+def _compared_pairs(placed: Sequence[Place]) -> list[tuple[int, int]]:
+    return [(place.versus.head, index) for index, place in enumerate(placed) if place.versus is not None]

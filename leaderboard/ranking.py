@@ -110,7 +110,7 @@ class Column:
     def heat(self, score: float, worst: float, best: float) -> int | None:
         """Place a score between the worst and the best of its column: 0 to 8, None outside or if all are equal.
 
-        The whole tint stands for at least a tenth of the scale: a tenth of a point must not look like a world.
+        The full tint covers at least a tenth of the scale, so that a tenth of a point does not look like much.
         """
         low, value, high = map(self.goodness, (worst, score, best))
         if high - low < 0.5 * 10**-self.digits or not low <= value <= high:

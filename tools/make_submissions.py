@@ -1,10 +1,10 @@
-"""Makes submissions/: the baselines' answers to the validation splits of prepared data, and their results.
+"""Write submissions/: the baselines' answers to the validation splits of prepared data, and their results.
 
     decabench prepare --mirror MIRROR --home HOME
     python tools/make_submissions.py HOME
 
-Results are of all ten tasks. Of the answers, those that repeat text which may not be passed on are left out
-(submissions/README.md says which); the predictors make them again, to the byte.
+The results cover all ten tasks. Answers that repeat text which may not be passed on are left out (submissions/README.md
+says which); the predictors reproduce them to the byte.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ WITHHELD = {
     **dict.fromkeys(("majority", "random", "oracle"), NO_DERIVATIVES),
     **dict.fromkeys(("copy-context", "lead-3"), NO_TEXTS),
 }
-"""Predictor to tasks whose answers are left out."""
+"""The tasks whose answers are left out, by predictor."""
 
 
 def description(predictor: str) -> str:
-    """What the submission says about itself, with what is not in it."""
+    """Describe a submission, and what is left out of it."""
     withheld = WITHHELD.get(predictor, ())
     if not withheld:
         return DESCRIPTIONS[predictor]
@@ -64,7 +64,7 @@ def description(predictor: str) -> str:
 
 
 def make(predictor: str, home: Path, output: Path, withhold: bool = True) -> None:
-    """Predicts, evaluates and then leaves out what may not be passed on."""
+    """Predict, evaluate, and then remove what may not be passed on."""
     shutil.rmtree(output, ignore_errors=True)
     predict(
         predictor,
@@ -90,12 +90,12 @@ RULE = "|---" * 12 + "|\n"
 
 
 def table(names: Iterable[str]) -> str:
-    """A table of submissions, from their results files."""
+    """Return a table of submissions, from their results files."""
     return HEADER + RULE + "\n".join(map(row, names))
 
 
 def row(name: str) -> str:
-    """A submission's scores; a dash where it has not answered a task."""
+    """Return a submission's scores, with a dash for a task without answers."""
     results = read_results_file(SUBMISSIONS / name / "results" / SPLIT / "results.json")
     scores = [
         f"{results.tasks[task].score:.2f}" if task in results.tasks else "–" for task in DECATHLON.tasks
@@ -104,7 +104,7 @@ def row(name: str) -> str:
 
 
 def write_table(kind: str, names: Iterable[str]) -> None:
-    """Puts a table into submissions/README.md, between its marks."""
+    """Write a table to submissions/README.md, between its marks."""
     readme = SUBMISSIONS / "README.md"
     head, mark, rest = readme.read_text(encoding="utf-8").partition(f"<!-- {kind} -->\n")
     _, end, tail = rest.partition("<!-- end -->")

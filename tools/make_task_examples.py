@@ -1,4 +1,7 @@
-"""Writes leaderboard/task_examples.json: one short example of each task, from the bundled sample.
+"""Write leaderboard/task_examples.json: one short example of each task of the decathlon, from the bundled sample.
+
+The pages of tasks show them. They are in a file because a site is often built where nothing is prepared, and because
+the text of some datasets may not be shown, while that of the sample may.
 
 python tools/make_task_examples.py HOME      (HOME has the sample: decabench prepare --sample --home HOME)
 """
@@ -9,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks import DECATHLON
 from decabench.tasks.preparation import sample_note
 from decabench.tasks.store import Store
 
@@ -28,7 +31,6 @@ def main(home: Path) -> None:
             "context": shortest.context,
             "answers": list(dict.fromkeys(shortest.answers)),
             "note": sample_note(name),
-            "title": TASKS[name].title,
         }
     TARGET.write_text(
         json.dumps(found, ensure_ascii=False, indent=1, sort_keys=True) + "\n", encoding="utf-8"

@@ -11,7 +11,8 @@ import pytest
 
 from decabench.leaderboard.entries import Entry, read_submissions
 from decabench.leaderboard.evidence import Evidence, ShuffleTest, TaskEvidence, standard_errors
-from decabench.scoring.significance import combine_differences, paired_test
+from decabench.metrics import METRICS
+from decabench.scoring.significance import Sample, combine_differences, paired_test
 from decabench.tasks import DECATHLON
 
 
@@ -106,3 +107,14 @@ def test_statistics_of_other_answers_count_as_missing(made_up: Path, tmp_path: P
     content["total"]["score"] -= 1
     path.write_text(json.dumps(content), encoding="utf-8")
     assert Evidence(tmp_path).find(entries(tmp_path)["system-04"], "sst") is None
+
+
+def test_errors_of_short_scales_do_not_become_zero() -> None:
+    rng = np.random.default_rng(1)
+    systems = []
+    for spread in (0.0001, 0.0002):
+        rows = np.stack([np.ones(50), rng.random(50) * spread, np.zeros(50)], axis=1)
+        sample = Sample(METRICS["mse"], rows, 50, "own")
+        systems.append(TaskEvidence(sample, rows[:, 1] / 50 - sample.score / 50, rows[:, 1]))
+    error = standard_errors(systems)[1][0]
+    assert error is not None and 0 < error < 0.0001

@@ -186,6 +186,16 @@ def test_the_words_of_a_suite_are_text(tmp_path: Path) -> None:
         assert {tag for tag, _ in Page(path).elements}.isdisjoint({"img", "b"})
 
 
+def test_a_results_file_brings_no_published_scores_and_no_links(tmp_path: Path) -> None:
+    file = own("a", ONE, 1.0, 2.0)
+    published = [{"name": "Forged", "training": "", "scores": {"points": 99.9}}]
+    file["suite"] |= {"source_url": "javascript:alert(1)", "description": "Forged", "published": published}  # type: ignore[operator]
+    write_leaderboard(write(tmp_path / "in", [file]), tmp_path / "out", examples="none")
+    for path in (tmp_path / "out").rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert "javascript:" not in text and "Forged" not in text
+
+
 def test_a_suite_without_a_total_has_no_rank_column(tmp_path: Path) -> None:
     files = [own("b", ONE, 0.5, 90.0), own("a", ONE, 3.0, 10.0)]
     page = Page(write_leaderboard(write(tmp_path / "in", files), tmp_path / "out", examples="none"))
