@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import decabench
-from decabench.errors import DataError, UnknownNameError
+from decabench.errors import DataError, DecabenchError, UnknownNameError
 from tests.tasks.fixtures import lines_task
 
 PUBLIC = {
@@ -76,3 +76,19 @@ def test_preparing_and_answering_a_task_of_the_script(tmp_path: Path) -> None:
     assert {split: record.rows for split, record in records["lines"].items()} == {"validation": 2}
     decabench.predict("oracle", tmp_path / "sub", [task], home=tmp_path / "home")
     assert (tmp_path / "sub" / "predictions" / "lines.validation.jsonl").read_text().count("\n") == 2
+
+
+def test_training(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    home = tmp_path / "home"
+    decabench.prepare(["sst"], sample=True, home=home)
+    settings = {"steps": 3, "vectors": ["none:8"], "model.dimension": 8, "validation_examples": 4}
+    said: list[str] = []
+    run = decabench.train(
+        tmp_path / "run", ["sst"], "classifier", settings, home=home, device="cpu", report=said.append
+    )
+    assert run.step == 3 and run.checkpoint.is_relative_to(tmp_path / "run") and said
+    with pytest.raises(DecabenchError, match="is not empty: name another folder"):
+        decabench.train(tmp_path / "run", ["sst"], "classifier", settings, home=home, device="cpu")
+    decabench.predict(f"trained:{tmp_path / 'run'}", tmp_path / "sub", ["sst"], home=home)
+    assert decabench.evaluate(tmp_path / "sub", home=home).tasks["sst"].n == 32

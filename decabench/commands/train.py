@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -77,57 +76,37 @@ def train(
 
     Without --tasks or --suite: the ten, or the configuration's. Start it with torchrun for several processes.
     """
+    import json
     import os
     import sys
 
     require_torch()
     from decabench.commands._options import chosen_tasks
-    from decabench.errors import require_name
-    from decabench.models import Checkpoint, latest_checkpoint
-    from decabench.tasks import DECATHLON, Store, context_limits, home_folder, known_tasks
-    from decabench.training import (
-        TrainConfig,
-        TrainingRun,
-        from_mapping,
-        is_unstarted,
-        read_config,
-        with_settings,
-    )
-    from decabench.training import train as run
+    from decabench.tasks import DECATHLON
+    from decabench.training import plan_training, run_training
 
-    if output.exists() and not resume and not is_unstarted(output):
-        raise click.UsageError(f"{output} is not empty: name another folder, or go on with --resume.")
-    known = known_tasks(include)
-    skip, cut = context_limits(known.values(), "skip"), context_limits(known.values(), "cut")
-    made = TrainConfig(skip_context=skip, cut_context=cut)
-    if init:  # the sizes and vectors of that checkpoint, or of the run itself where it goes on
-        begun = (latest_checkpoint(output) if resume else None) or Checkpoint.open(init)
-        made = replace(made, init=init, model=begun.config, vectors=begun.vectors)
-    made = read_config(config, made) if config else made
-    made = from_mapping({"model": {"name": model}}, made) if model else made
-    chosen = chosen_tasks(tasks, include, suite) if tasks or suite else list(made.tasks)
-    made = replace(
-        made,
-        tasks=tuple(chosen or DECATHLON.tasks),
-        schedule=schedule or made.schedule,
-        freeze=freeze or made.freeze,
-        init=init or made.init,
+    chosen = None
+    if tasks or suite:
+        chosen = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)  # None: all were asked for
+    options = {"schedule": schedule, "freeze": list(freeze)}
+    given = [f"{name}={json.dumps(value)}" for name, value in options.items() if value]
+    run = plan_training(
+        output,
+        chosen,
+        model or "",
+        [*given, *settings],
+        config,
+        init or "",
+        home,
+        device,
+        resume,
+        include,
+        click.echo,
+        bar=sys.stderr.isatty(),
     )
-    made = with_settings(made, settings)
-    finished = run(
-        TrainingRun(
-            config=made,
-            tasks={name: known[require_name(name, known, "task")] for name in made.tasks},
-            store=Store(home_folder(home)),
-            output=output,
-            device=device,
-            resume=resume,
-            report=click.echo,
-            bar=sys.stderr.isatty(),
-        )
-    )
+    finished = run_training(run)
     if os.environ.get("RANK", "0") == "0":
-        which = "last" if made.best_by == "last" else "best"
+        which = "last" if run.config.best_by == "last" else "best"
         score = "" if finished.best is None else f" ({finished.best:.1f})"
         click.echo(
             f"Trained to step {finished.step}; the {which} checkpoint{score} is {finished.checkpoint}. "

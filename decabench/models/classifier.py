@@ -1,4 +1,4 @@
-"""A BiLSTM classifier for tasks with labels: a whole model family in one file, and the example of docs/training.md.
+"""A BiLSTM classifier for tasks with labels: a whole model family in one file.
 
 Context and question are read as one sequence; the largest value of each feature over its tokens goes to the task's own
 softmax (Conneau et al. 2017). Several tasks share all but that.

@@ -2,7 +2,7 @@
 
 A family is a `Family`: a configuration, `encode`, `build` and, where the usual batch does not do, `collate`. Trainer,
 checkpoints, schedules, `decabench export`, `decabench analyze` and the predictor `trained:CHECKPOINT` work with any
-family. `models/classifier.py` is a whole family in 60 lines; docs/training.md walks through it.
+family. docs/training.md has a whole family to start from; `models/classifier.py` and `models/tagger.py` are two more.
 
 How a value flows:
 
@@ -19,7 +19,8 @@ of a tree, ratings). The trainer keeps them on disk, so `encode` runs once for e
 tagging or parsing task has one part for each whitespace token of the context.
 
 **Heads** follow from the tasks' outputs: `build` gets the output of every task with its labels known, and `heads.py`
-has a head for each kind. A family lists the kinds it can answer in `Family.outputs`; training refuses other tasks.
+has a head for each kind; a family that answers in free text has one decoder for all tasks. A family lists the kinds it
+can answer in `Family.outputs`; training refuses other tasks.
 
 **Word vectors** are fixed (a batch brings the vectors of its words) or, with `train_embeddings` in the configuration,
 the first values of a table in the network; `layers.WordEmbedding` does both.

@@ -4,6 +4,8 @@ from .config import read_config as read_config
 from .config import with_settings as with_settings
 from .loop import FinishedRun as FinishedRun
 from .loop import TrainingRun as TrainingRun
+from .loop import plan_training as plan_training
+from .loop import run_training as run_training
 from .loop import train as train
 from .resume import is_unstarted as is_unstarted
 
@@ -13,7 +15,9 @@ __all__ = [
     "TrainingRun",
     "from_mapping",
     "is_unstarted",
+    "plan_training",
     "read_config",
+    "run_training",
     "train",
     "with_settings",
 ]

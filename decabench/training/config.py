@@ -262,20 +262,14 @@ def read_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
         raise type(error)(f"{path}: {error}") from error
 
 
-def with_settings(config: TrainConfig, settings: Sequence[str]) -> TrainConfig:
-    """Change a configuration by `key=value` settings: `model.dimension=100`, `weights.squad=2`.
+def with_settings(config: TrainConfig, settings: Mapping[str, Any] | Sequence[str]) -> TrainConfig:
+    """Change a configuration by settings: `{"model.dimension": 100}`, or texts such as `weights.squad=2`.
 
-    A value is read as TOML, or as text where it is not TOML. Raises DecabenchError, UnknownNameError.
+    The value in a text is read as TOML, or is the text itself if it is not TOML. Raises DecabenchError,
+    UnknownNameError.
     """
     content: dict[str, Any] = {}
-    for setting in settings:
-        path, equals, text = setting.partition("=")
-        if not equals or not path:
-            raise DecabenchError(f"A setting is KEY=VALUE, such as model.dimension=100, and not {setting!r}.")
-        try:
-            value = tomllib.loads(f"value = {text}")["value"]
-        except tomllib.TOMLDecodeError:
-            value = text
+    for path, value in settings.items() if isinstance(settings, Mapping) else map(_read_setting, settings):
         head, _, rest = path.partition(".")
         if not rest:
             content[head] = value
@@ -287,6 +281,16 @@ def with_settings(config: TrainConfig, settings: Sequence[str]) -> TrainConfig:
                 )
             table[rest] = value
     return from_mapping(content, config)
+
+
+def _read_setting(setting: str) -> tuple[str, Any]:
+    path, equals, text = setting.partition("=")
+    if not equals or not path:
+        raise DecabenchError(f"A setting is KEY=VALUE, such as model.dimension=100, and not {setting!r}.")
+    try:
+        return path, tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return path, text
 
 
 # Reading values into dataclasses is our own: neither msgspec nor pydantic changes a value that is there already by a

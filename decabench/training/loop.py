@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -34,8 +34,8 @@ from decabench.models import (
     with_label_names,
     write_checkpoint,
 )
-from decabench.tasks import Store, Task
-from decabench.training.config import TrainConfig, from_mapping, to_toml
+from decabench.tasks import DECATHLON, Store, Task, context_limits, home_folder, known_tasks
+from decabench.training.config import TrainConfig, from_mapping, read_config, to_toml, with_settings
 from decabench.training.data import BatchStream, TrainingData, encode_tasks
 from decabench.training.distributed import Processes, join_processes
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
@@ -47,12 +47,13 @@ from decabench.training.resume import (
     check_vectors,
     copy_weights,
     describe_run,
+    is_unstarted,
     restore,
 )
 from decabench.training.schedule import Schedule, Stretch, plan_phases
 from decabench.training.validator import ValidationScores, Validator, check_best_by
 
-__all__ = ["FinishedRun", "TrainingRun", "train"]
+__all__ = ["FinishedRun", "TrainingRun", "plan_training", "run_training", "train"]
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,81 @@ class FinishedRun:
     """The last validation's, by task."""
 
 
-def train(run: TrainingRun) -> FinishedRun:
+def train(
+    output: str | Path,
+    tasks: Iterable[str] | None = None,
+    model: str = "",
+    settings: Mapping[str, Any] | Sequence[str] = (),
+    config: str | Path | None = None,
+    init: str | Path = "",
+    home: str | Path | None = None,
+    device: str = "auto",
+    resume: bool = False,
+    include: Sequence[str | Path] = (),
+    report: Callable[[str], None] = print,
+) -> FinishedRun:
+    """Train a model on prepared tasks (the decathlon's by default) and write its checkpoints to a folder.
+
+    Args:
+        model: A family's name (`mqan`, `classifier`, `tagger`, ...) or `package.module:object`.
+        settings: Settings by name, `{"steps": 2000, "model.dimension": 100}`, over those of `config`, a TOML file.
+        init: A checkpoint, or a run's folder, whose weights to begin with.
+        resume: Go on from the folder's latest checkpoint, if it has one, to the weights of an uninterrupted run.
+        include: Files that define tasks.
+        report: Where sentences on the progress go.
+
+    Raises DecabenchError; faults of the configuration before data is read.
+    """
+    return run_training(
+        plan_training(output, tasks, model, settings, config, init, home, device, resume, include, report)
+    )
+
+
+def plan_training(
+    output: str | Path,
+    tasks: Iterable[str] | None,
+    model: str,
+    settings: Mapping[str, Any] | Sequence[str],
+    config: str | Path | None,
+    init: str | Path,
+    home: str | Path | None,
+    device: str,
+    resume: bool,
+    include: Sequence[str | Path],
+    report: Callable[[str], None],
+    bar: bool = False,
+) -> TrainingRun:
+    """Put together a run from the arguments of `train`. Raises DecabenchError, UnknownNameError."""
+    folder = Path(output)
+    if folder.exists() and not resume and not is_unstarted(folder):
+        raise DecabenchError(
+            f"{folder} is not empty: name another folder, or continue its run with --resume."
+        )
+    known = known_tasks([Path(path) for path in include])
+    made = TrainConfig(
+        skip_context=context_limits(known.values(), "skip"), cut_context=context_limits(known.values(), "cut")
+    )
+    if init:  # the sizes and vectors of that checkpoint, or of the run itself where it goes on
+        begun = (latest_checkpoint(folder) if resume else None) or Checkpoint.open(init)
+        made = replace(made, init=str(init), model=begun.config, vectors=begun.vectors)
+    made = read_config(Path(config), made) if config else made
+    made = from_mapping({"model": {"name": model}}, made) if model else made
+    chosen = made.tasks if tasks is None else tuple(tasks)
+    made = replace(made, tasks=chosen or DECATHLON.tasks, init=str(init) or made.init)
+    made = with_settings(made, settings)
+    return TrainingRun(
+        config=made,
+        tasks={name: known[require_name(name, known, "task")] for name in made.tasks},
+        store=Store(home_folder(home)),
+        output=folder,
+        device=device,
+        resume=resume,
+        report=report,
+        bar=bar,
+    )
+
+
+def run_training(run: TrainingRun) -> FinishedRun:
     """Train, validate and write checkpoints. Raises DecabenchError; faults of the configuration before data is read."""
     check_run(run)
     with join_processes(run.device) as group:

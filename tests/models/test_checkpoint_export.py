@@ -14,7 +14,7 @@ from decabench.models.checkpoint import Checkpoint, export_checkpoint
 from decabench.models.vector_files import join_vectors
 from decabench.models.words import tokenize
 from decabench.tasks import TASKS, Question
-from decabench.training.loop import train
+from decabench.training.loop import run_training
 
 TASK = TASKS["sst"]
 ASKED = [
@@ -42,7 +42,7 @@ def glove(tmp_path, make_run):
 @pytest.fixture
 def saved(make_run, glove):
     run = make_run("trained", steps=6, tasks=("sst",), vectors=(str(glove),))
-    train(run)
+    run_training(run)
     return Checkpoint.open(run.output)
 
 
@@ -97,7 +97,7 @@ def test_it_can_be_trained_further(saved, make_run, tmp_path):
         init=str(opened.folder),
         model=opened.config,
     )
-    assert train(run).step == 2
+    assert run_training(run).step == 2
 
 
 def test_it_names_no_folder(saved, tmp_path):
@@ -109,7 +109,7 @@ def test_it_names_no_folder(saved, tmp_path):
 
 def test_vectors_of_letters_are_refused(make_run, tmp_path):
     run = make_run("letters", steps=1, vectors=("none:8",))
-    train(run)
+    run_training(run)
     with pytest.raises(DecabenchError, match="NoVectors are made from a word's letters"):
         export_checkpoint(Checkpoint.open(run.output), tmp_path / "out")
 

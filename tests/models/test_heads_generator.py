@@ -17,7 +17,7 @@ from decabench.models import (
 from decabench.models.word_vectors import NoVectors, WordTable
 from decabench.models.words import EOS, INIT, PAD, UNKNOWN, Lexicon
 from decabench.tasks import Label, Text
-from decabench.training.loop import train
+from decabench.training.loop import run_training
 from tests.training.conftest import TINY, make_run  # noqa: F401
 from tests.training.test_loop import same, weights
 
@@ -126,9 +126,9 @@ def test_a_family_learns_by_heart_and_resumes_to_the_same_weights(make_run):  # 
     settings = {"model": Config(), "tasks": ("sst",), "rate": "constant", "learning_rate": 0.01}
     settings |= {"checkpoint_every": 100, "validate_every": 100, "best_by": "last"}
     whole, parts = (make_run(name, steps=100, **settings) for name in ("whole", "parts"))
-    train(whole)
-    train(make_run("parts", steps=37, **settings))
-    train(make_run("parts", steps=100, resume=True, **settings))
+    run_training(whole)
+    run_training(make_run("parts", steps=37, **settings))
+    run_training(make_run("parts", steps=100, resume=True, **settings))
     assert same(weights(whole.output), weights(parts.output))
     examples = list(whole.store.examples("sst", "train"))[: TINY.train_examples]
     replies = Checkpoint.open(parts.output).load("cpu").answer(whole.tasks["sst"], examples, beam=2)

@@ -10,7 +10,7 @@ from decabench.models.checkpoint import Checkpoint
 from decabench.models.mqan_analyses import map_attention, share_pointers
 from decabench.models.words import detokenize
 from decabench.tasks import TASKS
-from decabench.training.loop import train
+from decabench.training.loop import run_training
 
 TASK = TASKS["schema"]
 
@@ -18,7 +18,7 @@ TASK = TASKS["schema"]
 @pytest.fixture
 def trained(make_run):
     run = make_run(steps=2)
-    train(run)
+    run_training(run)
     return run, Checkpoint.open(run.output).load("cpu")
 
 

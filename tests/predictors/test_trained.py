@@ -17,7 +17,7 @@ from decabench.runs.plan import Run, plan_run
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
-from decabench.training.loop import train
+from decabench.training.loop import run_training
 from tests.training.conftest import TINY, make_run, one_thread  # noqa: F401
 
 OPTIONS = ModelOptions(device="cpu")
@@ -26,7 +26,7 @@ OPTIONS = ModelOptions(device="cpu")
 @pytest.fixture
 def trained(make_run):  # noqa: F811
     run = make_run(steps=4, cut_context={"sst": 5})
-    train(run)
+    run_training(run)
     return run
 
 
@@ -64,7 +64,7 @@ def test_it_answers_every_question_once(trained):
 def test_both_names_lead_to_any_family(make_run, scheme):  # noqa: F811
     for name, model in (("mqan", TINY.model), ("trained", ClassifierConfig(dimension=8))):
         run = make_run(name, model=model, tasks=("sst",))
-        train(run)
+        run_training(run)
         made = make_backend(f"{scheme}:{run.output}", OPTIONS)
         assert made.label == f"{name}:{name}"  # the old name stays MQAN's, as older journals have it
         with made.open() as make:
@@ -77,7 +77,7 @@ def test_both_names_lead_to_any_family(make_run, scheme):  # noqa: F811
 )
 def test_what_generates_no_text_has_no_use_for_its_options(make_run, options, flag):  # noqa: F811
     run = make_run(model=ClassifierConfig(dimension=8), tasks=("sst",), steps=1)
-    train(run)
+    run_training(run)
     with pytest.raises(DecabenchError, match=f"has no use for {flag}: leave it out"):
         make_backend(f"trained:{run.output}", ModelOptions(device="cpu", **options)).describe()
 

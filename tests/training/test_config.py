@@ -5,7 +5,9 @@ import pytest
 pytest.importorskip("torch")
 
 from decabench.errors import DecabenchError, UnknownNameError
+from decabench.models.classifier import ClassifierConfig
 from decabench.training.config import (
+    Phase,
     TrainConfig,
     from_mapping,
     read_config,
@@ -13,6 +15,8 @@ from decabench.training.config import (
     to_toml,
     with_settings,
 )
+from decabench.training.schedule import plan_phases
+from tests.sources import ROOT
 from tests.training.conftest import TINY
 
 
@@ -106,3 +110,16 @@ def test_values_that_cannot_be(setting, words):
 def test_a_value_and_a_table_of_one_name():
     with pytest.raises(DecabenchError, match="model is given as 3 and as a table with layers"):
         with_settings(TrainConfig(), ["model=3", "model.layers=1"])
+
+
+def test_the_phases_of_the_page(tmp_path):
+    page = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    (tmp_path / "phases.toml").write_text(page.partition("```toml\n")[2].partition("```")[0])
+    config = read_config(tmp_path / "phases.toml")
+    assert config.model == ClassifierConfig(train_embeddings=True)
+    assert plan_phases(config) == (
+        Phase(("sst",), epochs=1),
+        Phase(("sst", "multinli.in.out"), epochs=10, order="sequence", freeze=("embed",)),
+    )
+    (tmp_path / "again.toml").write_text(to_toml(config))
+    assert read_config(tmp_path / "again.toml") == config

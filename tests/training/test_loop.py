@@ -20,7 +20,7 @@ from decabench.models.checkpoint import Checkpoint
 from decabench.models.classifier import ClassifierConfig
 from decabench.training.config import TrainConfig, read_config, to_toml
 from decabench.training.logs import read_rows
-from decabench.training.loop import train
+from decabench.training.loop import run_training
 from decabench.training.optimizers import learning_rate as rate_of
 from tests.sources import ROOT
 from tests.training.conftest import TINY
@@ -41,7 +41,7 @@ def same(first, second):
 
 def test_what_a_run_leaves(make_run):
     run = make_run()
-    finished = train(run)
+    finished = run_training(run)
     assert finished.step == 6
     assert read_config(run.output / "config.toml") == run.config
     rows = read_rows(run.output / "train.csv")
@@ -63,9 +63,9 @@ def test_what_a_run_leaves(make_run):
 
 
 def test_the_same_run_twice(make_run):
-    train(make_run("one"))
-    train(make_run("two"))
-    train(make_run("three", seed=1))
+    run_training(make_run("one"))
+    run_training(make_run("two"))
+    run_training(make_run("three", seed=1))
     one, two, three = (weights(make_run(name).output) for name in ("one", "two", "three"))
     assert same(one, two)
     assert not same(one, three)
@@ -73,9 +73,9 @@ def test_the_same_run_twice(make_run):
 
 @pytest.mark.parametrize("stop", [2, 3, 5])
 def test_a_run_in_two_parts_is_the_run_in_one(make_run, stop):
-    train(make_run("whole"))
-    train(make_run("parts", steps=stop))
-    train(make_run("parts", resume=True))
+    run_training(make_run("whole"))
+    run_training(make_run("parts", steps=stop))
+    run_training(make_run("parts", resume=True))
     whole, parts = make_run("whole").output, make_run("parts").output
     assert same(weights(whole), weights(parts))
 
@@ -88,7 +88,7 @@ def test_a_run_in_two_parts_is_the_run_in_one(make_run, stop):
 @pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_weights(make_run, home, tmp_path):
     run = make_run("killed", steps=120, checkpoint_every=5, validate_every=1000)
-    train(make_run("whole", steps=120, checkpoint_every=120, validate_every=1000))
+    run_training(make_run("whole", steps=120, checkpoint_every=120, validate_every=1000))
     (tmp_path / "config.toml").write_text(to_toml(run.config))
     command = [
         *(sys.executable, "-m", "decabench.cli", "train", "--output", run.output, "--home", home),
@@ -126,9 +126,9 @@ def read_latest(output):
     ],
 )
 def test_it_does_not_go_on_with_other_settings(make_run, changes, words):
-    train(make_run(steps=2))
+    run_training(make_run(steps=2))
     with pytest.raises(DecabenchError, match=words):
-        train(make_run(resume=True, **changes))
+        run_training(make_run(resume=True, **changes))
 
 
 def test_the_learning_rate():
@@ -148,93 +148,95 @@ def test_the_learning_rate_cools_down():
 
 
 def test_a_run_that_cools_down_keeps_its_end(make_run):
-    train(make_run(steps=4, cooldown=2))
+    run_training(make_run(steps=4, cooldown=2))
     for steps, cooldown in ((6, 2), (3, 2), (4, 1), (4, 0)):
         with pytest.raises(DecabenchError, match=r"is at step 4, .* keep steps at 4 and cooldown at 2"):
-            train(make_run(steps=steps, cooldown=cooldown, resume=True))
+            run_training(make_run(steps=steps, cooldown=cooldown, resume=True))
 
 
 def test_a_cooldown_that_has_not_begun_may_change(make_run):
-    train(make_run(steps=3, cooldown=0))
-    assert train(make_run(steps=9, cooldown=2, resume=True)).step == 9
+    run_training(make_run(steps=3, cooldown=0))
+    assert run_training(make_run(steps=9, cooldown=2, resume=True)).step == 9
 
 
 def test_a_run_is_not_cut_down_into_its_cooldown(make_run):
-    train(make_run(steps=3, cooldown=0))
-    assert train(make_run(steps=9, cooldown=0, resume=True)).step == 9
-    train(make_run("two", steps=12, cooldown=2, patience=2, learning_rate=0.0))  # stops early, at step 9
+    run_training(make_run(steps=3, cooldown=0))
+    assert run_training(make_run(steps=9, cooldown=0, resume=True)).step == 9
+    run_training(
+        make_run("two", steps=12, cooldown=2, patience=2, learning_rate=0.0)
+    )  # stops early, at step 9
     with pytest.raises(DecabenchError, match=r"is at step 9, .* cools down after step 8: keep steps at 12"):
-        train(make_run("two", steps=10, cooldown=2, learning_rate=0.0, resume=True))
+        run_training(make_run("two", steps=10, cooldown=2, learning_rate=0.0, resume=True))
 
 
 def test_tasks_one_after_the_other_keep_their_steps(make_run):
-    train(make_run(steps=2, schedule="sequential"))
+    run_training(make_run(steps=2, schedule="sequential"))
     with pytest.raises(DecabenchError, match=r"at step 2 of 2, and with 6 steps .* keep steps"):
-        train(make_run(steps=6, schedule="sequential", resume=True))
+        run_training(make_run(steps=6, schedule="sequential", resume=True))
 
 
 def test_another_number_of_processes_does_not_go_on(make_run):
     """Where a run stands in its data is counted in batches, and how large those are hangs on the processes."""
     run = make_run(steps=2)
-    train(run)
+    run_training(run)
     path = Checkpoint.open(run.output).folder / "checkpoint.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "processes": 2}))
     (run.output / "latest.json").write_text(json.dumps({"checkpoint": f"checkpoints/{path.parent.name}"}))
     with pytest.raises(DecabenchError, match="in 2 processes, and 1 go on"):
-        train(make_run(steps=4, resume=True))
+        run_training(make_run(steps=4, resume=True))
 
 
 def test_scores_of_another_choice_are_not_compared(make_run):
-    train(make_run(steps=3, learning_rate=0.0))
+    run_training(make_run(steps=3, learning_rate=0.0))
     run = make_run(steps=6, learning_rate=0.0, best_by="sst", resume=True)
-    train(run)
+    run_training(run)
     assert Checkpoint.open(run.output).record["step"] == 6  # though no score is above the sum of both tasks
 
 
 def test_vectors_may_have_moved(make_run, tmp_path):
     for name in ("one.txt", "two.txt"):
         (tmp_path / name).write_text("film 1 2\ngood 3 4\n")
-    train(make_run(steps=2, vectors=(str(tmp_path / "one.txt"),)))
+    run_training(make_run(steps=2, vectors=(str(tmp_path / "one.txt"),)))
     moved = make_run(steps=4, vectors=(str(tmp_path / "two.txt"),), resume=True)
-    assert train(moved).step == 4
+    assert run_training(moved).step == 4
     (tmp_path / "two.txt").write_text("film 1 2\ngood 3 5\n")
     with pytest.raises(DecabenchError, match="and these are others"):
-        train(make_run(steps=6, vectors=(str(tmp_path / "two.txt"),), resume=True))
+        run_training(make_run(steps=6, vectors=(str(tmp_path / "two.txt"),), resume=True))
 
 
 def test_what_a_run_began_with_is_not_needed_again(make_run):
     first = make_run("first", steps=2)
-    train(first)
-    train(make_run("second", steps=2, init=str(first.output)))
+    run_training(first)
+    run_training(make_run("second", steps=2, init=str(first.output)))
     shutil.rmtree(first.output)
     run = make_run("second", steps=4, init=str(first.output), resume=True)
-    assert train(run).step == 4
+    assert run_training(run).step == 4
     assert Checkpoint.open(run.output).record["config"]["init"] == str(first.output)
 
 
 def test_the_last_checkpoint_where_none_is_chosen(make_run):
     run = make_run(steps=6, learning_rate=0.0, validate_every=2, best_by="last")
-    assert train(run).step == 6
+    assert run_training(run).step == 6
     assert Checkpoint.open(run.output).record["step"] == 6
 
 
 def test_it_stops_when_nothing_gets_better(make_run):
     run = make_run(steps=60, learning_rate=0.0, validate_every=2, patience=3)
-    finished = train(run)
+    finished = run_training(run)
     assert finished.step == 8  # the first validation is the best, and three more are not
     assert Checkpoint.open(run.output).record["step"] == 2
 
 
 def test_patience_compares_with_the_best_where_the_last_is_taken(make_run):
     run = make_run(steps=60, learning_rate=0.0, validate_every=2, patience=3, best_by="last")
-    finished = train(run)
+    finished = run_training(run)
     assert finished.step == 8
     assert Checkpoint.open(run.output).record["step"] == 8
 
 
 def test_a_weight_scales_a_tasks_gradient(make_run):
-    train(make_run("one", steps=1, tasks=("sst",)))
-    train(make_run("two", steps=1, tasks=("sst",), weights={"sst": 2.0}))
+    run_training(make_run("one", steps=1, tasks=("sst",)))
+    run_training(make_run("two", steps=1, tasks=("sst",), weights={"sst": 2.0}))
     one, two = (read_rows(make_run(name).output / "train.csv")[0] for name in ("one", "two"))
     assert one["loss"] == two["loss"]
     assert float(two["gradient_norm"]) == pytest.approx(2 * float(one["gradient_norm"]), rel=1e-3)
@@ -242,23 +244,23 @@ def test_a_weight_scales_a_tasks_gradient(make_run):
 
 def test_what_is_frozen_stays(make_run):
     first = make_run("first")
-    train(first)
+    run_training(first)
     run = make_run("second", init=str(first.output), freeze=("encoder", "decoder.lstm"))
-    train(run)
+    run_training(run)
     before, after = load_file(Checkpoint.open(first.output).folder / "model.safetensors"), weights(run.output)
     frozen = {key for key in before if key.startswith(("encoder.", "decoder.lstm."))}
     assert {key for key in before if torch.equal(before[key], after[key])} == frozen
     with pytest.raises(DecabenchError, match="no part 'encodr'"):
-        train(make_run("third", freeze=("encodr",)))
+        run_training(make_run("third", freeze=("encodr",)))
     with pytest.raises(DecabenchError, match="Everything is frozen"):
-        train(make_run("fourth", freeze=("encoder", "decoder", "generate")))
+        run_training(make_run("fourth", freeze=("encoder", "decoder", "generate")))
 
 
 def test_a_new_task_begins_with_what_was_learned(make_run):
     first = make_run("first")
-    train(first)
+    run_training(first)
     run = make_run("second", init=str(first.output), tasks=("woz.en",), steps=1, learning_rate=0.0)
-    train(run)
+    run_training(run)
     old, new = Checkpoint.open(first.output), Checkpoint.open(run.output)
     before, after = load_file(old.folder / "model.safetensors"), weights(run.output)
     assert all(torch.equal(before[key], after[key]) for key in before if not key.startswith("generate."))
@@ -268,7 +270,7 @@ def test_a_new_task_begins_with_what_was_learned(make_run):
         if word in words:
             assert torch.equal(after["generate.weight"][row], before["generate.weight"][words[word]])
     with pytest.raises(DecabenchError, match="give the same sizes"):
-        train(make_run("third", init=str(first.output), model=replace(TINY.model, dimension=10)))
+        run_training(make_run("third", init=str(first.output), model=replace(TINY.model, dimension=10)))
 
 
 @pytest.mark.slow
@@ -286,7 +288,7 @@ def test_it_learns_by_heart(make_run):
         checkpoint_every=240,
         vectors=("none:64",),
     )
-    train(run)
+    run_training(run)
     answerer = Checkpoint.open(run.output).load("cpu")
     for task in run.config.tasks:
         examples = list(run.store.examples(task, "train"))[:32]
@@ -310,7 +312,7 @@ def test_it_learns_by_heart(make_run):
 def test_two_processes_are_one_with_twice_the_batch(make_run, home, tmp_path, model, tasks):
     tiny = {"model": model, "tasks": tasks, "steps": 12, "validate_every": 6, "train_examples": 0}
     one = make_run("one", batch_tokens=600, **tiny)
-    train(one)
+    run_training(one)
     two = make_run("two", batch_tokens=300, **tiny)
     (tmp_path / "config.toml").write_text(to_toml(two.config))
     command = [

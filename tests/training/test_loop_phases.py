@@ -14,7 +14,7 @@ from decabench.models import find_family, write_checkpoint
 from decabench.models.classifier import Classifier, ClassifierConfig
 from decabench.training.config import Phase
 from decabench.training.logs import read_rows
-from decabench.training.loop import train
+from decabench.training.loop import run_training
 from tests.training.test_loop import same, weights
 
 SMALL = ClassifierConfig(dimension=8, train_embeddings=True)
@@ -71,7 +71,7 @@ class StopHere(Exception):
 def stop_and_go_on(make_run, stop, **settings):
     """The folders of a run in one part, and of one that ended before it wrote its checkpoint of step `stop` + 1."""
     whole, parts = make_run("whole", **settings), make_run("parts", **settings)
-    train(whole)
+    run_training(whole)
 
     def write(output, record, *rest):
         if record["step"] > stop:
@@ -80,8 +80,8 @@ def stop_and_go_on(make_run, stop, **settings):
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(StopHere):
         patch.setattr("decabench.training.loop.write_checkpoint", write)
-        train(parts)
-    train(replace(parts, resume=True))
+        run_training(parts)
+    run_training(replace(parts, resume=True))
     return whole.output, parts.output
 
 
@@ -123,7 +123,7 @@ def test_phases_resume_at_any_step(make_run, stop):
 
 def test_phases_in_their_order(make_run):
     run = make_run(model=SMALL, tasks=TWO, phases=PHASES, batch_examples=5, validate_every=0)
-    train(run)
+    run_training(run)
     # 12 examples of each task: three batches a pass. The second phase goes over each task once, in turn.
     assert tasks_of(run.output) == [
         *["sst"] * 2,
@@ -137,8 +137,8 @@ def test_phases_in_their_order(make_run):
 
 def test_what_a_phase_freezes(make_run):
     frozen = (Phase(("sst",), steps=2, freeze=("encoder", "heads.sst.score.bias")),)
-    train(make_run("before", model=SMALL, tasks=("sst",), steps=1, learning_rate=0.0))
-    train(make_run("after", model=SMALL, tasks=("sst",), phases=frozen))
+    run_training(make_run("before", model=SMALL, tasks=("sst",), steps=1, learning_rate=0.0))
+    run_training(make_run("after", model=SMALL, tasks=("sst",), phases=frozen))
     before, after = (weights(make_run(name).output) for name in ("before", "after"))
     kept = {name for name in before if torch.equal(before[name], after[name])}
     assert kept == {name for name in before if name.startswith("encoder.")} | {"heads.sst.score.bias"}
@@ -147,7 +147,7 @@ def test_what_a_phase_freezes(make_run):
 def test_an_unknown_part_is_refused_before_any_data_is_read(make_run):
     run = make_run(model=SMALL, tasks=("sst",), phases=(Phase(steps=1, freeze=("decoder",)),))
     with pytest.raises(DecabenchError, match="no part 'decoder' to freeze: the parts are embed"):
-        train(run)
+        run_training(run)
     assert not (run.output / "data").exists()
 
 
@@ -156,7 +156,7 @@ def test_hooks_come_when_they_should(make_run):
     run = make_run(
         model=HookedConfig(dimension=8), tasks=("sst",), phases=phases, batch_examples=6, validate_every=0
     )
-    train(run)
+    run_training(run)
     # Two batches a pass; the first phase has taken one of them.
     calls = weights(run.output)["calls"]
     assert calls[calls[:, 0] > 0].tolist() == [
@@ -165,7 +165,7 @@ def test_hooks_come_when_they_should(make_run):
         *[[3, 2], [2, 2]],
         [3, 3],
     ]
-    train(make_run("before", model=SMALL, tasks=("sst",), steps=1, learning_rate=0.0))
+    run_training(make_run("before", model=SMALL, tasks=("sst",), steps=1, learning_rate=0.0))
     biases = [weights(folder)["heads.sst.score.bias"] for folder in (make_run("before").output, run.output)]
     assert torch.equal(*biases)  # as adjust_gradients empties their gradient
 
@@ -173,13 +173,13 @@ def test_hooks_come_when_they_should(make_run):
 @pytest.mark.parametrize("order", ["turn", "random", "size"])
 def test_orders(make_run, order):
     run = make_run(model=SMALL, tasks=TWO, order=order, steps=8, batch_sizes={"sst": 3}, batch_examples=6)
-    train(run)
+    run_training(run)
     tasks = tasks_of(run.output)
     assert set(tasks) <= set(TWO)
     if order == "turn":
         assert tasks == list(TWO) * 4
     again = make_run("again", model=SMALL, tasks=TWO, order=order, steps=8, batch_sizes={"sst": 3})
-    train(replace(again, config=replace(again.config, batch_examples=6)))
+    run_training(replace(again, config=replace(again.config, batch_examples=6)))
     assert tasks_of(again.output) == tasks
 
 
@@ -187,7 +187,7 @@ def test_batches_by_examples(make_run):
     run = make_run(
         model=SMALL, tasks=TWO, epochs=1, batch_examples=6, batch_sizes={"sst": 5}, validate_every=0
     )
-    train(run)
+    run_training(run)
     rows = read_rows(run.output / "train.csv")
     sizes = {task: sorted(int(row["examples"]) for row in rows if row["task"] == task) for task in TWO}
     assert sizes == {"sst": [2, 5, 5], "multinli.in.out": [6, 6]}
@@ -197,8 +197,8 @@ def test_batches_by_examples(make_run):
 def test_a_gradient_is_clipped_by_task(make_run):
     """With SGD at rate 1 the weights move by the clipped gradient."""
     shared = {"model": SMALL, "tasks": ("sst",), "steps": 1, "optimizer": "sgd", "rate": "constant"}
-    train(make_run("before", **{**shared, "learning_rate": 0.0}))
-    train(make_run("after", **shared, learning_rate=1.0, clip=9.0, clips={"sst": 0.01}))
+    run_training(make_run("before", **{**shared, "learning_rate": 0.0}))
+    run_training(make_run("after", **shared, learning_rate=1.0, clip=9.0, clips={"sst": 0.01}))
     before, after = (weights(make_run(name).output) for name in ("before", "after"))
     moved = torch.cat([(after[name] - before[name]).flatten() for name in before]).norm()
     assert float(moved) == pytest.approx(0.01, rel=1e-3)
@@ -208,5 +208,5 @@ def test_a_gradient_is_clipped_by_task(make_run):
 def test_fixed_vectors_have_no_table_and_trained_ones_do(make_run):
     for name, trained in (("fixed", False), ("trained", True)):
         run = make_run(name, model=ClassifierConfig(dimension=8, train_embeddings=trained), tasks=("sst",))
-        train(run)
+        run_training(run)
         assert ("embed.table.weight" in weights(run.output)) is trained

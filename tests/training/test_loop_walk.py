@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 from decabench.models import write_checkpoint
 from decabench.models.classifier import ClassifierConfig
-from decabench.training.loop import _Trainer, train
+from decabench.training.loop import _Trainer, run_training
 from tests.sources import ROOT
 from tests.training.conftest import TINY
 
@@ -47,7 +47,7 @@ def test_from_the_batch_to_the_checkpoint(make_run, monkeypatch, model):
     monkeypatch.setattr("decabench.training.loop.write_checkpoint", checkpoint)
     before = sys.getprofile()
     try:
-        train(make_run(model=model, tasks=("sst",), steps=3, validate_every=3, checkpoint_every=2))
+        run_training(make_run(model=model, tasks=("sst",), steps=3, validate_every=3, checkpoint_every=2))
     finally:
         sys.setprofile(before)
     assert "decabench/training/loop.py" in entered and "decabench/models/checkpoint.py" in entered

@@ -14,7 +14,7 @@ from decabench.errors import DecabenchError, UnknownNameError
 from decabench.models import Checkpoint, find_analysis, find_family, load_weights
 from decabench.training.config import from_mapping
 from decabench.training.logs import read_rows
-from decabench.training.loop import train
+from decabench.training.loop import run_training
 from tests.sources import ROOT
 from tests.training.conftest import TINY
 from tests.training.test_loop import same, weights
@@ -62,7 +62,7 @@ def test_the_page_runs_as_pasted(tmp_path):
 
 def test_each_loss_has_a_column(make_run, family):
     run = make_run(model=family, tasks=("sst",), loss_weights={"size": 0.5})
-    train(run)
+    run_training(run)
     for row in read_rows(run.output / "train.csv"):
         assert float(row["loss"]) == pytest.approx(
             float(row["loss.label"]) + 0.5 * float(row["loss.size"]), rel=1e-4
@@ -70,8 +70,8 @@ def test_each_loss_has_a_column(make_run, family):
 
 
 def test_a_weight_of_zero_only_logs(make_run, family):
-    train(make_run("without", model=family, tasks=("sst",), loss_weights={"size": 0.0}))
-    train(make_run("with", model=family, tasks=("sst",), loss_weights={"size": 0.5}))
+    run_training(make_run("without", model=family, tasks=("sst",), loss_weights={"size": 0.0}))
+    run_training(make_run("with", model=family, tasks=("sst",), loss_weights={"size": 0.5}))
     runs = {name: make_run(name).output for name in ("without", "with")}
     first = {name: read_rows(output / "train.csv")[0] for name, output in runs.items()}
     assert first["without"]["loss.size"] == first["with"]["loss.size"] != "0"
@@ -81,22 +81,22 @@ def test_a_weight_of_zero_only_logs(make_run, family):
 
 def test_an_unknown_loss_is_refused(make_run, family):
     with pytest.raises(DecabenchError, match="Did you mean size"):
-        train(make_run(model=family, tasks=("sst",), loss_weights={"sise": 1.0}))
+        run_training(make_run(model=family, tasks=("sst",), loss_weights={"sise": 1.0}))
 
 
 def test_it_resumes_to_the_same_weights(make_run, family):
-    train(make_run("whole", model=family, tasks=("sst",)))
-    train(make_run("parts", model=family, tasks=("sst",), steps=3))
-    train(make_run("parts", model=family, tasks=("sst",), resume=True))
+    run_training(make_run("whole", model=family, tasks=("sst",)))
+    run_training(make_run("parts", model=family, tasks=("sst",), steps=3))
+    run_training(make_run("parts", model=family, tasks=("sst",), resume=True))
     assert same(weights(make_run("whole").output), weights(make_run("parts").output))
 
 
 def test_a_task_more_keeps_the_rest(make_run, family):
     """`--init`: a head more is drawn anew, and everything else, the words that both know too, is the checkpoint's."""
-    train(make_run("first", model=family, tasks=("sst",)))
+    run_training(make_run("first", model=family, tasks=("sst",)))
     origin = str(make_run("first").output)
     second = make_run("second", model=family, tasks=("sst", "multinli.in.out"), init=origin)
-    train(replace(second, config=replace(second.config, learning_rate=0.0)))
+    run_training(replace(second, config=replace(second.config, learning_rate=0.0)))
     before, after = Checkpoint.open(origin), Checkpoint.open(second.output)
     old, new = load_weights(before.folder), weights(second.output)
     assert {name for name in new if name not in old} == {
@@ -113,11 +113,11 @@ def test_a_task_more_keeps_the_rest(make_run, family):
 
 def test_tasks_that_it_cannot_answer_are_refused(make_run, family):
     with pytest.raises(DecabenchError, match=r"answers tasks whose output is Label, and not squad \(Text\)"):
-        train(make_run(model=family, tasks=("squad",)))
+        run_training(make_run(model=family, tasks=("squad",)))
 
 
 def test_it_has_no_analyses(make_run, family):
-    train(make_run(model=family, tasks=("sst",), steps=1))
+    run_training(make_run(model=family, tasks=("sst",), steps=1))
     with pytest.raises(UnknownNameError, match="the model bag_of_words:FAMILY has none"):
         find_analysis(Checkpoint.open(make_run().output), "pointers")
 

@@ -8,14 +8,14 @@ torch = pytest.importorskip("torch")
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.models.checkpoint import Checkpoint, find_checkpoint, latest_checkpoint
-from decabench.training.loop import train
+from decabench.training.loop import run_training
 from decabench.training.resume import restore
 
 
 @pytest.fixture
 def run(make_run):
     made = make_run()
-    train(made)
+    run_training(made)
     return made
 
 
@@ -25,7 +25,7 @@ def test_what_a_killed_run_left_is_swept_away(run, make_run):
     (part / "model.safetensors").write_bytes(b"half")
     (run.output / "checkpoints" / "step-00000009").mkdir()  # renamed, but not yet pointed at
     again = make_run(resume=True, steps=8)
-    train(again)
+    run_training(again)
     names = {path.name for path in (run.output / "checkpoints").iterdir()}
     pointers = {
         json.loads((run.output / name).read_text())["checkpoint"] for name in ("best.json", "latest.json")
