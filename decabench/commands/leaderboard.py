@@ -21,34 +21,34 @@ __all__ = ["leaderboard"]
     required=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="A folder with submissions and their results.json files.",
+    help="Folder of submissions and their results.json files.",
 )
-@output_option("The folder of the site.", metavar="SITE")
+@output_option("Folder for the site.", metavar="SITE")
 @click.option(
     "--home",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Where the prepared data is, for examples of answers. Default: $DECABENCH_HOME or the user data folder.",
+    help="Folder of prepared data, for example answers.  [default: $DECABENCH_HOME, else the user's data folder]",
 )
 @click.option(
     "--examples",
     type=click.Choice(["free", "all", "none"]),
     default="free",
     show_default=True,
-    help="Whose text may stand in the site: what may be passed on, everything (for yourself only), or nothing.",
+    help="Texts to show on the site: those that may be redistributed, all of them (for private use), or none.",
 )
-@click.option("--serve", is_flag=True, help="Then show it on localhost until Ctrl-C.")
+@click.option("--serve", is_flag=True, help="Then serve the site on localhost until Ctrl-C.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8000,
     show_default=True,
-    help="Of --serve; 0 takes a free one.",
+    help="Port for --serve; 0 picks a free one.",
 )
 def leaderboard(
     submissions: Path, output: Path, home: Path | None, examples: str, serve: bool, port: int
 ) -> None:
-    """Write the board as a static site that opens from the disk."""
+    """Write the leaderboard as a static site that opens straight from disk."""
     from decabench.leaderboard import build
     from decabench.tasks import home_folder
 
