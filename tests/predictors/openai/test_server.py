@@ -214,8 +214,8 @@ def test_what_it_says_of_itself():
         ("http://[::1/v1", "begins with http"),
         ("https://me:s3cret@example.org/v1", "has a user, a password"),
         ("https://s3cret@example.org/v1", "has a user, a password"),
-        ("https://example.org/v1?key=s3cret", "something after"),
-        ("https://example.org/v1#s3cret", "something after"),
+        ("https://example.org/v1?key=s3cret", "a query after"),
+        ("https://example.org/v1#s3cret", "a query after"),
     ],
 )
 def test_urls_that_are_refused(target, message):
@@ -229,11 +229,11 @@ def test_urls_that_are_refused(target, message):
     [
         ({"model": None}, "needs --model NAME"),
         ({"api": "responses"}, "--api is one of chat, completions"),
-        ({"dtype": "float16"}, "no use for --dtype"),
-        ({"device": "cpu"}, "no use for --device"),
-        ({"device_map": "auto"}, "no use for --device-map"),
-        ({"batch_size": 8}, "no use for --batch-size"),
-        ({"chat": True}, "no use for --chat"),
+        ({"dtype": "float16"}, "does not use --dtype"),
+        ({"device": "cpu"}, "does not use --device"),
+        ({"device_map": "auto"}, "does not use --device-map"),
+        ({"batch_size": 8}, "does not use --batch-size"),
+        ({"chat": True}, "does not use --chat"),
         ({"concurrency": 0}, "--concurrency must be 1 or more"),
         ({"requests_per_minute": 0.0}, "--requests-per-minute must be more than 0"),
         ({"timeout": -1.0}, "--timeout must be more than 0"),
