@@ -124,7 +124,7 @@ def test_a_run_with_a_beam_reuses_no_greedy_answers(trained, command, home, tmp_
 
 def test_others_refuse_a_beam():
     for predictor in ("hf:x", "openai:http://localhost:1/v1", "command:true", "majority"):
-        with pytest.raises(DecabenchError, match="cannot use --beam"):
+        with pytest.raises(DecabenchError, match="does not use --beam"):
             make_backend(predictor, ModelOptions(beam=2, model="x" if "openai" in predictor else None))
 
 

@@ -242,7 +242,7 @@ def test_damaged_weights_are_refused(copy: Path) -> None:
     [
         ({"model": "x"}, "does not use --model"),
         ({"requests_per_minute": 3.0}, "does not use --requests-per-minute"),
-        ({"dtype": "int8"}, "--dtype is one of auto, float32"),
+        ({"dtype": "int8"}, "--dtype must be one of auto, float32"),
         ({"device": "gpu"}, "--device is auto, cpu, mps, cuda or cuda:N, and gpu"),
         ({"device": "cpu", "device_map": "auto"}, "leave out --device"),
         ({"batch_size": 0}, "--batch-size must be 1 or more"),

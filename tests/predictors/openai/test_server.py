@@ -228,7 +228,7 @@ def test_urls_that_are_refused(target, message):
     ("options", "message"),
     [
         ({"model": None}, "needs --model NAME"),
-        ({"api": "responses"}, "--api is one of chat, completions"),
+        ({"api": "responses"}, "--api must be one of chat, completions"),
         ({"dtype": "float16"}, "does not use --dtype"),
         ({"device": "cpu"}, "does not use --device"),
         ({"device_map": "auto"}, "does not use --device-map"),
