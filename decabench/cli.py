@@ -91,7 +91,7 @@ class _Cli(click.Group):
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             _fail(
-                "Interrupted: nothing is left half-written; run the same command again to go on.",
+                "Interrupted: nothing is left half-written; run the same command again to continue.",
                 _INTERRUPTED,
             )
         except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):

@@ -21,7 +21,7 @@ __all__ = [
 
 
 class DataError(DecabenchError):
-    """Data is damaged: it has another form or checksum than it should."""
+    """Data is damaged: its form or checksum is not the expected one."""
 
     exit_code: ClassVar[int] = 3
 
@@ -41,4 +41,4 @@ class SubmissionError(DecabenchError):
 
 
 class LostDeviceError(DecabenchError):
-    """The accelerator no longer answers this process; a new process may go on."""
+    """The accelerator no longer answers this process; a new process may continue."""

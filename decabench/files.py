@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, their digests, and JSON with one spelling and one reading."""
+"""Atomic writes, digests of files, and canonical, strict JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Writable(Protocol):
-    """All that a writer of lines needs of a file."""
+    """The part of a file that a writer of lines uses."""
 
     def write(self, data: bytes, /) -> int: ...
 
@@ -59,7 +59,7 @@ def storage_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in _NO_SPACE:
             raise StorageError(
-                f"No space is left for {path}: free some, or choose another folder (--home or --output)."
+                f"No space left to write {path}: free some, or choose another folder (--home or --output)."
             ) from error
         if error.errno in (*_NO_PERMISSION, errno.ENOTDIR, errno.EEXIST):
             raise StorageError(
@@ -77,9 +77,9 @@ def make_folder(path: Path) -> Path:
 
 @contextmanager
 def atomic_file(path: Path, compress: Compression = None) -> Iterator[IO[bytes]]:
-    """Open a new file that takes the name `path` only once the block has ended well and it is on the disk.
+    """Open a new file that is renamed to `path` once the block has succeeded and the data is on disk.
 
-    Raises StorageError. A compressed file can only be written to, not sought in.
+    Raises StorageError. A compressed file can be written but not seeked.
     """
     make_folder(path.parent)
     with storage_errors(path):
@@ -121,7 +121,7 @@ def _umask() -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the renaming itself durable; where folders cannot be opened (Windows), the system takes care of it."""
+    """Make the rename itself durable; where folders cannot be opened (Windows), the system does that."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -158,12 +158,12 @@ def _feed(path: Path, digests: Iterable[hashlib._Hash]) -> None:
 
 
 def canonical_json(value: Any, allow_nan: bool = True) -> str:
-    """Write JSON with one spelling for one value: sorted keys, no spaces, no escapes but the required ones."""
+    """Serialize to canonical JSON: sorted keys, no spaces, and only the escapes that JSON requires."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=allow_nan)
 
 
 def fingerprint(content: Mapping[str, Any]) -> str:
-    """Compute `sha256:…` over canonical JSON: every value counts, the order of keys does not."""
+    """Compute `sha256:…` over canonical JSON: values matter, the order of keys does not."""
     return f"sha256:{hashlib.sha256(canonical_json(content, allow_nan=False).encode()).hexdigest()}"
 
 

@@ -16,19 +16,19 @@ from decabench.errors import UnknownNameError
 __all__ = ["load_entry_point", "load_file", "load_object", "plugin_names"]
 
 _FAILURES = (Exception, SystemExit)
-"""What a module may raise when it runs: a script that exits must not end decabench as if all were well."""
+"""What running a module may raise; a script that exits must not end decabench as if it had succeeded."""
 
 
 def load_object(reference: str) -> Any:
     """Import the object that `package.module:object` names. Raises UnknownNameError.
 
-    Modules in the current folder are found, as by `python -m`. The folder stays on `sys.path`, for a module may
-    import others only when it is used.
+    Modules in the current folder are found, as with `python -m`. The folder stays on `sys.path`, because a module may
+    import others later, when it is used.
     """
     module_name, _, path = reference.partition(":")
     if not module_name or not path:
         raise UnknownNameError(f"{reference!r} names no object: write package.module:object.")
-    # An installed script has its own folder on sys.path, not the one it is started in.
+    # An installed script has its own folder on sys.path, not the one it was started in.
     here = os.getcwd()
     if not {"", here} & set(sys.path):
         sys.path.insert(0, here)
@@ -40,7 +40,7 @@ def load_object(reference: str) -> Any:
         ) from error
     except _FAILURES as error:
         raise UnknownNameError(
-            f"{reference!r} cannot be imported, as its module fails ({type(error).__name__}: {error}): fix it."
+            f"{reference!r} cannot be imported because its module fails ({type(error).__name__}: {error}): fix it."
         ) from error
     for part in path.split("."):
         if not hasattr(found, part):
@@ -50,7 +50,7 @@ def load_object(reference: str) -> Any:
 
 
 def load_file(path: Path) -> ModuleType:
-    """Run a Python file and return it as a module. Raises UnknownNameError where it fails."""
+    """Run a Python file and return it as a module. Raises UnknownNameError if it fails."""
     name = f"decabench_include_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -71,7 +71,7 @@ def plugin_names(group: str) -> dict[str, EntryPoint]:
 
 
 def load_entry_point(point: EntryPoint) -> Any:
-    """Load the object of an installed package's entry point. Raises UnknownNameError where it fails."""
+    """Load the object of an installed package's entry point. Raises UnknownNameError if it fails."""
     try:
         return point.load()
     except _FAILURES as error:

@@ -1,4 +1,4 @@
-"""TOML tables read key by key: every fault of a file is noted, and all are reported together."""
+"""TOML tables, read key by key: every fault in a file is noted, and all are reported together."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class TomlTable:
 
     def __init__(self, content: Mapping[str, Any], title: str = "", faults: list[str] | None = None) -> None:
         self.content = content
-        """The table as tomllib gives it."""
+        """The table as tomllib returns it."""
         self.title = title
-        """What faults begin with: `[prompt]`; empty for the whole file."""
+        """Prefix of its faults, such as `[prompt]`; empty for the top level."""
         self.faults: list[str] = [] if faults is None else faults
         """What is wrong, one sentence each."""
 
@@ -38,7 +38,7 @@ class TomlTable:
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Note what the block raises: for values that check themselves."""
+        """Note errors raised in the block, for values that validate themselves."""
         try:
             yield
         except (DecabenchError, ValueError) as error:
@@ -54,30 +54,30 @@ class TomlTable:
                 self.fault(str(error))
 
     def string(self, key: str, default: str | None = None) -> str:
-        """A string; without a default the key is needed, and the string is not empty."""
+        """Return a string; without a default the key is required and the string must not be empty."""
         value = self._typed(key, "a string", lambda value: isinstance(value, str), default)
         if default is None and value == "":
-            self.fault(f"{key!r} must be a string that is not empty.")
+            self.fault(f"{key!r} must be a non-empty string.")
         return str(value or "")
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """`true` or `false`."""
+        """Return `true` or `false`."""
         return bool(self._typed(key, "true or false", lambda value: isinstance(value, bool), default))
 
     def positive(self, key: str, default: int | None = None) -> int:
-        """A whole number above 0; needed where there is no default."""
+        """Return a whole number above 0; required if there is no default."""
         return int(self._typed(key, "a whole number above 0", _is_positive, default) or 1)
 
     def number(self, key: str, default: float | None = None) -> float:
-        """A number; needed where there is no default."""
+        """Return a number; required if there is no default."""
         return float(self._typed(key, "a number", _is_number, default) or 0)
 
     def strings(self, key: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
-        """A list of strings, none of them empty; needed where there is no default."""
+        """Return a list of non-empty strings; required if there is no default."""
         return tuple(self._typed(key, "a list of strings", _is_strings, default) or ())
 
     def choice(self, key: str, choices: Sequence[str], default: str | None = None) -> str:
-        """One of a few strings; needed where there is no default."""
+        """Return one of `choices`; required if there is no default."""
         value = self.string(key, default)
         if key not in self.content or value in choices:
             return value
@@ -87,12 +87,12 @@ class TomlTable:
         return default or ""
 
     def table(self, key: str, title: str = "") -> Self:
-        """A table inside this one; an empty one where it is missing."""
+        """Return a table inside this one, or an empty one if it is missing."""
         value = self._typed(key, "a table", lambda value: isinstance(value, dict), {})
         return type(self)(value, title or f"[{key}]", self.faults)
 
     def tables(self, key: str) -> list[Self]:
-        """The tables of a list: `[[key]]`."""
+        """Return the tables of a list: `[[key]]`."""
         value = self._typed(key, f"a list of tables ([[{key}]])", _is_tables, [])
         return [type(self)(each, f"[[{key}]] {at}", self.faults) for at, each in enumerate(value, 1)]
 
@@ -133,7 +133,7 @@ def _is_tables(value: Any) -> bool:
 
 
 def read_toml(path: Path, error: type[DecabenchError] = DataError) -> dict[str, Any]:
-    """The content of a TOML file. Raises `error` where it cannot be read."""
+    """Return the content of a TOML file. Raises `error` if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as reason:
@@ -146,8 +146,8 @@ def read_toml(path: Path, error: type[DecabenchError] = DataError) -> dict[str, 
 
 
 def parse_toml(text: str, place: str, error: type[DecabenchError] = DataError) -> dict[str, Any]:
-    """The content of a TOML text. Raises `error`, which names the place, where it is not TOML."""
+    """Parse TOML. Raises `error`, which names the place, if the text is not TOML."""
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as reason:
-        raise error(f"{place} is not TOML ({reason}).") from reason
+        raise error(f"{place} is not valid TOML ({reason}).") from reason

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["describe_error", "excerpt", "printable", "quoted", "well_formed"]
 
 _ERROR_LENGTH = 300
-"""Characters of an exception's text that are shown: a sentence or two, not a whole tensor or page."""
+"""Characters of an exception's text to show: a sentence or two, not a whole tensor or page."""
 
 
 def excerpt(text: str, limit: int = 200) -> str:
@@ -20,12 +20,12 @@ def quoted(text: str, width: int = 60) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a file name unchanged, or escaped where it has what a terminal or UTF-8 cannot take."""
+    """Return a file name unchanged, or escaped if it contains what a terminal or UTF-8 cannot represent."""
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
 def describe_error(error: BaseException) -> str:
-    """Return `ValueError: its text` on one line, or the name alone where the error has no text."""
+    """Return `ValueError: its text` on one line, or the name alone if the error has no text."""
     text = excerpt(str(error), _ERROR_LENGTH)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -21,9 +21,9 @@ _TERMINATED = 128 + signal.SIGTERM
 
 @contextmanager
 def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Start a pool of `jobs` spawned processes; where the block fails or is interrupted, they are terminated.
+    """Start a pool of `jobs` spawned processes; terminate them if the block fails or is interrupted.
 
-    A worker that is terminated runs its `finally` clauses and says nothing.
+    A terminated worker runs its `finally` clauses and prints nothing.
     """
     others = active_children()
     with _Pool(jobs, get_context("spawn"), _exit_on_sigterm) as pool:
@@ -38,9 +38,9 @@ def process_pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 class _Pool(ProcessPoolExecutor):
-    """A pool whose workers never see a Ctrl-C, from their first instruction on."""
+    """A pool whose workers never see a Ctrl-C, from their first instruction."""
 
-    # A spawned process inherits the signal mask; a handler that it sets itself would come too late. Each call may
+    # A spawned process inherits the signal mask; a handler of its own would come too late. Each call may
     # start a process.
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
         with _sigint_blocked():

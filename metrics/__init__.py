@@ -4,7 +4,7 @@
     >>> float(nf1(["the Denver Broncos"], [["Denver Broncos", "the Broncos"]]))
     100.0
 
-Importing this loads the standard library alone; sacrebleu and rouge-score are loaded when first used.
+Importing this loads only the standard library; sacrebleu and rouge-score are loaded when first used.
 """
 
 from .accuracy import ACCURACY, accuracy
@@ -104,7 +104,7 @@ METRICS: dict[str, Metric] = {
     "spearman": SPEARMAN,
     "mse": MSE,
 }
-"""Every metric by its name."""
+"""Every metric by name."""
 
 
 def get_metric(name: str) -> Metric:

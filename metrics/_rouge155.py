@@ -122,7 +122,7 @@ Sentences = list[list[str]]
 """Sentences of stemmed tokens."""
 
 _WORDNET = Path(__file__).parent / "data" / "wordnet-2.0"
-# Later lists overrule earlier ones, and later lines earlier ones: testes stays testes (verb), offer stays
+# Later lists override earlier ones, and later lines earlier ones: testes stays testes (verb), offer stays
 # offer, best and better become good (adj), as in the scorer of the published figures.
 _LISTS = ("adv.exc", "noun.exc", "verb.exc", "adj.exc")
 _TO_TOKENS = bytes(

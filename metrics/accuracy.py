@@ -15,7 +15,7 @@ def _row(prediction: str, reference: Reference) -> Row:
 
 
 def _squeeze(text: str) -> str:
-    """Lower the case and squeeze whitespace."""
+    """Lower-case a text and collapse whitespace."""
     return " ".join(text.lower().split())
 
 

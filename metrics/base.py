@@ -1,4 +1,4 @@
-"""What a metric is: statistics that add up, and a score of their sums.
+"""Metrics: statistics that add up, and a score of their sums.
 
 A metric never averages scores. `statistics` turns every example into a row of numbers, rows are summed, and `score`
 turns the sums into named scores. So a mean, BLEU and corpus F1 have one shape, and a bootstrap resample is a
@@ -42,7 +42,7 @@ __all__ = [
 
 
 class DecabenchError(Exception):
-    """The base of all errors: one sentence that says what was wrong, what was given and what to do.
+    """The base class of all errors: one sentence that says what was wrong, what was given and what to do.
 
     The command line prints the sentence without a traceback and exits with `exit_code`: 1 what was checked has
     faults, 2 wrong usage, 3 data missing or damaged.
@@ -60,7 +60,7 @@ class UnknownNameError(DecabenchError, ValueError):
 
 
 def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Return the known names most like a misspelt one, nearest first; upper and lower case are the same."""
+    """Return the known names most like a misspelt one, nearest first, ignoring case."""
     from difflib import get_close_matches
 
     by_folded = {other.casefold(): other for other in known}
@@ -122,21 +122,21 @@ class Item:
     answers: Sequence[str]
     """All references; never empty."""
     id: str = ""
-    """The example's id, where the metric needs one (dialogue turns)."""
+    """The example's id, if the metric needs one (dialogue turns)."""
     group: str = ""
-    """What the example was sampled with: its dialogue, paragraph or document."""
+    """The unit that was sampled: its dialogue, paragraph or document."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """What a structured metric needs: the table and the logical form."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric as a value: two pure functions, and what a reader of their numbers must know."""
+    """A metric as a value: two pure functions, and what readers of their numbers must know."""
 
     name: str
     """Its name in the registry."""
     definition: str
-    """One sentence that says what is counted."""
+    """One sentence that says what is measured."""
     source: str
     """The paper or official scorer that it reproduces."""
     signature: str
@@ -150,7 +150,7 @@ class Metric:
     score: Callable[[Totals], Scores]
     """Sums of columns -> named scores; takes floats and arrays alike."""
     scope: Literal["example", "group", "corpus"] = "example"
-    """What one call of `statistics` needs: any slice of the examples, whole groups (dialogues), or all of them."""
+    """What one call of `statistics` needs: any slice of the examples, whole groups (dialogues), or all examples."""
     range: tuple[float, float] = (0.0, 100.0)
     """The lowest and the highest possible headline."""
     higher_is_better: bool = True
@@ -176,9 +176,9 @@ class Score:
     value: float
     """The headline, 0-100 unless the metric's range says otherwise."""
     details: Mapping[str, float]
-    """Every score by name, the headline included."""
+    """Every score by name, including the headline."""
     n: int
-    """How many examples were scored."""
+    """The number of examples scored."""
     signature: str
     """The metric's full signature."""
 
@@ -224,7 +224,7 @@ def _are_texts(answers: Any) -> bool:
 def evaluate(metric: Metric, predictions: Sequence[str], references: Sequence[Reference]) -> Score:
     """Compute statistics, sums and scores. Raises MetricError for no examples or unequal numbers of them."""
     if isinstance(predictions, str) or not all(isinstance(text, str) for text in predictions):
-        raise MetricError(f"Predictions must be a list of strings; {metric.name} was given something else.")
+        raise MetricError(f"Predictions must be a list of strings; {metric.name} got something else.")
     if len(predictions) != len(references):
         raise MetricError(f"{len(predictions)} predictions for {len(references)} examples: give one each.")
     if not predictions:
@@ -260,7 +260,7 @@ def is_scalar(value: Any) -> bool:
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
-    """Return `yes` where the condition holds, else `no`."""
+    """Return `yes` if the condition holds, else `no`, elementwise."""
     if isinstance(condition, bool):
         return yes if condition else no
     import numpy
@@ -269,7 +269,7 @@ def where(condition: Any, yes: Any, no: Any) -> Any:
 
 
 def ratio(part: Any, whole: Any) -> Any:
-    """part / whole, or 0 where whole is 0."""
+    """Return part / whole, or 0 where whole is 0."""
     if is_scalar(whole) and is_scalar(part):
         return part / whole if whole else 0.0
     import numpy
@@ -279,17 +279,17 @@ def ratio(part: Any, whole: Any) -> Any:
 
 
 def percent(part: Any, whole: Any) -> Any:
-    """100 * part / whole, or 0 where whole is 0."""
+    """Return 100 * part / whole, or 0 where whole is 0."""
     return 100 * ratio(part, whole)
 
 
 def f1(precision: Any, recall: Any) -> Any:
-    """The harmonic mean 2PR / (P + R), or 0 where both are 0."""
+    """Return the harmonic mean 2PR / (P + R), or 0 where both are 0."""
     return ratio(2 * (precision * recall), precision + recall)
 
 
 def logarithm(value: Any, at_zero: float) -> Any:
-    """The natural logarithm, or `at_zero` where the value is 0."""
+    """Return the natural logarithm, or `at_zero` where the value is 0."""
     if is_scalar(value):
         return math.log(value) if value else at_zero
     import numpy
@@ -298,7 +298,7 @@ def logarithm(value: Any, at_zero: float) -> Any:
 
 
 def exponential(value: Any) -> Any:
-    """e to the value."""
+    """Return e to the power of the value."""
     if is_scalar(value):
         return math.exp(value)
     import numpy

@@ -91,7 +91,7 @@ def bleu(predictions: Sequence[str], references: Sequence[Any]) -> Score:
 
     p_n is the percentage of the predictions' n-grams that a reference has (clipped), smoothed as in sacrebleu;
     BP = exp(1 - r/c) where the predictions' length c is below the closest references' length r, else 1. `details`
-    also has `bleu_cased`. sacrebleu counts; its version ends the signature. Raises MetricError where it is not
+    also has `bleu_cased`. sacrebleu counts; its version ends the signature. Raises MetricError if it is not
     installed, for unequal numbers, or for an example without a reference.
     """
     return evaluate(BLEU, predictions, items(references))

@@ -18,7 +18,7 @@ class _Change:
     inform: dict[str, str]
     """Slots of the goal with their new values."""
     request: tuple[str, ...] | None
-    """What the user asks for; None where the text is no change at all, which decaNLP 2018 tells from ('',)."""
+    """What the user asks for; None if the text is no change at all, which decaNLP 2018 tells from ('',)."""
 
     @property
     def requested(self) -> tuple[str, ...]:

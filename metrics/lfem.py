@@ -1,4 +1,4 @@
-"""Text-to-SQL: logical form exact match (lfEM), and execution accuracy where the table has rows."""
+"""Text-to-SQL: logical form exact match (lfEM), and execution accuracy if the table has rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OPERATORS = ("=", ">", "<", "op")
 _COLUMN_AND_OPERATOR = re.compile(r"(Col\d+ Cond\d+)")
 
 _Condition = tuple[Any, ...]
-"""(column, operator, value); shorter or longer only where a text was misread."""
+"""(column, operator, value); shorter or longer only if a text was misread."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class LogicalForm:
     """A WikiSQL query."""
 
     select: int | None
-    """Index of the selected column; None where the text names none."""
+    """Index of the selected column; None if the text names none."""
     aggregator: int
     """Index into AGGREGATORS."""
     conditions: tuple[_Condition, ...]
@@ -69,9 +69,9 @@ class LogicalForm:
 
 
 def parse_query(text: str, header: Sequence[str]) -> LogicalForm | None:
-    """Parse query text over a table's columns, ignoring case; None where it cannot be read.
+    """Parse query text over a table's columns, ignoring case; None if it cannot be read.
 
-    This is decaNLP 2018's parser, faults included: `where` is found inside words, and inside a value the name of a
+    This is decaNLP 2018's parser, bugs included: `where` is found inside words, and inside a value the name of a
     column is taken for the column.
     """
     names = [name.lower() for name in header]
@@ -84,7 +84,7 @@ def parse_query(text: str, header: Sequence[str]) -> LogicalForm | None:
 
 
 def _read_selection(words: Sequence[str], names: Sequence[str]) -> tuple[int | None, int]:
-    """Read (column, aggregator) from the words between `select` and `from table`. KeyError where there is neither."""
+    """Read (column, aggregator) from the words between `select` and `from table`. KeyError if there is neither."""
     whole = _find_column(" ".join(words), names)
     if whole is not None:
         return whole, 0
@@ -149,11 +149,11 @@ class Table:
         self.database.executemany(f"INSERT INTO cells VALUES ({places})", cells)
 
     def close(self) -> None:
-        """Free the database."""
+        """Close the database."""
         self.database.close()
 
     def run(self, form: LogicalForm) -> list[Any] | None:
-        """Return the values that the query finds, None where it cannot be run."""
+        """Return the values that the query finds, or None if it cannot be run."""
         import sqlite3
 
         try:
@@ -163,7 +163,7 @@ class Table:
             return None
 
     def _query(self, form: LogicalForm) -> tuple[str, dict[str, Any]]:
-        """Make the statement and its values; as in WikiSQL's DBEngine, a column's last value overrules earlier ones."""
+        """Make the statement and its values; as in WikiSQL's DBEngine, a column's last value overrides earlier ones."""
         if form.select is None:
             raise ValueError("no column")
         values = {f"col{column}": self._value(column, value) for column, _, value in form.conditions}
@@ -255,8 +255,8 @@ def lfem(
 
     A query is right if select, aggregate and ordered conditions equal the gold form. References are gold query
     texts, with the {sql, header} of each (and types, rows) in `tables`, or lists of one {sql, header, answer}.
-    `details` also has lfem_unordered (conditions in any order); lfem_corrected (right too where the text equals the
-    gold text: three gold queries of the test set cannot be parsed back); and, where tables have rows, execution:
+    `details` also has lfem_unordered (conditions in any order); lfem_corrected (also right if the text equals the
+    gold text: three gold queries of the test set cannot be parsed back); and, if tables have rows, execution:
     the share of queries that find the same values as the gold query.
     Raises MetricError for an example without its form or header.
     """

@@ -18,7 +18,7 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def normalize(text: str) -> str:
-    """Lower the case, drop ASCII punctuation and the words a, an and the, and squeeze whitespace.
+    """Lower-case a text, drop ASCII punctuation and the words a, an and the, and collapse whitespace.
 
     The order is that of SQuAD's evaluate-v1.1 and decaNLP 2018, so that `t.h.e` is dropped too.
     """
@@ -26,7 +26,7 @@ def normalize(text: str) -> str:
 
 
 def _token_f1(prediction: str, answer: str) -> float:
-    """F1 of two bags of words, 0-1; 0 where they share no word, and so where both are empty."""
+    """Return F1 of two bags of words, 0-1; 0 if they share no word, so also if both are empty."""
     predicted, gold = prediction.split(), answer.split()
     # The size of the bags' intersection; answers are far shorter than some predictions.
     shared = sum(min(times, predicted.count(word)) for word, times in Counter(gold).items())

@@ -32,7 +32,7 @@ _LIMIT = 1e100
 
 
 def _parse_number(text: str) -> float | None:
-    """Parse a number; None where the text is none, not finite or absurdly large."""
+    """Parse a number; None if the text is none, not finite or absurdly large."""
     try:
         number = float(text)
     except ValueError:

@@ -54,7 +54,7 @@ _COUNTERS: tuple[Callable[[perl.Sentences, perl.Sentences], _Counts], ...] = (
 
 
 def _row(prediction: str, reference: Reference, separator: str) -> Row:
-    """1, then P, R and F of each kind. Counts are summed over the references first (`-f A`)."""
+    """Return 1, then P, R and F of each kind. Counts are summed over the references first (`-f A`)."""
     candidate = perl.sentence_tokens(prediction, separator)
     answers = [perl.sentence_tokens(answer, separator) for answer in reference.answers]
     values = [1.0]
@@ -122,7 +122,7 @@ _RESAMPLES = 1000
 
 @lru_cache(maxsize=4)
 def resampling_weights(count: int) -> tuple[float, ...]:
-    """How often each example is drawn in one of the script's resamples, the mean over all 1,000: near 1, and fixed.
+    """Return how often each example is drawn per resample of the script, on average over all 1,000: near 1, and fixed.
 
     Resample k draws `count` examples with Perl's generator (drand48: x -> 0x5DEECE66D x + 11 mod 2^48) seeded
     with k, from the list of example numbers 1, 2, 3, ... sorted as strings.
@@ -226,6 +226,6 @@ def rouge_score(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     It is not ROUGE-1.5.5 (other tokens, no list of irregular forms): for 11,490 real summaries it gives
     39.26 / 17.23 / 36.17 where ROUGE-1.5.5, and `rouge`, give 39.53 / 17.28 / 36.38. It takes one sentence per line
     and the best of several references; `details` has rougeLsum as `rougeL`.
-    Raises MetricError where the package is missing, for unequal numbers or an example without a reference.
+    Raises MetricError if the package is missing, for unequal numbers or an example without a reference.
     """
     return evaluate(ROUGE_SCORE, predictions, items(references))

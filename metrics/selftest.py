@@ -42,7 +42,7 @@ class CaseResult:
 def run_selftest(folder: Path = FOLDER) -> list[CaseResult]:
     """Score the bundled cases, offline, in a second or two; returns one result for each expected score.
 
-    Raises MetricError where the files are missing or have another format, or a scorer is not installed.
+    Raises MetricError if the files are missing or have another format, or a scorer is not installed.
     """
     files = sorted(folder.glob("*.jsonl.gz"))
     if not files:
@@ -58,7 +58,7 @@ def _run_case(file: Path) -> list[CaseResult]:
         head, *rows = map(json.loads, lines)
     if head["format"] != FORMAT:
         raise MetricError(
-            f"{file} has format {head['format']!r}, and this version reads {FORMAT}: reinstall decabench."
+            f"{file} has format {head['format']!r}, but this version reads {FORMAT}: reinstall decabench."
         )
     predictions = [row["prediction"] for row in rows]
     references = [Item(row["answers"], id=row["id"], meta=row.get("meta", {})) for row in rows]

@@ -1,4 +1,4 @@
-"""Every dataset as (question, context, answer) triples. Importing this loads no data library."""
+"""Every dataset as (question, context, answer) triples. Importing this package loads no data library."""
 
 from decabench.tasks.example import SPLITS, Example, Question
 from decabench.tasks.frames import load

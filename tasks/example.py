@@ -14,18 +14,18 @@ SPLITS = ("train", "validation", "test")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A (question, context, answer) triple of decaNLP, with what scoring it needs."""
+    """A (question, context, answer) triple of decaNLP, with what is needed to score it."""
 
     id: str
-    """Stable and unique in its split: upstream's where there is one, else `<task>.<split>.<index>`."""
+    """Stable, and unique in its split: upstream's id if there is one, else `<task>.<split>.<index>`."""
     question: str
-    """What is asked."""
+    """The question."""
     context: str
-    """The text that it is asked about."""
+    """The text that the question is about."""
     answers: tuple[str, ...]
     """All references; the first is the training target. Never empty."""
     group: str
-    """What was sampled (the SQuAD paragraph, the WOZ dialogue, ...): resampling keeps groups whole."""
+    """The unit that was sampled (a SQuAD paragraph, a WOZ dialogue, ...): resampling keeps groups whole."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """What a structured metric needs (the table and the logical form); JSON values only."""
 
@@ -37,6 +37,6 @@ class Question:
     id: str
     """The example's id."""
     question: str
-    """What is asked."""
+    """The question."""
     context: str
-    """The text that it is asked about."""
+    """The text that the question is about."""

@@ -21,7 +21,7 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
     """Load a prepared split as a memory-mapped `datasets.Dataset`.
 
     Columns: id, question, context, answers (a list), group, meta (JSON text). Raises MissingDataError if the split is
-    not prepared, UnknownNameError for a task that is neither known nor prepared, DataError for damaged data.
+    not prepared, UnknownNameError if the task is neither known nor prepared, DataError for damaged data.
     """
     import datasets
 
@@ -29,7 +29,7 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
     require_name(split, SPLITS, "split")
     if not store.records(task):
         require_name(task, known_tasks(), "task")
-    # Named by the fingerprint, so that an old file never stands in for data that was prepared anew.
+    # Named after the fingerprint, so that an old file is never used for data that was prepared again.
     fingerprint = store.record(task, split).fingerprint.removeprefix("sha256:")
     path = store.home / "arrow" / f"{task}.{split}.{fingerprint[:16]}.arrow"
     if not path.exists():

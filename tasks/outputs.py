@@ -1,4 +1,4 @@
-"""What an answer is: the one fact from which metric, extraction, highlighting, limits and models' heads follow."""
+"""The type of an answer, which decides the default metric, extraction, highlighting, limits and models' heads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 Scheme = Literal["plain", "IOB1", "IOB2", "IOBES"]
-"""How tags spell chunks; `plain` tags stand for themselves, as parts of speech do."""
+"""How tags spell chunks; `plain` tags, such as parts of speech, mark single tokens."""
 
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
@@ -33,9 +33,9 @@ class Text:
     """Free text: a span, a translation, a summary, a query."""
 
     extractive: bool = False
-    """Whether an answer is a part of the context, so that a context that was cut may have lost it."""
+    """Whether an answer is part of the context, so that cutting the context may lose it."""
     max_tokens: int = 256
-    """The most tokens that a language model may spend on an answer."""
+    """The maximum number of tokens in a language model's answer."""
 
     def __post_init__(self) -> None:
         _check_limit(self.max_tokens)
@@ -46,9 +46,9 @@ class Label:
     """One of a few labels."""
 
     names: tuple[str, ...] = ()
-    """The labels; none where each question names its own."""
+    """The labels; none if each question names its own."""
     max_tokens: int = 24
-    """The most tokens that a language model may spend on an answer."""
+    """The maximum number of tokens in a language model's answer."""
 
     def __post_init__(self) -> None:
         _check_names("label", self.names)
@@ -62,13 +62,13 @@ class Tags:
     scheme: Scheme = "plain"
     """How tags spell chunks."""
     names: tuple[str, ...] = ()
-    """The tags; none where they are not known before the data is read."""
+    """The tags; none if they are not known before the data is read."""
     max_tokens: int = 512
-    """The most tokens that a language model may spend on an answer."""
+    """The maximum number of tokens in a language model's answer."""
 
     def __post_init__(self) -> None:
         if self.scheme not in SCHEMES:
-            raise DataError(f"There is no scheme of tags {self.scheme!r}: it is one of {', '.join(SCHEMES)}.")
+            raise DataError(f"There is no tagging scheme {self.scheme!r}: use one of {', '.join(SCHEMES)}.")
         _check_names("tag", self.names)
         _check_limit(self.max_tokens)
 
@@ -78,9 +78,9 @@ class Tree:
     """A dependency tree: `head:relation` for each token of the context, heads counted from 1, 0 for the root."""
 
     relations: tuple[str, ...] = ()
-    """The relations; none where they are not known before the data is read."""
+    """The relations; none if they are not known before the data is read."""
     max_tokens: int = 1024
-    """The most tokens that a language model may spend on an answer."""
+    """The maximum number of tokens in a language model's answer."""
 
     def __post_init__(self) -> None:
         _check_names("relation", self.relations)
@@ -96,25 +96,25 @@ class Number:
     high: float
     """The highest possible answer."""
     max_tokens: int = 16
-    """The most tokens that a language model may spend on an answer."""
+    """The maximum number of tokens in a language model's answer."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
             raise DataError(
-                f"A scale goes from a low to a higher number, not from {self.low:g} to {self.high:g}."
+                f"A scale must go from a lower to a higher number, not from {self.low:g} to {self.high:g}."
             )
         _check_limit(self.max_tokens)
 
 
 Output = Text | Label | Tags | Tree | Number
-"""What an answer is."""
+"""The types of answers."""
 
 
 def _check_names(kind: str, names: Sequence[str]) -> None:
     if not all(isinstance(name, str) and name.strip() for name in names):
-        raise DataError(f"Each {kind} is a string that is not empty; given {', '.join(map(repr, names))}.")
+        raise DataError(f"Each {kind} must be a non-empty string; given {', '.join(map(repr, names))}.")
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise DataError(f"Each {kind} is named once; {', '.join(repeated)} is named more than once.")
+        raise DataError(f"Each {kind} may be named only once; {', '.join(repeated)} is named more than once.")
 
 
 def _check_limit(max_tokens: int) -> None:
@@ -123,7 +123,7 @@ def _check_limit(max_tokens: int) -> None:
 
 
 def default_metric(output: Output) -> str:
-    """Return the headline metric of a task that names none: a key of `decabench.metrics.METRICS`."""
+    """Return the default headline metric for an output: a key of `decabench.metrics.METRICS`."""
     match output:
         case Label():
             return "accuracy"

@@ -1,4 +1,4 @@
-"""From published files to prepared splits: fetched, read by the task's adapter and stored, as far as they are due."""
+"""Prepare splits from published files: fetch what is out of date, read it with the task's adapter, and store it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def sample_note(task: str) -> str:
 
 
 def is_web_address(mirror: str) -> bool:
-    """Tell whether a mirror is an HTTP(S) address, not a folder."""
+    """Tell whether a mirror is an HTTP(S) URL rather than a folder."""
     return mirror.startswith(("http://", "https://"))
 
 
@@ -68,17 +68,17 @@ class Request:
     split: str | None = None
     """Only this split; by default every public one."""
     mirror: str | None = None
-    """A folder or an HTTP(S) address that has the files, under their published names, below a folder per task."""
+    """A folder or HTTP(S) URL with the files, under their published names, in a folder per task."""
     sample: bool = False
     """The bundled sample instead of the data."""
     force: bool = False
-    """Prepare again even where nothing has changed."""
+    """Prepare again even if nothing has changed."""
     progress: bool = True
     """Show a bar for downloads."""
 
     @property
     def origin(self) -> str:
-        """Where the data comes from, as results record it."""
+        """The origin of the data, as results record it."""
         return "sample" if self.sample else "mirror" if self.mirror else "upstream"
 
     @property
@@ -89,7 +89,7 @@ class Request:
         return self.mirror if is_web_address(self.mirror) else str(Path(self.mirror).expanduser().resolve())
 
     def folder(self, task: Task) -> Path | None:
-        """Return the folder whose files are read in place; None where the task's files are downloaded."""
+        """Return the folder whose files are read in place; None if the task's files are downloaded."""
         if task.folder is not None:
             return task.folder
         mirror = str(SAMPLE_FOLDER) if self.sample else self.mirror
@@ -104,24 +104,24 @@ def available_splits(task: Task) -> tuple[str, ...]:
 
 
 def requested_splits(task: Task, request: Request) -> tuple[str, ...]:
-    """Return the splits to prepare; empty where the one asked for is not public."""
+    """Return the splits to prepare; empty if the one asked for is not public."""
     return tuple(split for split in available_splits(task) if request.split in (None, split))
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """How the preparation of one task ended."""
+    """The result of preparing one task."""
 
     task: str
     """Its name."""
     records: Mapping[str, SplitRecord] = field(default_factory=dict)
-    """Its prepared splits; empty where it failed."""
+    """Its prepared splits; empty if it failed."""
     was_ready: bool = False
     """Whether there was nothing to do."""
     error: str = ""
-    """Why it failed; empty where it did not."""
+    """Why it failed; empty if it did not."""
     exit_code: int = 0
-    """The exit code that this calls for."""
+    """The exit code for this result."""
 
 
 def prepare(
@@ -136,12 +136,12 @@ def prepare(
 ) -> dict[str, Mapping[str, SplitRecord]]:
     """Turn the published files of tasks (the decathlon's by default) into examples on disk; return records by task.
 
-    `split` prepares only that one, and passes over tasks in which it is not public. The data comes from the internet,
-    from `mirror` (a folder or address), or from the bundled `sample`; `force` prepares again what is up to date.
-    With `jobs` above 1, processes are started, so a script needs its `if __name__ == "__main__":`.
+    `split` prepares only that one, and skips tasks in which it is not public. The data comes from the internet,
+    from `mirror` (a folder or URL), or from the bundled `sample`; `force` prepares even data that is up to date.
+    With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
 
-    Raises UnknownNameError for an unknown task, and DataError with what went wrong in each task that failed: the
-    others are prepared then.
+    Raises UnknownNameError for an unknown task, and DataError with the reason for each task that failed; the
+    others are still prepared.
     """
     files = [Path(path) for path in include]
     known = known_tasks(files)
@@ -223,18 +223,18 @@ def _try_to_prepare(task: Task, request: Request, was_ready: bool = False) -> Pr
         return Preparation(task.name, prepare_task(task, request), was_ready)
     except DecabenchError as error:
         return Preparation(task.name, error=str(error), exit_code=error.exit_code)
-    except Exception as error:  # an adapter met data in an unknown form: the other tasks go on
+    except Exception as error:  # an adapter met data in an unknown form: continue with the other tasks
         if os.environ.get("DECABENCH_DEBUG"):
             raise
         sentence = (
-            f"{task.name} could not be read ({type(error).__name__}: {error}): its files have another form than "
-            "expected; run again with --debug for the traceback."
+            f"{task.name} could not be read ({type(error).__name__}: {error}): its files do not have the "
+            "expected form; run again with --debug for the traceback."
         )
         return Preparation(task.name, error=sentence, exit_code=DataError.exit_code)
 
 
 def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
-    """Prepare the splits that are due, and return the records of all that were asked for.
+    """Prepare the splits that are due, and return the records of all that were requested.
 
     Raises MissingDataError, DataError or StorageError; what was prepared before stays unchanged.
     """
@@ -242,15 +242,14 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
     splits = requested_splits(task, request)
     if not splits:
         raise MissingDataError(
-            f"{task.name} has no public {request.split} split: its authors keep it. "
-            f"It has {', '.join(available_splits(task))}."
+            f"{task.name} has no public {request.split} split. It has {', '.join(available_splits(task))}."
         )
-    if not is_prepared(task, request):  # else nothing is touched, as the home may be read-only
+    if not is_prepared(task, request):  # otherwise touch nothing, as the home may be read-only
         _refuse_sample_over_data(task, request, store)
         folder = make_folder(store.folder(task.name))
         with _locked(folder):
             if due := _due_splits(task, request):
-                for leftover in folder.glob(".*.tmp"):  # of a run that was killed
+                for leftover in folder.glob(".*.tmp"):  # left by a killed run
                     leftover.unlink(missing_ok=True)
                 _prepare_splits(task, due, request, store)
     records = store.records(task.name)
@@ -258,12 +257,12 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
 
 
 def is_prepared(task: Task, request: Request) -> bool:
-    """Tell whether all that was asked for is there, made from the same files by the same adapter."""
+    """Tell whether everything requested exists, made from the same files by the same adapter."""
     return not _due_splits(task, request)
 
 
 def _due_splits(task: Task, request: Request) -> tuple[str, ...]:
-    """Of the splits asked for, return those to prepare: an interrupted run goes on where it stopped."""
+    """Return the requested splits that need preparing: an interrupted run continues where it stopped."""
     store, splits = Store(request.home), requested_splits(task, request)
     if request.force:
         return splits
@@ -287,7 +286,7 @@ def _due_splits(task: Task, request: Request) -> tuple[str, ...]:
 
 
 def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None:
-    """A sample is small and quick; what it would replace may have taken hours."""
+    """Refuse to replace data with the sample: the data may have taken hours to prepare."""
     if not request.sample or request.force:
         return
     try:
@@ -364,7 +363,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     )
     try:
         records = store.records(task.name)
-    except DataError:  # a damaged record is replaced by what was just prepared
+    except DataError:  # a damaged record is replaced with what was just prepared
         records = {}
     store.write_records(task, {**records, split: record})
     stamps = _stamp_files(task, record, request)
@@ -372,7 +371,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
 
 
 def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:
-    """Return size and time of files that are read in place, to notice a change without reading them again."""
+    """Return size and time of files that are read in place, to detect changes without reading them again."""
     folder = request.folder(task)
     if folder is None:
         return {}
@@ -388,7 +387,7 @@ def _inputs_path(store: Store, task: Task) -> Path:
 
 
 def _read_inputs(store: Store, task: Task) -> dict[str, Any]:
-    """Read what each split was made from: `place`, and `files` with their sizes and times."""
+    """Read the inputs of each split: `place`, and `files` with their sizes and times."""
     try:
         content = json.loads(_inputs_path(store, task).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What the readers in `datasets/` share: JSON that is streamed, and addresses of files in pinned repositories."""
+"""Helpers for the readers in `datasets/`: streaming JSON, and URLs of files in pinned repositories."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def stream_items(path: Path, prefix: str) -> Iterator[Any]:
 
 
 def stream_lines(path: Path) -> Iterator[Any]:
-    """Yield the values of a file with one JSON value a line."""
+    """Yield the values of a file with one JSON value per line."""
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -40,7 +40,7 @@ def stream_lines(path: Path) -> Iterator[Any]:
 
 
 def github_raw(repository: str, commit: str, path: str) -> str:
-    """Return the address of a file at a commit of a GitHub repository."""
+    """Return the URL of a file at a commit of a GitHub repository."""
     return f"https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
 

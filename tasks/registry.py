@@ -1,4 +1,4 @@
-"""Every task and every suite by name: those of decabench, of installed packages, and of included files."""
+"""Every task and suite by name: built in, from installed packages, and from included files."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ TASKS: dict[str, Task] = {
     "wikisql": WIKISQL,
     "schema": SCHEMA,
 }
-"""Every task of decabench by its name."""
+"""The built-in tasks by name."""
 
 SUITES: dict[str, Suite] = {"decathlon": DECATHLON}
-"""Every suite of decabench by its name."""
+"""The built-in suites by name."""
 
 _GROUPS: Mapping[type[Task | Suite], str] = {Task: "decabench.tasks", Suite: "decabench.suites"}
-"""The entry-point groups of packages that bring tasks and suites."""
+"""The entry-point groups for packages that provide tasks and suites."""
 
 Brought = TypeVar("Brought", Task, Suite)
 
@@ -63,17 +63,17 @@ def get_suite(name: str, suites: Mapping[str, Suite] = SUITES) -> Suite:
 
 
 def known_tasks(include: Sequence[Path] = ()) -> dict[str, Task]:
-    """Return all tasks by name: those of decabench, of installed packages, and of the included files.
+    """Return all tasks by name: built in, from installed packages, and from the included files.
 
-    A broken package is a warning. Raises UnknownNameError or DataError for a file that cannot be used.
+    A broken package causes a warning. Raises UnknownNameError or DataError for a file that cannot be used.
     """
     return _known(Task, TASKS, _all_included(include))
 
 
 def known_suites(include: Sequence[Path] = ()) -> dict[str, Suite]:
-    """Return all suites by name, each checked against the tasks that are known with the same files.
+    """Return all suites by name, each checked against the tasks known with the same files.
 
-    A broken package is a warning. Raises UnknownNameError or DataError for a file that cannot be used.
+    A broken package causes a warning. Raises UnknownNameError or DataError for a file that cannot be used.
     """
     items = _all_included(include)
     known, tasks = _known(Suite, SUITES, items), _known(Task, TASKS, items)
@@ -91,7 +91,7 @@ def known_suites(include: Sequence[Path] = ()) -> dict[str, Suite]:
 def load_included(path: Path) -> tuple[Task | Suite, ...]:
     """Return the tasks and suites that a .toml or .py file defines.
 
-    Raises UnknownNameError where there is none, and DataError for a TOML file with faults.
+    Raises UnknownNameError if there is none, and DataError for a TOML file with faults.
     """
     if not path.exists():
         raise UnknownNameError(f"--include names {path}, which does not exist.")
@@ -131,7 +131,7 @@ def _known(
     known, word = dict(own), kind.__name__.lower()
     for item in _installed(kind):
         if item.name in known:
-            warnings.warn(f"A second installed {word} named {item.name!r} is left out.", stacklevel=3)
+            warnings.warn(f"A second installed {word} named {item.name!r} is ignored.", stacklevel=3)
         known.setdefault(item.name, item)
     for added in items:
         if isinstance(added, kind):

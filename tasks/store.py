@@ -1,4 +1,4 @@
-"""Prepared examples on disk: a parquet file per split, and a record of where it came from.
+"""Prepared examples on disk: a parquet file per split, and a record of its origin.
 
 Examples are written and read in batches, so memory does not grow with a dataset.
 """
@@ -39,7 +39,7 @@ def home_folder(given: str | Path | None = None) -> Path:
 
 @dataclass(frozen=True)
 class SplitRecord:
-    """What `task.json` says of a prepared split: all that a result needs to record about its data."""
+    """The entry of a prepared split in `task.json`: everything that results record about their data."""
 
     rows: int
     """The number of examples."""
@@ -48,7 +48,7 @@ class SplitRecord:
     origin: str
     """`upstream`, `mirror`, `sample` or `user`."""
     source: str
-    """The name of the source that it was read from."""
+    """The name of the source it was read from."""
     verified: bool
     """Whether every file has its published digest."""
     files: tuple[Mapping[str, Any], ...]
@@ -56,11 +56,11 @@ class SplitRecord:
     version: int
     """The version of the adapter."""
     note: str = ""
-    """What a reader of a score must know: that the data is a stand-in, or a subset."""
+    """What readers of a score must know, such as that the data is a stand-in or a subset."""
 
 
 def fingerprint_line(example: Example) -> bytes:
-    """Return the bytes that an example adds to the fingerprint of its split."""
+    """Return the bytes that an example contributes to the fingerprint of its split."""
     values = [example.id, example.question, example.context, list(example.answers), example.group]
     return (canonical_json([*values, dict(example.meta)]) + "\n").encode("utf-8", "surrogatepass")
 
@@ -97,9 +97,11 @@ class Store:
                         digest.update(fingerprint_line(example))
                     writer.write_table(pa.table(_columns(batch), schema=schema))
             if not len(ids):
-                raise DataError(f"{name} has no examples: its files are empty or have another form.")
+                raise DataError(
+                    f"{name} has no examples: its files are empty or do not have the expected form."
+                )
             if repeated := ids.count_repeated():
-                raise DataError(f"{name}: {repeated} ids occur more than once; an id must name one example.")
+                raise DataError(f"{name}: {repeated} ids occur more than once; each id must be unique.")
         return len(ids), f"sha256:{digest.hexdigest()}"
 
     def read(self, task: str, split: str, columns: tuple[str, ...] = _COLUMNS) -> Iterator[dict[str, Any]]:
@@ -130,7 +132,7 @@ class Store:
         return [row["id"] for row in self.read(task, split, ("id",))]
 
     def records(self, task: str) -> dict[str, SplitRecord]:
-        """Read the records of a task's prepared splits; empty where nothing is prepared. Raises DataError."""
+        """Read the records of a task's prepared splits; empty if nothing is prepared. Raises DataError."""
         path = self.folder(task) / "task.json"
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -148,7 +150,7 @@ class Store:
             raise DataError(f"{path} is damaged ({error}): run decabench prepare {task} --force.") from error
 
     def record(self, task: str, split: str) -> SplitRecord:
-        """Read the record of one split. Raises MissingDataError where it is not prepared, and DataError."""
+        """Read the record of one split. Raises MissingDataError if it is not prepared, and DataError."""
         record = self.records(task).get(split)
         if record is None or not self.path(task, split).exists():
             raise MissingDataError(
@@ -189,7 +191,7 @@ def _find_fault(example: Example) -> str:
 
 
 def _is_text(value: object) -> bool:
-    """Tell whether a value is text that UTF-8 can hold: JSON escapes may leave half of a character."""
+    """Tell whether a value is text that UTF-8 can encode: JSON escapes may contain half of a character."""
     try:
         return isinstance(value, str) and (value.isascii() or bool(value.encode()))
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""What a suite is: tasks that are reported together, how their scores combine, and what papers report on them."""
+"""Suites: tasks that are reported together, how their scores combine, and the scores that papers report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Combination = Literal["sum", "mean", "none"]
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """A model's scores as a paper prints them: shown apart, never ranked among scored submissions."""
+    """A model's scores as printed in a paper: shown separately, never ranked among scored submissions."""
 
     name: str
     """The model."""
@@ -32,51 +32,53 @@ class PublishedRow:
     scores: Mapping[str, float]
     """By task name, in the metric's own unit."""
     total: float | None = None
-    """The suite's total as printed; None where the paper gives none."""
+    """The suite's total as printed; None if the paper gives none."""
     source: str = ""
-    """Where in which paper; the suite's source where empty."""
+    """The place in the paper; if empty, the suite's source."""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Tasks that are reported together. One more task in the registry changes no suite.
+    """Tasks that are reported together. Adding a task to the registry changes no suite.
 
-    It checks itself when it is made, and raises DataError with everything that is wrong.
+    Validates itself when created, and raises DataError with every fault.
     """
 
     name: str
-    """What `--suite` takes: `decathlon`."""
+    """The name for `--suite`: `decathlon`."""
     title: str
-    """What a person calls it."""
+    """The name to display."""
     tasks: tuple[str, ...]
     """The names of its tasks, in the order of its tables."""
     total: Combination = "none"
-    """How their scores combine; `none` where for some metrics higher is better, and for others lower."""
+    """How their scores combine; `none` if higher is better for some metrics and lower for others."""
     total_name: str = "total"
-    """What the combined score is called: `decaScore`."""
+    """The name of the combined score: `decaScore`."""
     description: str = ""
     """What it measures, in a sentence or two."""
     source: str = ""
     """The paper whose scores `published` holds."""
     source_url: str = ""
-    """Where the paper is."""
+    """The paper's URL."""
     published: tuple[PublishedRow, ...] = ()
-    """What papers report on it."""
+    """Scores reported in papers."""
     notes: tuple[str, ...] = field(default=())
-    """What a reader of the published rows must know."""
+    """What readers of the published rows must know."""
     origin: str = "decabench"
     """Who defined it: `decabench`, or `user` for a file or an entry point."""
 
     def __post_init__(self) -> None:
         faults = []
         if not NAME.fullmatch(self.name):
-            faults.append(f"A name is lower-case letters, digits, dots, - and _, not {self.name!r}.")
+            faults.append(
+                f"A name must consist of lower-case letters, digits, dots, - and _, not {self.name!r}."
+            )
         if not self.tasks:
             faults.append("It has no tasks: name at least one.")
         if repeated := sorted({task for task in self.tasks if self.tasks.count(task) > 1}):
             faults.append(f"It names {', '.join(repeated)} more than once: name each task once.")
         if self.total not in get_args(Combination):
-            faults.append(f"Its total is sum, mean or none, not {self.total!r}.")
+            faults.append(f"Its total must be sum, mean or none, not {self.total!r}.")
         for row in self.published:
             if strange := [task for task in row.scores if task not in self.tasks]:
                 faults.append(
@@ -94,10 +96,10 @@ class Suite:
 
 
 def check_suite(suite: Suite, tasks: Mapping[str, Task]) -> None:
-    """Check a suite against the tasks that there are.
+    """Check a suite against the known tasks.
 
-    Raises UnknownNameError for a task that is not known, and DataError for a total of metrics of which some are better
-    higher and others lower. The metrics of other packages are not loaded for this, and pass.
+    Raises UnknownNameError for an unknown task, and DataError for a total over metrics of both directions. Metrics of
+    other packages are not loaded for this, and pass.
     """
     for name in suite.tasks:
         require_name(name, tasks, f"task (of the suite {suite.name})")
@@ -108,7 +110,7 @@ def check_suite(suite: Suite, tasks: Mapping[str, Task]) -> None:
     if lower and len(lower) < len(metrics):
         raise DataError(
             f"Suite {suite.name!r}: its total is a {suite.total}, but lower is better for the metrics of "
-            f"{', '.join(lower)}, and higher for the others: write total = 'none', or use metrics of one direction."
+            f"{', '.join(lower)}, and higher for the others: write total = 'none', or choose metrics of one direction."
         )
 
 

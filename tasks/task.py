@@ -1,4 +1,4 @@
-"""What a task is: one value that holds every fact about it. No subclassing, no work on import."""
+"""Tasks: a task is one value that holds every fact about it. No subclassing, no work on import."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ __all__ = [
 ]
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-"""The names that tasks and suites may have: they name files and folders too."""
+"""The names allowed for tasks and suites, which also name files and folders."""
 
 METRIC_GROUP = "decabench.metrics"
-"""The entry-point group of packages that bring metrics."""
+"""The entry-point group for packages that provide metrics."""
 
 # Where the examples of a task come from
 
 
 class Files(Protocol):
-    """Verified local files of one source, as a reader sees them. Every method streams."""
+    """The verified local files of one source, as a reader sees them. Every method streams."""
 
     def path(self, name: str) -> Path:
         """Return the local path of a file."""
@@ -62,15 +62,15 @@ class RemoteFile:
     name: str
     """Its name in a mirror, below the task's folder: `train-v1.1.json`, `3.0.0/test-....parquet`."""
     urls: tuple[str, ...] = ()
-    """Where it can be downloaded, in order; none for a form that only mirrors have."""
+    """URLs to download it from, in order; none if only mirrors have it."""
     sha256: str | None = None
-    """The published digest, where one is known."""
+    """The published digest, if known."""
     size: int | None = None
-    """Bytes, where known."""
+    """Size in bytes, if known."""
     md5: str | None = None
-    """A weaker published digest, where nothing better is published."""
+    """A weaker published digest, if there is no better one."""
     git_blob: str | None = None
-    """The id of the git blob (sha1 over `blob <size>\\0` + bytes), where nothing better is published."""
+    """The id of the git blob (sha1 over `blob <size>\\0` + bytes), if there is no better digest."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,13 @@ class Source:
     """One form in which a dataset is published, with the reader for that form."""
 
     name: str
-    """Short: `upstream json`, `hub parquet`."""
+    """A short name: `upstream json`, `hub parquet`."""
     files: Mapping[str, tuple[RemoteFile, ...]]
-    """From a split to the files that it is read from (several splits may share one)."""
+    """The files of each split (several splits may share one)."""
     read: Reader
-    """Turns them into examples."""
+    """Turns the files into examples."""
     hub: Hub | None = None
-    """Set where the files are parquet on the hub; the file names are then paths in the repository."""
+    """Set if the files are parquet on the hub; the file names are then paths in the repository."""
     members: tuple[str, ...] = ()
     """Members of archives that the reader asks for, so that one pass can extract them all."""
 
@@ -102,7 +102,7 @@ class Source:
 # The task
 
 Curriculum = Literal["easy", "hard"]
-"""What the paper's curriculum trains first, and what its anti-curriculum trains first."""
+"""`easy` tasks come first in the paper's curriculum, `hard` ones in its anti-curriculum."""
 
 
 @dataclass(frozen=True)
@@ -110,68 +110,70 @@ class ContextLimit:
     """The longest context that a model is trained on."""
 
     tokens: int
-    """Its length."""
+    """The limit in tokens."""
     longer: Literal["skip", "cut"]
-    """What happens to longer ones: the example is left out of training, or the context is cut, also when answering."""
+    """What to do with longer ones: skip the example in training, or cut the context, also when answering."""
 
     def __post_init__(self) -> None:
         if self.tokens < 1:
-            raise DataError(f"The limit of a context is {self.tokens} tokens: give 1 or more.")
+            raise DataError(f"The limit for a context must be 1 token or more, not {self.tokens}.")
         if self.longer not in ("skip", "cut"):
-            raise DataError(f"Longer contexts are skipped or cut: give 'skip' or 'cut', not {self.longer!r}.")
+            raise DataError(
+                f"Longer contexts can be skipped or cut: give 'skip' or 'cut', not {self.longer!r}."
+            )
 
 
 @dataclass(frozen=True)
 class Task:
     """A task: what is asked, where its data comes from, what an answer is, and how answers are scored.
 
-    It checks itself when it is made, and raises DataError with everything that is wrong.
+    Validates itself when created, and raises DataError with every fault.
     """
 
     name: str
     """decaNLP's name: `squad`, `iwslt.en.de`."""
     title: str
-    """What a person calls it: `Question answering`."""
+    """The name to display: `Question answering`."""
     dataset: str
-    """What it is made from: `SQuAD 1.1`."""
+    """The dataset it is made from: `SQuAD 1.1`."""
     metric: str = ""
-    """The name of its headline metric (`decabench metrics` lists them); the output's default metric where empty."""
+    """The name of its headline metric (`decabench metrics` lists them); if empty, the output's default metric."""
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Published number of examples by split; those of `hidden` splits too."""
+    """Published number of examples by split, including `hidden` splits."""
     sources: tuple[Source, ...] = ()
-    """Where the data can be had, in the order in which they are tried; at least one."""
+    """Where to get the data, in the order in which to try; at least one."""
     licence: str = "not stated"
-    """Under which terms the text may be used."""
+    """The terms for using the text."""
     citation: str = ""
     """Authors, year and title of the dataset's paper."""
     homepage: str = ""
-    """Where a person reads about it."""
+    """A web page about it."""
     version: int = 1
-    """Raised whenever the same files would give other triples."""
+    """Incremented whenever the same files would give different triples."""
     secondary: tuple[str, ...] = ("nf1",)
-    """Other metrics that are computed beside the headline."""
+    """Other metrics to compute besides the headline."""
     hidden: tuple[str, ...] = ()
     """Splits whose labels are not public."""
     gold_score: str = ""
-    """The score that gold answers must bring to 100, where a quirk of the official scorer denies them the headline."""
+    """The score that must be 100 for gold answers, if a quirk of the official scorer keeps the headline below that."""
     output: Output = field(default_factory=Text)
-    """What an answer is; default metric, extraction, highlighting, length limits and models' heads follow from it."""
+    """The type of an answer, which decides default metric, extraction, highlighting, limits and models' heads."""
     units: tuple[str, ...] = ()
-    """What its examples were sampled in and `Example.group` names (`paragraph`); none where each stands for itself."""
+    """The unit that was sampled, named in `Example.group` (`paragraph`); none if each example is its own unit."""
     prompt: PromptTemplate | None = None
-    """How it is put to a language model; None for the default set's general prompt."""
+    """Its prompt for language models; None for the general prompt of the default set."""
     variants: tuple[Variant, ...] = ()
-    """Other wordings of its questions, numbered from 1: 0 is the dataset's own."""
+    """Other wordings of its questions, numbered from 1; 0 is the dataset's own."""
     curriculum: Curriculum | None = None
     """Whether the paper's curriculum trains it first (`easy`), or its anti-curriculum (`hard`); None for neither."""
     context_limit: ContextLimit | None = None
     """The longest context that a model is trained on by default; None for any."""
     redistributable: bool = True
-    """Whether its answers may be passed on, in submissions."""
+    """Whether its answers may be redistributed, in submissions."""
     withhold_texts: bool = False
-    """Whether its questions and contexts are kept off public pages, since their licence does not allow it."""
+    """Whether its questions and contexts are kept off public pages, as their licence requires."""
     notes: str = ""
-    """Where the triples differ from what a reader of the paper may expect."""
+    """How the triples differ from what readers of the paper may expect."""
     origin: str = "decabench"
     """Who defined it: `decabench`, or `user` for a file or an entry point."""
     folder: Path | None = None
@@ -185,18 +187,18 @@ class Task:
 
     @property
     def extractive(self) -> bool:
-        """Whether an answer is a part of the context, so that a context that was cut may have lost it."""
+        """Whether an answer is part of the context, so that cutting the context may lose it."""
         return isinstance(self.output, Text) and self.output.extractive
 
     @property
     def answer_form(self) -> AnswerForm:
-        """How an answer looks in a model's text: as its prompt says, else as follows from its output."""
+        """The form of an answer in a model's text: given by its prompt, or else by its output."""
         own = self.prompt.form if self.prompt else None
         return own or default_form(self.output, self.metric)
 
     def _faults(self) -> Iterator[str]:
         if not NAME.fullmatch(self.name):
-            yield f"A name is lower-case letters, digits, dots, - and _, not {self.name!r}."
+            yield f"A name must consist of lower-case letters, digits, dots, - and _, not {self.name!r}."
         for metric in (self.metric, *self.secondary):
             try:
                 require_metric(metric)
@@ -209,20 +211,20 @@ class Task:
             yield f"The splits are {', '.join(SPLITS)}, not {', '.join(unknown)}."
         names = [variant.name for variant in self.variants]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
-            yield f"Each variant has a name of its own; {', '.join(repeated)} is used more than once."
+            yield f"Each variant must have its own name; {', '.join(repeated)} is used more than once."
         if isinstance(self.output, Label) and self.output.names:
             for variant in self.variants:
                 if strange := sorted(set(variant.labels.values()) - set(self.output.names)):
                     yield (
-                        f"The variant {variant.name} maps words to {', '.join(strange)}, and the labels are "
+                        f"The variant {variant.name} maps words to {', '.join(strange)}, but the labels are "
                         f"{', '.join(self.output.names)}."
                     )
         if self.curriculum not in (None, *get_args(Curriculum)):
-            yield f"Its curriculum is easy, hard or None, not {self.curriculum!r}."
+            yield f"Its curriculum must be easy, hard or None, not {self.curriculum!r}."
 
 
 def require_metric(name: str) -> str:
-    """Return `name` if it names a metric: one of ours, of an installed package, or `package.module:object`.
+    """Return `name` if it names a metric: built in, of an installed package, or `package.module:object`.
 
     Nothing is loaded. Raises UnknownNameError with the near matches and the list.
     """
@@ -232,7 +234,7 @@ def require_metric(name: str) -> str:
 
 
 def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dict[str, int]:
-    """Return the limit, in tokens, of each task whose longer contexts are skipped, or cut."""
+    """Return the limit, in tokens, of each task whose longer contexts are skipped (or cut)."""
     return {
         task.name: task.context_limit.tokens
         for task in tasks

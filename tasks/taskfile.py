@@ -1,4 +1,4 @@
-"""A task from a TOML file that names a local table, its columns, a question template, and what an answer is."""
+"""Tasks from TOML files, which name a local table, its columns, a question template, and the type of an answer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
     file.refuse_unknown(_KEYS)
     name = file.string("name")
     if name and not NAME.fullmatch(name):
-        file.fault(f"a name is lower-case letters, digits, dots, - and _, not {name!r}.")
+        file.fault(f"a name must consist of lower-case letters, digits, dots, - and _, not {name!r}.")
     columns = _Columns(
         task=name,
         question=file.string("question"),
@@ -80,7 +80,7 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
     }
     file.raise_faults(str(path))
     path = path.resolve()
-    # The description is among the files: where its templates change, so do the examples.
+    # The TOML file is among the inputs: if its templates change, so do the examples.
     remote = {split: (RemoteFile(table), RemoteFile(path.name)) for split, table in files.items()}
     try:
         return Task(
@@ -110,13 +110,13 @@ def _read_files(file: TomlTable) -> dict[str, str]:
     files = {split: table.string(split) for split in SPLITS if split in table}
     for name in filter(None, files.values()):
         if not name.endswith(_SUFFIXES):
-            table.fault(f"a file is .jsonl, .csv, .tsv or .parquet, not {name!r}.")
+            table.fault(f"a file must be .jsonl, .csv, .tsv or .parquet, not {name!r}.")
     return files
 
 
 def _read_metric(file: TomlTable, output: Output) -> str:
     if "metric" not in file and "output" not in file:
-        file.fault("'metric' is missing: name one, or say what an answer is with 'output'.")
+        file.fault("'metric' is missing: name one, or give the type of an answer with 'output'.")
     metric = file.string("metric", default_metric(output))
     with file.noting():
         require_metric(metric)
@@ -142,7 +142,7 @@ _OUTPUTS: Mapping[str, tuple[str, ...]] = {
 
 
 def _read_output(file: TomlTable) -> Output:
-    """Read `output = "label"`, or a table [output] with `kind` and what belongs to that kind."""
+    """Read `output = "label"`, or a table [output] with `kind` and the keys of that kind."""
     if isinstance(file.content["output"], str):
         table = TomlTable({"kind": file.content["output"]}, "[output]", file.faults)
     else:
@@ -179,7 +179,7 @@ def _read_limit(file: TomlTable) -> ContextLimit:
 
 
 def _read_variants(file: TomlTable, question: str) -> list[Variant]:
-    """Read `[[variants]]`: words around any question, or another question where all examples ask the same."""
+    """Read `[[variants]]`: words around any question, or another question if all examples ask the same."""
     made = []
     for table in file.tables("variants"):
         table.refuse_unknown(("name", "question", "labels"))
@@ -199,7 +199,7 @@ def _read_variants(file: TomlTable, question: str) -> list[Variant]:
 
 @dataclass(frozen=True)
 class _Columns:
-    """How a row of the table becomes an example. Templates name columns in braces: `{country}`."""
+    """Turns a row of the table into an example. Templates name columns in braces: `{country}`."""
 
     task: str
     question: str
@@ -219,7 +219,7 @@ class _Columns:
 
 def _cell(row: Mapping[str, Any], column: str) -> Any:
     if not isinstance(row, Mapping):
-        raise DataError(f"It is not an object with columns but {json.dumps(row)[:80]}.")
+        raise DataError(f"It must be an object with columns, not {json.dumps(row)[:80]}.")
     if row.get(column) is None:
         raise DataError(f"It has no {column!r}; it has {', '.join(map(str, row))}.")
     return row[column]

@@ -1,4 +1,4 @@
-"""How a task's questions are put into words: the prompt for language models, and other wordings of each question."""
+"""The wording of a task's questions: the prompt for language models, and variants of each question."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 # The form of an answer in the text of a language model
 
 Kind = Literal["raw", "span", "line", "text", "label", "sql", "state"]
-"""How an answer looks in a model's text.
+"""The form of an answer in a model's text.
 
 raw: all of it, unchanged. span: words on one line. line: a sentence on one line. text: every line. label: one of a few.
 sql: a SELECT statement. state: `slot: value, slot: value; request, request`, or None.
@@ -49,19 +49,19 @@ KIND_OF_METRIC: Mapping[str, Kind] = {
     "lfem": "sql",
     "joint_goal_em": "state",
 }
-"""What a metric reads of a free text; the metrics of other packages read a span."""
+"""The form that a metric reads from free text; metrics of other packages read a span."""
 
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """How the answer to a task looks, so that it can be found in what a model writes."""
+    """The form of the answers to a task, so that they can be found in what a model writes."""
 
     kind: Kind = "span"
     """One of `KINDS`."""
     labels: tuple[str, ...] = ()
-    """label: the labels. state: the slots. span: answers that stand for a whole line, as `unanswerable` does."""
+    """label: the labels. state: the slots. span: answers that replace the whole line, as `unanswerable` does."""
     labels_from_question: bool = False
-    """label: whether the question names its own (`Bob or Charlie?`); `labels` serve where it names none."""
+    """label: whether the question names its own (`Bob or Charlie?`); `labels` are used if it names none."""
     markers: tuple[str, ...] = ()
     """What may introduce an answer, besides `Answer:` and the like: `Summary:`."""
     unquote: bool = False
@@ -69,7 +69,7 @@ class AnswerForm:
 
 
 def default_form(output: Output, metric: str) -> AnswerForm:
-    """Return the form of an answer that follows from a task's output, and from its metric where that is free text."""
+    """Return the form of an answer that follows from a task's output, and from its metric if that is free text."""
     match output:
         case Label(names=names):
             return AnswerForm("label", names, labels_from_question=True, unquote=True)
@@ -90,32 +90,32 @@ _PART = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class PromptTemplate:
-    """How the questions of one task are put to a language model."""
+    """The prompt for the questions of one task."""
 
     input: str = "{context}\n\n{question}"
     """The layout of an example; `{question}` and `{context}` are replaced as text, other braces stay."""
     instruction: str = ""
-    """What is said before the first example; nothing where empty."""
+    """The text before the first example; may be empty."""
     system: str = ""
-    """The system message, unless the user gives one; none where empty."""
+    """The system message, unless the user gives one; none if empty."""
     answer: str = ""
     """What introduces the answer, after the input: `Answer:`."""
     max_new_tokens: int | None = None
-    """The most tokens that an answer may have; None for `max_tokens` of the task's output."""
+    """The maximum number of tokens in an answer; None for `max_tokens` of the task's output."""
     stop: tuple[str, ...] = ()
-    """What ends an answer in plain text, so that a model does not go on with an example of its own."""
+    """Texts that end an answer in plain text, so that a model does not continue with an invented example."""
     form: AnswerForm | None = None
-    """What the answer looks like; None for what follows from the task's output."""
+    """The form of the answer; None to derive it from the task's output."""
 
     def layout(self, question: str, context: str) -> str:
-        """Return an example as text. Lines that hold only the context are left out where there is none."""
+        """Return an example as text. Lines with only the context are left out if there is none."""
         layout = self.input if context else _without_context(self.input)
         values = {"question": question, "context": context}
         text = _PLACEHOLDER.sub(lambda match: values[match.group(1)], layout)
         return f"{text}\n{self.answer}" if self.answer else text
 
     def completed(self, output: Output, metric: str) -> PromptTemplate:
-        """Return the template with what it leaves open filled in from a task's output and metric."""
+        """Return the template with its missing fields filled in from a task's output and metric."""
         return replace(
             self,
             max_new_tokens=self.max_new_tokens or output.max_tokens,
@@ -138,9 +138,9 @@ PROMPT_KEYS = (
 def read_prompt(
     table: TomlTable, shared: PromptTemplate | None = None, forms: tuple[str, ...] = KINDS
 ) -> PromptTemplate:
-    """Read a prompt from a TOML table, noting its faults there; `shared` has what the table leaves out.
+    """Read a prompt from a TOML table, noting its faults there; `shared` supplies what the table leaves out.
 
-    A form that is not one of `KINDS` (`auto`) is read as a span, where `forms` allows it.
+    A form that is not one of `KINDS` (`auto`) is read as a span, if `forms` allows it.
     """
     shared = shared or PromptTemplate()
     table.refuse_unknown(PROMPT_KEYS)
@@ -158,13 +158,11 @@ def read_prompt(
     names = _BRACES.findall(made.input) if "input" in table else ["question"]
     for name in names:
         if name not in ("question", "context"):
-            table.fault(
-                f"{{{name}}} in 'input' is not a placeholder: there are {{question}} and {{context}}."
-            )
+            table.fault(f"{{{name}}} in 'input' is not a placeholder: use {{question}} and {{context}}.")
     if "question" not in names:
         table.fault("'input' has no {question}.")
     for name in _PLACEHOLDER.findall(made.instruction) if "instruction" in table else ():
-        table.fault(f"{{{name}}} is in 'instruction', and is filled in only in 'input'.")
+        table.fault(f"{{{name}}} is in 'instruction', but placeholders are filled in only in 'input'.")
     return made
 
 
@@ -186,19 +184,19 @@ def _read_form(table: TomlTable, shared: AnswerForm, forms: tuple[str, ...]) -> 
 # Other wordings of a question
 
 Rewrite = Callable[[str], str]
-"""Puts a question in other words. Raises ValueError for a question of another form than it expects."""
+"""Rewords a question. Raises ValueError for a question that does not have the expected form."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One other wording of all questions of a task. The dataset's own wording is not a variant: it is number 0."""
+    """Another wording of all questions of a task. The dataset's own wording is not a variant; it has number 0."""
 
     name: str
-    """Short: `happy-angry`."""
+    """A short name: `happy-angry`."""
     rewrite: Rewrite
-    """Makes the question; it can be pickled, and gives the same text for the same question."""
+    """Rewords the question; must be picklable and deterministic."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """From its label words to the dataset's; empty where they are the same."""
+    """From its label words to the dataset's; empty if they are the same."""
 
     def relabel(self, answer: str) -> str:
         """Return the dataset's label for one of its label words, in any case; other answers unchanged."""
@@ -208,12 +206,12 @@ class Variant:
 
 @dataclass(frozen=True)
 class Exactly:
-    """Replaces the one question that a task asks about every context."""
+    """Replaces the single question that a task asks about every context."""
 
     question: str
-    """What the dataset asks."""
+    """The dataset's question."""
     instead: str
-    """What is asked in its place."""
+    """The question to ask instead."""
 
     def __call__(self, question: str) -> str:
         if question != self.question:
@@ -226,7 +224,7 @@ class Wrapped:
     """Puts words around any question."""
 
     template: str
-    """With `{question}` in it."""
+    """The new question, which contains `{question}`."""
 
     def __call__(self, question: str) -> str:
         if not question.strip():
@@ -236,12 +234,12 @@ class Wrapped:
 
 @dataclass(frozen=True)
 class Matched:
-    """Takes a question apart and puts its parts together in another way."""
+    """Takes a question apart and rearranges its parts."""
 
     pattern: str
     """A regular expression for the whole question, with named groups."""
     template: str
-    """With the groups' names in braces."""
+    """The new question, with the groups' names in braces."""
 
     def __call__(self, question: str) -> str:
         found = re.fullmatch(self.pattern, question, re.DOTALL)
@@ -251,12 +249,12 @@ class Matched:
 
 
 def _filled(template: str, parts: Mapping[str, str]) -> str:
-    """Fill the braces of the template alone: those of a question are text."""
+    """Fill in the braces of the template; braces in a question are plain text."""
     return _PART.sub(lambda match: parts[match[1]], template)
 
 
 def fixed(name: str, question: str, instead: str, labels: Mapping[str, str] | None = None) -> Variant:
-    """Make a variant for a task that asks the same question of every context."""
+    """Make a variant for a task that asks the same question about every context."""
     return Variant(name, Exactly(question, instead), labels or {})
 
 

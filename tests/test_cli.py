@@ -138,7 +138,7 @@ def test_version(command):
         (["evaluate", "--submission", ".", "--tasks", "sqaud"], "Did you mean squad?"),
         (["evaluate", "--submission", ".", "--split", "train"], "'train' is not one of"),
         (["evaluate", "--submission", ".", "--jobs", "0"], "0 is not in the range"),
-        (["prepare", "--sample", "--mirror", "x"], "exclude each other"),
+        (["prepare", "--sample", "--mirror", "x"], "cannot be combined"),
         (["tasks", "--include", "nowhere.toml"], "nowhere.toml, which does not exist"),
         (["leaderbord"], "No such command 'leaderbord'"),
     ],
@@ -275,7 +275,7 @@ def test_an_interrupted_prepare_goes_on(start, slow, names, sent):
         assert out == ""
         said = [line for line in err.splitlines() if not line.startswith("Preparing ")]
         assert said == [
-            "Error: Interrupted: nothing is left half-written; run the same command again to go on."
+            "Error: Interrupted: nothing is left half-written; run the same command again to continue."
         ]
         assert leftovers(slow / "home") == []
     trains = {folder / "train.parquet": (folder / "train.parquet").stat().st_mtime_ns for folder in folders}
@@ -318,7 +318,7 @@ def test_ctrl_c_in_predict_leaves_what_was_answered_and_no_submission(start, hom
     said = err.splitlines()
     assert out == "" and len(said) == 2 and said[0].startswith("sst: 32 of 32")
     assert said[1].startswith(
-        "Error: Interrupted: nothing is left half-written; run the same command again to go on"
+        "Error: Interrupted: nothing is left half-written; run the same command again to continue"
     )
     assert [path.name for path in (tmp_path / "s").iterdir()] == ["journal"]
     (journal,) = (tmp_path / "s" / "journal").glob("*.jsonl")
@@ -351,7 +351,7 @@ def test_a_full_disk_is_3(command, monkeypatch, home, submit, tmp_path, name):
         full.setattr(os, "fsync", no_space)
         done = command(*arguments)
     assert done.exit_code == 3
-    assert "No space is left for" in done.stderr
+    assert "No space left to write" in done.stderr
     assert "Traceback" not in done.output
     left = [path for path in new.rglob("*") if path.is_file() and path.suffix != ".lock"]
     assert [

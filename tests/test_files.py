@@ -59,8 +59,8 @@ def test_atomic_file_that_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "sentence"),
     [
-        (errno.ENOSPC, "No space is left for"),
-        (errno.EDQUOT, "No space is left for"),
+        (errno.ENOSPC, "No space left to write"),
+        (errno.EDQUOT, "No space left to write"),
         (errno.EACCES, "cannot be written"),
         (errno.EPERM, "cannot be written"),
         (errno.EROFS, "cannot be written"),

@@ -103,7 +103,7 @@ def test_a_module_that_fails(code: str, said: str, tmp_path: Path, monkeypatch: 
     write_lines(tmp_path / "own_broken.py", [code])
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    with pytest.raises(UnknownNameError, match=rf"'own_broken:x' cannot be imported, .* \({said}"):
+    with pytest.raises(UnknownNameError, match=rf"'own_broken:x' cannot be imported because .* \({said}"):
         load_object("own_broken:x")
     with pytest.raises(UnknownNameError, match="cannot be loaded"):
         load_entry_point(EntryPoint("x", "own_broken:x", "some.group"))

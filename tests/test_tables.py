@@ -63,7 +63,7 @@ def test_faults_are_collected() -> None:
         "[inner]: 'text' must be a string, not 3.",
         "'text' must be a table, not \"a\".",
         "'inner' must be a list of tables ([[inner]]), not {\"text\": 3}.",
-        "'empty' must be a string that is not empty.",
+        "'empty' must be a non-empty string.",
         "'none' is missing: give a string.",
         "'none' is missing: give a whole number above 0.",
     ]
@@ -99,11 +99,11 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.toml is not UTF-8"):
         read_toml(path)
     path.write_text("a = ", encoding="utf-8")
-    with pytest.raises(DecabenchError, match=r"a\.toml is not TOML"):
+    with pytest.raises(DecabenchError, match=r"a\.toml is not valid TOML"):
         read_toml(path, DecabenchError)
     with pytest.raises(DataError, match="cannot be read"):
         read_toml(tmp_path)
     path.write_text("a = 1", encoding="utf-8")
     assert read_toml(path) == {"a": 1}
-    with pytest.raises(DataError, match="is not TOML"):
+    with pytest.raises(DataError, match="is not valid TOML"):
         parse_toml("a = " + "[" * 5000, "deep")

@@ -1,1 +1,1 @@
-"""The commands, one file each. Heavy imports stand inside the functions, so that help and lists are quick."""
+"""The commands, one file each. Heavy imports are inside the functions, so that help and listings are quick."""

@@ -1,4 +1,4 @@
-"""What commands print with, and `run.json`: the times and the hardware of a run."""
+"""The console, number formats, and `run.json`: the times and hardware of a run."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def console(stderr: bool = False) -> Console:
 
 
 def format_count(value: int | None) -> str:
-    """Format a count as `87,599`, or as a dash where it is not known."""
+    """Format a count as `87,599`, or as a dash if it is not known."""
     return "–" if value is None else f"{value:,}"
 
 
 def format_score(value: float | None) -> str:
-    """Format a score as `75.31`, or as a dash where there is none."""
+    """Format a score as `75.31`, or as a dash if there is none."""
     return "–" if value is None else f"{value:.2f}"
 
 
@@ -45,7 +45,7 @@ class Clock:
 
 
 def start_clock() -> Clock:
-    """Return the present time."""
+    """Start a clock."""
     return Clock(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.monotonic())
 
 
@@ -53,9 +53,9 @@ _PACKAGES = ("numpy", "pyarrow", "sacrebleu", "rouge-score", "datasets", "torch"
 
 
 def write_run_file(folder: Path, clock: Clock, more: Mapping[str, Any] | None = None) -> Path:
-    """Write `run.json`; `more` is what the run itself counted. Raises StorageError.
+    """Write `run.json`; `more` holds what the run itself counted. Raises StorageError.
 
-    It is kept apart from results and answers, whose bytes must not depend on times and hardware.
+    It is separate from results and answers, whose bytes must not depend on times and hardware.
     """
     import json
     import os

@@ -62,7 +62,7 @@ class SectionedCommand(click.Command):
     """A command whose help lists its options under headings, in the order in which the headings first occur.
 
     `options` returns decorators for further options when they are first needed. So a command can take them from the
-    fields of dataclasses (`options_of`) without loading the rooms that these live in whenever decabench starts.
+    fields of dataclasses (`options_of`) without loading the packages that define them every time decabench starts.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class SectionedCommand(click.Command):
         self._late_options: Callable[[], Sequence[Decorator[Any]]] | None = options
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return all options, those made late first."""
+        """Return all options, those made on request first."""
         if self._late_options is not None:
 
             def holder() -> None: ...
@@ -97,9 +97,9 @@ class SectionedCommand(click.Command):
 
 
 def options_of(owner: type, *names: str) -> Decorator[Any]:
-    """Make a click option of each field that a dataclass declares with `decabench.predictors.option`.
+    """Make a click option from each field that a dataclass declares with `decabench.predictors.option`.
 
-    Only of those named, where names are given. Name, type, default, range and help all come from the field.
+    If names are given, only from the fields named. Name, type, default, range and help all come from the field.
     """
     hints = get_type_hints(owner)
     declared = [field for field in fields(owner) if "option" in field.metadata]
@@ -135,7 +135,7 @@ def _option_of(field: Field[Any], hint: Any) -> Decorator[Any]:
 
 
 def _type_of(info: Any, kind: Any) -> Any:
-    """The click type for the values of a field."""
+    """Return the click type for the values of a field."""
     if info.parse is not None:
         return _Parsed(info.parse)
     if info.choices:
@@ -166,7 +166,7 @@ class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 
 
 def fill(owner: type[Owner], given: Mapping[str, Any], **more: Any) -> Owner:
-    """Make a dataclass of what was given for the options that `options_of` made from its fields, and of more."""
+    """Fill a dataclass from the options that `options_of` made of its fields, and from any other values in `more`."""
     values = {field.name: given[field.name] for field in fields(owner) if "option" in field.metadata}
     return owner(**values, **more)
 
@@ -191,44 +191,44 @@ jobs_option = click.option(
     "--jobs",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Processes at once.  [default: one a core]",
+    help="Number of processes.  [default: one per core]",
 )
 suite_option = click.option(
-    "--suite", metavar="NAME", help="Only the tasks of this suite (decabench suites lists them)."
+    "--suite", metavar="NAME", help="Only the tasks in this suite (see decabench suites)."
 )
 submission_option = click.option(
     "--submission",
     required=True,
     type=click.Path(path_type=Path, exists=True),
     metavar="PATH",
-    help="A folder, a .zip or a .tar.gz.",
+    help="The submission: a folder, a .zip or a .tar.gz.",
 )
 
 
 def tasks_option(command: Command) -> Command:
-    """`--tasks` and `--suite`, as parameters `tasks` and `suite`: `chosen_tasks` takes both."""
+    """Add `--tasks` and `--suite`, as parameters `tasks` and `suite`; `chosen_tasks` takes both."""
     text = "Only these tasks, separated by commas."
     return click.option("--tasks", metavar="NAME,…", multiple=True, help=text)(suite_option(command))
 
 
 def output_option(text: str, required: bool = True, metavar: str = "DIR") -> Callable[[Command], Command]:
-    """`--output` with a help text: the folder that a command fills."""
+    """Make `--output`, the folder that a command fills."""
     path = click.Path(path_type=Path, file_okay=False)
     return click.option("--output", required=required, type=path, metavar=metavar, help=text)
 
 
 def split_option(default: str | None, text: str) -> Callable[[Command], Command]:
-    """`--split` with a default and a help text."""
+    """Make `--split` with a default and a help text."""
     return click.option("--split", type=SPLIT, default=default, show_default=default is not None, help=text)
 
 
 def processes(jobs: int | None) -> int:
-    """What `--jobs` means: one a core where it is not given."""
+    """Return the number of processes for `--jobs`: one per core if it is not given."""
     return jobs or os.cpu_count() or 1
 
 
 def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | None = None) -> list[str] | None:
-    """Return the names that `--tasks` and `--suite` choose; None where neither does, or all are meant.
+    """Return the names that `--tasks` and `--suite` choose, or None if neither is given or all are meant.
 
     With both, --tasks chooses within the suite. Raises UnknownNameError, UsageError.
     """
@@ -237,7 +237,7 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | Non
 
     names = [name.strip() for value in tasks for name in value.split(",") if name.strip()]
     if tasks and not names:
-        raise click.UsageError("--tasks names no task: leave it out for all.")
+        raise click.UsageError("--tasks names no task: leave it out to use all of them.")
     within = list(get_suite(suite, known_suites(include)).tasks) if suite else None
     if not names or names == ["all"]:
         return within
@@ -245,8 +245,8 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | Non
     chosen = [require_name(name, known, "task") for name in dict.fromkeys(names)]
     if within is not None and (outside := [name for name in chosen if name not in within]):
         raise click.UsageError(
-            f"--tasks names {', '.join(outside)}, and the suite {suite} has only {', '.join(within)}: "
-            "choose among these, or leave --suite out."
+            f"--tasks names {', '.join(outside)}, but the suite {suite} has only {', '.join(within)}: "
+            "choose from these, or leave out --suite."
         )
     return chosen
 
@@ -259,8 +259,10 @@ def chosen_suite(suite: str | None, include: Sequence[Path]) -> Suite:
 
 
 def require_torch() -> None:
-    """Raises ClickException where the extra that trains is not installed."""
+    """Raise ClickException if the training extra is not installed."""
     from importlib.util import find_spec
 
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
-        raise click.ClickException(f"{' and '.join(missing)} not installed: pip install 'decabench[train]'.")
+        raise click.ClickException(
+            f"{' and '.join(missing)} not installed: run pip install 'decabench[train]'."
+        )

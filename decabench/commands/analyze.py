@@ -22,15 +22,19 @@ __all__ = ["analyze"]
 @click.command()
 @click.argument("analysis", metavar="ANALYSIS")
 @click.argument("checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@output_option("Where the figures and their numbers go.")
+@output_option("Folder for the figures and their numbers.")
 @tasks_option
-@click.option("--task", metavar="NAME", help="The task of an analysis of one example.")
-@click.option("--id", "example", default="", help="The example's id.  [default: the first]")
+@click.option("--task", metavar="NAME", help="Task of the example, for an analysis of one example.")
+@click.option("--id", "example", default="", help="Id of the example, with --task.  [default: the first one]")
 @click.option(
-    "--examples", type=click.IntRange(min=1), default=200, show_default=True, help="How many of each task."
+    "--examples",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="Number of examples per task.",
 )
-@split_option("validation", "Which split to answer.")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+@split_option("validation", "Split to take the examples from.")
+@click.option("--device", default="auto", show_default=True, help="Device: auto, cpu, cuda, cuda:1 or mps.")
 @home_option
 @include_option
 def analyze(
@@ -47,11 +51,12 @@ def analyze(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Look into a trained model: what it points at, where it looks.
+    """Analyze a trained model: where its answers come from and what it attends to.
 
-    ANALYSIS is one that the model's family offers. MQAN has pointers (how often answers come from the vocabulary, the
-    context and the question: Figure 3 of the paper; of all tasks that it was trained on, unless --tasks or --suite
-    chooses) and attention (where it looks as it answers one example: Figures 6 and 7; with --task).
+    ANALYSIS is one that the model's family offers. MQAN offers two. pointers counts how often answers come from the
+    vocabulary, the context and the question (Figure 3 of the paper), for all tasks the model was trained on unless
+    --tasks or --suite chooses. attention shows what the model attends to while it answers one example (Figures 6 and
+    7); it needs --task.
 
     \b
     decabench analyze pointers run --output figures
@@ -69,7 +74,7 @@ def analyze(
         raise click.UsageError(f"{analysis} is an analysis of one example: name its task with --task.")
     if not found.single and (task or example):
         raise click.UsageError(
-            f"{analysis} is an analysis of whole tasks: use --tasks, without --task and --id."
+            f"{analysis} is an analysis of whole tasks: use --tasks instead of --task and --id."
         )
     if task:
         names = [require_name(task, known, "task")]

@@ -27,7 +27,7 @@ __all__ = ["check"]
     "--ids",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="An id list from `prepare --export-ids`, in place of prepared data.",
+    help="Id list from `prepare --export-ids`, to check without prepared data.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @home_option
@@ -44,9 +44,9 @@ def check(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Report every fault of a submission, with file, line and code. Needs no labels.
+    """Report every fault in a submission, with file, line and code. No labels are needed.
 
-    Exits with 1 if there are faults, and with 3 if the only fault is that the data of some file is not prepared here.
+    Exits with 1 if there are faults, and with 3 if the only fault is that the data for some file is not prepared.
     """
     from decabench.commands._options import chosen_tasks
     from decabench.submission import check_submission, read_id_list

@@ -28,22 +28,22 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
     type=click.Choice(["validation", "test"]),
     default="validation",
     show_default=True,
-    help="The split to compare on.",
+    help="Split to compare on.",
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of the resamples and shuffles.")
+@click.option("--seed", default=0, show_default=True, help="Seed for resampling and shuffling.")
 @click.option(
     "--flips",
     type=click.IntRange(min=0),
     default=3,
     show_default=True,
-    help="How many of the worst regressions of each task to show.",
+    help="Number of worst regressions to show per task.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Also write it as an HTML page.",
+    help="Also write the comparison as an HTML page.",
 )
 @click.option(
     "--fail-on-regression",
@@ -74,9 +74,9 @@ def compare(
 ) -> None:
     """Test whether submission B differs from submission A, task by task.
 
-    Both are scored on the prepared data. Differences have a 95 % interval (paired bootstrap over groups) and a p value
-    (paired approximate randomization), corrected for the number of tasks after Holm. The examples on which B lost most
-    are shown.
+    Both are scored on the prepared data. Each difference comes with a 95 % interval (paired bootstrap over groups) and
+    a p-value (paired approximate randomization), corrected for the number of tasks by Holm's method. The examples on
+    which B loses most are shown.
     """
     from decabench.commands._options import chosen_suite, chosen_tasks
     from decabench.scoring import compare as run
@@ -113,7 +113,7 @@ def _regression(found: Comparison, name: str, points: float) -> str:
     if compared is None:
         known = ", ".join((*found.tasks, *list(totals)[:1]))
         raise click.UsageError(
-            f"--fail-on-regression names {name!r}, which was not compared; compared: {known}."
+            f"--fail-on-regression names {name!r}, which was not compared: choose from {known}."
         )
     if compared.gain >= -points:
         return ""

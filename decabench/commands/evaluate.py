@@ -36,11 +36,11 @@ __all__ = ["evaluate"]
     type=click.Choice(["validation", "test"]),
     default="validation",
     show_default=True,
-    help="The split to score.",
+    help="Split to score.",
 )
 @output_option(
-    "The folder for results.json.  [default: results/<split> in the submission, or beside an archive; "
-    "<split>-<suite> for another suite, with -raw at its end for --answers raw]",
+    "Folder for results.json.  [default: results/<split> in the submission, or beside an archive; "
+    "<split>-<suite> for suites other than the decathlon; ends in -raw with --answers raw]",
     required=False,
 )
 @click.option(
@@ -48,9 +48,9 @@ __all__ = ["evaluate"]
     type=click.Choice(["extracted", "raw"]),
     default="extracted",
     show_default=True,
-    help="Score the extracted answers, or all of the model's output.",
+    help="Score the extracted answers, or the model's whole output.",
 )
-@click.option("--all-scores", is_flag=True, help="Print all scores, not only the headline of each task.")
+@click.option("--all-scores", is_flag=True, help="Print every score, not just each task's headline score.")
 @home_option
 @jobs_option
 @include_option
@@ -70,9 +70,10 @@ def evaluate(
 ) -> None:
     """Score a submission, print the table and write results.json.
 
-    Exits with 1 if a task or a variant failed or one of --tasks has no answers, and with 3 if the data is missing or is
-    not the data that the submission was made for. A decaScore needs all ten tasks; otherwise the sum says how many it
-    covers. A task of a limited run is scored on the examples it answered, marked partial, and never part of a total.
+    Exits with 1 if a task or variant failed or a task in --tasks has no answers, and with 3 if the data is missing or
+    is not the data the submission was made for. A decaScore needs all ten tasks of the decathlon; otherwise the total
+    says how many tasks it covers. Tasks from a limited run are scored on the examples that were answered, marked
+    partial, and left out of totals.
     """
     from decabench.commands._console import start_clock, write_run_file
     from decabench.commands._options import chosen_suite, chosen_tasks
@@ -120,7 +121,7 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
 
 
 def _total(results: Results) -> str:
-    """Return `decaScore: 590.5 (95 %: 588.1 to 592.7)`, or that it is only a part; empty if there is nothing to sum."""
+    """Return `decaScore: 590.5 (95 %: 588.1 to 592.7)`, or a partial sum, or nothing if there is none."""
     total, suite = results.total, results.suite
     if total.score is None or not (total.tasks or total.failed or total.partial):
         return ""
@@ -209,14 +210,14 @@ def _data(data: DataUsed) -> str:
 
 
 def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
-    """Yield everything that keeps a number from being what it seems."""
+    """Yield every caveat that the numbers need."""
     from decabench.scoring import describe_partial
 
     tasks = results.tasks.items()
     if not all(_higher_is_better(task) for _, task in tasks):
         yield "↓ lower is better"
     if variant := results.submission.get("predictor", {}).get("variant"):
-        yield f"Asked in other words: variant {variant} of the questions, not the datasets' own."
+        yield f"Reworded questions: variant {variant}, not the datasets' own wording."
     if missing:
         yield f"No answers for: {', '.join(missing)}"
     for name, task in tasks:
@@ -226,14 +227,14 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
     for name, task in tasks:
         if task.status == "partial":
             run = describe_partial(task)
-            yield f"Partial: {name}: a limited run of {run}: never part of a total, and never ranked."
+            yield f"Partial: {name}: a limited run of {run}: left out of totals and rankings."
         yield from (f"{name}: {sentence}." for sentence in _answer_forms(task))
     if any(task.data.origin == "sample" for _, task in tasks):
         yield "Scored on the bundled sample: not comparable with scores on the full datasets."
     for name, task in tasks:
         data = task.data
         if data.origin != "sample" and data.published_count not in (None, data.rows):
-            yield f"{name}: {data.rows:,} of the {data.published_count:,} published examples: not the whole split."
+            yield f"{name}: {data.rows:,} of the {data.published_count:,} published examples, not the whole split."
         if data.note:
             yield f"{name}: {data.note}"
 

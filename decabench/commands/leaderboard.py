@@ -21,9 +21,9 @@ __all__ = ["leaderboard"]
     required=True,
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="The folder that contains the submissions and their results.json files.",
+    help="Folder of submissions and their results.json files.",
 )
-@output_option("The folder to write the site to.", metavar="SITE")
+@output_option("Folder for the site.", metavar="SITE")
 @click.option(
     "--suite",
     "suites",
@@ -36,7 +36,7 @@ __all__ = ["leaderboard"]
     type=click.Choice(["free", "all", "none"]),
     default="free",
     show_default=True,
-    help="Which examples to show: those whose text may be passed on, all (for private use only), or none.",
+    help="Texts to show on the site: those that may be redistributed, all of them (for private use), or none.",
 )
 @click.option("--serve", is_flag=True, help="Then serve the site on localhost until Ctrl-C.")
 @click.option(
@@ -58,7 +58,7 @@ def leaderboard(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Write the leaderboard as a static site that opens from the disk.
+    """Write the leaderboard as a static site that opens straight from disk.
 
     Each suite that there are results for has a board of its own. Examples of answers come from the prepared data, if it
     is the data that was scored.

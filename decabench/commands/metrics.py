@@ -8,10 +8,10 @@ __all__ = ["metrics"]
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @click.pass_context
 def metrics(context: click.Context, as_json: bool) -> None:
-    """List the metrics: what each counts, its range, its signature and which scorer it reproduces."""
+    """List the metrics: what they measure, their ranges, and the scorers they reproduce."""
     if context.invoked_subcommand is not None:
         return
     import json
@@ -36,7 +36,7 @@ def metrics(context: click.Context, as_json: bool) -> None:
 @metrics.command()
 @click.pass_context
 def selftest(context: click.Context) -> None:
-    """Check this installation against official scores that come with it, offline, in a few seconds."""
+    """Check this installation against bundled official scores: offline, in a few seconds."""
     from rich.table import Table
 
     from decabench.commands._console import console

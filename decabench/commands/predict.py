@@ -1,4 +1,4 @@
-"""`decabench predict`: ask a predictor, show how far it is, and say what came of it."""
+"""`decabench predict`: ask a predictor, show its progress, and report what it answered."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["Bar", "Lines", "Prices", "predict", "print_estimate", "print_report"
 
 
 def _options() -> list[Any]:
-    """The options; most are fields of the dataclasses that they fill."""
+    """Return the options; most come from the fields of the dataclasses that they fill."""
     from decabench.predictors import ModelOptions
     from decabench.runs import Prompts, Run, Selection
 
@@ -46,34 +46,37 @@ def _options() -> list[Any]:
     return [
         options_of(Run, "predictor"),
         tasks_option,
-        split_option("validation", "The split to answer."),
+        split_option("validation", "Split to answer."),
         output_option(
-            "The submission's folder: new, empty, or one where the same run continues.", required=False
+            "Folder for the submission: new, empty, or that of the same run, which then continues.",
+            required=False,
         ),
         options_of(Run, "name", "authors", "description", "url", "model_size", "training_data", "compress"),
         click.option(
             "--force",
             is_flag=True,
-            help="Replace a submission of another predictor in the folder: its answers and results are removed.",
+            help="Replace another predictor's submission in the folder: its answers and results are deleted.",
         ),
         home_option,
         include_option,
         options_of(Selection),
         options_of(Run, "variant"),
         questions(
-            "--dry-run", is_flag=True, help="Count examples and tokens, estimate time and cost, ask nothing."
+            "--dry-run",
+            is_flag=True,
+            help="Count examples and tokens and estimate time and cost, without asking anything.",
         ),
         questions(
             "--show-prompt",
             metavar="TASK",
-            help="Print what would be sent for the first example, ask nothing.",
+            help="Print what would be sent for the first example of TASK, without asking anything.",
         ),
         options_of(Prompts),
         options_of(Run, "extract"),
         options_of(ModelOptions),
         options_of(Run, "engine", "workers", "address", "fresh", "give_up_after"),
-        running("--price-in", type=price, metavar="PRICE", help="Price of a million prompt tokens."),
-        running("--price-out", type=price, metavar="PRICE", help="Price of a million generated tokens."),
+        running("--price-in", type=price, metavar="PRICE", help="Price per million prompt tokens."),
+        running("--price-out", type=price, metavar="PRICE", help="Price per million generated tokens."),
     ]
 
 
@@ -82,9 +85,9 @@ def _options() -> list[Any]:
 def predict(context: click.Context, /, **given: Any) -> None:
     """Answer the questions of prepared tasks and write a submission.
 
-    Without --tasks or --suite, all tasks of the decathlon that have the split. Every answer is written to DIR/journal
-    as it comes: after a kill, Ctrl-C or failures, run the same command again to continue. Exits with 1 if examples
-    failed; the submission is then marked incomplete.
+    Without --tasks or --suite, answers every task of the decathlon that has the split. Each answer is written to
+    DIR/journal as it arrives: after a crash, Ctrl-C or failed examples, run the same command again to continue. Exits
+    with 1 if examples failed; the submission is then marked incomplete.
     """
     from decabench.runs import estimate_run, plan_run, run_plan
 
@@ -115,7 +118,7 @@ def _run(given: dict[str, Any]) -> Run:
 
     known = known_tasks(given["include"])
     names = chosen_tasks(given["tasks"], given["include"], given["suite"])
-    if names is None or not given["tasks"]:  # a whole suite: some of its tasks may have no such split
+    if names is None or not given["tasks"]:  # a whole suite: some of its tasks may lack the split
         whole = names or DECATHLON.tasks
         names = [task for task in whole if given["split"] in available_splits(known[task])]
     return fill(
@@ -153,7 +156,7 @@ def _show_prompt(given: dict[str, Any]) -> None:
     for task in plan.tasks:
         if task.prompting is None:
             raise DecabenchError(
-                f"{plan.run.predictor} takes no prompts: it gets id, question and context unchanged."
+                f"{plan.run.predictor} takes no prompts: it gets the id, question and context unchanged."
             )
         question = next(task.questions())
         click.echo(f"{task.name}, {question.id}")
@@ -161,14 +164,14 @@ def _show_prompt(given: dict[str, Any]) -> None:
 
 
 _LINE_SECONDS = 60.0
-"""How often a log gets a line about a task that goes on."""
+"""Seconds between two lines about one task in a log."""
 
 _DELAY_SECONDS = 0.1
-"""How often a bar is redrawn: a fast predictor must not wait for it."""
+"""Seconds between two redraws of a bar: a fast predictor must not wait for it."""
 
 
 class Lines:
-    """Writes a line for each task to standard error, and one a minute while it goes on."""
+    """Writes a line for each task to standard error, and one a minute while the task runs."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -182,13 +185,13 @@ class Lines:
         return None
 
     def begin(self, tally: Tally) -> None:
-        """Say what is resumed; a task that takes a moment says nothing until it is done."""
+        """Report what is resumed; a quick task gets no line until it is done."""
         self._next = time.monotonic() + _LINE_SECONDS
         if tally.resumed:
             _write_line(f"{tally.task}: {tally.resumed:,} of {tally.total:,} answers are in the journal")
 
     def update(self, tally: Tally) -> None:
-        """Write a line once a minute, with the time that is left."""
+        """Write a line once a minute, with the time left."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + _LINE_SECONDS
@@ -262,7 +265,7 @@ def _state(tally: Tally) -> str:
 
 
 def format_speed(tally: Tally) -> str:
-    """`12.3 examples/s, 456 tokens/s`, of this run's own answers; empty where there are none."""
+    """`12.3 examples/s, 456 tokens/s`, of this run's own answers; empty if there are none."""
     if not tally.seconds or not tally.answered:
         return ""
     tokens = tally.prompt_tokens + tally.completion_tokens
@@ -278,12 +281,12 @@ class Prices:
     """Prices of tokens, in any currency; None for a price that was not given."""
 
     prompt: float | None
-    """Price of a million prompt tokens."""
+    """Price per million prompt tokens."""
     completion: float | None
-    """Price of a million generated tokens."""
+    """Price per million generated tokens."""
 
     def cost(self, prompt_tokens: int | None, completion_tokens: int | None) -> float | None:
-        """Return the cost of so many tokens; None where no price was given."""
+        """Return the cost of these tokens, or None if no price was given."""
         if self.prompt is None and self.completion is None:
             return None
         prompt = (self.prompt or 0) * (prompt_tokens or 0)
@@ -291,7 +294,7 @@ class Prices:
 
 
 def print_estimate(rows: Sequence[Estimate], prices: Prices) -> None:
-    """Print the table of `--dry-run`, and what it rests on."""
+    """Print the table of `--dry-run`, and how the estimate was made."""
     from rich.table import Table
 
     table = Table("task", box=None, header_style="bold")
@@ -317,10 +320,10 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices) -> None:
         made = sum(row.completion_tokens or 0 for row in prompted)
         cost = prices.cost(given, made)
         price = f", {_money(cost)} at most" if cost is not None else ""
-        how = "by the model's tokenizer" if prompted[0].is_counted else "at four characters a token"
+        how = "by the model's tokenizer" if prompted[0].is_counted else "at four characters per token"
         out.print(f"All: {given:,} tokens in ({how}, from 500 examples a task), {made:,} out at most{price}.")
     if all(row.seconds is None for row in rows):
-        out.print("Time: not known before a first run in this folder; try --limit 50.")
+        out.print("Time: unknown until a first run in this folder; try --limit 50.")
 
 
 def write_record(plan: Plan, report: Report, clock: Clock, prices: Prices) -> None:
@@ -340,11 +343,11 @@ def write_record(plan: Plan, report: Report, clock: Clock, prices: Prices) -> No
 
 _ALWAYS = ("answers", "failed", "time", "examples/s")
 _SOMETIMES = ("resumed", "context cut", "cut off", "tokens in", "tokens out", "cost")
-"""Columns that are shown where any task has something in them."""
+"""Columns that are shown only if some task fills them."""
 
 
 def print_report(plan: Plan, report: Report, prices: Prices) -> None:
-    """Print the last table of a run, and what the submission lacks."""
+    """Print the final table of a run, and what is missing from the submission."""
     from rich.table import Table
 
     rows = {tally.task: _cells(tally, prices) for tally in report.tallies}
@@ -398,7 +401,7 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
 
 
 def _gpu_memory() -> str:
-    """Peak memory of the GPU, where torch has used one."""
+    """Return the peak memory of the GPU, if torch has used one."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return ""

@@ -26,21 +26,21 @@ __all__ = ["prepare"]
 @click.command()
 @click.argument("tasks", nargs=-1, metavar="[TASK]…")
 @suite_option
-@split_option(None, "Only this split.  [default: all that are public]")
+@split_option(None, "Only this split.  [default: all public splits]")
 @click.option(
     "--mirror",
     metavar="DIR_OR_URL",
-    help="Take the published files from this folder or address instead of the internet.",
+    help="Get the published files from this folder or URL instead of their original sources.",
 )
-@click.option("--sample", is_flag=True, help="Prepare the small sample that comes with decabench, offline.")
+@click.option("--sample", is_flag=True, help="Prepare the small sample bundled with decabench, offline.")
 @home_option
-@click.option("--force", is_flag=True, help="Download and prepare again, even where nothing has changed.")
+@click.option("--force", is_flag=True, help="Download and prepare again, even if nothing has changed.")
 @jobs_option
 @click.option(
     "--export-ids",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Also write the ids of the prepared examples, for `decabench check` without data.",
+    help="Also write the ids of the prepared examples, which let `decabench check` run without data.",
 )
 @include_option
 @click.pass_context
@@ -59,7 +59,7 @@ def prepare(
 ) -> None:
     """Turn the datasets' published files into examples on disk.
 
-    TASK… names the tasks to prepare; by default, all ten. What is up to date is left alone.
+    TASK… names the tasks to prepare, by default all tasks of the decathlon. Data that is up to date is left alone.
     """
     from decabench.commands._console import console
     from decabench.commands._options import chosen_tasks
@@ -76,9 +76,9 @@ def prepare(
     if export_ids and not export_ids.name.endswith((".json", ".json.gz")):
         raise click.UsageError(f"--export-ids writes .json or .json.gz, not {export_ids.name}.")
     if mirror and sample:
-        raise click.UsageError("--mirror and --sample exclude each other: give one.")
+        raise click.UsageError("--mirror and --sample cannot be combined: give one.")
     if mirror and not is_web_address(mirror) and not Path(mirror).expanduser().is_dir():
-        raise click.UsageError(f"--mirror takes a folder or an http(s) address; there is no folder {mirror}.")
+        raise click.UsageError(f"--mirror takes a folder or an http(s) URL, but there is no folder {mirror}.")
     known = known_tasks(include)
     names = chosen_tasks(tasks, include, suite)
     chosen = [known[name] for name in names or dict.fromkeys((*DECATHLON.tasks, *known))]
@@ -86,7 +86,7 @@ def prepare(
     err = console(stderr=True)
     if not tasks or names is None:  # `prepare --split test` means every task that has a public test split
         for task in [task for task in chosen if not requested_splits(task, request)]:
-            err.print(f"{task.name}: no public {request.split} split, left out")
+            err.print(f"{task.name}: no public {request.split} split, skipped")
             chosen.remove(task)
     what = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} tasks"
     err.print(f"Preparing {what} in {request.home}, data from {request.place}")

@@ -17,7 +17,7 @@ __all__ = ["suites"]
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @home_option
 @include_option
 @click.pass_context
@@ -43,11 +43,11 @@ def suites(context: click.Context, as_json: bool, home: Path | None, include: tu
 
 @suites.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @home_option
 @include_option
 def show(name: str, as_json: bool, home: Path | None, include: tuple[Path, ...]) -> None:
-    """Show the tasks of a suite with their metrics, and what papers report on it."""
+    """Show the tasks of a suite, their metrics, and published scores."""
     import json
 
     from rich.table import Table
@@ -95,7 +95,7 @@ def _prepared(suite: Suite, home: Path | None) -> list[str]:
             if store.records(task):
                 prepared.append(task)
         except DataError:
-            continue  # damaged: `decabench tasks` says so
+            continue  # damaged: `decabench tasks` reports it
     return prepared
 
 

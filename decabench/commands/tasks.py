@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["tasks"]
 
 _WIDE = 120
-"""Columns from which datasets and licences are listed."""
+"""Width of the terminal, in columns, from which datasets and licences are listed."""
 
 
 @click.group(invoke_without_command=True)
@@ -23,7 +23,7 @@ _WIDE = 120
 @include_option
 @click.pass_context
 def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
-    """List the tasks: what is prepared, how many examples, under which licence."""
+    """List the tasks: their sizes, what is prepared, and their licences."""
     if context.invoked_subcommand is None:
         _list(home, include)
 
@@ -70,13 +70,13 @@ def _status(store: Store, task: Task) -> str:
 @tasks.command()
 @click.argument("name")
 @click.option(
-    "--examples", type=click.IntRange(min=0), default=3, show_default=True, help="How many to show."
+    "--examples", type=click.IntRange(min=0), default=3, show_default=True, help="Number of examples to show."
 )
-@split_option("validation", "Which split's examples.")
+@split_option("validation", "Split to show examples from.")
 @home_option
 @include_option
 def show(name: str, examples: int, split: str, home: Path | None, include: tuple[Path, ...]) -> None:
-    """Show where a task comes from, what is prepared of it, and a few examples."""
+    """Show where a task comes from, what is prepared, and a few examples."""
     from decabench.commands._console import console
     from decabench.tasks import Store, get_task, home_folder, known_tasks
 
@@ -114,7 +114,7 @@ def _facts(task: Task) -> list[tuple[str, str]]:
         ("dataset", task.dataset),
         ("output", f"{describe_output(task.output)}, {limit}"),
         ("metric", "; ".join(map(_metric, (task.metric, *task.secondary)))),
-        ("units", ", ".join(task.units) or "each example stands for itself"),
+        ("units", ", ".join(task.units) or "each example on its own"),
         ("published", counts + hidden if counts else ""),
         ("licence", task.licence + _restrictions(task)),
         ("cite", task.citation),
@@ -144,7 +144,7 @@ def _restrictions(task: Task) -> str:
 
 
 def _wording(variant: Variant, task: Task, store: Store) -> str:
-    """Return a prepared question in its words, where there is one, and what its label words stand for."""
+    """Return a prepared question in the wording of `variant`, if there is one, and what its label words mean."""
     records = store.records(task.name)
     split = next(iter(records), None)
     rows = store.read(task.name, split, ("question",)) if split else iter(())
@@ -179,14 +179,14 @@ def _cut(text: str, limit: int = 400) -> str:
 
 @tasks.command()
 @click.argument("name")
-@split_option("validation", "Which split to check it on.")
+@split_option("validation", "Split to check.")
 @home_option
 @include_option
 @click.pass_context
 def validate(
     context: click.Context, name: str, split: str, home: Path | None, include: tuple[Path, ...]
 ) -> None:
-    """Check a task: examples render, gold scores 100, empty answers the least, shuffled answers less than gold."""
+    """Check a task: examples render, gold scores 100, empty answers score lowest, shuffled ones below gold."""
     from decabench.commands._console import console
     from decabench.scoring import prove_task
     from decabench.tasks import Store, get_task, home_folder, known_tasks

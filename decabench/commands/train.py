@@ -28,14 +28,14 @@ __all__ = ["train"]
 @click.option(
     "--schedule",
     type=click.Choice(["joint", "curriculum", "anti-curriculum", "sequential"]),
-    help="Which tasks train when; anti-curriculum begins with SQuAD alone.  [default: joint]",
+    help="Order of the tasks in training; anti-curriculum starts with SQuAD alone.  [default: joint]",
 )
-@output_option("The run's folder: checkpoints, logs and a plot.")
+@output_option("Folder for the run: checkpoints, logs and a plot.")
 @click.option(
     "--config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE.toml",
-    help="Settings, as in a run's config.toml.",
+    help="File of settings, such as a run's config.toml.",
 )
 @click.option(
     "--set",
@@ -45,16 +45,20 @@ __all__ = ["train"]
     help="One setting, such as model.dimension=100 or steps=2000; may be repeated.",
 )
 @click.option(
-    "--init", metavar="CHECKPOINT", help="Begin with the weights of a checkpoint, or of a run's best."
+    "--init",
+    metavar="CHECKPOINT",
+    help="Start from the weights of a checkpoint, or of a run's best checkpoint.",
 )
 @click.option(
     "--freeze",
     multiple=True,
     metavar="PART",
-    help="Keep the weights of a part: encoder, decoder, generate, or deeper; may be repeated.",
+    help="Freeze the weights of a part: encoder, decoder, generate, or a part inside these; may be repeated.",
 )
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
-@click.option("--resume", is_flag=True, help="Go on from the folder's latest checkpoint, if it has one.")
+@click.option("--device", default="auto", show_default=True, help="Device: auto, cpu, cuda, cuda:1 or mps.")
+@click.option(
+    "--resume", is_flag=True, help="Continue from the latest checkpoint in the folder, if there is one."
+)
 @home_option
 @include_option
 def train(
@@ -74,7 +78,8 @@ def train(
 ) -> None:
     """Train a model on any set of tasks.
 
-    Without --tasks or --suite: the ten, or the configuration's. Start it with torchrun for several processes.
+    Without --tasks or --suite, trains on the tasks of the configuration, or else on all tasks of the decathlon. Use
+    torchrun to train with several processes.
     """
     import json
     import os

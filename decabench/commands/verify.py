@@ -17,7 +17,7 @@ __all__ = ["verify"]
     "--results",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="The results file to verify.  [default: all of the submission's]",
+    help="Results file to verify.  [default: all of the submission's]",
 )
 @home_option
 @jobs_option
@@ -31,9 +31,10 @@ def verify(
     jobs: int | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Score a submission again and name every difference from its results file.
+    """Score a submission again and report every difference from its results file.
 
-    Changed answers, data, metrics and hand-edited scores are told apart. Exits with 1 if anything differs.
+    Changed answers, changed data, changed metrics and edited scores are distinguished. Exits with 1 if
+    anything differs.
     """
     from decabench.errors import DataError, MissingDataError
     from decabench.scoring import results_files
@@ -45,7 +46,7 @@ def verify(
             found = [str(one) for one in run(submission, path, home, processes(jobs), include)]
         except MissingDataError:
             raise
-        except DataError as error:  # the data has changed, or the file is damaged: that was the question
+        except DataError as error:  # changed data or a damaged file is a finding, not a failure
             found = [str(error)]
         for line in found:
             click.echo(line)

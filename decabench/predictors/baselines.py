@@ -1,4 +1,4 @@
-"""Baselines, the floor and the ceiling of every board: predictors that know nothing, and one that knows the answers."""
+"""Baselines, the floor and ceiling of a leaderboard: predictors that know nothing, and one that knows the answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _EachAlone:
 
 
 def majority(setting: Setting) -> Predictor:
-    """Answer with the commonest training answer; of equally common ones, the first in training order."""
+    """Answer with the most common training answer; ties go to the first in training order."""
     counts = Counter(setting.training_answers())
     if not counts:
         raise MissingDataError(
@@ -40,7 +40,7 @@ def majority(setting: Setting) -> Predictor:
 
 
 def random_answer(setting: Setting) -> Predictor:
-    """Answer with a training answer, drawn for each id on its own, so that order and batches do not matter."""
+    """Answer with a training answer, drawn separately for each id, so that order and batches do not matter."""
     answers = list(setting.training_answers())
     if not answers:
         raise MissingDataError(
@@ -55,19 +55,19 @@ def random_answer(setting: Setting) -> Predictor:
 
 
 def first_option(question: str) -> str:
-    """Find the first of the options that a question offers (`... A or B?`, `-- A, B, or C?`); empty for none."""
+    """Find the first option that a question offers (`... A or B?`, `-- A, B, or C?`); empty if it offers none."""
     *mark, tail = _BEFORE_OPTIONS.split(question.rstrip("? "))
     options = re.split(r",? or |, ", tail)
     if len(options) < 2 or " or " not in tail:
         return ""
     if mark:  # the options come alone: `Who is hurt? Bob or Charlie?`
         return options[0].strip()
-    # The first follows other words: `Is this review negative or positive?` It is as long as the last.
+    # Other words precede the first option: `Is this review negative or positive?` It is as long as the last.
     return " ".join(options[0].split()[-len(options[-1].split()) :])
 
 
 def first_choice(setting: Setting) -> Predictor:
-    """Answer with the first option that the question offers; an empty answer where it offers none."""
+    """Answer with the first option that the question offers; an empty answer if it offers none."""
     return _EachAlone(lambda question: first_option(question.question))
 
 
@@ -82,6 +82,6 @@ def lead_3(setting: Setting) -> Predictor:
 
 
 def oracle(setting: Setting) -> Predictor:
-    """Answer with the first reference answer: what a perfect system would score, the metric's quirks included."""
+    """Answer with the first reference answer: what a perfect system would score, including the metric's quirks."""
     gold = setting.gold_answers()
     return _EachAlone(lambda question: gold[question.id])

@@ -1,6 +1,6 @@
-"""What runs and predictors hand each other: options and questions one way, answers and failures the other.
+"""The interface between runs and predictors: options and questions one way, answers and failures the other.
 
-A predictor gets questions only. No part of the protocol hands out the answers of the split that it predicts, but for
+A predictor gets questions only. No part of the protocol gives it the answers of the split that it predicts, except
 `Setting.gold_answers`, which the baseline `oracle` reads.
 """
 
@@ -42,12 +42,12 @@ __all__ = [
 ]
 
 Finish = Literal["stop", "length", "refused"]
-"""Why an answer ended: of itself, at the limit of new tokens, or because the model or its server declined."""
+"""Why an answer ended: by itself, at the limit of new tokens, or because the model or its server declined."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A predictor's answer to one question, and what is known of how it came about."""
+    """A predictor's answer to one question, and what is known about how it was generated."""
 
     text: str
     """The raw text: nothing stripped, nothing added."""
@@ -56,14 +56,14 @@ class Answer:
     context_kept: tuple[int, int] | None = None
     """The characters of the context that the model was shown, [start, end); None for all of them."""
     prompt_tokens: int | None = None
-    """Tokens in the prompt; None where they were not counted."""
+    """Tokens in the prompt; None if they were not counted."""
     completion_tokens: int | None = None
-    """Tokens generated; None where they were not counted."""
+    """Tokens generated; None if they were not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A question that brought no answer."""
+    """A question that could not be answered."""
 
     error: str
     """What went wrong, in a sentence."""
@@ -85,7 +85,7 @@ class StreamingPredictor(Protocol):
     """A model that decides for itself how many questions it works on at once, and in which order."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """Yield (id, outcome) as answers come, once for each question; read no further ahead than needed."""
+        """Yield (id, outcome) as answers arrive, once per question; read no further ahead than needed."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +97,11 @@ class Setting:
     split: str
     """The split whose questions it will be given."""
     training_answers: Callable[[], Iterator[str]]
-    """Streams the first answer of every training example; raises MissingDataError where none is prepared."""
+    """Streams the first answer of every training example; raises MissingDataError if none is prepared."""
     gold_answers: Callable[[], Mapping[str, str]]
-    """Returns id to first answer of the split itself: for the baseline `oracle` alone."""
+    """Returns a map from id to first answer for the split itself; only the baseline `oracle` may use it."""
     seed: int = 0
-    """For predictors that draw."""
+    """Random seed, for predictors that sample."""
     prompting: Prompting | None = None
     """How a question becomes a prompt, for language models."""
 
@@ -114,7 +114,7 @@ PredictorFactory = Callable[[Setting], Predictor | StreamingPredictor]
 class Backend(Protocol):
     """A way to run a model, before anything is loaded: a small value that can be pickled.
 
-    It may also have `label` (a name for the submission, where the one on the command line will not do), `gpus` (how
+    It may also have `label` (a name for the submission, if the one on the command line is unsuitable), `gpus` (how
     many GPUs one copy of the model needs), `learns` (whether it reads training answers) and `token_counter()` (a
     function from prompting and question to the tokens of the prompt).
     """
@@ -124,25 +124,25 @@ class Backend(Protocol):
         """Whether it is a language model, which is given prompts and whose answers are extracted."""
 
     def describe(self) -> Mapping[str, Any]:
-        """Name, revision or digest of the weights, decoding: all that decides its answers, as JSON without secrets."""
+        """Return everything that decides its answers (model, revision, decoding), as JSON without secrets."""
 
     def open(self) -> AbstractContextManager[PredictorFactory]:
         """Load the weights, start the program or open the connection, once for all tasks."""
 
 
 _TEXT_BYTES = Limits().line_bytes // 4
-"""The longest text, as JSON. A line of a submission may hold it twice, extracted and raw, and its id and more beside.
+"""The longest text, in bytes of JSON. A line of a submission may hold it twice (extracted and raw), besides its id.
 
-It is four times what `decabench check` allows an answer on average, so that a model may think long now and then.
+It is four times what `decabench check` allows an answer on average, so that a model may think for long now and then.
 Bytes, not characters: JSON writes a control character with six.
 """
 
 _ERROR_LENGTH = 500
-"""Characters of a failure's sentence; submission.toml takes as many."""
+"""The longest message of a failure, in characters; submission.toml takes as many."""
 
 
 def storable_outcome(outcome: object) -> Outcome:
-    """Return the outcome as it can be written and read again; an invalid one becomes a Failure that says why."""
+    """Return the outcome in a form that can be stored and read back; an invalid one becomes a Failure that says why."""
     try:
         valid = validate_outcome(outcome)
     except ValueError as error:
@@ -159,10 +159,10 @@ def validate_outcome(outcome: object) -> Outcome:
     """Check every field of an outcome, and turn whole numbers of any type into ints. Raises ValueError."""
     if isinstance(outcome, Failure):
         if not isinstance(outcome.error, str):
-            raise ValueError(f"the error is {_shown(outcome.error)}, and must be a text")
+            raise ValueError(f"the error must be a string, not {_shown(outcome.error)}")
         return outcome
     if not isinstance(outcome, Answer):
-        raise ValueError(f"the outcome is {_shown(outcome)}, and must be an Answer or a Failure")
+        raise ValueError(f"the outcome must be an Answer or a Failure, not {_shown(outcome)}")
     return answer_from(
         outcome.text,
         {
@@ -175,17 +175,17 @@ def validate_outcome(outcome: object) -> Outcome:
 
 
 def answer_from(text: Any, record: Mapping[str, Any]) -> Answer:
-    """Make an answer of a text and of what a record says beside it, None for what it does not say.
+    """Make an answer from a text and the other fields of a record; None for those it lacks.
 
     Raises ValueError for the first field that is not valid.
     """
     if not isinstance(text, str):
-        raise ValueError(f"the answer is {_shown(text)}, and must be a text")
+        raise ValueError(f"the answer must be a string, not {_shown(text)}")
     try:
         text.encode()
     except UnicodeEncodeError:
         raise ValueError(
-            "bad-encoding: the answer holds half of a surrogate pair, which is no character"
+            "bad-encoding: the answer contains half of a surrogate pair, which is not a character"
         ) from None
     given = {key: value for key, value in record.items() if value is not None or key == "finish"}
     details, faults = read_details(given)
@@ -200,16 +200,16 @@ def _shown(value: object) -> str:
 
 @dataclass(frozen=True)
 class OptionInfo:
-    """What a field says about the command-line option that fills it, beside its name, type and default."""
+    """What a field declares about the command-line option that fills it, in addition to name, type and default."""
 
     help: str
     """One sentence for both the help page and the reader of the class."""
     section: str = ""
     """The heading under which the help page lists it."""
     flag: str = ""
-    """The option as it is typed, where that is not the field's name: `--author`, `--chat/--no-chat`."""
+    """The option as typed, if it differs from the field's name: `--author`, `--chat/--no-chat`."""
     metavar: str | None = None
-    """What stands for the value in the help page."""
+    """The placeholder for the value in the help page."""
     at_least: float | None = None
     """The smallest number allowed."""
     above: float | None = None
@@ -219,13 +219,13 @@ class OptionInfo:
     choices: tuple[str, ...] = ()
     """The texts allowed."""
     unset: str = ""
-    """What None stands for: `the template's`."""
+    """What None means: `the template's`."""
     parse: Callable[[str], Any] | None = None
     """Turns the typed text into the value; raises ValueError."""
 
     @property
     def bounds(self) -> str:
-        """The range in words: `more than 0 and at most 1`; empty where any value will do."""
+        """The range in words: `more than 0 and at most 1`; empty if any value is allowed."""
         parts = []
         if self.at_least is not None:
             parts.append(f"{self.at_least:g} or more")
@@ -253,7 +253,7 @@ def check_ranges(options: Any) -> None:
             continue
         flag = info.flag.partition("/")[0] or f"--{declared.name.replace('_', '-')}"
         if info.choices and value not in info.choices:
-            raise DecabenchError(f"{flag} is one of {', '.join(info.choices)}, and {value} was given.")
+            raise DecabenchError(f"{flag} must be one of {', '.join(info.choices)}, not {value}.")
         if bounds := info.bounds:
             is_inside = (
                 (info.at_least is None or info.at_least <= value)
@@ -262,10 +262,10 @@ def check_ranges(options: Any) -> None:
                 and math.isfinite(value)
             )
             if not is_inside:
-                raise DecabenchError(f"{flag} must be {bounds}, and {value:g} was given.")
+                raise DecabenchError(f"{flag} must be {bounds}, not {value:g}.")
 
 
-MODEL = "The model"
+MODEL = "Model"
 SERVER = "Servers and programs"
 
 
@@ -282,7 +282,7 @@ def parse_batch_size(text: str) -> int | None:
 class ModelOptions:
     """The options of models. None means not given: the backend's own default, which `describe` names.
 
-    A backend refuses what it cannot honour: an option that was given and not used would be a lie in the record.
+    A backend refuses options it cannot honour: one that was given but not used would falsify the record.
     Raises DecabenchError for a value out of range.
     """
 
@@ -303,13 +303,17 @@ class ModelOptions:
     )
     dtype: str | None = option(
         None,
-        "Number format of the weights in memory (hf:, mqan:).",
+        "Number format of the weights in memory (hf:, trained:).",
         section=MODEL,
         choices=("auto", "float32", "bfloat16", "float16"),
         unset="auto",
     )
     device: str | None = option(
-        None, "auto, cpu, cuda, cuda:1 or mps (hf:, mqan:).", section=MODEL, metavar="NAME", unset="auto"
+        None,
+        "Device: auto, cpu, cuda, cuda:1 or mps (hf:, trained:).",
+        section=MODEL,
+        metavar="NAME",
+        unset="auto",
     )
     device_map: str | None = option(
         None,
@@ -319,7 +323,7 @@ class ModelOptions:
     )
     batch_size: int | None = option(
         None,
-        "Questions per batch. auto grows the batch while it fits (hf:); a Python object gets 64.",
+        "Questions per batch. auto grows the batch as long as it fits in memory (hf:); Python objects get 64.",
         section=MODEL,
         metavar="N|auto",
         at_least=1,
@@ -328,7 +332,7 @@ class ModelOptions:
     )
     max_new_tokens: int | None = option(
         None,
-        "Longest answer, in tokens, for every task.",
+        "Maximum length of an answer in tokens, for every task.",
         section=MODEL,
         metavar="N",
         at_least=1,
@@ -336,11 +340,11 @@ class ModelOptions:
     )
     max_prompt_tokens: int | None = option(
         None,
-        "Longest prompt, in tokens; longer contexts are cut, and their answers say so.",
+        "Maximum length of a prompt in tokens; longer contexts are cut, and their answers are marked.",
         section=MODEL,
         metavar="N",
         at_least=1,
-        unset="what the model takes",
+        unset="the model's limit",
     )
     temperature: float = option(
         0.0, "Sampling temperature; 0 is greedy decoding.", section=MODEL, metavar="T", at_least=0
@@ -354,10 +358,10 @@ class ModelOptions:
         at_most=1,
     )
     beam: int | None = option(
-        None, "Width of the beam search (mqan:).", section=MODEL, metavar="N", at_least=1, unset="1, greedy"
+        None, "Beam width (trained:).", section=MODEL, metavar="N", at_least=1, unset="1, greedy"
     )
     seed: int = option(
-        0, "Seed for sampling, for the choice of shots, and for the baseline random.", section=MODEL
+        0, "Seed for sampling, for choosing shots, and for the baseline random.", section=MODEL
     )
     api: str | None = option(
         None, "API to ask (openai:).", section=SERVER, choices=("chat", "completions"), unset="chat"
@@ -370,14 +374,14 @@ class ModelOptions:
     )
     timeout: float | None = option(
         None,
-        "Time limit for a whole request, or for a program's next answer.",
+        "Time limit for a whole request, or for the next answer of a program.",
         section=SERVER,
         metavar="SECONDS",
         above=0,
         unset="120 for a request, none for a program",
     )
     retries: int | None = option(
-        None, "How often to send a failed request again.", section=SERVER, metavar="N", at_least=0, unset="5"
+        None, "Number of times to retry a failed request.", section=SERVER, metavar="N", at_least=0, unset="5"
     )
 
     def __post_init__(self) -> None:
@@ -390,4 +394,4 @@ def refuse_unused(options: ModelOptions, used: Collection[str], predictor: str, 
         given = getattr(options, declared.name)
         if declared.name not in used and given != declared.default:
             flag = f"--{'no-' if given is False else ''}{declared.name.replace('_', '-')}"
-            raise DecabenchError(f"{predictor} has no use for {flag}: {hint}")
+            raise DecabenchError(f"{predictor} does not use {flag}: {hint}")

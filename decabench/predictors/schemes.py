@@ -40,7 +40,7 @@ PREDICTORS: dict[str, PredictorFactory] = {
     "random": random_answer,
     "oracle": oracle,
 }
-"""The floor and the ceiling of every board: predictors that know nothing, and one that knows the answers."""
+"""The floor and ceiling of every leaderboard: predictors that know nothing, and one that knows the answers."""
 
 SCHEMES: dict[str, str] = {
     "hf": "decabench.predictors.hf.backend",
@@ -52,11 +52,11 @@ SCHEMES: dict[str, str] = {
 """`SCHEME:TARGET` to the module that runs it, imported on use: each has `backend(target, options)`."""
 
 GROUP = "decabench.predictors"
-"""The entry-point group of packages that bring predictors."""
+"""The entry-point group of packages that provide predictors."""
 
 
 def make_backend(predictor: str, options: ModelOptions) -> Backend:
-    """Resolve what `--predictor` names, and load nothing yet. Raises DecabenchError for what cannot be found."""
+    """Resolve the name given as `--predictor` without loading anything. Raises DecabenchError if it cannot be found."""
     scheme, colon, target = predictor.partition(":")
     if colon and scheme in SCHEMES:
         backend: Backend = import_module(SCHEMES[scheme]).backend(target, options)
@@ -84,11 +84,11 @@ class PythonBackend:
     reference: str
     """Its name on the command line."""
     options: ModelOptions
-    """Of these it honours --revision, --seed and --batch-size."""
+    """Of these, --revision, --seed and --batch-size are honoured."""
 
     prompted = False
     learns = True
-    """Whether it is given training answers, which then decide what it says."""
+    """Whether it is given training answers, which then affect its answers."""
 
     def __post_init__(self) -> None:
         hint = (
@@ -97,24 +97,24 @@ class PythonBackend:
         refuse_unused(self.options, ("revision", "seed", "batch_size"), self.reference, hint)
 
     def describe(self) -> Mapping[str, Any]:
-        """Name its source code, and what its own `describe()` returns; weights that it loads are its own to name."""
+        """Identify its source code, and include what its own `describe()` returns, which must identify any weights."""
         found = find_predictor(self.reference)
         content: dict[str, Any] = {"revision": self.options.revision, **_source_of(self.reference, found)}
         content["says"] = self._own_description(found)
         return {key: value for key, value in content.items() if value is not None}
 
     def _own_description(self, found: Any) -> dict[str, Any] | None:
-        """Return what its `describe()` says, as JSON; None where it has no such method. Raises DecabenchError."""
+        """Return the result of its `describe()` as JSON, or None if it has no such method. Raises DecabenchError."""
         if not hasattr(found, "describe"):
             return None
         is_method = isinstance(found, type) and not isinstance(
             inspect.getattr_static(found, "describe"), (classmethod, staticmethod)
         )
-        if is_method:  # of an object, and none is made yet
+        if is_method:  # it needs an object, and none exists yet
             if self.options.revision is not None:
                 return None
             raise DecabenchError(
-                f"{self.reference} is a class whose describe() needs an object, and it is called before one is made: "
+                f"{self.reference} is a class whose describe() needs an object, but it is called before one is made: "
                 "make describe a classmethod, or name the version with --revision."
             )
         try:
@@ -128,7 +128,7 @@ class PythonBackend:
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
-        """Hand out a factory. An object that is a predictor serves all tasks."""
+        """Return a factory. An object that is a predictor serves all tasks."""
         found = find_predictor(self.reference)
         is_ready = isinstance(found, (Predictor, StreamingPredictor)) and not isinstance(found, type)
 
@@ -170,7 +170,7 @@ def _source_of(reference: str, found: Any) -> dict[str, Any]:
     if point := plugin_names(GROUP).get(reference):
         dist = point.dist
         return {"entry_point": point.value, "package": f"{dist.name} {dist.version}" if dist else None}
-    # An object may be made in the named module of a class from elsewhere: both files decide what it answers.
+    # The object may be an instance of a class from another module: both files decide what it answers.
     code = found
     while isinstance(code, partial):
         code = code.func

@@ -25,7 +25,7 @@ _PRECISIONS = {None: "auto", "auto": "auto", "float32": "float32", "bfloat16": "
 
 
 def backend(target: str, options: ModelOptions) -> TrainedBackend:
-    """Make the backend of a checkpoint's folder, or of a run's. Raises DecabenchError for options it cannot honour."""
+    """Make the backend for the folder of a checkpoint or a run. Raises DecabenchError for options it cannot honour."""
     defaults = ModelOptions()
     given = {
         field.name
@@ -38,10 +38,10 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
         )
     if options.dtype not in _PRECISIONS:
         raise DecabenchError(
-            f"A trained model computes in float32 or bfloat16, and {options.dtype} was given: choose one of them."
+            f"A trained model computes in float32 or bfloat16, not {options.dtype}: choose one of these."
         )
     if options.beam is not None and options.beam < 1:
-        raise DecabenchError(f"--beam must be 1 or more, and {options.beam} was given.")
+        raise DecabenchError(f"--beam must be 1 or more, not {options.beam}.")
     return TrainedBackend(target, options)
 
 
@@ -50,19 +50,19 @@ class TrainedBackend:
     """A checkpoint, before it is loaded."""
 
     target: str
-    """The checkpoint's folder, or a run's, of which the best is taken."""
+    """The folder of a checkpoint, or of a run, whose best checkpoint is used."""
     options: ModelOptions
-    """It honours device, dtype and batch_size, and max_new_tokens and beam if its family can; nothing is drawn, so any
-    seed will do."""
+    """Honours device, dtype and batch_size, and max_new_tokens and beam if the family supports them. Accepts any seed,
+    because nothing is sampled."""
 
     @property
     def prompted(self) -> bool:
-        """It reads question and context without a prompt."""
+        """False: it reads question and context without a prompt."""
         return False
 
     @property
     def label(self) -> str:
-        """The submission's name for it, without the folders above. MQAN keeps its own, which is in older journals."""
+        """Its name in a submission, without parent folders. MQAN keeps its own prefix, which older journals contain."""
         from decabench.models import Checkpoint, find_family
 
         is_mqan = Checkpoint.open(self.target).family is find_family("mqan")
@@ -78,7 +78,7 @@ class TrainedBackend:
         for option, is_asked in asked.items():
             if is_asked and option not in abilities:
                 raise DecabenchError(
-                    f"The model {checkpoint.config.name} does not generate text, so it has no use for "
+                    f"The model {checkpoint.config.name} does not generate text, so it cannot use "
                     f"--{option.replace('_', '-')}: leave it out."
                 )
         config = checkpoint.record["config"]
@@ -141,7 +141,7 @@ class _Predictor:
         from decabench.predictors.hf.generation import free, is_no_memory
 
         limit, beam = self.options.max_new_tokens, self.options.beam or 1
-        tokens = 1 << 62 if self.options.batch_size else _BATCH_TOKENS  # a batch size that was given is kept
+        tokens = 1 << 62 if self.options.batch_size else _BATCH_TOKENS  # an explicit batch size is kept
         try:
             replies = self.model.answer(self.task, window, limit, tokens, beam)
         except Exception as error:

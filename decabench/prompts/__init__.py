@@ -1,4 +1,4 @@
-"""From a question to a prompt, and from the text of a language model to an answer."""
+"""Turn questions into prompts, and the text of a language model into answers."""
 
 from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract
 from decabench.prompts.messages import (

@@ -1,4 +1,4 @@
-"""Finding the answer in what a language model writes: the text goes through the rules of the answer's form."""
+"""Find the answer in what a language model writes, by the rules for the form of the answer."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from decabench.tasks import AnswerForm, Kind
 __all__ = ["EXTRACTION_VERSION", "Extracted", "extract", "is_refusal"]
 
 EXTRACTION_VERSION = 1
-"""Raised whenever the same raw text would give another answer."""
+"""Incremented whenever the same raw text would give a different answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """An answer, and the rules that made it."""
+    """An answer, and the rules that produced it."""
 
     answer: str
-    """The answer; the best effort where the form was not found."""
+    """The answer; a best effort if the form was not found."""
     rule: str
     """Rules in the order applied, joined with `+`; the last may be `empty`, `unparseable` or `refused`."""
 
@@ -54,7 +54,7 @@ def extract(raw: str, form: AnswerForm, question: str = "", finish: str = "stop"
 
 
 _Found = tuple[str, list[str]]
-"""An answer and the rules that made it."""
+"""An answer and the rules that produced it."""
 
 
 def _find_answer(text: str, form: AnswerForm, question: str) -> _Found:
@@ -72,7 +72,7 @@ def _find_answer(text: str, form: AnswerForm, question: str) -> _Found:
 
 
 def _read_form(text: str, form: AnswerForm, question: str) -> _Found | None:
-    """Read the answer by the rule of its kind; None where the text does not have that form."""
+    """Read the answer by the rule for its kind; None if the text does not have that form."""
     if form.kind in _WORDS:
         return _WORDS[form.kind](text, form)
     if form.kind == "label":
@@ -82,7 +82,7 @@ def _read_form(text: str, form: AnswerForm, question: str) -> _Found | None:
     return None if answer is None else (answer, [] if answer == text else [form.kind])
 
 
-# Forms that any words have
+# Free-form answers
 
 _REMARK = re.compile(r"\(?(?:\*\*)?note\b.{0,3}:|let me know|i hope (?:this|that)\b", re.IGNORECASE)
 
@@ -116,7 +116,7 @@ _WORDS: Mapping[Kind, Callable[[str, AnswerForm], _Found]] = {
     "text": _all_lines,
 }
 
-# What stands before an answer: reasoning, a marker, a lead-in
+# What may precede an answer: reasoning, a marker, a lead-in
 
 _TAG = r"think|thinking|reasoning|reason|thought|thoughts"
 _OPENING = re.compile(rf"<(?:{_TAG})>", re.IGNORECASE)
@@ -140,12 +140,12 @@ _LEAD_IN = re.compile(
     r"the (?:\w+ ){0,3}(?:translation|summary|answer|query|change|label)\b).{0,160}[:\uff1a]",
     re.IGNORECASE,
 )
-# Not "Okay", which is German too, and at times a whole translation.
+# Not "Okay", which is also German, and sometimes a whole translation.
 _AGREED = re.compile(r"(?:sure|certainly|of course|absolutely|got it|great question)[!.,]*", re.IGNORECASE)
 
 
 def _without_reasoning(text: str) -> str:
-    """Return what follows the last reasoning block, or else precedes the first; nothing where it never ended."""
+    """Return what follows the last reasoning block, or else what precedes the first; nothing if it never ends."""
     kept = text.rpartition(_FINAL_CHANNEL)[2]
     closings = list(_CLOSING.finditer(kept))
     if closings and kept[closings[-1].end() :].strip():
@@ -156,7 +156,7 @@ def _without_reasoning(text: str) -> str:
 
 
 def _after_marker(text: str, markers: Sequence[str], in_sentences: bool) -> str:
-    """Return what follows the last `Answer:`, or one of `markers`, that is not the end; the text where there is none.
+    """Return what follows the last `Answer:`, or one of `markers`, that is not at the end; by default the whole text.
 
     With `in_sentences`, `the answer is` and \\boxed{} count as well.
     """
@@ -177,7 +177,7 @@ def _after_marker(text: str, markers: Sequence[str], in_sentences: bool) -> str:
 
 
 def _balanced(text: str) -> str:
-    """Remove the end of a bold passage that began before the marker: of `**Answer: x**` is left `x`."""
+    """Remove the end of a bold passage that began before the marker: `**Answer: x**` leaves `x`."""
     line, _, rest = text.partition("\n")
     if line.count("**") == 1 and line.rstrip().endswith("**"):
         line = line.rstrip().removesuffix("**").rstrip()
@@ -185,7 +185,7 @@ def _balanced(text: str) -> str:
 
 
 def _without_lead_in(lines: list[str]) -> list[str]:
-    """Drop first lines such as `Sure!` and `Here is the translation:`, where others follow."""
+    """Drop leading lines such as `Sure!` and `Here is the translation:`, if others follow."""
     while len(lines) > 1 and (_AGREED.fullmatch(lines[0]) or _LEAD_IN.fullmatch(lines[0].strip("*_ "))):
         lines = lines[1:]
     return lines
@@ -211,6 +211,6 @@ _LOOSE = re.compile(
 
 
 def is_refusal(text: str, loosely: bool = False) -> bool:
-    """Tell whether a text begins as refusals do; `loosely` where it is not of the answer's form, so less is proof."""
+    """Tell whether a text begins like a refusal; `loosely` if it is not in the form of an answer."""
     start = text.lstrip("*_\"'“ \n")
     return bool(_STRICT.match(start) or (loosely and _LOOSE.match(start)))

@@ -1,4 +1,4 @@
-"""How a question becomes what a language model is sent: the turns of a chat, or one text, cut to fit its window."""
+"""Build the prompt that a language model is sent: the turns of a chat, or one text, cut to fit its window."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 PROMPT_VERSION = 1
-"""Raised whenever the same template and question would be sent as another text."""
+"""Incremented whenever the same template and question would give a different prompt."""
 
 Role = Literal["system", "user", "assistant"]
 
@@ -48,32 +48,32 @@ class Prompting:
     task: str
     """The task's name."""
     template: PromptTemplate
-    """What is said around an example."""
+    """The text around an example."""
     template_name: str
-    """The name of the set that the template is from."""
+    """The name of the template set."""
     system: str = ""
-    """The system message; none where empty."""
+    """The system message; if empty, none is sent."""
     shots: tuple[Shot, ...] = ()
     """Worked examples of the training split, in the order in which they are shown."""
 
     @property
     def max_new_tokens(self) -> int:
-        """The most tokens that an answer may have."""
+        """The maximum number of tokens in an answer."""
         return self.template.max_new_tokens or Text().max_tokens
 
     @property
     def stop(self) -> tuple[str, ...]:
-        """What ends an answer, in plain text only."""
+        """Texts that end an answer, in plain text only."""
         return self.template.stop
 
     @property
     def form(self) -> AnswerForm:
-        """What the answer looks like; what introduces it in the prompt may introduce it in the answer too."""
+        """The form of the answer; what introduces it in the prompt may introduce it in the answer too."""
         form, own = self.template.form or AnswerForm(), self.template.answer
         return form if not own or own in form.markers else replace(form, markers=(*form.markers, own))
 
     def messages(self, question: Question, context: str | None = None) -> tuple[Message, ...]:
-        """Return the turns of a chat; `context` replaces the question's own, where it was cut."""
+        """Return the turns of a chat; `context` replaces the question's own if it was cut."""
         messages = [Message("system", self.system)] if self.system else []
         start = f"{self.template.instruction}\n\n" if self.template.instruction else ""
         for shot in self.shots:
@@ -83,7 +83,7 @@ class Prompting:
         return (*messages, Message("user", start + self._layout(question, context)))
 
     def text(self, question: Question, context: str | None = None) -> str:
-        """Return one plain text, for models without a chat template; it ends where the answer begins."""
+        """Return one plain text, for models without a chat template; the answer continues it."""
         space = " " if self.template.answer else "\n"
         shots = [
             f"{self.template.layout(shot.question, shot.context)}{space}{shot.answer}" for shot in self.shots
@@ -109,10 +109,10 @@ class Prompting:
 def make_prompting(
     task: Task, templates: TemplateSet, system: str | None = None, shots: tuple[Shot, ...] = ()
 ) -> Prompting:
-    """Return the prompts of a task with a set of templates.
+    """Return the prompting of a task with a set of templates.
 
     `system` replaces the template's system message: an empty one sends none, None keeps the template's. Raises
-    UnknownNameError where the set has no template for the task.
+    UnknownNameError if the set has no template for the task.
     """
     template = templates.for_task(task)
     return Prompting(
@@ -130,20 +130,20 @@ def show(prompting: Prompting, question: Question, chat: bool = True) -> str:
 # Fitting a context into a model's window
 
 NEAR = 64
-"""A word longer than this many characters may be cut within; every shorter one is kept whole or dropped."""
+"""A word longer than this many characters may be cut in the middle; shorter ones are kept whole or dropped."""
 
 _WORD = re.compile(r"\S+")
 
 
 class PromptTooLongError(DecabenchError):
-    """A prompt does not fit even without its context."""
+    """A prompt that does not fit even without its context."""
 
 
 def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[int, int] | None:
-    """Return the characters [0, end) of the context whose prompt fits into `budget` tokens; None where all of it fits.
+    """Return the characters [0, end) of the context whose prompt fits into `budget` tokens; None if all of it fits.
 
-    `count` gives the tokens of the whole prompt with a context; it is called some ten times. The context loses its
-    end, after a word. Raises PromptTooLongError.
+    `count` returns the tokens of the whole prompt for a given context; it is called about ten times. The context is cut
+    at the end, after a word. Raises PromptTooLongError.
     """
     context = question.context
     whole = count(context)
@@ -152,8 +152,8 @@ def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[i
     bare = count("")
     if bare > budget:
         raise PromptTooLongError(
-            f"The prompt of {question.id} takes {bare:,} tokens without its context, and {budget:,} fit: use fewer "
-            "shots, a shorter template or a longer window."
+            f"The prompt of {question.id} takes {bare:,} tokens without its context, but only {budget:,} fit: use "
+            "fewer shots, a shorter template or a longer window."
         )
 
     def fits(end: int) -> bool:
@@ -172,7 +172,7 @@ def fit(question: Question, budget: int, count: Callable[[str], int]) -> tuple[i
 def _last_true(low: int, high: int, guess: int, holds: Callable[[int], bool]) -> int:
     """Return the last number in [low, high) for which `holds` is true: it is for `low`, and false from some number on.
 
-    Steps away from the guess grow, then halve: few calls where the guess is near.
+    Steps away from the guess grow, then halve: few calls if the guess is close.
     """
     step = 2
     probe = guess

@@ -1,4 +1,4 @@
-"""Recognising an answer that has a structure: one of a few labels, a SQL query, a change of a dialogue's state."""
+"""Recognise structured answers: one of a few labels, an SQL query, or a change of a dialogue's state."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ _ASKS = re.compile(
 )
 _ASKS_WHAT = re.compile(r"(?:which|what|who|how)\b", re.IGNORECASE)
 _BEFORE = 80
-"""How many characters before a label are searched for a negation."""
+"""Characters before a label that are searched for a negation."""
 _ARTICLE = re.compile(r"^(?:an?|the)\s+")
 _WORDS = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)
 _ENDS = re.compile(r"\s*(?:[.!;:)\]\n]|[–—-]\s|,(?!\s*(?:or|and)\b)|$)")
 
 
 def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
-    """Return the labels that a question offers to choose from."""
+    """Return the labels that a question offers."""
     if not form.labels_from_question:
         return form.labels
     if form.labels and all(_pattern([label]).search(question) for label in form.labels):
@@ -89,7 +89,7 @@ def options(question: str) -> tuple[str, ...]:
 
 
 def find_label(text: str, labels: Sequence[str]) -> str | None:
-    """Return the label that a text gives as its answer; None where it gives none, several, or one that it denies."""
+    """Return the label that a text gives as its answer; None if it gives none or several, or denies it."""
     by_key = {_key(label): label for label in labels if label.strip()}
     lines = lines_of(text)
     if not lines or not by_key:
@@ -119,7 +119,7 @@ def _pattern(labels: Sequence[str]) -> re.Pattern[str]:
 
 
 def _only_label(line: str, pattern: re.Pattern[str], by_key: dict[str, str]) -> str | None:
-    """Return the one label of a line, where there is no other and none is denied."""
+    """Return the label of a line, if it has exactly one and does not deny it."""
     matches = list(pattern.finditer(line))
     if any(_NEGATED.search(line[max(0, match.start() - _BEFORE) : match.start()]) for match in matches):
         return None
@@ -179,14 +179,14 @@ _NONE = re.compile(r"(?:none|no changes?|nothing|n/?a|no change in (?:the )?stat
 _REQUESTS = re.compile(r"(?:user )?request(?:s|ed)?(?: slots?)?|asks? for", re.IGNORECASE)
 _GOALS = re.compile(r"informs?(?: slots?)?|goals?|change(?: in state)?|state", re.IGNORECASE)
 _SLOT_WORDS = 3
-"""A slot that is not known by name has no more words than this."""
+"""An unknown slot has at most this many words."""
 _VALUE_WORDS = 6
-"""Nor has a value: longer ones are sentences."""
+"""A value has at most this many words: longer ones are sentences."""
 
 
 @dataclass
 class _Change:
-    """What has been read of a change so far."""
+    """The part of a change that has been read so far."""
 
     goals: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
@@ -194,7 +194,7 @@ class _Change:
 
 
 def find_state(text: str, slots: Sequence[str]) -> str | None:
-    """Return the change in its canonical form; None where no line gives one. With `slots`, no other slot counts."""
+    """Return the change in its canonical form; None if no line gives one. If `slots` are given, others are ignored."""
     known = {slot.casefold() for slot in slots}
     read: list[_Change] = []
     for line in lines_of(text):
@@ -213,7 +213,7 @@ def find_state(text: str, slots: Sequence[str]) -> str | None:
 
 
 def _read_line(line: str, known: set[str]) -> _Change | None:
-    """Read the change that a line gives; None where any piece of it is something else."""
+    """Read the change that a line gives; None if any part of it is something else."""
     if _NONE.fullmatch(line.strip(" .;")):
         return _Change(says_none=True)
     change, after_semicolon, asking = _Change(), False, False

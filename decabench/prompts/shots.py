@@ -13,16 +13,16 @@ from decabench.tasks import Example, Task
 __all__ = ["FEW_LABELS", "LONGEST", "SHARED_CONTEXT", "DrawnShots", "Shot", "select_shots"]
 
 LONGEST = 2_000
-"""Characters of a shot (some 500 tokens); longer ones are taken only where there are too few shorter."""
+"""Characters of a shot (some 500 tokens); longer ones are used only if there are too few shorter ones."""
 
 SHARED_CONTEXT = 40
-"""A training example is barred if the evaluated split has its context, and the context has at least so many bytes."""
+"""Minimum bytes of a context for which a training example is barred because the evaluated split shares it."""
 
 FEW_LABELS = 10
-"""At most so many different answers are taken for labels, which the shots show in turn."""
+"""With at most this many different answers, they are treated as labels, and the shots show each in turn."""
 
 _Key = tuple[int, int]
-"""(characters too many, digest): the smallest are drawn."""
+"""(characters over the limit, digest): the smallest are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Shot:
     id: str
     """The training example's id."""
     question: str
-    """What is asked."""
+    """The question."""
     context: str
-    """The text that it is asked about."""
+    """The text that the question is about."""
     answer: str
     """Its first answer."""
 
@@ -44,7 +44,7 @@ class DrawnShots:
     """The shots that were drawn, and what they were drawn from."""
 
     shots: tuple[Shot, ...]
-    """In the order in which they are shown."""
+    """The shots, in the order in which they are shown."""
     excluded: int = 0
     """Training examples left out because they, or their context, are in the evaluated split."""
     usable: int = 0
@@ -72,14 +72,14 @@ class _Evaluated:
             self._contexts.add(digest)
 
     def has(self, question: str, context: str) -> bool:
-        """Tell whether the split has an example or, where it has many contexts, the example's context."""
+        """Tell whether the split has this example or, if it has many contexts, the example's context."""
         digest, length = self._context(context)
         if len(self._contexts) > 1 and length >= SHARED_CONTEXT and digest in self._contexts:
             return True
         return _digest(digest + _normal(question)) in self._pairs
 
     def _context(self, context: str) -> tuple[bytes, int]:
-        """Return digest and length; the last is kept, as questions about one context follow each other."""
+        """Return digest and length; the last is cached, since questions about one context come together."""
         if self._latest is None or self._latest[0] != context:
             normal = _normal(context)
             self._latest = (context, _digest(normal), len(normal))
@@ -116,9 +116,9 @@ def select_shots(
 ) -> DrawnShots:
     """Draw n worked examples from the training split, none of which is in the evaluated split.
 
-    `evaluated` are pairs of question and context. The draw goes by the sha256 of seed, task and id, so it is the same
-    everywhere, whatever the order of the data. Where there are few different answers, each is shown in turn.
-    `training` is read once, with n examples in memory (ten times n for labels). Raises MissingDataError where there
+    `evaluated` are pairs of question and context. The draw depends on the sha256 of seed, task and id, so it is
+    the same everywhere, whatever the order of the data. If there are few different answers, each is shown in turn.
+    `training` is read once, with n examples in memory (ten times n for labels). Raises MissingDataError if there
     are too few.
     """
     if n <= 0:
@@ -138,8 +138,8 @@ def select_shots(
             by_answer.setdefault(shot.answer, _Best(n)).add(key, shot)
     if usable < n:
         raise MissingDataError(
-            f"{task.name}: {n} shots were asked for, and the training split has {usable:,} examples that "
-            f"are not in the evaluated split too ({excluded:,} are): ask for fewer shots."
+            f"{task.name}: {n} shots were requested, but the training split has only {usable:,} examples that "
+            f"are not also in the evaluated split ({excluded:,} are): use fewer shots."
         )
     few = len(by_answer) <= min(FEW_LABELS, usable // 2)
     drawn = _in_turn([labelled.sorted() for labelled in by_answer.values()], n) if few else best.sorted()

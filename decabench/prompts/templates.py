@@ -33,7 +33,7 @@ BUILT_IN = ("default", "plain")
 """The sets that come with decabench."""
 
 _AUTO = "auto"
-"""The form that follows from a task's metric; for [default] alone."""
+"""The form that follows from a task's metric; only for [default]."""
 
 
 class TemplateError(DecabenchError, ValueError):
@@ -49,13 +49,13 @@ class TemplateSet:
     tasks: Mapping[str, PromptTemplate] = field(default_factory=dict)
     """The template of a task by its name."""
     default: PromptTemplate | None = None
-    """For tasks that are not named; None refuses them."""
+    """The template for all other tasks; None refuses them."""
     auto_form: bool = False
-    """Whether the form of a task that is not named follows from its metric."""
+    """Whether the form of all other tasks follows from their metric."""
     prefers_own: bool = False
-    """Whether a task's own prompt goes before the templates of the set."""
+    """Whether a task's own prompt takes precedence over the templates of the set."""
     description: str = ""
-    """What it is for."""
+    """The purpose of the set."""
 
     @property
     def sha256(self) -> str:
@@ -65,7 +65,7 @@ class TemplateSet:
         return sha256_of({"tasks": tasks, "default": default, "auto_form": self.auto_form})
 
     def for_task(self, task: Task) -> PromptTemplate:
-        """Return the template of a task, with its form and limit. Raises UnknownNameError where there is none."""
+        """Return the template of a task, with its form and limit. Raises UnknownNameError if there is none."""
         if self.prefers_own and task.prompt:
             return task.prompt.completed(task.output, task.metric)
         if task.name in self.tasks:
@@ -79,7 +79,7 @@ class TemplateSet:
         return self._general(task)
 
     def including(self, tasks: Iterable[Task]) -> TemplateSet:
-        """Return the set with what `tasks` bring (a prompt, an output), so that its digest covers that too."""
+        """Return the set extended with the prompts and outputs of `tasks`, so that its digest covers those too."""
         own = {}
         for task in tasks if self.prefers_own else ():
             template = self.for_task(task)
@@ -88,7 +88,7 @@ class TemplateSet:
         return replace(self, tasks={**self.tasks, **own})
 
     def _general(self, task: Task) -> PromptTemplate:
-        """Return [default] for a task of which nothing but the metric is known."""
+        """Return [default] for a task of which only the metric is known."""
         default = self.default or PromptTemplate()
         if not self.auto_form:
             return default
@@ -97,7 +97,7 @@ class TemplateSet:
 
 
 def describe_template(template: PromptTemplate) -> dict[str, Any]:
-    """Return everything that decides what a model is sent, as JSON values: the form is not part of it."""
+    """Return everything that decides what a model is sent, as JSON values; the form is not included."""
     return {key: value for key, value in _plain(template).items() if key != "form"}
 
 
@@ -138,7 +138,7 @@ def _read(content: Mapping[str, Any], name: str, place: str) -> TemplateSet:
     description = file.string("description", "")
     default, tasks = file.table("default"), file.table("tasks")
     if not content.get("default") and not content.get("tasks"):
-        file.fault("there is neither [default] nor a [tasks.<name>]: there is nothing to send.")
+        file.fault("it has neither [default] nor a [tasks.<name>] table: add one of them.")
     shared = None
     if default.content:
         _require_keys(default, default, "")
@@ -150,7 +150,7 @@ def _read(content: Mapping[str, Any], name: str, place: str) -> TemplateSet:
         _require_keys(table, default, " here and in [default]")
         templates[task] = read_prompt(table, shared)
         if auto_form and "form" not in table:
-            table.fault(f"'form' must be given: it is one of {', '.join(KINDS)}.")
+            table.fault(f"'form' is missing: give one of {', '.join(KINDS)}.")
     file.raise_faults(f"The template {place}", TemplateError)
     return TemplateSet(name, templates, shared, auto_form, description=description)
 
@@ -178,7 +178,7 @@ def _shipped_text(name: str) -> str:
 
 
 def _toml(task: str, template: PromptTemplate, default: PromptTemplate) -> str:
-    """Write the table of a task, without what it takes from [default]."""
+    """Write the table of a task, without what it shares with [default]."""
     form, shared = template.form or AnswerForm(), default.form or AnswerForm()
     lines = [
         f'instruction = """\n{_wrapped(_escaped(template.instruction))}"""',

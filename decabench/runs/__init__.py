@@ -1,4 +1,4 @@
-"""Run a model over tasks: plan, ask with a journal, write the submission."""
+"""Run a model on tasks: plan the run, ask the questions, keep a journal, write the submission."""
 
 from decabench.runs.ask import Engine, EngineOptions, LocalEngine, Progress, Tally
 from decabench.runs.estimate import Estimate, estimate_run

@@ -1,6 +1,6 @@
-"""Ask a predictor the questions of a task: what the journal lacks, with every outcome recorded as it comes.
+"""Ask a predictor the questions of a task that the journal lacks, and record every outcome as it arrives.
 
-`answer_task` is the way of one task. `LocalEngine` runs the predictor in this process; `ray_engine` on a cluster.
+`answer_task` handles one task. `LocalEngine` runs the predictor in this process; `ray_engine` on a cluster.
 """
 
 from __future__ import annotations
@@ -47,38 +47,38 @@ __all__ = [
 
 @dataclass
 class Tally:
-    """What the run of one task has done so far."""
+    """The progress of a run on one task."""
 
     task: str
-    """The task's name, with its variant unless that is the dataset's wording."""
+    """The task's name, and the variant unless it is the dataset's own wording."""
     total: int
     """Examples to answer."""
     resumed: int = 0
-    """Answers that were in the journal."""
+    """Answers already in the journal."""
     answered: int = 0
-    """Answers of this run."""
+    """Answers given in this run."""
     failed: int = 0
-    """Examples that brought no answer in this run."""
+    """Examples that failed in this run."""
     prompt_tokens: int = 0
-    """Tokens in the prompts, where they were counted."""
+    """Tokens in the prompts, if counted."""
     completion_tokens: int = 0
-    """Tokens generated, where they were counted."""
+    """Tokens generated, if counted."""
     cut: int = 0
-    """Answers to a context that was cut to fit, those from the journal included."""
+    """Answers with a context that was cut to fit, including those from the journal."""
     truncated: int = 0
-    """Answers that reached the limit of new tokens, those from the journal included."""
+    """Answers that reached the limit of new tokens, including those from the journal."""
     seconds: float = 0.0
-    """Wall time, loading included."""
+    """Wall time, including loading."""
     commonest_error: str = ""
-    """The commonest error among the failures."""
+    """The most common error among the failures."""
 
     @property
     def done(self) -> int:
-        """Examples that this run is done with."""
+        """Examples that are finished: resumed, answered or failed."""
         return self.resumed + self.answered + self.failed
 
     def count(self, outcome: Outcome) -> None:
-        """Count an outcome of this run."""
+        """Count one outcome."""
         if isinstance(outcome, Failure):
             self.failed += 1
             return
@@ -88,13 +88,13 @@ class Tally:
         self.count_cuts(outcome)
 
     def count_cuts(self, answer: Answer) -> None:
-        """Count what is missing from an answer's context, and from the answer."""
+        """Count a context that was cut, and an answer that was cut off."""
         self.cut += answer.context_kept is not None
         self.truncated += answer.finish == "length"
 
 
 class Progress(Protocol):
-    """Shows how far a run is."""
+    """Shows the progress of a run."""
 
     def begin(self, tally: Tally) -> None:
         """Called when a task begins."""
@@ -120,12 +120,12 @@ class Silent:
 
 
 BATCH = 64
-"""Questions per call of `predict`, unless another number is asked for."""
+"""Questions per call of `predict` by default."""
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What an engine is made with."""
+    """Settings of an engine."""
 
     backend: Backend
     """Runs the model."""
@@ -141,9 +141,9 @@ class Engine(AbstractContextManager["Engine"], Protocol):
     """Runs one backend for several tasks, one after the other. Nothing is loaded before the first question."""
 
     def outcomes(self, setting: Setting, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """Yield (id, outcome) as they come, in any order.
+        """Yield (id, outcome) as they arrive, in any order.
 
-        A fault of one example is a Failure; what would break all of them is raised as a DecabenchError.
+        An error on one example is a Failure; one that would affect them all is raised as a DecabenchError.
         """
 
 
@@ -152,19 +152,19 @@ class TaskRun:
     """One task to answer, in one wording."""
 
     name: str
-    """The name to show."""
+    """The name to display."""
     engine: Engine
     """Runs the model."""
     setting: Setting
     """What the predictor is made for."""
     questions: Callable[[], Iterator[Question]]
-    """Streams the questions in the order of the data; called as often as they are wanted."""
+    """Streams the questions in the order of the data; may be called repeatedly."""
     journal: Journal
-    """The open journal: what it has an answer to is not asked again."""
+    """The open journal: questions it has an answer to are not asked again."""
     progress: Progress = field(default_factory=Silent)
-    """Shows how far the run is."""
+    """Shows the progress of the run."""
     give_up_after: int = 25
-    """Failures in a row that stop the run; 0 for never."""
+    """Failures in a row that stop the run; 0 means never."""
 
 
 def answer_task(run: TaskRun) -> Tally:
@@ -204,21 +204,21 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
     for id_, outcome in run.engine.outcomes(run.setting, _unanswered(run, failed, pending)):
         if id_ not in pending:
             raise DecabenchError(
-                f"The predictor gave an answer to {quoted(id_)} of {run.setting.task.name} that was not asked for, or "
-                "a second one: it must give each question one answer, under the question's own id."
+                f"The predictor gave an unasked or second answer to {quoted(id_)} of {run.setting.task.name}: it "
+                "must give each question one answer, under the question's own id."
             )
         pending.discard(id_)
         record(id_, storable_outcome(outcome))
         run.progress.update(tally)
     for id_ in sorted(pending):
-        record(id_, Failure("the predictor ended without an answer to it"))
+        record(id_, Failure("the predictor ended without answering it"))
     tally.commonest_error = failures.commonest
 
 
 def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Question]:
     """Yield the questions without an answer, and add each to `pending` when it is taken.
 
-    What failed before may well fail again, in a row: it must not keep the run from what was never asked.
+    Questions that failed before come last: if they fail again in a row, the others have already been asked.
     """
     for again in (False, True) if failed else (False,):
         for question in run.questions():
@@ -229,7 +229,7 @@ def _unanswered(run: TaskRun, failed: Set[str], pending: set[str]) -> Iterator[Q
 
 
 class _Failures:
-    """Counts failures in a row, and remembers what they said."""
+    """Counts failures in a row, and keeps their messages."""
 
     def __init__(self, task: str, give_up_after: int) -> None:
         self._task = task
@@ -239,11 +239,11 @@ class _Failures:
 
     @property
     def commonest(self) -> str:
-        """The commonest error."""
+        """The most common error."""
         return self._errors.most_common(1)[0][0] if self._errors else ""
 
     def note(self, outcome: Outcome, failed_before: bool) -> None:
-        """Raise DecabenchError after too many failures in a row; one that failed before is no news."""
+        """Raise DecabenchError after too many failures in a row; a question that failed before does not count."""
         if not isinstance(outcome, Failure):
             self._in_a_row = 0
             return
@@ -255,7 +255,7 @@ class _Failures:
             raise DecabenchError(
                 f"Stopped on {self._task} after {self._in_a_row} failures in a row; the last was: "
                 f"{error}{'' if error.endswith(('.', '!', '?', '…')) else '.'} Fix it and run the same command again: "
-                "what was answered is kept. --give-up-after sets how many are too many."
+                "the answers so far are kept. --give-up-after sets how many failures are too many."
             )
 
 
@@ -276,20 +276,20 @@ class LocalEngine:
         self._stack.close()
 
     def outcomes(self, setting: Setting, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """As `Engine.outcomes`."""
+        """See `Engine.outcomes`."""
         if self._factory is None:
             self._factory = self._stack.enter_context(self._options.backend.open())
         return ask_predictor(self._factory, setting, questions, self._options.batch_size)
 
 
 _THEIRS = (Exception, GeneratorExit)
-"""What a predictor's code may raise for a question. SystemExit is about all of them, KeyboardInterrupt the user's."""
+"""What a predictor's code may raise for one question. SystemExit concerns them all, KeyboardInterrupt is the user's."""
 
 
 def ask_predictor(
     factory: PredictorFactory, setting: Setting, questions: Iterable[Question], batch_size: int
 ) -> Iterator[tuple[str, Outcome]]:
-    """Make a predictor and yield its (id, outcome) pairs. Raises DecabenchError where it breaks its protocol."""
+    """Make a predictor and yield its (id, outcome) pairs. Raises DecabenchError if it violates the protocol."""
     task = setting.task.name
     try:
         predictor: Any = factory(setting)
@@ -308,16 +308,16 @@ def ask_predictor(
             yield from _ask_batch(predictor, task, batch)
     else:
         raise UnknownNameError(
-            f"What was made for {task}, {_shown(predictor)}, is not a predictor: it needs a method "
+            f"The object made for {task}, {_shown(predictor)}, is not a predictor: it needs a method "
             "predict(questions) that returns one text for each."
         )
 
 
 def _ask_batch(predictor: Predictor, task: str, batch: Sequence[Question]) -> Iterator[tuple[str, Outcome]]:
-    """Yield one outcome for each question. A batch that raises is asked again one by one, to find the culprit."""
+    """Yield one outcome for each question. If a batch raises, ask its questions again one by one."""
     try:
-        returned: Any = predictor.predict(list(batch))  # a list of its own, which it may sort or empty
-        # A single string is not a series of answers, nor is anything without an order or with keys.
+        returned: Any = predictor.predict(list(batch))  # a copy, which it may sort or empty
+        # A single string is not a sequence of answers, nor is a set or a mapping.
         is_series = isinstance(returned, Iterable) and not isinstance(returned, (str, bytes, Mapping, Set))
         answers = list(returned) if is_series else None
     except DecabenchError:
@@ -337,7 +337,7 @@ def _ask_batch(predictor: Predictor, task: str, batch: Sequence[Question]) -> It
     if answers is None or len(answers) != len(batch):
         given = f"a {type(returned).__name__}" if answers is None else f"{len(answers):,}"
         raise DecabenchError(
-            f"The predictor was given {len(batch)} questions of {task} and must return as many texts, in their order; "
+            f"The predictor was given {len(batch)} questions of {task} and must return as many texts, in that order; "
             f"it returned {given}."
         )
     for question, answer in zip(batch, answers, strict=True):
@@ -345,13 +345,13 @@ def _ask_batch(predictor: Predictor, task: str, batch: Sequence[Question]) -> It
 
 
 _END = object()
-"""Stands for the end of a stream."""
+"""Marks the end of a stream."""
 
 
 def _stream(
     predictor: StreamingPredictor, task: str, questions: Iterable[Question]
 ) -> Iterator[tuple[str, Outcome]]:
-    """Yield and check what it streams. Only its own code is guarded: whoever takes the outcomes may close this."""
+    """Check and yield what a predictor streams. Only its own code is guarded: the consumer may close this generator."""
     answers = 0
 
     def guard(call: Callable[[], Any]) -> Any:
@@ -362,8 +362,8 @@ def _stream(
         except (*_THEIRS, SystemExit) as error:
             raise DecabenchError(
                 f"The predictor failed on {task} ({describe_error(error)}) after {answers:,} "
-                f"{'answer' if answers == 1 else 'answers'}: fix it and run the same command again to continue; what "
-                "was answered is kept, and --debug shows the traceback."
+                f"{'answer' if answers == 1 else 'answers'}: fix it and run the same command again to continue; the "
+                "answers so far are kept, and --debug shows the traceback."
             ) from error
 
     pairs = guard(lambda: iter(predictor.stream(questions)))
@@ -376,7 +376,7 @@ def _stream(
             yield pair[0], _outcome(task, pair[1])
             answers += 1
     finally:
-        if hasattr(pairs, "close"):  # at once, not when the garbage is collected: it may hold a program
+        if hasattr(pairs, "close"):  # now, not at garbage collection: it may hold a program
             guard(pairs.close)
 
 
@@ -386,7 +386,7 @@ def _outcome(task: str, answer: object) -> Outcome:
     if isinstance(answer, (Answer, Failure)):
         return answer
     raise DecabenchError(
-        f"The predictor returned {_shown(answer)} for a question of {task}: an answer is a text."
+        f"The predictor returned {_shown(answer)} for a question of {task}: an answer must be a text."
     )
 
 

@@ -16,7 +16,7 @@ from decabench.tasks import Question
 __all__ = ["CHARACTERS_A_TOKEN", "Estimate", "estimate_run"]
 
 CHARACTERS_A_TOKEN = 4
-"""Roughly, in English text; for models without a tokenizer to ask."""
+"""Roughly true of English; used for models without a tokenizer."""
 
 _SAMPLE = 500
 """Examples of each task whose tokens are counted."""
@@ -24,22 +24,22 @@ _SAMPLE = 500
 
 @dataclass(frozen=True)
 class Estimate:
-    """What one task will take."""
+    """The estimate for one task."""
 
     task: str
     """The task's name, with its variant."""
     examples: int
     """Selected examples."""
     answered: int
-    """Examples that the journal has an answer to."""
+    """Examples already answered in the journal."""
     prompt_tokens: int | None
-    """Tokens in the prompts of the others; None where there are no prompts."""
+    """Tokens in the prompts of the rest; None if there are no prompts."""
     completion_tokens: int | None
-    """The most tokens to be generated: the limit of every answer."""
+    """The maximum number of generated tokens: the sum of the limits of all answers."""
     is_counted: bool
-    """Whether the model's tokenizer counted; otherwise four characters are taken for a token."""
+    """Whether the model's tokenizer counted; otherwise a token is taken to be four characters."""
     seconds: float | None
-    """Time at the speed of the last run in this folder; None where there was none."""
+    """Time at the speed of the last run in this folder; None if there was none."""
 
 
 def estimate_run(plan: Plan) -> list[Estimate]:
@@ -83,7 +83,7 @@ def _estimate_task(
 
 
 def _seconds(plan: Plan, task: PlannedTask, todo: int) -> float | None:
-    """Return the time for so many examples at the speed of the last run of the same predictor and task."""
+    """Return the time for `todo` examples at the speed of the last run of the same predictor and task."""
     try:
         record = json.loads((plan.run.output / RUN_FILE).read_text(encoding="utf-8"))
         if record["fingerprint"] != plan.predictor["fingerprint"]:

@@ -1,10 +1,10 @@
-"""The journal of a run: every outcome is appended the moment it is known, so that a kill loses only what was in flight.
+"""The journal of a run: every outcome is appended as soon as it is known, so a kill loses only what was in flight.
 
     DIR/journal/<task>.<split>[.variant<K>].<12 hex digits of the fingerprint>.jsonl
 
-The first line names the task, split, variant and the predictor's full fingerprint, a digest of all that decides an
-answer; only a run of the same fingerprint reads the file. Every other line is an outcome; the last one of an example
-counts. A line that a kill cut short is removed before the run continues.
+The first line names the task, split, variant and the predictor's full fingerprint, a digest of everything that
+decides an answer; only a run with the same fingerprint reads the file. Every other line is an outcome; the last one of
+an example counts. A line that a kill cut short is removed before the run continues.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from decabench.predictors import Failure, Outcome, answer_from, validate_outcome
 __all__ = ["FOLDER", "FORMAT", "FRESH", "Journal", "JournalKey"]
 
 FOLDER = "journal"
-"""The folder of journals in a submission's folder."""
+"""The folder for journals in a submission's folder."""
 
 FORMAT = "decabench.journal/1"
 
 FRESH = ".fresh"
-"""Suffix of the journal of a run that asks everything again, until everything is answered."""
+"""Suffix for the journal of a run that asks everything again, until it is complete."""
 
 _SYNC_SECONDS = 1.0
-"""A kill loses nothing that was written; this bounds what a power cut loses."""
+"""A kill loses nothing that was written; this limits the loss in a power cut."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ class JournalKey:
     split: str
     """train, validation or test."""
     variant: int
-    """Number of the questions' wording; 0 is the dataset's."""
+    """Number of the variant; 0 is the dataset's own wording."""
     fingerprint: str
     """`sha256:` over everything that decides an answer."""
     predictor: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What the fingerprint was taken over, for people."""
+    """What the fingerprint covers, for people to read."""
 
     @property
     def file_name(self) -> str:
-        """Name of the journal in its folder."""
+        """Name of the file in the folder of journals."""
         wording = f".variant{self.variant}" if self.variant else ""
         digest = self.fingerprint.removeprefix("sha256:")[:12]
         return f"{self.task}.{self.split}{wording}.{digest}.jsonl"
@@ -92,14 +92,14 @@ class Journal:
             os.fsync(self._file)
             os.close(self._file)
         if not self.outcomes:
-            self.path.unlink(missing_ok=True)  # as if the run had never been
+            self.path.unlink(missing_ok=True)  # as if the run had never started
 
     def append(self, id_: str, outcome: Outcome) -> None:
         """Write one more outcome before returning."""
         self.outcomes[id_] = outcome
         data = _encode(_record(id_, outcome))
         with storage_errors(self.path):
-            while data:  # a full disk may take a part and say so only at the next write
+            while data:  # a full disk may take only a part, and fail on the next write
                 data = data[os.write(self._file, data) :]
             if time.monotonic() - self._synced > _SYNC_SECONDS:
                 os.fsync(self._file)
@@ -123,7 +123,7 @@ class Journal:
         return whole
 
     def _is_cut_header(self, line: bytes) -> bool:
-        """Whether a line is our header, of whatever day, cut short by a kill; nothing else is overwritten."""
+        """Whether a line is our header, with any date, cut short by a kill; nothing else is overwritten."""
         start, _, _ = _encode(self._header()).partition(b'"begun":')
         length = min(len(line), len(start))
         return line[:length] == start[:length]
@@ -148,7 +148,7 @@ class Journal:
                     record[name] != expected[name]
                     for name in ("format", "task", "split", "variant", "fingerprint")
                 ):
-                    raise ValueError("its first line names other answers than the file's name")
+                    raise ValueError("its first line does not match the file's name")
                 self.begun = datetime.date.fromisoformat(record["begun"]).isoformat()
             else:
                 id_, outcome = _parse(record)

@@ -49,12 +49,12 @@ __all__ = [
 ]
 
 QUESTIONS = "Questions"
-PROMPTS = "Prompts, for language models"
-RUN = "The run"
+PROMPTS = "Prompts (language models)"
+RUN = "Run"
 
 
 def read_ids(path: str | Path) -> frozenset[str]:
-    """Read ids, one a line, or a file that `decabench prepare --export-ids` wrote. Raises DecabenchError."""
+    """Read ids, one per line, or a file from `decabench prepare --export-ids`. Raises DecabenchError."""
     path = Path(path)
     if path.name.endswith((".json", ".json.gz")):
         return frozenset(chain.from_iterable(read_id_list(path).ids.values()))
@@ -62,11 +62,11 @@ def read_ids(path: str | Path) -> frozenset[str]:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise DecabenchError(
-            f"{path} cannot be read as a list of ids ({error}): write one id a line, in UTF-8."
+            f"{path} cannot be read as a list of ids ({error}): write one id per line, in UTF-8."
         ) from error
     ids = frozenset(line.strip() for line in lines if line.strip())
     if not ids:
-        raise DecabenchError(f"{path} contains no ids: write one id a line.")
+        raise DecabenchError(f"{path} contains no ids: write one id per line.")
     return ids
 
 
@@ -78,7 +78,11 @@ class Selection:
         None, "Only the first N examples of each task.", section=QUESTIONS, metavar="N", at_least=1
     )
     ids: frozenset[str] | None = option(
-        None, "Only these examples: one id a line.", section=QUESTIONS, metavar="FILE", parse=read_ids
+        None,
+        "Only the examples in this list of ids, one per line.",
+        section=QUESTIONS,
+        metavar="FILE",
+        parse=read_ids,
     )
 
     def __post_init__(self) -> None:
@@ -97,7 +101,7 @@ class Selection:
     def questions(
         self, store: Store, task: str, split: str, rewrite: Callable[[str], str] | None = None
     ) -> Iterator[Question]:
-        """Stream the selected questions in the order of the data, rewritten where a function is given."""
+        """Stream the selected questions in the order of the data, rewritten if a function is given."""
         rows = store.read(task, split, ("id", "question", "context"))
         selected = (row for row in rows if self.ids is None or row["id"] in self.ids)
         for row in islice(selected, self.limit):
@@ -105,7 +109,7 @@ class Selection:
             yield Question(row["id"], question, row["context"])
 
     def tasks(self, store: Store, tasks: Sequence[Task], split: str) -> list[Task]:
-        """Return the tasks with a selected example. Raises DecabenchError for ids that none of them has."""
+        """Return the tasks with a selected example. Raises DecabenchError for ids that are in none of them."""
         if self.ids is None:
             return list(tasks)
         found = {task.name: self.ids.intersection(store.ids(task.name, split)) for task in tasks}
@@ -134,7 +138,11 @@ class Prompts:
         None, "System message.", section=PROMPTS, metavar="TEXT", unset="the template's"
     )
     shots: int = option(
-        0, "Training examples to show before each question.", section=PROMPTS, metavar="N", at_least=0
+        0,
+        "Number of training examples to show before each question.",
+        section=PROMPTS,
+        metavar="N",
+        at_least=0,
     )
 
     def __post_init__(self) -> None:
@@ -142,7 +150,7 @@ class Prompts:
 
 
 ALL_VARIANTS = -1
-"""In place of a variant's number: every wording of the questions."""
+"""Stands for every variant, in place of a number."""
 
 
 def parse_variant(text: str) -> int:
@@ -155,14 +163,14 @@ def parse_variant(text: str) -> int:
 
 
 _PREDICTOR = (
-    "hf:NAME_OR_PATH, openai:BASE_URL, command:'PROGRAM ARGUMENTS', mqan:CHECKPOINT, package.module:object, or a "
+    "hf:NAME_OR_PATH, openai:BASE_URL, command:'PROGRAM ARGUMENTS', trained:CHECKPOINT, package.module:object, or a "
     "baseline: majority, first-choice, copy-context, lead-3, random, oracle."
 )
 
 
 @dataclass(frozen=True)
 class Run:
-    """What `decabench predict` is asked to do."""
+    """The settings of `decabench predict`."""
 
     predictor: str = field(metadata={"option": OptionInfo(_PREDICTOR, metavar="NAME")})
     tasks: Sequence[Task]
@@ -174,28 +182,28 @@ class Run:
     store: Store
     """The prepared data."""
     name: str = option("", "Name of the submission.", unset="the predictor's")
-    authors: tuple[str, ...] = option((), "Who made it; may be repeated.", flag="--author")
-    description: str = option("", "A sentence or two on how it answers.")
-    url: str = option("", "Where to read more.")
+    authors: tuple[str, ...] = option((), "Author; may be repeated.", flag="--author")
+    description: str = option("", "A sentence or two about how it works.")
+    url: str = option("", "Link to more information.")
     model_size: int | None = option(None, "Number of parameters.", metavar="N", at_least=0)
     training_data: str = option("", "What the model was trained on.")
     compress: Literal["gz", "zst"] | None = option(
-        None, "Compress the files of answers.", choices=("gz", "zst")
+        None, "Compress the predictions files.", choices=("gz", "zst")
     )
     date: str = ""
-    """The submission's date; the day on which its journal began unless given."""
+    """The submission's date; by default, the day its journal began."""
     selection: Selection = field(default_factory=Selection)
     """Which examples to run."""
     variant: int = option(
         0,
-        "Another wording of the questions; 0 is the dataset's. decabench tasks show lists them.",
+        "Wording of the questions; 0 is the dataset's own (see decabench tasks show).",
         section=QUESTIONS,
         flag="--question-variant",
         metavar="K|all",
         parse=parse_variant,
     )
     prompts: Prompts = field(default_factory=Prompts)
-    """How to prompt a language model; refused for other predictors."""
+    """How to prompt a language model; other predictors refuse these."""
     extract: bool | None = option(
         None,
         "Extract the answer from the model's text.",
@@ -204,25 +212,25 @@ class Run:
         unset="for hf: and openai:",
     )
     options: ModelOptions = field(default_factory=ModelOptions)
-    """How the model runs."""
+    """Options for the model."""
     engine: str = option("local", "Where to run the model.", section=RUN, choices=("local", "ray"))
     workers: int | None = option(
-        None, "Copies of the model, with --engine ray.", section=RUN, metavar="N", at_least=1
+        None, "Number of copies of the model (--engine ray).", section=RUN, metavar="N", at_least=1
     )
     address: str | None = option(
         None,
-        "The Ray cluster.",
+        "Address of the Ray cluster.",
         section=RUN,
         metavar="ADDRESS",
         unset="a cluster started for the run",
     )
     fresh: bool = option(
         False,
-        "Ask everything again instead of continuing from the journal; old answers stay until all new ones are there.",
+        "Ask everything again instead of continuing from the journal; old answers are kept until it is done.",
         section=RUN,
     )
     give_up_after: int = option(
-        25, "Stop after this many failures in a row; 0 for never.", section=RUN, metavar="N", at_least=0
+        25, "Stop after this many failures in a row; 0 means never.", section=RUN, metavar="N", at_least=0
     )
 
     def __post_init__(self) -> None:
@@ -236,13 +244,13 @@ class PlannedTask:
     task: Task
     """The task."""
     variant: int
-    """Number of the wording; 0 is the dataset's."""
+    """Number of the variant; 0 is the dataset's own wording."""
     wording: Variant | None
     """The wording; None for the dataset's."""
     prompting: Prompting | None
     """How a question becomes a prompt, for language models."""
     form: AnswerForm | None
-    """What an answer looks like, where answers are extracted from texts."""
+    """The form of an answer, if answers are extracted from texts."""
     key: JournalKey
     """Identifies its journal."""
     setting: Setting
@@ -261,16 +269,16 @@ class Plan:
     """A resolved run, before any model is loaded."""
 
     run: Run
-    """What was asked for, with the tasks that have a selected example."""
+    """The settings, with only those tasks that have a selected example."""
     backend: Backend
     """Runs the model."""
     predictor: Mapping[str, Any]
     """Everything that decides the answers of all tasks, as the submission records it."""
     tasks: Sequence[PlannedTask]
-    """What to answer, in order."""
+    """The tasks to answer, in order."""
 
     def submission_info(self) -> SubmissionInfo:
-        """Return what is known of the submission before the run begins."""
+        """Return what is known about the submission before the run begins."""
         run = self.run
         return SubmissionInfo(
             name=run.name or str(self.predictor["name"]),
@@ -289,12 +297,12 @@ class Plan:
 
 
 def plan_run(run: Run) -> Plan:
-    """Resolve a run; load no model and write nothing. Raises DecabenchError for what cannot be done."""
+    """Resolve a run; load no model and write nothing. Raises DecabenchError if something cannot be done."""
     backend = make_backend(run.predictor, run.options)
     _check(run, backend)
     run = replace(run, tasks=run.selection.tasks(run.store, run.tasks, run.split))
     identity = {
-        # A backend's label leaves out the folders above a model, which are no part of its name.
+        # A backend's label leaves out the folders above a model, which are not part of its name.
         "name": getattr(backend, "label", run.predictor),
         "seed": run.options.seed,
         "backend": dict(backend.describe()),  # once: it may read all of the weights
@@ -305,18 +313,18 @@ def plan_run(run: Run) -> Plan:
         for number in _variants(run, task)
     ]
     plan = Plan(run, backend, _describe_predictor(run, backend, identity), tasks)
-    render_metadata(plan.submission_info())  # raises now, not after hours, for what cannot be written
+    render_metadata(plan.submission_info())  # raises now, not after hours, if something cannot be written
     return plan
 
 
 def _check(run: Run, backend: Backend) -> None:
     for task in run.tasks:
-        run.store.record(task.name, run.split)  # raises where it is not prepared
+        run.store.record(task.name, run.split)  # raises if it is not prepared
     if run.engine == "local" and (run.workers or run.address):
         raise DecabenchError("--workers and --address are for a cluster: add --engine ray.")
     if run.engine == "ray" and (run.options.device or "").startswith("cuda:"):
         raise DecabenchError(
-            f"--device {run.options.device} names a GPU, and Ray gives each worker its own: give --device cuda."
+            f"--device {run.options.device} names a GPU, but Ray assigns one to each worker: give --device cuda."
         )
     if run.prompts != Prompts() and not backend.prompted:
         raise DecabenchError(
@@ -330,14 +338,14 @@ def _variants(run: Run, task: Task) -> range | tuple[int]:
         return range(len(task.variants) + 1)
     if run.variant > len(task.variants):
         raise DecabenchError(
-            f"{task.name} has the variants 0 to {len(task.variants)}, and {run.variant} was asked for: "
+            f"{task.name} has the variants 0 to {len(task.variants)}, not {run.variant}: "
             f"decabench tasks show {task.name} lists them."
         )
     return (run.variant,)
 
 
 def _describe_predictor(run: Run, backend: Backend, identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a submission records of its predictor, with a fingerprint of all of it."""
+    """Return what a submission records about its predictor, with a fingerprint of all that."""
     content = dict(identity)
     if run.variant not in (0, ALL_VARIANTS):
         content["variant"] = run.variant
@@ -363,7 +371,7 @@ def _extracts(run: Run, backend: Backend) -> bool:
 def _plan_task(
     run: Run, backend: Backend, identity: Mapping[str, Any], task: Task, number: int
 ) -> PlannedTask:
-    """Plan a task in the wording of that number."""
+    """Plan a task in one wording."""
     wording = task.variants[number - 1] if number else None
     prompting = build_prompting(run, task, wording) if backend.prompted else None
     form = None
@@ -399,7 +407,7 @@ def _plan_task(
 
 
 def build_prompting(run: Run, task: Task, wording: Variant | None) -> Prompting:
-    """Build the prompts of a task in one wording; shots and labels are put in the same words.
+    """Build the prompts of a task in one wording; shots and labels use the same wording.
 
     Raises DecabenchError.
     """
@@ -425,7 +433,7 @@ def build_prompting(run: Run, task: Task, wording: Variant | None) -> Prompting:
 
 
 def _describe_wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
-    """Identify a variant by what it asks and which labels it takes: its name stays where its text is edited."""
+    """Identify a variant by what it asks and its labels: its name may stay the same when its text changes."""
     digest = hashlib.sha256()
     for row in run.store.read(task.name, run.split, ("question",)):
         digest.update(wording.rewrite(row["question"]).encode("utf-8", "surrogatepass") + b"\0")

@@ -1,9 +1,9 @@
 """Run a predictor on a Ray cluster: Ray Data carries the questions, and actors that outlive a task answer them.
 
-The pool of actors is our own, since neither of Ray's will do. Ray Data makes one for each dataset, so that every task,
-and every wording, would load the model again (and wait 9 s for the pool before that); an example that kills its worker
-would be tried for ever, or end the run. `ray.util.ActorPool` loses the batch of an actor that dies, and does not say
-which it was. Our actors live from the first question to the last, and the map tasks of the datasets, which Ray Data
+The pool of actors is our own, since neither of Ray's fits. Ray Data makes one for each dataset, so that every task,
+and every wording, would load the model again (after waiting 9 s for the pool); an example that kills its worker would
+be retried for ever, or end the run. `ray.util.ActorPool` loses the batch of an actor that dies, and does not say
+which one. Our actors live from the first question to the last, and the map tasks of the datasets, which Ray Data
 schedules and streams, hand them their batches. docs/cluster.md has the figures.
 """
 
@@ -34,27 +34,27 @@ from decabench.tasks import Question
 __all__ = ["RayEngine", "WorkerLayout", "connected", "lay_out", "require_ray"]
 
 _STORE_BYTES = 512 * 2**20
-"""Object store of a cluster started here; it holds only what is in flight."""
+"""Size of the object store of a cluster started here; it holds only what is in flight."""
 
 _LEAST_STORE_BYTES = 100 * 2**20
-"""Ray takes no less than 75 MB."""
+"""Ray requires at least 75 MB."""
 
 
 @dataclass(frozen=True)
 class WorkerLayout:
-    """How many copies of the model there are, and what each may use."""
+    """How many copies of the model to run, and what each may use."""
 
     workers: int
     """Copies of the model."""
     gpus: float
     """GPUs for each copy."""
     share: int
-    """The most copies on one machine."""
+    """The maximum number of copies on one machine."""
 
 
 def require_ray() -> Any:
-    """Import Ray. Raises DecabenchError where it is not installed."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read on import: an evaluation reports to nobody
+    """Import Ray. Raises DecabenchError if it is not installed."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read on import: an evaluation sends no reports
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # about Ray's own settings
@@ -63,13 +63,13 @@ def require_ray() -> Any:
 
             ray.data.DataContext.get_current()
     except ImportError as error:
-        raise DecabenchError("--engine ray needs Ray: pip install 'decabench[ray]'.") from error
+        raise DecabenchError("--engine ray needs Ray: run pip install 'decabench[ray]'.") from error
     return ray
 
 
 @contextmanager
 def connected(address: str | None, workers: int | None) -> Iterator[None]:
-    """Connect to a cluster. One that was started here is shut down; a session of the caller's is used and left alone.
+    """Connect to a cluster, and shut it down if it was started here; the caller's session is used and left running.
 
     `address` is Ray's: `auto`, `host:6379`, or None for RAY_ADDRESS and, without that, a cluster on this machine.
     Raises DecabenchError.
@@ -83,7 +83,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[None]:
     if address and address.startswith("ray://"):
         raise DecabenchError(
             f"{address} is an address for Ray Client, which Ray Data does not support: run decabench on a machine of "
-            "the cluster with --address auto, or send it there with ray job submit."
+            "the cluster with --address auto, or submit it with ray job submit."
         )
     with _quiet(), _own_sigterm():
         try:
@@ -101,8 +101,8 @@ def lay_out(workers: int | None, gpus: float) -> WorkerLayout:
     room = sum(int(node.get(resource, 0) // each) for node in nodes)
     if gpus and not room:
         raise DecabenchError(
-            f"The model needs {gpus:g} GPU and no machine of the cluster has as many: give --device cpu, or start Ray "
-            "on machines with GPUs."
+            f"The model needs {gpus:g} GPU, but no machine of the cluster has that many: give --device cpu, or start "
+            "Ray on machines with GPUs."
         )
     if workers and workers > room:
         raise DecabenchError(
@@ -123,7 +123,7 @@ def _start(ray: Any, workers: int | None) -> None:
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    except Exception as error:  # of any class: no port, no memory, no /tmp
+    except Exception as error:  # any class is possible: no port, no memory, no /tmp
         raise DecabenchError(
             f"Ray cannot start on this machine ({_summarize(error)}): run again with --debug for the traceback, or "
             "with --engine local."
@@ -142,7 +142,7 @@ def _connect(ray: Any, address: str) -> None:
 
 
 def _store_bytes() -> int:
-    """Take half of the shared memory where there is little, as in a container."""
+    """Take half of the shared memory if there is little, as in a container."""
     try:
         free = shutil.disk_usage("/dev/shm").free
     except OSError:
@@ -175,7 +175,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _own_sigterm() -> Iterator[None]:
-    """Restore the handler of SIGTERM, which Ray replaces by its own."""
+    """Restore the SIGTERM handler, which Ray replaces with its own."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -187,26 +187,26 @@ def _own_sigterm() -> Iterator[None]:
 
 
 _WINDOW = 16_384
-"""Questions in one dataset: the bound on what the driver and the object store hold."""
+"""Questions in one dataset, which bounds what the driver and the object store hold."""
 
 _GPU_BATCH = 256
-"""The fewest questions that a worker with a GPU gets at once; it makes batches of them itself."""
+"""The minimum number of questions that a worker with a GPU gets at once; it makes its own batches."""
 
 _AHEAD = 2
 """Batches that wait for a worker, so that no worker waits for a batch."""
 
 _CLOSE_SECONDS = 30.0
-"""How long workers get to close the model at the end of a run."""
+"""Seconds that workers get to close the model at the end of a run."""
 
 _ABORT_SECONDS = 3.0
-"""The same after an error or Ctrl-C, when they may be in the middle of a batch."""
+"""The same after an error or Ctrl-C, when they may be working on a batch."""
 
 _BY_VALUE = "decabench_include_"
-"""Prefix of modules that no worker can import: they were made from a file of --include."""
+"""Prefix of modules that no worker can import, because they come from --include files."""
 
 
 class RayEngine:
-    """Connects and loads at the first question, once for all tasks. Raises DecabenchError where Ray is missing."""
+    """Connects and loads at the first question, once for all tasks. Raises DecabenchError if Ray is missing."""
 
     def __init__(self, options: EngineOptions) -> None:
         require_ray()
@@ -227,7 +227,7 @@ class RayEngine:
                 self._stop(_CLOSE_SECONDS if kind is None else _ABORT_SECONDS)
 
     def outcomes(self, setting: Setting, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """As `Engine.outcomes`; the outcomes of a batch come when the batch is done."""
+        """See `Engine.outcomes`; the outcomes of a batch arrive together when the batch is done."""
         ray = require_ray()
         packed = _pickle_setting(setting)
         if self._dispatcher is None:
@@ -243,7 +243,7 @@ class RayEngine:
                     raise unpickle_error(reply.error)
 
     def _start(self) -> None:
-        """Start the workers, which all begin to load the model, and the dispatcher."""
+        """Start the dispatcher and the workers, which begin to load the model."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         ray = require_ray()
@@ -263,9 +263,9 @@ class RayEngine:
         self._dispatcher = dispatcher.remote(self._workers)
 
     def _stop(self, seconds: float) -> None:
-        """Close the model on all workers, within so many seconds, and end them."""
+        """Close the model on all workers, within `seconds`, and end them."""
         ray = require_ray()
-        with suppress(ray.exceptions.RayError):  # one that does not answer is killed all the same
+        with suppress(ray.exceptions.RayError):  # one that does not answer is killed anyway
             ray.wait([self._dispatcher.close.remote()], timeout=seconds)
         for actor in (self._dispatcher, *self._workers):
             ray.kill(actor)
@@ -279,13 +279,13 @@ class RayEngine:
         size = min(len(self._workers) + _AHEAD, len(items))
         replies = dataset.map(ask, compute=ray.data.TaskPoolStrategy(size=size), num_cpus=0)
         replies.context.enable_progress_bars = False
-        replies.context.execution_no_progress_timeout_s = -1  # a large model may well take its time
+        replies.context.execution_no_progress_timeout_s = -1  # a large model may take long
         try:
             yield from replies.iter_rows()
-        except Exception as error:  # the workers' own errors come in replies: this is Ray's
+        except Exception as error:  # the workers' own errors come in replies: this one is Ray's
             raise DecabenchError(
-                f"The Ray cluster failed ({_summarize(error)}): what was answered is kept; run the same command again "
-                "to continue."
+                f"The Ray cluster failed ({_summarize(error)}): the answers so far are kept; run the same command "
+                "again to continue."
             ) from error
 
 
@@ -313,10 +313,10 @@ def _pickle_setting(setting: Setting) -> bytes:
     try:
         pickled: bytes = ray.cloudpickle.dumps(setting)
         return pickled
-    except Exception as error:  # whatever the file of an included task holds
+    except Exception as error:  # an included task may contain anything
         raise DecabenchError(
-            f"The task {setting.task.name} cannot be sent to the workers ({type(error).__name__}: {error}): nothing "
-            "that the task refers to in its file may be unpicklable, such as an open file."
+            f"The task {setting.task.name} cannot be sent to the workers ({type(error).__name__}: {error}): its file "
+            "must not refer to anything that cannot be pickled, such as an open file."
         ) from error
     finally:
         for module in included:

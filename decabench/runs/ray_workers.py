@@ -1,4 +1,4 @@
-"""What runs on the cluster: workers that hold the model, and a dispatcher that gives each batch to a free worker."""
+"""Ray actors: workers that hold the model, and a dispatcher that gives each batch to a free worker."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from decabench.tasks import Question
 __all__ = ["TRIES", "BatchReply", "Dispatcher", "Worker", "WorkerEnvironment", "unpickle_error"]
 
 TRIES = 3
-"""How many workers an example may kill before it is held to be the cause."""
+"""How many workers may die on an example before it is considered the cause."""
 
 _WHOLE_TRIES = 2
-"""How often a batch is asked as a whole: the first death may be that of a machine."""
+"""How many times a batch is asked as a whole: the first worker may have died with its machine."""
 
 _POLL_SECONDS = 0.5
-"""Between two looks at a worker that is being restarted."""
+"""Seconds between two checks of a worker that is being restarted."""
 
 
 @dataclass(frozen=True)
 class WorkerEnvironment:
-    """What a worker needs to find the same code and files as the driver, where its machine has them."""
+    """What a worker needs to find the same code and files as the driver, if its machine has them."""
 
     folder: str
-    """The working directory, which relative paths of models and programs start from."""
+    """The working directory, to which relative paths of models and programs refer."""
     path: tuple[str, ...]
     """Where to look for Python modules."""
     share: int
@@ -62,16 +62,16 @@ class WorkerEnvironment:
 
 @dataclass(frozen=True)
 class BatchReply:
-    """What came of one batch."""
+    """The outcome of one batch."""
 
     outcomes: Sequence[tuple[str, Outcome]] = ()
-    """(id, outcome), in the order in which they came."""
+    """(id, outcome) pairs, in the order in which they arrived."""
     error: bytes | None = None
     """The pickled DecabenchError that ended it."""
 
 
 class Worker:
-    """One copy of the model. It lives as long as the run, through all tasks; Ray restarts it when it dies."""
+    """One copy of the model. It lives for the whole run, through all tasks; Ray restarts it if it dies."""
 
     def __init__(self, backend: bytes, environment: WorkerEnvironment) -> None:
         environment.enter()
@@ -97,12 +97,12 @@ class Worker:
         outcomes: list[tuple[str, Outcome]] = []
         try:
             if self._setting is None or self._pickled_setting != setting:
-                self._predictor = None  # one at a time: it may hold a model of its own
+                self._predictor = None  # one at a time: it may hold its own model
                 self._setting, self._pickled_setting = pickle.loads(setting), setting
             for id_, outcome in ask_predictor(self._make_once, self._setting, questions, batch_size):
                 outcomes.append((id_, storable_outcome(outcome)))
         except LostDeviceError:
-            os._exit(1)  # Ray restarts the worker, on a device that works; here every question would fail
+            os._exit(1)  # Ray restarts the worker on a working device; here every question would fail
         except (Exception, SystemExit) as error:
             return BatchReply(outcomes, _pickle_error(error))
         return BatchReply(outcomes)
@@ -132,23 +132,23 @@ def _pickle_error(error: BaseException) -> bytes:
     try:
         data = pickle.dumps(error)
         pickle.loads(data)
-    except Exception:  # a class that cannot be made from its arguments, or cannot be imported
+    except Exception:  # its class cannot be recreated from its arguments, or cannot be imported
         return pickle.dumps(DecabenchError(str(error)))
     return data
 
 
 def unpickle_error(data: bytes) -> DecabenchError:
-    """Return the error of a reply."""
+    """Return the error in a reply."""
     error: DecabenchError = pickle.loads(data)
     return error
 
 
 @dataclass
 class Dispatcher:
-    """Gives each batch to a worker that has nothing to do, so that a slow one holds up nobody.
+    """Gives each batch to an idle worker, so that a slow one holds up no other.
 
-    A worker has one batch at a time, so when it dies that batch is known. It is asked again elsewhere, as a whole and
-    then example by example; an example of which TRIES workers die is a Failure.
+    A worker has one batch at a time, so if it dies, that batch is known. It is asked again elsewhere, as a whole and
+    then example by example; an example on which TRIES workers die is a Failure.
     """
 
     workers: Sequence[Any]
@@ -160,7 +160,7 @@ class Dispatcher:
     _is_open: bool = False
 
     async def ask(self, setting: bytes, questions: Sequence[Question], batch_size: int) -> BatchReply:
-        """Return the reply of whichever worker is free."""
+        """Return the reply of the first free worker."""
         if not self._is_open:
             self._is_open = True
             for worker in self.workers:
@@ -168,7 +168,7 @@ class Dispatcher:
         return await self._ask(setting, questions, batch_size)
 
     async def close(self) -> None:
-        """Close the workers that have nothing to do; when a run ends well, that is all of them."""
+        """Close the idle workers; when a run ends well, that is all of them."""
         closing = []
         while not self._free.empty():
             worker = self._free.get_nowait()
@@ -195,12 +195,12 @@ class Dispatcher:
     async def _ask_once(
         self, setting: bytes, questions: Sequence[Question], batch_size: int
     ) -> BatchReply | None:
-        """Return a worker's reply; None where the worker died."""
+        """Return a worker's reply, or None if the worker died."""
         from ray.exceptions import RayError
 
         worker = await self._free.get()
         if worker is None:
-            self._free.put_nowait(None)  # for whoever else waits
+            self._free.put_nowait(None)  # wake the next waiter
             return BatchReply(error=self._error)
         try:
             reply: BatchReply = await worker.ask.remote(setting, questions, batch_size)
@@ -216,7 +216,7 @@ class Dispatcher:
         task.add_done_callback(self._starting.discard)
 
     async def _enlist(self, worker: Any) -> None:
-        """Wait until a worker has loaded the model. One that cannot leaves the work to the others."""
+        """Wait until a worker has loaded the model. If it cannot, the others do the work."""
         from ray.exceptions import ActorUnavailableError, RayError
 
         deaths, error = 0, None
@@ -242,6 +242,6 @@ class Dispatcher:
 
 
 _CANNOT_START = (
-    "No worker of the Ray cluster could load the model, in {tries} tries each ({cause}): check that there is memory "
-    "for it, and that the same decabench is installed on every machine."
+    "No worker of the Ray cluster could load the model in {tries} tries each ({cause}): check that there is enough "
+    "memory, and that the same decabench is installed on every machine."
 )

@@ -1,6 +1,6 @@
-"""Run a predictor over tasks, and write its submission from the journals once every task is answered.
+"""Run a predictor on tasks, and write its submission from the journals once every task is answered.
 
-So the submission is there or not there, never half of it, and the same whether or not the run was interrupted.
+A submission is therefore never half-written, and is the same whether or not the run was interrupted.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ __all__ = [
 ]
 
 RUN_FILE = "run.json"
-"""Times and memory of the last run, beside the submission and no part of it."""
+"""Times and memory of the last run, beside the submission but not part of it."""
 
 HALF_WRITTEN = ".partial"
-"""The folder in its own folder where a submission is written before it is complete."""
+"""The folder inside a submission's folder where it is written before it is complete."""
 
 RESULTS = "results"
 """The folder in a submission's folder where `decabench evaluate` puts its results."""
 
 RELABELLED = "relabelled"
-"""The rule that records that a variant's label word was turned into the dataset's."""
+"""The extraction rule that records that a variant's label word was replaced with the dataset's."""
 
 _ERROR_LENGTH = 500
-"""Characters of an error in submission.toml."""
+"""The longest error in submission.toml, in characters."""
 
 Mark = Mapping[str, Any]
 """An entry of submission.toml's `partial` or `incomplete`."""
@@ -86,12 +86,12 @@ Mark = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did."""
+    """The result of a run."""
 
     folder: Path
     """The submission's folder."""
     tallies: Sequence[Tally]
-    """One for each task and wording, in order."""
+    """One tally for each task and wording, in order."""
 
     @property
     def failed(self) -> int:
@@ -116,11 +116,11 @@ def predict(
     home: str | Path | None = None,
     **settings: Any,
 ) -> Path:
-    """Answer prepared tasks with a predictor and write the submission, all of it or nothing; return its folder.
+    """Answer prepared tasks with a predictor and write the submission, whole or not at all; return its folder.
 
     `predictor` is what `decabench predict --predictor` takes, `tasks` are names or tasks (the decathlon's by default),
-    and the other settings are fields of `Run`. What the folder has of the same predictor for other tasks and splits
-    stays; answers of another predictor are replaced. Raises DecabenchError.
+    and the other settings are fields of `Run`. The same predictor's answers for other tasks
+    and splits stay in the folder; another predictor's are replaced. Raises DecabenchError.
     """
     if tasks is None:
         tasks = [name for name in DECATHLON.tasks if split in available_splits(TASKS[name])]
@@ -130,9 +130,9 @@ def predict(
 
 
 def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
-    """Answer what the journals lack, and write the submission. Raises DecabenchError.
+    """Answer the questions missing from the journals, and write the submission. Raises DecabenchError.
 
-    Where it raises, the journals keep what was answered, and the same run continues from there.
+    On errors, the journals keep the answers so far, and the same run continues from there.
     """
     run = plan.run
     options = EngineOptions(plan.backend, run.options.batch_size or BATCH, run.workers, run.address)
@@ -147,7 +147,7 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Let one run at a time write to a folder; leave nothing of a run that brought no outcome."""
+    """Let one run at a time write to a folder; clean up after a run without any outcome."""
     from filelock import FileLock, Timeout
 
     is_new = not folder.exists()
@@ -158,7 +158,7 @@ def _locked(folder: Path) -> Iterator[None]:
             lock.acquire(timeout=0)
     except Timeout:
         raise DecabenchError(
-            f"Another run is writing to {folder}: wait for it, or give this one an --output of its own."
+            f"Another run is writing to {folder}: wait for it, or give this run another --output."
         ) from None
     try:
         yield
@@ -171,7 +171,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def make_engine(name: str, options: EngineOptions) -> Engine:
-    """Make an engine by name, to be entered before use. Raises DecabenchError where its extra is missing."""
+    """Make an engine by name, to be entered before use. Raises DecabenchError if its extra is not installed."""
     if name == "ray":
         from decabench.runs.ray_engine import RayEngine
 
@@ -189,7 +189,7 @@ def _answer(run: Run, planned: PlannedTask, engine: Engine, progress: Progress) 
 
 
 def _promote(run: Run, done: _Answered) -> None:
-    """Append the new answers to the journal, where they take the place of the old ones."""
+    """Append the new answers to the journal, where they replace the old ones."""
     with Journal(run.output, done.planned.key) as journal:
         for id_, outcome in done.journal.outcomes.items():
             journal.append(id_, outcome)
@@ -197,9 +197,9 @@ def _promote(run: Run, done: _Answered) -> None:
 
 
 def occupied_by(plan: Plan) -> str:
-    """Say what a folder holds that a run must not replace unasked; empty where the run may start or continue.
+    """Say what a folder holds that a run must not replace without --force; empty if the run may start or continue.
 
-    Raises DecabenchError for a folder of other files, which no run takes even when asked to.
+    Raises DecabenchError for a folder of other files, which is never replaced.
     """
     output = plan.run.output
     found = {path.name for path in output.iterdir()} if output.exists() else set()
@@ -210,18 +210,18 @@ def occupied_by(plan: Plan) -> str:
         return "" if _is_same(old, plan) else f"holds the submission {old.name}"
     journals = {path.name.removesuffix(FRESH) for path in (output / JOURNAL).glob("*.jsonl*")}
     if journals & {task.key.file_name for task in plan.tasks}:
-        return ""  # a run that was killed, perhaps while it put its files in place
+        return ""  # a run was killed, perhaps while it put its files in place
     if journals:
-        return "holds the answers of a run of another model"
+        return "holds the answers of another model"
     if found - {HALF_WRITTEN, JOURNAL, RUN_FILE}:
         raise DecabenchError(
-            f"{output} is not empty and not a submission: give --output a folder of its own."
+            f"{output} is neither empty nor a submission: give another folder with --output."
         )
     return ""
 
 
 def _is_same(old: SubmissionInfo, plan: Plan) -> bool:
-    """Whether a submission is by the same predictor, and so may keep what it has of other tasks and splits."""
+    """Whether a submission is by the same predictor, and so may keep its answers to other tasks and splits."""
     return bool(old.predictor.get("fingerprint") == plan.predictor["fingerprint"])
 
 
@@ -231,7 +231,7 @@ def _write(plan: Plan, answered: Sequence[_Answered]) -> None:
     old, _ = read_metadata(run.output)
     kept = old if old is not None and _is_same(old, plan) else None
     half = run.output / HALF_WRITTEN
-    shutil.rmtree(half, ignore_errors=True)  # left by a run that was killed
+    shutil.rmtree(half, ignore_errors=True)  # left by a killed run
     try:
         for done in answered:
             number = _folder_number(run, done.planned)
@@ -247,7 +247,7 @@ def _write(plan: Plan, answered: Sequence[_Answered]) -> None:
 
 
 def _folder_number(run: Run, planned: PlannedTask) -> int:
-    """0 for the answers that are scored; with all wordings, the others have folders of their own."""
+    """Return 0 for the answers that are scored; with all wordings, the others have their own folders."""
     return planned.variant if run.variant == ALL_VARIANTS else 0
 
 
@@ -264,7 +264,7 @@ def make_line(
 ) -> dict[str, Any]:
     """Make a line of `predictions/<task>.<split>.jsonl`.
 
-    With a form, the answer is extracted from the text; with a wording, its label words become the dataset's.
+    With a form, the answer is extracted from the text; with a wording, its label words are replaced with the dataset's.
     """
     text, rules = answer.text, []
     if form is not None:
@@ -303,7 +303,7 @@ def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None)
     about = ("name", "authors", "description", "url", "model_size", "training_data")
     given = {name: value for name in about if (value := getattr(run, name))}
     return replace(
-        old,  # a run that retries failures or adds a task does not take back what was said of the model
+        old,  # a run that retries failures or adds a task keeps what was said about the model
         **given,
         date=run.date or min(begun, old.date or begun),
         predictor=info.predictor,
@@ -314,7 +314,7 @@ def _info(plan: Plan, answered: Sequence[_Answered], old: SubmissionInfo | None)
 
 
 def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark]:
-    """Return the marks of what is not written anew; a redone task's other wordings are gone too."""
+    """Return the marks of what is not rewritten; the other wordings of a redone task are dropped too."""
     return {
         key: mark
         for key, mark in marks.items()
@@ -323,7 +323,7 @@ def _without(marks: Mapping[str, Mark], redone: Sequence[str]) -> dict[str, Mark
 
 
 def _partial(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, Mark]]:
-    """Yield a mark for every task of which examples were left out; a limit that leaves nothing out is none."""
+    """Yield a mark for every task with examples left out; a limit that leaves nothing out does not count."""
     for done in answered:
         task, tally = done.planned.task.name, done.tally
         rows = run.store.record(task, run.split).rows
@@ -333,7 +333,7 @@ def _partial(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, Mar
 
 
 def _incomplete(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, Mark]]:
-    """Yield a mark for every task of which examples failed."""
+    """Yield a mark for every task with failed examples."""
     for done in answered:
         number, tally = _folder_number(run, done.planned), done.tally
         if tally.failed:
@@ -346,8 +346,8 @@ def _incomplete(run: Run, answered: Sequence[_Answered]) -> Iterator[tuple[str, 
 def _put_in_place(half: Path, output: Path, redone: set[str] | None) -> None:
     """Remove old answers and move the new ones in; touch no file that decabench did not write.
 
-    `redone` are the files that are written anew; None stands for all of them, since they are another predictor's. Then
-    submission.toml goes first, so that a kill leaves no answers under another's name.
+    `redone` are the files that are rewritten; None means all of them, since they are another predictor's. In that case
+    submission.toml is removed first, so that a kill leaves no answers under another's name.
     """
     with storage_errors(output):
         if redone is None:
@@ -355,7 +355,7 @@ def _put_in_place(half: Path, output: Path, redone: set[str] | None) -> None:
         _remove_results(output / RESULTS)
         variants = (path for path in sorted((output / VARIANTS).glob("*")) if path.name.isdecimal())
         for folder in (output, *variants):
-            _remove_answers(folder / FOLDER, redone)  # of other wordings too: an older run made them
+            _remove_answers(folder / FOLDER, redone)  # including other wordings, from an older run
         for new in sorted(path.parent for path in half.rglob(FOLDER) if path.is_dir()):
             folder = make_folder(output / new.relative_to(half) / FOLDER)
             for path in sorted((new / FOLDER).iterdir()):

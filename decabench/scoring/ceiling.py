@@ -1,4 +1,4 @@
-"""What cut contexts leave to be found: for how many examples the gold answer can still be read off the context."""
+"""The ceiling that cut contexts leave: the share of examples whose context still contains the gold answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from decabench.metrics import Item
 __all__ = ["context_ceiling", "is_reachable"]
 
 _ALWAYS = "unanswerable"
-"""QA-ZRE's answer if the context has none; no cut can take it away."""
+"""QA-ZRE's answer if the context has none; no cut can remove it."""
 
 
 def context_ceiling(
@@ -34,9 +34,9 @@ def context_ceiling(
 
 
 def is_reachable(golds: Sequence[str], context: str, kept: tuple[int, int]) -> bool:
-    """Return whether a gold answer that the whole context holds is still in the part that was kept.
+    """Return whether a gold answer found in the whole context is still in the part that was kept.
 
-    True as well if the whole context holds none of them word for word, for then the cut took none away.
+    Also true if the whole context contains none of them verbatim, because then the cut removed none.
     """
     shown = context[slice(*kept)]
     before = [gold for gold in golds if gold == _ALWAYS or _holds(context, gold)]
@@ -44,7 +44,7 @@ def is_reachable(golds: Sequence[str], context: str, kept: tuple[int, int]) -> b
 
 
 def _holds(text: str, gold: str) -> bool:
-    """Return whether the text holds an answer, or each of several joined with `, `, ignoring case and spacing."""
+    """Return whether the text contains an answer, or each of several joined with `, `, ignoring case and spacing."""
     return _holds_words(text, gold) or all(_holds_words(text, part) for part in gold.split(", "))
 
 

@@ -1,4 +1,4 @@
-"""Two submissions on the same examples: differences, intervals, paired tests, and the examples that got worse."""
+"""Compare two submissions on the same examples: differences, intervals, paired tests, and regressions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Flip:
     id: str
     """Its id."""
     loss: float
-    """The points of the task's score that this one example costs."""
+    """The points of the task's score that this example costs."""
     question: str
     """The question."""
     context: str
@@ -64,13 +64,13 @@ class Compared:
     interval: tuple[float, float]
     """The 95 % interval of the difference: a paired bootstrap over groups."""
     p: float
-    """Two-sided p value, by approximate randomization."""
+    """Two-sided p-value, by approximate randomization."""
     p_holm: float
     """`p` corrected for the number of tasks (Holm); the same as `p` for a suite."""
     examples: int
-    """How many examples it rests on."""
+    """The number of examples compared."""
     examples_for_one_point: int | None
-    """How many would show a difference of one point with a power of 80 %; None if A and B never differ."""
+    """The number needed to show a difference of one point with 80 % power; None if A and B never differ."""
     a_wins: int = 0
     """Examples on which A is better."""
     b_wins: int = 0
@@ -78,7 +78,7 @@ class Compared:
     worst: tuple[Flip, ...] = ()
     """The examples that cost B most."""
     higher_is_better: bool = True
-    """False for errors such as MSE."""
+    """False for error measures such as MSE."""
 
     @property
     def gain(self) -> float:
@@ -88,7 +88,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `decabench compare` found."""
+    """The result of `decabench compare`."""
 
     a: str
     """A's name."""
@@ -97,19 +97,19 @@ class Comparison:
     split: str
     """The split."""
     tasks: Mapping[str, Compared]
-    """By task, those that both have scored."""
+    """By task, for tasks scored in both submissions."""
     total: Compared | None
     """The suite's total; None unless both have all of its tasks."""
     not_compared: Mapping[str, str]
     """Task to the reason why it was left out."""
     seed: int
-    """The seed of the resamples and shuffles."""
+    """The seed for resampling and shuffling."""
     suite: Suite = DECATHLON
-    """The suite that `total` is of."""
+    """The suite of `total`."""
     resamples: int = RESAMPLES
     """The number of resamples for intervals."""
     shuffles: int = SHUFFLES
-    """The number of shuffles for p values."""
+    """The number of shuffles for p-values."""
 
     def to_json(self) -> str:
         """Return canonical JSON."""
@@ -137,8 +137,8 @@ def compare(
 ) -> Comparison:
     """Compare submission B with submission A, both scored on the prepared data.
 
-    The first parameters are those of `evaluate`; `suite` is the one whose totals are compared, `seed` draws the
-    resamples and shuffles, and `flips` is how many of the worst regressions of each task to return.
+    The first parameters are those of `evaluate`; `suite` is the one whose totals are compared, `seed` determines
+    the resamples and shuffles, and `flips` is the number of worst regressions to return per task.
     Raises SubmissionError if they have no scored task in common, and the errors of `evaluate`.
     """
     options = ScoringOptions(split, tasks, home, jobs, include, suite=suite)
@@ -220,7 +220,7 @@ def _compare_task(
 
 
 def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
-    """Return, (examples,), by how many points A's score would improve with B's answer to that example alone.
+    """Return (examples,): the points by which A's score would improve with B's answer to that example alone.
 
     This is defined for corpus metrics too, in which an example has no score of its own.
     """

@@ -1,4 +1,4 @@
-"""Evaluation: from a submission and prepared data to scores, intervals and the statistics that they rest on."""
+"""Evaluation: from a submission and prepared data to scores, intervals and the statistics behind them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ScoringOptions:
-    """What to score of a submission, and how."""
+    """What to score in a submission, and how."""
 
     split: str = "validation"
     """The split."""
@@ -76,19 +76,19 @@ class ScoringOptions:
     include: Sequence[str | Path] = ()
     """Files that define tasks."""
     answers: AnswerKind = "extracted"
-    """Whether to score the extracted answers, or all of the model's output."""
+    """Whether to score the extracted answers or the model's raw output."""
     suite: Suite = DECATHLON
     """The suite whose total to compute."""
 
 
 @dataclass(frozen=True)
 class ScoredTask:
-    """One task of a submission, with everything that its score rests on."""
+    """One task of a submission, with everything behind its score."""
 
     result: TaskResult
     """Its entry in the results."""
     references: Sequence[Item]
-    """The examples in the order of the prepared data; for a limited run only those that it answered."""
+    """The examples in the order of the prepared data; for a limited run, only those it answered."""
     predictions: Sequence[str] = ()
     """An answer for each example; empty if the task failed."""
     sample: Sample | None = None
@@ -109,9 +109,9 @@ def evaluate(
 ) -> Results:
     """Score a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
 
-    A task whose file has faults is `failed` in the results and never averaged; a task without a file is missing; one of
-    a limited run is `partial`, scored on the examples it answered and never part of a total.
-    With `jobs` above 1, processes are started, so a script needs its `if __name__ == "__main__":`.
+    A task whose file has faults is `failed` in the results and never averaged. A task without a file is missing. A task
+    of a limited run is `partial`: scored on the examples it answered, but left out of totals.
+    With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
 
     Raises MissingDataError if data is not prepared, DataError if it is not the data that the submission was made for,
     SubmissionError if there is nothing to score, UnknownNameError for an unknown split or task.
@@ -123,7 +123,7 @@ def evaluate(
 def score_submission(
     submission: str | Path, options: ScoringOptions
 ) -> tuple[Results, dict[str, ScoredTask]]:
-    """Score a submission and return, beside the results, what the score of each task rests on.
+    """Score a submission; return the results and, for each task, what its score is based on.
 
     Raises the errors of `evaluate`.
     """
@@ -139,7 +139,7 @@ def score_submission(
         with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
             scored = {job.task.name: _score_file(job, pool) for job in jobs}
         description = opened.info.described()
-    # One group alone, drawn again and again, would give an interval of no width.
+    # A single group, drawn repeatedly, would give an interval of zero width.
     samples = {name: found.sample for name, found in scored.items()}
     drawn = {name: bootstrap(sample) for name, sample in samples.items() if sample and len(sample.rows) > 1}
     results = {
@@ -194,13 +194,13 @@ def _require_same_data(submission: Submission, files: Mapping[str, PredictionFil
             different.append(f"{task} (made for {stated[:19]}…, prepared is {prepared[:19]}…)")
     if unprepared:
         raise MissingDataError(
-            f"The data of {', '.join(unprepared)} is not prepared in {store.home}: run decabench prepare, or name the "
-            "tasks to score with --tasks."
+            f"The data of {', '.join(unprepared)} is not prepared in {store.home}: run decabench prepare, or choose "
+            "the tasks to score with --tasks."
         )
     if different:
         raise DataError(
-            f"The submission was made for other data than is prepared: {'; '.join(different)}; "
-            "prepare the data that it was made for, or predict again."
+            f"The submission was not made for the data that is prepared: {'; '.join(different)}; "
+            "prepare the data it was made for, or predict again."
         )
 
 
@@ -257,7 +257,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         found = score_task((task.metric, *task.secondary), list(answers.values()), references, pool)
     except _FaultyFileError as error:
         return ScoredTask(replace(result, reason=str(error), faults=error.faults), job.references)
-    except MetricError as error:  # gold answers that this metric cannot score; the other tasks go on
+    except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
         return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
     counts = count_answers(lines.values())
     ceiling = None

@@ -63,7 +63,7 @@ class DataUsed:
     published_count: int | None
     """Examples in the split as published, if known."""
     note: str = ""
-    """What readers of the score must know, e.g. that a sample is a stand-in."""
+    """What readers of the score must know, such as that the data is a stand-in."""
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,15 @@ class TaskResult:
     empty: int = 0
     """Answers that were empty."""
     predictions: str = ""
-    """`sha256:` over the answers, whatever their order and compression."""
+    """`sha256:` over the answers, independent of their order and compression."""
     reason: str = ""
     """Why it failed."""
     faults: int = 0
-    """How many faults its file has."""
+    """The number of faults in its file."""
     answers: Mapping[str, int] = field(default_factory=dict)
     """How many answers were `unparseable`, `truncated` or `refused`, or had their `context_cut`; 0 is left out."""
     ceiling: float | None = None
-    """If contexts were cut: for how many examples the gold answer could still be found, 0–100."""
+    """If contexts were cut: the share of examples whose gold answer could still be found, 0–100."""
     partial: Mapping[str, Any] = field(default_factory=dict)
     """`answered`, `of` and `chosen` of a limited run."""
     variants: Mapping[str, Any] = field(default_factory=dict)
@@ -110,14 +110,14 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class SuiteTotal:
-    """The total of a suite over the tasks that are scored, labelled so that a part cannot pass for the whole."""
+    """The total of a suite over the scored tasks, labelled so that a partial total cannot pass for a complete one."""
 
     score: float | None
     """The sum or mean of the headlines of the scored tasks; None if the suite has no total."""
     of: int
-    """The most it could be, at 100 a task."""
+    """The highest possible total, at 100 per task."""
     tasks: int
-    """How many of the suite's tasks are scored."""
+    """The number of the suite's tasks that are scored."""
     complete: bool
     """Whether all of them are."""
     text: str
@@ -127,7 +127,7 @@ class SuiteTotal:
     failed: tuple[str, ...]
     """Tasks of the suite whose file has faults."""
     partial: tuple[str, ...] = ()
-    """Tasks of the suite that were scored on a limited run, which is never part of a total."""
+    """Tasks of the suite that were scored on a limited run, and so left out of the total."""
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,11 @@ class Results:
     split: str
     """`validation` or `test`."""
     tasks: Mapping[str, TaskResult]
-    """By name, those of the suite first and in its order."""
+    """By name; the tasks of the suite come first, in its order."""
     interval: tuple[float, float] | None = None
     """The total's 95 % interval, resampled within each task; None unless all tasks of the suite are scored."""
     decabench: str = decabench.__version__
-    """The version that scored."""
+    """The version of decabench that scored."""
     answers: AnswerKind = "extracted"
     """Which texts were scored: the extracted answers, or all of the model's output."""
     suite: Suite = DECATHLON
@@ -186,11 +186,11 @@ class Results:
 
     @property
     def ok(self) -> bool:
-        """Whether no task failed; a limited run is not a failure."""
+        """Whether no task failed; limited runs do not count as failures."""
         return all(task.status != "failed" for task in self.tasks.values())
 
     def to_json(self) -> str:
-        """Return canonical JSON: sorted keys, floats in their shortest exact form, one newline at the end."""
+        """Return canonical JSON: sorted keys, shortest exact floats, and a final newline."""
         content: dict[str, Any] = {
             "format": FORMAT,
             "decabench": self.decabench,
@@ -221,7 +221,7 @@ class Results:
 _SUITE_FIELDS = ("name", "title", "tasks", "total", "total_name")
 
 _ADDED_LATER = ("answers", "ceiling", "partial", "variants")
-"""Fields that the first files did not have yet: left out if empty."""
+"""Fields that the first files lacked: left out if empty."""
 
 
 def _without_defaults(content: dict[str, Any]) -> dict[str, Any]:
@@ -269,7 +269,7 @@ class InvalidResultsError(DataError):
         self.reason = reason
         """What is wrong, without the name of the file."""
         self.kind = kind
-        """The format that the file states, if it is not that of results: `decabench.run/1`."""
+        """The format that the file states, if it is not a results file: `decabench.run/1`."""
 
 
 def read_results_file(path: Path) -> Results:
@@ -294,7 +294,7 @@ def read_bounded(path: Path) -> str:
 
 
 def parse_record(text: str, name: str) -> dict[str, Any]:
-    """Parse the JSON of a results file and check what it is about: its format, submission, split and tasks.
+    """Parse the JSON of a results file and check its format, submission, split and tasks.
 
     Raises InvalidResultsError.
     """
@@ -356,7 +356,7 @@ def read_suite(record: Mapping[str, Any]) -> Suite:
     suite: Suite = _convert(record, "suite", Suite)
     if known := SUITES.get(suite.name):
         if (known.tasks, known.total) != (suite.tasks, suite.total):
-            raise ValueError(f"its suite {suite.name} is not the one that is known by this name")
+            raise ValueError(f"its suite {suite.name} differs from the known suite of this name")
         return known
     return suite
 
@@ -368,12 +368,15 @@ def _convert(record: Mapping[str, Any], key: str, kind: Any) -> Any:
         raise ValueError(f"it has no {key!r}")
     try:
         return msgspec.convert(record[key], kind)
-    except (msgspec.ValidationError, DecabenchError) as error:  # the latter from a Suite, which checks itself
+    except (
+        msgspec.ValidationError,
+        DecabenchError,
+    ) as error:  # the latter from Suite, which validates itself
         raise ValueError(f"its {key} is invalid: {error}") from error
 
 
 def _check_claim(claim: float | None, results: Results, partial: bool = False) -> None:
-    """Compare a stated total with the one that the scores give; a partial one may leave tasks out."""
+    """Compare a stated total with the total of the scores; a partial one may leave tasks out."""
     total, name, of = results.total, results.suite.total_name, len(results.suite.tasks)
     if claim is None:
         if total.score is not None and (total.complete or partial):
@@ -397,7 +400,7 @@ def _read_task(name: str, value: Any) -> TaskResult:
 
 
 def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
-    """Yield what cannot be in a result of our own making."""
+    """Yield what decabench would never write into a result."""
     low, high = _score_range(name, task.metric)
 
     def is_score(value: float | None) -> bool:
@@ -433,7 +436,7 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
 
 
 def _score_range(task: str, metric: str) -> tuple[float, float]:
-    """Return the range of a task's headline. A metric that is not ours may have any: it is not loaded for this."""
+    """Return the range of a task's headline. Metrics of other packages may have any; they are not loaded."""
     known = METRICS.get(TASKS[task].metric if task in TASKS else metric)
     return known.range if known else (-math.inf, math.inf)
 
@@ -442,7 +445,7 @@ def read_results(folder: str | Path) -> pandas.DataFrame:
     """Read every `results.json` below a folder: a row for each submission, split and task, best decaScore first.
 
     A failed task has status `failed` and no score, a missing task of the suite status `missing`; a task of a limited
-    run has status `partial` and is in no total. Raises MissingDataError if there is no results file,
+    run has status `partial` and is left out of totals. Raises MissingDataError if there is no results file,
     InvalidResultsError if one is damaged.
     """
     import pandas

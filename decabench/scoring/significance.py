@@ -1,4 +1,4 @@
-"""Intervals and paired tests from statistics rows alone, for averages, BLEU, corpus F1 and ROUGE alike.
+"""Intervals and paired tests from statistics rows alone, for averages, BLEU, corpus F1 and ROUGE.
 
 A resample or a shuffle is a weighted sum of rows, so a thousand of them are one matrix product and one call of the
 metric's `score`. Rows are first summed by group (the paragraph, dialogue or document), because groups are what was
@@ -57,11 +57,11 @@ class Sample:
     """The statistics of one system on one task, a row for each group."""
 
     metric: Metric
-    """The metric that turns them into scores."""
+    """The metric that turns the statistics into scores."""
     rows: Array
     """(groups, columns): the sums of the examples' rows."""
     examples: int
-    """How many examples the groups hold together."""
+    """The number of examples in all groups."""
     name: str = ""
     """The task's name; it seeds the task's resamples, so that tasks are drawn independently."""
 
@@ -69,7 +69,7 @@ class Sample:
     def of(cls, metric: Metric, rows: Sequence[Row], groups: Sequence[str], name: str = "") -> Sample:
         """Sum rows by group, given one of each for every example; groups keep the order of their first example.
 
-        Raises DecabenchError for no rows, or another number of groups.
+        Raises DecabenchError if there are no rows, or if the numbers of rows and groups differ.
         """
         import numpy as np
 
@@ -83,7 +83,7 @@ class Sample:
         return cls(metric, sums, len(rows), name)
 
     def headline(self, totals: Array) -> Array:
-        """Return the headline of sums of rows, (..., columns) to (...)."""
+        """Compute the headline from sums of rows: (..., columns) to (...)."""
         columns = {name: totals[..., index] for index, name in enumerate(self.metric.columns)}
         return self.metric.score(columns)[self.metric.headline]  # type: ignore[no-any-return]
 
@@ -114,7 +114,7 @@ def write_rows(
 def read_rows(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
     """Return the group number of each example, (examples,), and its row, (examples, columns).
 
-    Raises DataError for a file that is damaged, empty or holds other columns.
+    Raises DataError if the file is damaged, empty or has other columns.
     """
     import numpy as np
     import pyarrow as pa
@@ -143,7 +143,7 @@ class Interval:
     high: float
     """Its upper end."""
     confidence: float = CONFIDENCE
-    """How often such intervals contain the score of the whole population."""
+    """The share of such intervals that contain the score of the whole population."""
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -152,7 +152,7 @@ class Interval:
 
 
 def seeded_generator(seed: int, name: str, *more: int) -> Generator:
-    """Return a generator for a task by its name, so that other tasks and workers change nothing."""
+    """Return a generator seeded by the task's name, so that other tasks and workers do not affect it."""
     import numpy as np
 
     key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
@@ -196,7 +196,7 @@ def bootstrap(sample: Sample, resamples: int = RESAMPLES, seed: int = 0, jobs: i
 
 
 def combine(parts: Sequence[Array], combination: Combination = "sum") -> Array:
-    """Return the suite's total of each resample: tasks are strata, drawn independently."""
+    """Return the suite's total of each resample: tasks are strata, resampled independently."""
     import numpy as np
 
     total: Array = np.sum(list(parts), axis=0)
@@ -220,17 +220,17 @@ class Difference:
     """B against A on the same examples."""
 
     difference: float
-    """B's headline minus A's, whichever of them is better."""
+    """B's headline minus A's, whichever is better."""
     interval: Interval
     """The interval of the difference, from a paired bootstrap: the same groups are drawn for both."""
     p: float
-    """Two-sided p value, by approximate randomization."""
+    """Two-sided p-value, by approximate randomization."""
     shuffled: Array
     """The difference in each shuffle, for totals over tasks."""
     drawn: Array
     """The difference in each resample, for totals over tasks."""
     examples: int
-    """How many examples it rests on."""
+    """The number of examples compared."""
 
 
 def paired_test(
@@ -279,7 +279,7 @@ def swapped_differences(a: Sample, b: Sample, coins: Iterable[Array]) -> Array:
 def p_value(shuffled: Array, difference: float, tie: float | None = None) -> float:
     """Return the share of shuffles at least as far from 0, the observed one counted among them (Noreen 1989).
 
-    Ties count: p is 1 if the systems never differ. Sums in another order differ in their last digits, so what is
+    Ties count: p is 1 if the systems never differ. Sums in another order differ in their last digits, so anything
     within `tie` of the observed difference equals it.
     """
     import numpy as np
@@ -289,7 +289,7 @@ def p_value(shuffled: Array, difference: float, tie: float | None = None) -> flo
 
 
 def combine_differences(parts: Sequence[Difference], combination: Combination = "sum") -> Difference:
-    """Return the difference of suites' totals, each task shuffled and drawn on its own."""
+    """Return the difference of suites' totals, each task shuffled and resampled independently."""
     difference = sum(part.difference for part in parts) / (len(parts) if combination == "mean" else 1)
     shuffled = combine([part.shuffled for part in parts], combination)
     drawn = combine([part.drawn for part in parts], combination)
@@ -298,7 +298,7 @@ def combine_differences(parts: Sequence[Difference], combination: Combination = 
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Adjust p values for the number of tests by Holm's (1979) step-down method."""
+    """Adjust p-values for the number of tests by Holm's (1979) step-down method."""
     adjusted: dict[str, float] = {}
     highest = 0.0
     ordered = sorted(p_values, key=lambda name: (p_values[name], name))
@@ -309,7 +309,7 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 
 
 def examples_for_one_point(difference: Difference, power: float = POWER) -> int | None:
-    """Return how many such examples show a difference of one point at 5 %, two-sided, with the given power.
+    """Return the number of examples that show a difference of one point at 5 %, two-sided, with the given power.
 
     n' = n ((z_0.975 + z_power) s)^2, where s is the bootstrap's standard error of the difference in points.
     None if no example tells the systems apart.

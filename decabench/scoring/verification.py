@@ -1,4 +1,4 @@
-"""Verification: scoring a submission again and naming every difference from its results file."""
+"""Verify a results file: score the submission again and report every difference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Discrepancy", "results_files", "verify"]
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """One value in a results file that scoring again does not reproduce."""
+    """A value in a results file that scoring again does not reproduce."""
 
     where: str
     """`squad: predictions`, `decascore`, ..."""
@@ -26,7 +26,7 @@ class Discrepancy:
     stated: str
     """The value in the file."""
     found: str
-    """The value that scoring again gives."""
+    """The value from scoring again."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.meaning}: the file says {self.stated}, scoring gives {self.found}"
@@ -37,20 +37,20 @@ _MEANINGS = {
     "fingerprint": "the data or its labels are not the same",
     "signature": "the metric is another version",
     "signatures": "a metric is another version",
-    "score": "the score was edited, or rests on something that has changed",
-    "scores": "a score was edited, or rests on something that has changed",
-    "interval": "the interval was edited, or rests on something that has changed",
-    "decascore": "the decaScore was edited, or rests on something that has changed",
-    "total": "the total was edited, or rests on something that has changed",
+    "score": "the score was edited, or depends on something that has changed",
+    "scores": "a score was edited, or depends on something that has changed",
+    "interval": "the interval was edited, or depends on something that has changed",
+    "decascore": "the decaScore was edited, or depends on something that has changed",
+    "total": "the total was edited, or depends on something that has changed",
     "suite": "the suite was edited",
     "submission": "submission.toml has changed",
     "answers": "the rule, finish or context_kept of some lines has changed",
     "ceiling": "the context_kept of some lines has changed",
     "partial": "submission.toml has changed",
     "variants": "the answers to other wordings have changed",
-    "decabench": "another version of decabench scored",
+    "decabench": "scored by another version of decabench",
 }
-"""Key to what a difference under it means; the outermost counts."""
+"""Map from a key to the meaning of a difference under it; the outermost key counts."""
 
 _TOTALS = ("decascore", "interval", "total")
 
@@ -89,7 +89,7 @@ def verify(
         return []
     found = json.loads(again.to_json())
     missing = sorted(set(stated["tasks"]) - set(again.tasks))
-    for name in missing:  # neither it nor what rests on it can be verified, and nothing was edited
+    for name in missing:  # neither it nor its totals can be verified, but nothing was edited
         del stated["tasks"][name]
     if missing:
         stated, found = ({**each, **dict.fromkeys(_TOTALS)} for each in (stated, found))
@@ -110,7 +110,7 @@ def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterato
         task = path[1] if path[0] == "tasks" and len(path) > 1 else ""
         names = [name for name in path if name in _MEANINGS]
         meaning = (
-            _MEANINGS[names[0]] if names else "the file was edited, or rests on something that has changed"
+            _MEANINGS[names[0]] if names else "the file was edited, or depends on something that has changed"
         )
         inner = ".".join(path[2:] if task else path)
         yield Discrepancy(f"{task}: {inner}" if task else inner, meaning, _shown(stated), _shown(found))

@@ -1,4 +1,4 @@
-"""Submissions: their files, metadata and answers, and what can be wrong with them."""
+"""Submissions: their files, metadata and answers, and the faults they can have."""
 
 from decabench.submission.answers import (
     FINISHES,

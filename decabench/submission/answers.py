@@ -1,6 +1,6 @@
-"""Files of answers: reading them line by line, checking them against the ids of a split, writing them.
+"""Read files of answers line by line, check them against the ids of a split, and write them.
 
-Each line is an object with an id and an answer, {"id": "...", "answer": "..."}; a file may be packed (.gz, .zst).
+Each line is an object with an id and an answer, {"id": "...", "answer": "..."}; a file may be compressed (.gz, .zst).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 FOLDER = "predictions"
-"""The folder of the files of answers."""
+"""The folder for files of answers."""
 
 VARIANTS = "variants"
 """The folder of answers to other wordings of the questions: `variants/<K>/predictions/`, K from 1."""
@@ -61,7 +61,7 @@ class PredictionFile:
     """The answers of a submission to one split of one task."""
 
     path: Path
-    """Where the file is; in an archive only while the submission is open."""
+    """Where the file is; for an archive, valid only while the submission is open."""
     task: str
     """The task's name, from the file's name."""
     split: str
@@ -75,7 +75,7 @@ class PredictionFile:
         return f"{predictions_folder(self.variant)}/{printable(self.path.name)}"
 
 
-# Bytes to lines. A file may be packed and come from anyone, so everything is bounded.
+# Bytes to lines. A file may be compressed and untrusted, so everything is bounded.
 
 CHUNK = 1 << 16
 ZSTD_CHUNK = 1 << 10
@@ -84,7 +84,7 @@ ZSTD_CHUNK = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much of a file of answers is read, after unpacking."""
+    """How much of a file of answers to read, after decompression."""
 
     file_bytes: int = 1 << 32
     """Bytes in the file."""
@@ -111,7 +111,7 @@ class BrokenFileError(SubmissionError):
 
 
 def _numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | None], None, None]:
-    """Yield every line with its number, from 1, without the newline; None in place of one that is too long.
+    """Yield every line with its number, from 1, without the newline; None instead of one that is too long.
 
     Raises BrokenFileError if the file is damaged or exceeds a limit.
     """
@@ -166,7 +166,7 @@ def _chunks(path: Path) -> Generator[bytes, None, None]:
 
 
 class _ZstdDamage(Exception):
-    """An error of zstandard's, or the end of the file inside a frame, which zstandard accepts."""
+    """An error from zstandard, or a file that ends inside a frame, which zstandard accepts."""
 
 
 def _zstd_chunks(path: Path) -> Iterator[bytes]:
@@ -194,7 +194,7 @@ def _zstd_chunks(path: Path) -> Iterator[bytes]:
 # Lines to records.
 
 AnswerKind = Literal["extracted", "raw"]
-"""Which text of a line is meant: the extracted answer, or all of the model's output where the line has it."""
+"""Which text of a line to use: the extracted answer, or the model's raw output if the line has it."""
 
 FINISHES = ("stop", "length", "refused")
 """Why an answer may have ended: by itself, at the limit of new tokens, or because the model declined."""
@@ -212,9 +212,9 @@ class AnswerLine(NamedTuple):
     answer: str | None
     """The answer, if there is a readable one."""
     problems: Problems = ()
-    """(code, message) for each thing that is wrong or odd."""
+    """(code, message) for each fault and warning."""
     raw: str | None = None
-    """All of the model's output, if that is not the answer."""
+    """The model's raw output, if that differs from the answer."""
     rule: str = ""
     """How the answer was extracted: `reasoning+marker+label`; empty if nothing was."""
     finish: str = "stop"
@@ -228,7 +228,7 @@ class AnswerLine(NamedTuple):
 
 
 _PLAIN = re.compile(rb'\{"id": "([^"\\\x00-\x1f]*)", "answer": "([^"\\\x00-\x1f]*)"\}')
-"""A line as `write_answers` writes most of them. It needs no JSON parser, which takes several times as long."""
+"""The form in which `write_answers` writes most lines. Matching it is several times faster than parsing JSON."""
 
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -317,7 +317,7 @@ def _kind(value: Any) -> str:
 
 
 def read_details(record: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Validate what a record says about an answer beside its text; return what is valid, and a sentence per fault.
+    """Validate the fields of a record other than its text; return the valid ones, and a sentence for each fault.
 
     The keys are `finish`, `context_kept`, `prompt_tokens` and `completion_tokens`; each may be left out. Whole numbers
     of any type, numpy's included, become ints.
@@ -373,7 +373,7 @@ _ANSWER_BYTES = 1 << 16
 """More than answers take on average; a file may have this many bytes for each id, and the slack."""
 _SLACK_BYTES = 1 << 20
 _UNKNOWN_IDS = Limits(file_bytes=1 << 28, file_lines=10_000_000)
-"""Unknown ids are remembered as they come; this bounds how many."""
+"""The maximum number of unknown ids to remember."""
 _UNMARKED = Marks()
 
 
@@ -381,7 +381,7 @@ class AnswerReader:
     """Reads a file of answers once and checks every line against the ids of its split.
 
     Iterate over it for the lines that answer an example. Then `faults` and `unlisted` are complete, in bounded memory:
-    of each code the first 20 faults are kept, and the others counted.
+    the first 20 faults of each code are kept, and the others counted.
     """
 
     def __init__(self, file: PredictionFile, ids: Ids | None, marks: Marks = _UNMARKED) -> None:
@@ -421,7 +421,7 @@ class AnswerReader:
 
     @property
     def count(self) -> FileCount:
-        """The counts of what has been read."""
+        """The counts of the file, as far as it has been read."""
         return FileCount(
             file=self.file.name,
             task=self.file.task,
@@ -434,7 +434,7 @@ class AnswerReader:
 
     @property
     def fault_count(self) -> int:
-        """The number of faults, kept or not, without warnings."""
+        """The number of faults, kept or not, excluding warnings."""
         return sum(count for code, count in self._counts.items() if code not in WARNINGS)
 
     @property
@@ -477,7 +477,7 @@ class AnswerReader:
                 self._note("missing-id", f"the example {quoted(id_)} has no answer; add a line for it")
 
     def _check_marks(self, partial: Mapping[str, Any] | None, incomplete: Mapping[str, Any] | None) -> None:
-        """Take submission.toml at its word that the file is not whole, if its numbers are those of the file."""
+        """Accept what submission.toml says about an incomplete file, if its numbers match the file."""
         lines = whole = 0
         if partial:
             lines, whole = partial["answered"], partial["of"]
@@ -524,7 +524,7 @@ def read_answers(
 def answers_digest(answers: Mapping[str, str]) -> str:
     """Return `sha256:` over the lines `["id","answer"]` as UTF-8 JSON, sorted by id.
 
-    The packing of a file, the order of its lines, blank lines and further keys leave it the same.
+    It does not depend on compression, the order of lines, blank lines or other keys.
     """
     quote = json.JSONEncoder(ensure_ascii=False).encode
     digest = hashlib.sha256()

@@ -1,6 +1,6 @@
-"""Unpacking untrusted .zip and .tar.gz files: regular files and folders only, below one folder, up to a limit.
+"""Unpack untrusted .zip and .tar.gz files: only regular files and folders, inside one folder, up to a limit.
 
-Nothing that an archive claims about itself is trusted: sizes are counted while bytes come out, and modes, owners,
+Nothing an archive claims about itself is trusted: sizes are counted while bytes come out, and modes, owners,
 times and links are ignored.
 """
 
@@ -23,11 +23,11 @@ from decabench.text import quoted
 __all__ = ["ARCHIVE_SUFFIXES", "LIMIT_BYTES", "LIMIT_MEMBERS", "is_archive", "unpack"]
 
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")
-"""How the names of archives end that `unpack` accepts."""
+"""The suffixes of archives that `unpack` accepts."""
 LIMIT_BYTES = 2 << 30
-"""The most bytes that an archive may unpack to."""
+"""The maximum size of an unpacked archive, in bytes."""
 LIMIT_MEMBERS = 10_000
-"""The most files and folders that it may hold."""
+"""The maximum number of files and folders in an archive."""
 
 _CHUNK = 1 << 16
 _HEADER_LIMIT = 1 << 20
@@ -49,14 +49,14 @@ _DAMAGE = (
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether the name is that of an archive that `unpack` accepts."""
+    """Return whether `unpack` accepts an archive of this name."""
     return path.name.lower().endswith(ARCHIVE_SUFFIXES)
 
 
 def unpack(
     path: Path, into: Path, limit_bytes: int = LIMIT_BYTES, limit_members: int = LIMIT_MEMBERS
 ) -> None:
-    """Unpack an archive into a folder, which should be new: anything unpacked before a fault is left there.
+    """Unpack an archive into a folder, which should be new: on errors, anything already unpacked is left there.
 
     Raises SubmissionError if the archive is damaged, too large or holds anything but files and folders, StorageError
     if the folder cannot be written.
@@ -70,7 +70,7 @@ def unpack(
     except _DAMAGE as error:
         reason = str(error) or "it ends too early"
         raise SubmissionError(
-            f"{path.name} is damaged or not the archive that its name promises ({reason}): pack it again."
+            f"{path.name} is damaged or not the kind of archive its name says ({reason}): pack it again."
         ) from error
 
 
@@ -79,7 +79,7 @@ class _Readable(Protocol):
 
 
 class _Target:
-    """The folder to unpack into, and a count of what went there."""
+    """The folder to unpack into, and a count of what has been unpacked."""
 
     def __init__(self, archive: str, folder: Path, limit_bytes: int, limit_members: int) -> None:
         self.archive = archive
@@ -121,7 +121,7 @@ class _Target:
                 self._write(handle, chunk)
 
     def _claim(self, parts: list[str], is_file: bool) -> None:
-        """Note a name, ignoring its case, so that an archive unpacks alike on every system."""
+        """Record a name, ignoring case, so that an archive unpacks alike on every system."""
         paths = ["/".join(parts[: end + 1]).casefold() for end in range(len(parts))]
         folders = paths[:-1] if is_file else paths
         clash = self.files.intersection(folders)

@@ -1,7 +1,7 @@
-"""Checking a submission without knowing any answers: every fault at once, with file, line and code.
+"""Check a submission without knowing any answers: report every fault at once, with file, line and code.
 
-All it needs are the ids of the splits, from prepared data or from an id list, the file that carries them to where the
-data is not.
+It needs only the ids of the splits, from prepared data or from an id list, a file that makes checks possible where the
+data is not prepared.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def check_submission(
     """Find everything that is wrong with a submission.
 
     Args:
-        expected: The ids of each (task, split) whose data is at hand; messages keep their order.
+        expected: The ids of each (task, split) whose data is available; messages follow this order.
         known_tasks: The names of all tasks.
         tasks, splits: Check only these; each must then have a file.
-        fingerprints: Of the same data. Answers that were made for other data get a warning.
+        fingerprints: The fingerprints of that data. Answers made for other data get a warning.
 
     Raises SubmissionError if `path` does not exist, UnknownNameError for a task or split that does not.
     """
@@ -125,7 +125,7 @@ class IdList:
     ids: Mapping[tuple[str, str], tuple[str, ...]]
     """(task, split) to the ids, in the order of the data."""
     fingerprints: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """(task, split) to the fingerprint of that data, if it was given."""
+    """(task, split) to the fingerprint of that data, if known."""
 
 
 def write_id_list(
@@ -133,7 +133,7 @@ def write_id_list(
     ids: Mapping[tuple[str, str], Iterable[str]],
     fingerprints: Mapping[tuple[str, str], str] | None = None,
 ) -> None:
-    """Write an id list as `.json` or `.json.gz`; equal input gives equal bytes, and ids keep their order.
+    """Write an id list as `.json` or `.json.gz`; ids keep their order, and equal input gives equal bytes.
 
     Raises DataError for ids that could not be read back.
     """

@@ -36,7 +36,7 @@ CODES: dict[str, str] = {
     "non-string-id": "The id is not a string.",
     "not-an-object": "A line is JSON, but not an object.",
     "other-data": "The answers were made for data with another fingerprint.",
-    "partial": "A limited run: it is scored on the examples it answered, and never summed or ranked.",
+    "partial": "A limited run: it is scored on the examples it answered, but not summed or ranked.",
     "too-large": "A line is longer than 1 MiB, or a file is far larger than its answers can be.",
     "unknown-file": "The file does not belong in a submission.",
     "unknown-id": "The split has no example with this id.",
@@ -44,17 +44,17 @@ CODES: dict[str, str] = {
     "unknown-split": "The file name does not end in the name of a split.",
     "unknown-task": "The file name does not begin with the name of a task.",
     "unreadable-file": "The file cannot be opened or read.",
-    "wrong-count": "submission.toml gives other numbers for a limited or failed run than its file has.",
+    "wrong-count": "The numbers in submission.toml for a limited or failed run do not match its file.",
 }
 """Every code that a check can report. Codes may be added, but never renamed or reused."""
 
 WARNINGS = frozenset({"byte-order-mark", "empty-answer", "other-data", "partial", "unknown-key"})
-"""The codes that leave a submission valid."""
+"""The codes of warnings, which leave a submission valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with a submission, or, under a code in `WARNINGS`, merely odd."""
+    """A fault in a submission or, if its code is in `WARNINGS`, a warning."""
 
     code: str
     """A key of `CODES`."""
@@ -117,7 +117,7 @@ class CheckReport:
     ) -> CheckReport:
         """Build a report from faults in the order in which they were found.
 
-        `unlisted` counts, by (file, code), those that were found besides, but not kept.
+        `unlisted` counts, by (file, code), further faults that were found but not kept.
         """
         counts: Counter[tuple[str, str]] = Counter()
         listed = []
@@ -137,7 +137,7 @@ class CheckReport:
 
     @property
     def exit_code(self) -> int:
-        """0 if valid, 3 if the only faults are splits whose data is not at hand, otherwise 1."""
+        """0 if valid, 3 if the only faults are splits whose data is not available, otherwise 1."""
         codes = {fault.code for fault in self.faults}
         return (3 if codes == {"no-data"} else 1) if codes else 0
 

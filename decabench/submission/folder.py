@@ -1,4 +1,4 @@
-"""A submission is a folder, or an archive of one: finding its files, opening and writing it.
+"""Find the files of a submission (a folder, or an archive of one), open it and write it.
 
 submission.toml
 predictions/<task>.<split>.jsonl        {"id": "...", "answer": "..."}; .jsonl.gz and .jsonl.zst too
@@ -55,10 +55,10 @@ Files = dict[tuple[str, str], PredictionFile]
 
 @dataclass(frozen=True)
 class Submission:
-    """The answers to some splits of some tasks, and what made them."""
+    """The answers to some splits of some tasks, and how they were made."""
 
     info: SubmissionInfo
-    """What submission.toml says."""
+    """The content of submission.toml."""
     files: Mapping[tuple[str, str], PredictionFile]
     """(task, split) to the file of answers."""
     variants: Mapping[int, Mapping[tuple[str, str], PredictionFile]] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def submission_folder(path: Path) -> Iterator[Path]:
 
 
 def _top(folder: Path) -> Path:
-    """Return an archive's only top folder, ignoring what the Finder adds, or else the archive itself."""
+    """Return the single top folder of an archive, ignoring what macOS adds, or else the archive itself."""
     entries = [path for path in folder.iterdir() if not path.name.startswith((".", "__MACOSX"))]
     return entries[0] if len(entries) == 1 and entries[0].is_dir() and entries[0].name != FOLDER else folder
 
@@ -135,7 +135,7 @@ class Scope:
     """The splits to look at; None for all."""
 
     def includes(self, task: str, split: str) -> bool:
-        """Return whether to look at a file; a name that is not a split's is never left out for it."""
+        """Return whether to look at a file; one whose name has no split is never skipped for that."""
         return (self.tasks is None or task in self.tasks) and (
             self.splits is None or split in self.splits or split not in SPLITS
         )
@@ -156,7 +156,7 @@ def file_name(task: str, split: str) -> str:
 
 
 def find_predictions(root: Path, scope: Scope = _EVERYTHING) -> tuple[Files, list[Fault]]:
-    """Find the files of answers in `predictions/`, in order of their names, and what is wrong with other names."""
+    """Find the files of answers in `predictions/`, ordered by name, and the faults of all other names."""
     faults = [
         Fault("unknown-file", f"predictions belong in {FOLDER}/; move it there", printable(path.name))
         for path in sorted(root.iterdir())
@@ -166,7 +166,7 @@ def find_predictions(root: Path, scope: Scope = _EVERYTHING) -> tuple[Files, lis
 
 
 def find_variants(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[int, Files], list[Fault]]:
-    """Find the files in `variants/<K>/predictions/` by K, in order, and what is wrong with other names."""
+    """Find the files in `variants/<K>/predictions/` ordered by K, and the faults of all other names."""
     folder, numbers, faults = root / VARIANTS, [], []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if re.fullmatch(r"[1-9][0-9]{0,2}", path.name) and path.is_dir() and _is_within(root, path):
@@ -209,7 +209,7 @@ def _task_and_split(stem: str, scope: Scope) -> tuple[str, str]:
 
 
 def _name_fault(task: str, split: str, scope: Scope) -> tuple[str, str]:
-    """Return the code and the message of what is wrong with a file's name, both empty if nothing is."""
+    """Return the code and message for a wrong file name, or two empty strings."""
     if not split:
         meant = quoted(f"{task}.validation.jsonl")
         return "unknown-split", f"the name has no split; call it {meant} or after its split"
@@ -222,7 +222,7 @@ def _name_fault(task: str, split: str, scope: Scope) -> tuple[str, str]:
 
 
 def _unknown(kind: str, name: str, meant: str, known: Collection[str]) -> str:
-    """Say what an unknown name was probably meant to be: `meant` if that is known, or else what is near to it."""
+    """Suggest what an unknown name was meant to be: `meant` if that is known, or else the near matches."""
     try:
         return f"There is no {kind} {quoted(name)}. Did you mean {require_name(meant, known, kind)}?"
     except UnknownNameError as error:
@@ -258,7 +258,7 @@ def write_submission(
     predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
     compress: Compression = None,
 ) -> Submission:
-    """Write answers and submission.toml; equal input gives equal bytes, and every file is whole or missing.
+    """Write answers and submission.toml; equal input gives equal bytes, and no file is left half-written.
 
     `info` may be the submission's name alone. `predictions` holds, by task and split, (id, answer) pairs or mappings
     with these and other keys. Files of the same splits are replaced, those of other splits are kept.
@@ -279,7 +279,7 @@ def write_predictions(
     predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
     compress: Compression = None,
 ) -> None:
-    """Write `predictions/<task>.<split>.jsonl` into a folder, each file whole or not at all."""
+    """Write `predictions/<task>.<split>.jsonl` into a folder, never half a file."""
     paths = {pair: folder / FOLDER / file_name(*pair) for pair in predictions}
     for pair, answers in predictions.items():
         bare = paths[pair]

@@ -27,7 +27,7 @@ __all__ = [
 FORMAT = "decabench.submission/1"
 METADATA_NAME = "submission.toml"
 METADATA_LIMIT = 1 << 16
-"""The most bytes that submission.toml may have."""
+"""The maximum size of submission.toml, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,11 @@ class SubmissionInfo:
     name: str
     """The name shown on a leaderboard; one line, never empty."""
     authors: tuple[str, ...] = ()
-    """Who made it."""
+    """The authors."""
     description: str = ""
-    """How it answers, in a sentence or a page."""
+    """How it works, in a sentence or a page."""
     url: str = ""
-    """Where to read more; http or https."""
+    """Link to more information; http or https."""
     model_size: int | None = None
     """The number of parameters."""
     training_data: str = ""
@@ -63,12 +63,12 @@ class SubmissionInfo:
     data: Mapping[str, str] = field(default_factory=dict)
     """`<task>.<split>` to the fingerprint (`sha256:...`) of the data that the answers were made for."""
     partial: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """`<task>.<split>` of a limited run to `answered`, `of` and `chosen`: only so many examples were asked."""
+    """`<task>.<split>` of a limited run to `answered`, `of` and `chosen`: only some examples were asked."""
     incomplete: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """`<task>.<split>` to `failed`, `of` and `error`: so many examples failed and have no line."""
+    """`<task>.<split>` to `failed`, `of` and `error`: the examples that failed have no line."""
 
     def described(self) -> dict[str, Any]:
-        """Return all of it as JSON values, `partial` and `incomplete` only if they are not empty."""
+        """Return everything as JSON values, `partial` and `incomplete` only if they are not empty."""
         plain = asdict(self)
         return {key: value for key, value in plain.items() if value or key not in ("partial", "incomplete")}
 
@@ -78,9 +78,7 @@ class SubmissionInfo:
         partial = self.partial.get(key)
         if not variant:
             return Marks(partial, self.incomplete.get(key))
-        if (
-            partial
-        ):  # every variant was asked as many questions; those that failed in variant 0 have no line there
+        if partial:  # every variant is asked equally many questions; failures in variant 0 have no line there
             failed = self.incomplete.get(key, {}).get("failed", 0)
             partial = {**partial, "answered": partial["answered"] + failed}
         return Marks(partial, self.incomplete.get(f"{key}.variant{variant}"))
@@ -118,7 +116,7 @@ def _sorted(table: Mapping[str, Any]) -> dict[str, Any]:
 def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
     """Parse a submission.toml and return it with every fault found; None if any is more than a warning."""
     if len(raw) > METADATA_LIMIT:
-        return None, [Fault("too-large", f"it has more than {METADATA_LIMIT:,} bytes", METADATA_NAME)]
+        return None, [Fault("too-large", f"it is larger than {METADATA_LIMIT:,} bytes", METADATA_NAME)]
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -139,7 +137,7 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
 
 # No library reads this table: msgspec stops at the first fault, and neither it nor pydantic gives lines or advice.
 class _Reader:
-    """Takes the fields out of a parsed submission.toml one by one, noting what is wrong with each."""
+    """Takes the fields out of a parsed submission.toml one by one, noting the faults of each."""
 
     def __init__(self, table: dict[str, Any], text: str) -> None:
         self.table = table

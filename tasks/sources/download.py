@@ -1,6 +1,6 @@
-"""Downloads of single files: verified, resumed at the exact byte, and under their name only when complete.
+"""Download single files: verified, resumed at the exact byte, and given their name only when complete.
 
-pooch, which downloads data files too, would replace little of this: its retries start from the first byte, it
+pooch, which also downloads data files, would replace little of this: its retries start from the first byte, it
 forgets what an interrupted run had, and it knows neither If-Range nor Retry-After nor git's digests.
 """
 
@@ -39,33 +39,33 @@ class Origin:
     url: str
     """Its address, without user name and password."""
     digests: Digests
-    """Those of its bytes."""
+    """The digests of its bytes."""
 
 
 @dataclass(frozen=True)
 class Downloads:
     """A folder of verified downloads.
 
-    `<name>.json` beside a download spares hashing it again; `.incoming/<name>.part` is one that is not complete.
+    `<name>.json` beside a download saves hashing it again; `.incoming/<name>.part` is an incomplete download.
     """
 
     folder: Path
-    """Where downloads have their published names."""
+    """The folder; downloads have their published names."""
     network: Network = field(default_factory=Network)
-    """How patient a download is."""
+    """Timeouts and retries."""
     progress: bool = True
     """Whether to show a bar (on a terminal)."""
     force: bool = False
-    """Whether to download again what is there."""
+    """Whether to download files that already exist."""
     strict: bool = True
     """Whether a file must have the published digests; a mirror's need not."""
 
     def path(self, file: RemoteFile) -> Path:
-        """Return the path that a file has once it is downloaded."""
+        """Return the path of a file once it is downloaded."""
         return self.folder / file.name
 
     def find(self, file: RemoteFile, urls: tuple[str, ...]) -> Origin | None:
-        """Return the origin of a file that is here, good, and from one of these addresses; None otherwise."""
+        """Return the origin of a file that exists, is intact and came from one of these URLs; None otherwise."""
         origin = None if self.force else _read_origin(self.path(file), file)
         if origin is None or origin.url not in map(plain_url, urls):
             return None
@@ -80,7 +80,7 @@ class Downloads:
             make_folder(part.path.parent)
             if self.force:
                 part.discard()
-            for _ in range(2):  # an old part may be to blame for wrong bytes, so a second time from the start
+            for _ in range(2):  # wrong bytes may come from an old part, so try again from the start
                 _Transfer(session, url, part, self.network, self.progress).complete()
                 digests = Digests.compute(part.path, published_digests(file))
                 faults = find_faults(file, digests) if self.strict else []
@@ -98,7 +98,7 @@ def _origin_note(path: Path) -> Path:
 
 
 def _write_origin(path: Path, origin: Origin, target: Path) -> None:
-    """Note the origin of the file at `path`, which is about to be moved to `target`."""
+    """Record the origin of the file at `path`, which is about to be moved to `target`."""
     content = {
         "format": 1,
         "url": origin.url,
@@ -111,7 +111,7 @@ def _write_origin(path: Path, origin: Origin, target: Path) -> None:
 
 
 def _read_origin(path: Path, file: RemoteFile) -> Origin | None:
-    """Read the origin of a complete download; None where it was changed since, or there is none."""
+    """Read the origin of a complete download; None if it was changed since, or there is none."""
     try:
         content = json.loads(_origin_note(path).read_text(encoding="utf-8"))
         noted = Digests(int(content["size"]), dict(content["digests"]))
@@ -127,7 +127,7 @@ def _read_origin(path: Path, file: RemoteFile) -> Origin | None:
 
 @dataclass(frozen=True)
 class _Part:
-    """The bytes received so far, with a note of the version that they belong to."""
+    """The bytes received so far, with a note of the version they belong to."""
 
     path: Path
     """`<name>.part`; the note is `<name>.part.json`."""
@@ -137,7 +137,7 @@ class _Part:
         return self.path.with_name(self.path.name + ".json")
 
     def resume_headers(self, url: str) -> dict[str, str]:
-        """Return the request headers that resume where the part ends; none where it has to start over."""
+        """Return the request headers to resume after the part; none if the download has to start over."""
         try:
             note = json.loads(self._note.read_text(encoding="utf-8"))
             size, noted, validator = self.path.stat().st_size, note["url"], note["validator"]
@@ -148,7 +148,7 @@ class _Part:
         return {"Range": f"bytes={size}-"} | ({"If-Range": validator} if validator else {})
 
     def begin(self, url: str, response: requests.Response) -> None:
-        """Note which version of the file is about to be written."""
+        """Record which version of the file is about to be written."""
         tag = response.headers.get("ETag", "")
         # A weak tag does not promise the same bytes, so it must not be sent as If-Range.
         validator = response.headers.get("Last-Modified", "") if not tag or tag.startswith("W/") else tag
@@ -156,7 +156,7 @@ class _Part:
             note.write(json.dumps({"format": 1, "url": plain_url(url), "validator": validator}).encode())
 
     def open(self, start: int) -> BinaryIO:
-        """Open the part for writing from byte `start` on."""
+        """Open the part for writing from byte `start`."""
         file = self.path.open("r+b" if start else "wb")
         file.seek(start)
         return file
@@ -172,7 +172,7 @@ class _Part:
 
 
 class _Interrupted(Exception):
-    """The body ended early: what came is kept, and the transfer can be resumed."""
+    """The body ended early: the bytes so far are kept, and the transfer can be resumed."""
 
 
 _CHUNK = 1 << 16
@@ -190,7 +190,7 @@ class _Transfer:
     progress: bool
 
     def complete(self) -> None:
-        """Receive all bytes, resuming where the transfer is interrupted. Raises TransferError."""
+        """Receive all bytes, resuming after interruptions. Raises TransferError."""
         for attempt in range(self.network.resumes + 1):
             try:
                 return self._receive()
@@ -237,9 +237,9 @@ class _Transfer:
     def _save(self, response: requests.Response, start: int) -> None:
         length = _body_length(response)
         free = shutil.disk_usage(self.part.path.parent).free
-        if length is not None and length > free:  # said now, not after an hour of downloading
+        if length is not None and length > free:  # raise now, not after an hour of downloading
             raise StorageError(
-                f"There is no space in {self.part.path.parent}: {length:,} bytes are needed and {free:,} are free; "
+                f"Not enough space in {self.part.path.parent}: {length:,} bytes are needed, {free:,} are free; "
                 "free some, or choose another folder with --home."
             )
         with self.part.open(start) as file, self._bar(start, length) as bar:
@@ -264,13 +264,13 @@ class _Transfer:
 
 
 def _first_number(pattern: str, response: requests.Response) -> int:
-    """Read a number from the Content-Range of a 206 or a 416; -1 where there is none."""
+    """Read a number from the Content-Range of a 206 or a 416; -1 if there is none."""
     found = re.match(pattern, response.headers.get("Content-Range", ""))
     return int(found[1]) if found else -1
 
 
 def _is_encoded(response: requests.Response) -> bool:
-    """Tell whether an encoding has to be undone to get the file's own bytes.
+    """Tell whether a content encoding has to be decoded to get the file's own bytes.
 
     Old servers call a .tgz a tar file with the encoding gzip, which is the file itself.
     """
@@ -280,7 +280,7 @@ def _is_encoded(response: requests.Response) -> bool:
 
 
 def _body_length(response: requests.Response) -> int | None:
-    """Return the bytes that the body must have, where that can be known."""
+    """Return the number of bytes that the body must have, if known."""
     length = response.headers.get("Content-Length", "")
     return int(length) if length.isdigit() and not _is_encoded(response) else None
 
@@ -306,7 +306,7 @@ def _is_drive_page(response: requests.Response, network: Network) -> bool:
 
 
 def _confirmed_url(response: requests.Response, url: str, network: Network) -> str:
-    """Return the address that the page's form leads to.
+    """Return the URL that the page's form submits to.
 
     Only the form's hidden fields are taken from the page; the host is fixed.
     """

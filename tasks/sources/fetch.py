@@ -26,9 +26,9 @@ __all__ = ["fetch", "fetch_from_mirror"]
 
 
 def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads: Downloads) -> SourceFiles:
-    """Download the files of the splits from the first source that works; what is there already is not downloaded.
+    """Download the files of the splits from the first source that works; existing files are not downloaded again.
 
-    Raises MissingDataError, which says what was tried and why it failed, and StorageError.
+    Raises MissingDataError with what was tried and why it failed, and StorageError.
     """
 
     def provide(source: Source, files: list[RemoteFile]) -> list[tuple[Path, FileRecord]]:
@@ -40,7 +40,7 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
     except MissingDataError as error:
         raise MissingDataError(
             f"The files for {task} could not be downloaded from any source: {error}; "
-            "try again later, or use --mirror with a folder or an address that has them."
+            "try again later, or use --mirror with a folder or URL that has them."
         ) from error
 
 
@@ -59,7 +59,7 @@ def _fetch_file(downloads: Downloads, source: Source, file: RemoteFile) -> tuple
 
 def _fetch_from_urls(downloads: Downloads, file: RemoteFile) -> tuple[Path, FileRecord]:
     if not file.urls:
-        raise MissingDataError(f"{file.name} is published nowhere: only a mirror can have it")
+        raise MissingDataError(f"{file.name} is not published anywhere: only a mirror can have it")
     path = downloads.path(file)
     if origin := downloads.find(file, file.urls):
         return path, make_record(file, origin.url, origin.digests)
@@ -79,7 +79,7 @@ def fetch_from_mirror(
 ) -> SourceFiles:
     """Download the files of the splits from `<mirror>/<task>/`, whatever their digests.
 
-    Raises MissingDataError, which says which files the mirror does not have, and StorageError.
+    Raises MissingDataError with the files that the mirror lacks, and StorageError.
     """
     mirror = mirror.rstrip("/")
     # A folder for each mirror: its files may differ from upstream's, and must never replace them.

@@ -23,16 +23,16 @@ __all__ = ["fetch_from_hub", "hub_address"]
 
 
 def hub_address(hub: Hub, name: str) -> str:
-    """Return the address of a file at a commit, as the hub's libraries write it."""
+    """Return the URL of a file at a commit, as the hub's libraries write it."""
     return f"hf://datasets/{hub.repository}@{hub.revision}/{name}"
 
 
 def fetch_from_hub(hub: Hub, file: RemoteFile, downloads: Downloads) -> tuple[Path, Digests]:
-    """Return a file in the cache `hub` of the folder of downloads, verified against the hub and what is published.
+    """Return a file in the cache `hub` of the downloads folder, verified against the hub and the published digests.
 
-    A file at a full commit that is there already needs no network. Raises TransferError and DataError.
+    A cached file at a full commit needs no network. Raises TransferError and DataError.
     """
-    for force in (downloads.force, True):  # a damaged cache may be to blame, so a second time from the start
+    for force in (downloads.force, True):  # the cache may be damaged, so try again from the start
         path = _download(hub, file, downloads, force)
         digests = Digests.compute(path, {*published_digests(file), "git_blob"})
         faults = find_faults(file, digests) + _find_cache_faults(path, digests)
@@ -42,12 +42,12 @@ def fetch_from_hub(hub: Hub, file: RemoteFile, downloads: Downloads) -> tuple[Pa
 
 
 def _find_cache_faults(path: Path, digests: Digests) -> list[str]:
-    """The hub, and so the cache, names a large file by its sha256 and a small one by its git blob."""
+    """Compare a file with its name in the cache: the hub names large files by sha256 and small ones by git blob."""
     stored = path.resolve().name
     kind = {64: "sha256", 40: "git_blob"}.get(len(stored) if re.fullmatch("[0-9a-f]+", stored) else 0)
     if kind is None or digests.values[kind] == stored:
         return []
-    return [f"{kind} {digests.values[kind]}, while the hub says {stored}"]
+    return [f"{kind} {digests.values[kind]}, but the hub says {stored}"]
 
 
 def _download(hub: Hub, file: RemoteFile, downloads: Downloads, force: bool) -> Path:
@@ -77,7 +77,7 @@ def _download(hub: Hub, file: RemoteFile, downloads: Downloads, force: bool) -> 
 
 
 def _require_answer(endpoint: str, network: Network) -> None:
-    """Ask for any answer: the hub's client would try a host that is gone for half a minute, for every file."""
+    """Check that the hub responds at all: its client would try a dead host for half a minute, for every file."""
     with new_session(network) as session:
         timeout = (network.connect_timeout, network.read_timeout)
         session.head(endpoint, timeout=timeout, allow_redirects=False).close()
@@ -107,7 +107,7 @@ def _silenced(progress: bool) -> Iterator[None]:
 
 @contextmanager
 def _hub_errors() -> Iterator[None]:
-    """Turn what the client raises into a TransferError; its own texts repeat addresses and request ids."""
+    """Turn the client's errors into a TransferError; their own messages repeat URLs and request ids."""
     try:
         yield
     except Exception as error:  # the client passes on the errors of three other libraries

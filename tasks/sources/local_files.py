@@ -1,4 +1,4 @@
-"""The files of a source on this disk: what they are, and how an adapter reads them, from archives and parquet too."""
+"""The files of a source on disk: their digests, and how adapters read them, also from archives and parquet."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ class Digests:
     size: int
     """In bytes."""
     values: Mapping[str, str]
-    """By kind, in hex: `sha256`, and `md5` and `git_blob` where they were asked for."""
+    """By kind, in hex: `sha256`, and `md5` and `git_blob` if requested."""
 
     @classmethod
     def compute(cls, path: Path, kinds: Iterable[str] = ()) -> Digests:
-        """Read a file once and compute its sha256 and the kinds asked for."""
+        """Read a file once and compute its sha256 and the other requested kinds."""
         return cls(path.stat().st_size, file_digests(path, kinds))
 
 
 def published_digests(file: RemoteFile) -> dict[str, str]:
-    """Return the published digests of a file by kind; often there is none."""
+    """Return the published digests of a file by kind; there may be none."""
     published = {"sha256": file.sha256, "md5": file.md5, "git_blob": file.git_blob}
     return {kind: value.lower() for kind, value in published.items() if value is not None}
 
 
 def find_faults(file: RemoteFile, digests: Digests) -> list[str]:
-    """Describe how bytes differ from the published file; the size counts only where no digest is published."""
+    """Describe how bytes differ from the published file; the size counts only if no digest is published."""
     published = published_digests(file)
     faults = [
         f"{kind} {digests.values.get(kind, 'none')}, expected {value}"
@@ -75,8 +75,8 @@ def find_faults(file: RemoteFile, digests: Digests) -> list[str]:
 
 
 Status = Literal["verified", "unpinned", "mirror-differs"]
-"""Whether a file equals the published one, is published without a digest, or differs and comes from a mirror, which
-was asked for."""
+"""Whether a file equals the published one, is published without a digest, or differs and comes from a mirror, as
+requested."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class LocalFiles:
         """Return the local path of a file."""
         if name not in self._paths:
             raise MissingDataError(
-                f"{name} is not among the files of the splits asked for ({', '.join(self._paths)}): "
+                f"{name} is not among the files of the requested splits ({', '.join(self._paths)}): "
                 "prepare its split too."
             )
         return self._paths[name]
@@ -139,7 +139,7 @@ class LocalFiles:
         return extracted[member]
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
-        """Stream the rows of a parquet file, with these columns or all; about a thousand are in memory at a time."""
+        """Stream the rows of a parquet file, with these columns or all; about a thousand are in memory at once."""
         import pyarrow as arrow
         import pyarrow.parquet as parquet
 
@@ -183,13 +183,13 @@ class SourceFiles:
     source: Source
     """The source that worked."""
     records: tuple[FileRecord, ...]
-    """What each file is, and where it came from."""
+    """The digests and origin of each file."""
     missing: tuple[str, ...] = ()
-    """Splits asked for that this source does not have."""
+    """Requested splits that this source does not have."""
 
 
 Provider = Callable[[Source, list[RemoteFile]], list[tuple[Path, FileRecord]]]
-"""(source, the files needed) -> the path and the record of each. Raises DataError where one cannot be provided."""
+"""(source, the files needed) -> the path and the record of each. Raises DataError if one cannot be provided."""
 
 
 def open_source(
@@ -225,7 +225,7 @@ def read_folder(
 ) -> SourceFiles:
     """Open the first source whose files are all in `folder`, and read them in place.
 
-    `origin`, which is `mirror` or `local`, is what their records say. Raises MissingDataError.
+    `origin`, for their records, is `mirror` or `local`. Raises MissingDataError.
     """
 
     def provide(_: Source, files: list[RemoteFile]) -> list[tuple[Path, FileRecord]]:
@@ -254,7 +254,7 @@ _STALE_SECONDS = 24 * 3600
 
 
 def new_scratch(folder: Path) -> Path:
-    """Name a new scratch folder in `folder`, and remove those that killed runs left there a day ago or earlier."""
+    """Name a new scratch folder in `folder`, and remove those left by killed runs at least a day ago."""
     for old in folder.glob(f"{_SCRATCH}*"):
         if old.is_dir() and time.time() - old.stat().st_mtime > _STALE_SECONDS:
             shutil.rmtree(old, ignore_errors=True)
@@ -276,7 +276,7 @@ _DAMAGE = (
 )
 
 _Member = tuple[str, IO[bytes]]
-"""(name, stream); the stream is good until the next member is asked for."""
+"""(name, stream); the stream is valid until the next member is requested."""
 
 
 def _extract(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, Path]:
@@ -355,7 +355,7 @@ def _is_safe(name: str) -> bool:
 
 
 def _plain_name(name: str) -> str:
-    """Return `data/train` for `./data/train`; a name that leads elsewhere is never asked for and stays unchanged."""
+    """Return `data/train` for `./data/train`; a name that leads elsewhere is never requested and stays unchanged."""
     return str(PurePosixPath(name)) if _is_safe(name) else name
 
 

@@ -1,4 +1,4 @@
-"""Patience and reasons: how long a download tries, and what is said of one that fails."""
+"""Timeouts and retries of downloads, and short reasons for those that fail."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ __all__ = ["Network", "TransferError", "causes", "new_session", "plain_url", "re
 
 @dataclass(frozen=True)
 class Network:
-    """The patience of downloads; tests make it short."""
+    """Timeouts and retries of downloads; tests shorten them."""
 
     retries: int = 5
-    """How often a request is repeated after HTTP 429, 500, 502, 503 or 504."""
+    """Number of retries of a request after HTTP 429, 500, 502, 503 or 504."""
     connect_retries: int = 2
-    """How often a connection is tried again: less often, as most hosts that do not answer are gone."""
+    """Number of retries of a connection: fewer, as most hosts that do not answer are gone."""
     resumes: int = 10
-    """How often an interrupted transfer is resumed."""
+    """Number of times an interrupted transfer is resumed."""
     backoff: float = 1.0
-    """Seconds before the first repetition; doubled for each further one."""
+    """Seconds before the first retry; doubled for each further one."""
     longest_wait: float = 60.0
     """The longest single wait in seconds, whatever a server's Retry-After asks for."""
     connect_timeout: float = 15.0
     """Seconds within which a connection must be made."""
     read_timeout: float = 60.0
-    """Seconds without a byte; a slow transfer goes on as long as bytes come."""
+    """Seconds without a byte; a slow transfer continues as long as bytes arrive."""
     drive_hosts: tuple[str, ...] = ("drive.google.com", "docs.google.com", "drive.usercontent.google.com")
     """Hosts (and ports) that may answer with Google Drive's confirmation page."""
     drive_download: str = "https://drive.usercontent.google.com/download"
-    """Where the form of that page leads."""
+    """The URL that the form on that page submits to."""
 
     def wait(self, attempt: int) -> float:
-        """Return the seconds to wait before repetition number `attempt`, counted from zero."""
+        """Return the seconds to wait before retry number `attempt`, counted from zero."""
         return float(min(self.backoff * 2**attempt, self.longest_wait))
 
 
@@ -55,8 +55,8 @@ class _PatientRetry(Retry):
 
 
 def new_session(network: Network) -> requests.Session:
-    """Open a session with the network's patience, which asks for the bytes as they are on the server."""
-    # The limit is set on a class of its own: urllib3 makes a new object of it for every attempt.
+    """Open a session with these timeouts and retries, which requests the bytes as stored on the server."""
+    # The limit is set on a new class: urllib3 creates a new object of it for every attempt.
     patience = type("_Patience", (_PatientRetry,), {"longest_wait": network.longest_wait})
     retry = patience(
         total=network.retries,
@@ -76,11 +76,11 @@ def new_session(network: Network) -> requests.Session:
 
 
 class TransferError(Exception):
-    """A download that failed; the message is the reason alone, without address or secret."""
+    """A download that failed; the message is only the reason, without URLs or secrets."""
 
 
 def plain_url(url: str, query: bool = True) -> str:
-    """Drop user name, password and, on request, the query of an address, so that it can be shown and stored."""
+    """Remove the user name, password and, on request, the query from a URL, so that it can be shown and stored."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path, parts.query if query else "", ""))
@@ -107,7 +107,7 @@ _REASONS = (
 
 
 def reason_of(error: BaseException) -> str:
-    """Describe an error of the network in a few words; its own text repeats addresses and is never used."""
+    """Describe a network error in a few words; its own message repeats URLs and is never used."""
     chain = causes(error)
     names = {type(link).__name__ for link in chain}
     for name, reason in _REASONS:
@@ -120,7 +120,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def causes(error: BaseException | None) -> list[BaseException]:
-    """Return an error and all that it wraps: requests and urllib3 keep causes in `reason` and in `args`."""
+    """Return an error and all errors that it wraps: requests and urllib3 keep causes in `reason` and in `args`."""
     found: list[BaseException] = []
     waiting = [error]
     while waiting and len(found) < 20:

@@ -1,1 +1,1 @@
-"""The suites: one file for each."""
+"""The built-in suites, one file each."""

@@ -44,7 +44,7 @@ def test_the_tasks_that_are_chosen(tmp_path):
     path.write_text('format = "decabench.suite/1"\nname = "two"\ntasks = ["sst", "schema"]\n')
     assert chosen_tasks((), [path], "two") == ["sst", "schema"]
     with pytest.raises(
-        click.UsageError, match="--tasks names squad, zre, and the suite two has only sst, schema"
+        click.UsageError, match="--tasks names squad, zre, but the suite two has only sst, schema"
     ):
         chosen_tasks(("squad,sst,zre",), [path], "two")
     with pytest.raises(click.UsageError, match="--tasks names no task"):

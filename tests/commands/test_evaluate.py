@@ -102,7 +102,7 @@ def test_other_data_is_3(command, home, submit, tmp_path):
     (folder / "submission.toml").write_text(text[:start] + "sha256:" + "0" * 64 + text[start + 71 :])
     done = command("evaluate", "--submission", folder, "--home", tmp_path / "home")
     assert done.exit_code == 3
-    assert done.stderr.startswith("Error: The submission was made for other data than is prepared: sst")
+    assert done.stderr.startswith("Error: The submission was not made for the data that is prepared: sst")
     assert not (folder / "results").exists()
 
 
@@ -189,9 +189,7 @@ def test_a_limited_run_is_marked_and_no_fault(command, home, submit):
     assert done.exit_code == 0
     assert rows(done)["sst"][1:4] == ["100.00 partial", "100.0 to 100.0", "8"]
     assert "Sum (no decaScore): 100.0 of 100 (1 of 10 tasks; 1 partial, not summed)" in done.stdout
-    assert (
-        "Partial: sst: a limited run of 8 of 32 examples, limit 8: never part of a total, and" in done.stdout
-    )
+    assert "Partial: sst: a limited run of 8 of 32 examples, limit 8: left out of totals" in done.stdout
     assert not (folder / "results/validation/statistics/sst.parquet").exists()
 
 
@@ -258,4 +256,4 @@ def test_one_other_wording_alone_is_named(command, home, submit):
     text = (folder / "submission.toml").read_text()
     (folder / "submission.toml").write_text(text.replace("[predictor]", "[predictor]\nvariant = 2", 1))
     done = command("evaluate", "--submission", folder, "--home", home)
-    assert "Asked in other words: variant 2 of the questions, not the datasets' own." in done.stdout
+    assert "Reworded questions: variant 2, not the datasets' own wording." in done.stdout

@@ -123,7 +123,7 @@ def test_a_dry_run_counts_and_asks_nothing(command, home, tmp_path):
     assert rows["sst"][4] == "320" and rows["schema"][4] == "820"
     tokens, cost = int(rows["sst"][3].replace(",", "")), float(rows["sst"][6])
     assert cost == pytest.approx((tokens * 1 + 320 * 2) / 1e6, abs=5e-5)
-    assert "at four characters a token" in done.stdout
+    assert "at four characters per token" in done.stdout
 
 
 def test_a_dry_run_knows_the_journal_and_the_speed(command, home, tmp_path):
@@ -173,7 +173,7 @@ def test_the_folder_of_a_run_that_was_killed_is_not_anothers(command, home, tmp_
     (tmp_path / "s" / "submission.toml").unlink()
     shutil.rmtree(tmp_path / "s" / "predictions")
     done = command("predict", "--predictor", "majority", *options)
-    assert done.exit_code == 2 and "holds the answers of a run of another model" in done.stderr
+    assert done.exit_code == 2 and "holds the answers of another model" in done.stderr
     assert command("predict", "--predictor", "lead-3", *options).exit_code == 0
 
 

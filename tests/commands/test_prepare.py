@@ -39,7 +39,7 @@ def test_one_split(command, tmp_path):
 def test_a_split_that_no_task_has_is_left_out(command, tmp_path):
     done = command("prepare", "--sample", "--split", "test", "--home", tmp_path, "--jobs", "1")
     assert done.exit_code == 0
-    assert "squad: no public test split, left out" in done.stderr
+    assert "squad: no public test split, skipped" in done.stderr
     assert "squad" not in done.stdout
 
 
@@ -101,7 +101,7 @@ def test_a_sample_does_not_replace_data_unasked(command, tmp_path):
 def test_a_mirror_that_is_no_folder_is_2(command, tmp_path):
     for mirror in (tmp_path / "nowhere", "ftp://example.org/mirror"):
         done = command("prepare", "sst", "--mirror", mirror, "--home", tmp_path / "home")
-        assert done.exit_code == 2 and "--mirror takes a folder or an http(s) address" in done.stderr
+        assert done.exit_code == 2 and "--mirror takes a folder or an http(s) URL" in done.stderr
     assert not (tmp_path / "home").exists()
 
 

@@ -112,7 +112,7 @@ def test_prepare_a_suite_leaves_out_what_has_no_such_split(command, tmp_path):
         "prepare", "--suite", "decathlon", "--sample", "--split", "test", "--home", tmp_path, "--jobs", 1
     )
     assert done.exit_code == 0
-    assert "squad: no public test split, left out" in done.stderr
+    assert "squad: no public test split, skipped" in done.stderr
     done = command(
         "prepare", "squad", "--suite", "decathlon", "--sample", "--split", "test", "--home", tmp_path
     )
@@ -152,7 +152,7 @@ def test_a_task_outside_of_the_suite_is_refused(command, tagging, arguments, mon
     monkeypatch.chdir(tmp_path)
     done = command(*arguments, "--suite", "tagging-demo", "--tasks", "sst", "--home", tagging)
     assert done.exit_code == 2
-    assert "--tasks names sst, and the suite tagging-demo has only pos" in done.stderr
+    assert "--tasks names sst, but the suite tagging-demo has only pos" in done.stderr
 
 
 def test_train_on_a_suite(command, tagging, monkeypatch, tmp_path):

@@ -34,4 +34,4 @@ def test_data_that_was_prepared_anew(command, tmp_path):
     (mirror / "schema" / "schema.txt").write_text(text)
     assert command("prepare", "schema", "--mirror", mirror, "--home", home).exit_code == 0
     done = command("verify", "--submission", folder, "--home", home)
-    assert done.exit_code == 1 and "made for other data than is prepared: schema" in done.stdout
+    assert done.exit_code == 1 and "not made for the data that is prepared: schema" in done.stdout

@@ -118,7 +118,7 @@ def test_the_command(saved, tmp_path):
     arguments = ["export", str(saved.folder), "--output", str(tmp_path / "out"), "--words", "3"]
     done = CliRunner().invoke(cli, arguments)
     assert done.exit_code == 0, done.output
-    assert "MB, with vectors of" in done.output
+    assert "MB, with vectors for" in done.output
     again = CliRunner().invoke(cli, arguments)
     assert again.exit_code == 2
     assert "is not empty: name another folder" in again.output

@@ -28,9 +28,9 @@ def test_whole_numbers_of_any_kind_become_ints():
 @pytest.mark.parametrize(
     ("outcome", "error"),
     [
-        (Answer(None), "the answer is None, and must be a text"),
-        (Answer(5), "the answer is 5"),
-        (Answer("\ud800"), "bad-encoding: the answer holds half of a surrogate pair"),
+        (Answer(None), "the answer must be a string, not None"),
+        (Answer(5), "the answer must be a string, not 5"),
+        (Answer("\ud800"), "bad-encoding: the answer contains half of a surrogate pair"),
         (Answer("x", "eos"), "finish is 'eos'; use one of stop, length, refused"),
         (Answer("x", None), "finish is None"),
         (Answer("x", ["stop"]), "finish is "),
@@ -47,10 +47,10 @@ def test_whole_numbers_of_any_kind_become_ints():
         (Answer("x", "stop", None, True), "prompt_tokens is True"),
         (Answer("x", "stop", None, None, "7"), "completion_tokens is '7'"),
         (Answer("x", "stop", None, None, 10**400), "completion_tokens is 1000"),
-        (Failure(5), "the error is 5, and must be a text"),
-        (Failure(None), "the error is None"),
-        (("q0", "x"), "the outcome is ('q0', 'x'), and must be an Answer or a Failure"),
-        (None, "the outcome is None"),
+        (Failure(5), "the error must be a string, not 5"),
+        (Failure(None), "the error must be a string, not None"),
+        (("q0", "x"), "the outcome must be an Answer or a Failure, not ('q0', 'x')"),
+        (None, "the outcome must be an Answer or a Failure, not None"),
     ],
 )
 def test_what_is_not_has_failed(outcome, error):

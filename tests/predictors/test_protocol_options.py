@@ -17,7 +17,7 @@ from decabench.predictors.protocol import ModelOptions, OptionInfo, parse_batch_
     ],
 )
 def test_the_first_that_is_not_used_is_named(given, flag):
-    with pytest.raises(DecabenchError, match=f"^x: has no use for {flag}: leave it out.$"):
+    with pytest.raises(DecabenchError, match=f"^x: does not use {flag}: leave it out.$"):
         refuse_unused(ModelOptions(**given), ("seed", "revision"), "x:", "leave it out.")
 
 
@@ -29,19 +29,19 @@ def test_what_is_used_or_not_given_is_not(given):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"batch_size": 0}, "--batch-size must be 1 or more, and 0 was given."),
-        ({"temperature": -0.5}, "--temperature must be 0 or more, and -0.5 was given."),
-        ({"temperature": float("inf")}, "--temperature must be 0 or more, and inf was given."),
-        ({"temperature": float("nan")}, "--temperature must be 0 or more, and nan was given."),
-        ({"top_p": 0.0}, "--top-p must be more than 0 and at most 1, and 0 was given."),
-        ({"top_p": 1.5}, "--top-p must be more than 0 and at most 1, and 1.5 was given."),
-        ({"timeout": 0.0}, "--timeout must be more than 0, and 0 was given."),
-        ({"retries": -1}, "--retries must be 0 or more, and -1 was given."),
+        ({"batch_size": 0}, "--batch-size must be 1 or more, not 0."),
+        ({"temperature": -0.5}, "--temperature must be 0 or more, not -0.5."),
+        ({"temperature": float("inf")}, "--temperature must be 0 or more, not inf."),
+        ({"temperature": float("nan")}, "--temperature must be 0 or more, not nan."),
+        ({"top_p": 0.0}, "--top-p must be more than 0 and at most 1, not 0."),
+        ({"top_p": 1.5}, "--top-p must be more than 0 and at most 1, not 1.5."),
+        ({"timeout": 0.0}, "--timeout must be more than 0, not 0."),
+        ({"retries": -1}, "--retries must be 0 or more, not -1."),
         (
             {"dtype": "int8"},
-            "--dtype is one of auto, float32, bfloat16, float16, and int8 was given.",
+            "--dtype must be one of auto, float32, bfloat16, float16, not int8.",
         ),
-        ({"api": "responses"}, "--api is one of chat, completions, and responses was given."),
+        ({"api": "responses"}, "--api must be one of chat, completions, not responses."),
     ],
 )
 def test_values_out_of_range(given, message):

@@ -184,7 +184,7 @@ def sha256(path):
     ],
 )
 def test_options_that_mean_nothing_are_refused(reference, option, flag):
-    with pytest.raises(DecabenchError, match=f"{reference} has no use for {flag}: "):
+    with pytest.raises(DecabenchError, match=f"{reference} does not use {flag}: "):
         make_backend(reference, ModelOptions(**{option: 1.5}))
 
 

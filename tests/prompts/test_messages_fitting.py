@@ -95,7 +95,9 @@ def test_nothing_of_it_may_fit() -> None:
 
 
 def test_a_prompt_that_is_too_long_without_it() -> None:
-    with pytest.raises(PromptTooLongError, match="q1 takes 1,000 tokens without its context, and 512 fit"):
+    with pytest.raises(
+        PromptTooLongError, match="q1 takes 1,000 tokens without its context, but only 512 fit"
+    ):
         fit(question("a"), 512, lambda context: 1_000 + len(context))
 
 

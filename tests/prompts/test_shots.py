@@ -82,7 +82,7 @@ def test_what_is_evaluated_is_never_shown() -> None:
     assert {shot.id for shot in found.shots} == {"t47", "t48", "t49"}
     assert (found.excluded, found.usable) == (47, 3)
     with pytest.raises(
-        MissingDataError, match=r"squad: 4 shots .* has 3 examples .*\(47 are\): ask for fewer"
+        MissingDataError, match=r"squad: 4 shots .* has only 3 examples .*\(47 are\): use fewer"
     ):
         select_shots(TASK, TRAINING, evaluated, 4)
 

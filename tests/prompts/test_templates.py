@@ -280,7 +280,7 @@ def test_all_faults_are_told_together(template) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("format = ", "is not TOML"),
+        ("format = ", "is not valid TOML"),
         ("", "has format None: write format = 'decabench.template/1'"),
         (HEAD.replace("/1", "/2") + WHOLE, "has format 'decabench.template/2'"),
         (HEAD, "neither [default] nor"),
@@ -291,7 +291,7 @@ def test_all_faults_are_told_together(template) -> None:
         (HEAD + WHOLE + "form_ = 'x'\n", "There is no key 'form_'. Did you mean form?"),
         (
             HEAD + WHOLE.replace("span", "auto") + "[tasks.sst]\n",
-            "[tasks.sst]: 'form' must be given: it is one of raw,",
+            "[tasks.sst]: 'form' is missing: give one of raw,",
         ),
     ],
 )

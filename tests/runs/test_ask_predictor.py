@@ -96,7 +96,7 @@ class Returns:
     ("answers", "sentence"),
     [
         (["x"], "2 questions of sst and must return as many texts"),
-        (["x"] * 3, "must return as many texts, in their order; it returned 3"),
+        (["x"] * 3, "must return as many texts, in that order; it returned 3"),
         ("xx", "must return as many texts, .* returned a str"),
         (b"xx", "returned a bytes"),
         (None, "must return as many texts, .* returned a NoneType"),
@@ -104,7 +104,7 @@ class Returns:
         (MappingProxyType({"q0": "x", "q1": "y"}), "returned a mappingproxy"),
         ({"x", "y"}, "returned a set"),
         ({"q0": "x", "q1": "y"}.keys(), "returned a dict_keys"),
-        ([1, 2], "returned 1 for a question of sst: an answer is a text"),
+        ([1, 2], "returned 1 for a question of sst: an answer must be a text"),
     ],
 )
 def test_breaches_of_the_protocol_are_not_about_one_example(answers, sentence):
@@ -204,7 +204,7 @@ def test_a_stream_may_yield_texts_as_predict_may_return_them():
         ("ab", "streamed 'ab' for sst"),
         (None, "streamed None"),
         ((["q0"], "x"), "it must yield pairs"),
-        (("q0", 3), "returned 3 for a question of sst: an answer is a text"),
+        (("q0", 3), "returned 3 for a question of sst: an answer must be a text"),
     ],
 )
 def test_what_a_stream_may_not_yield(pair, sentence):

@@ -105,9 +105,7 @@ def test_a_file_under_a_wrong_name_is_refused(tmp_path, field):
     header, *rest = lines(tmp_path)
     changed = {**json.loads(header), field: "another"}
     journal.path.write_text("\n".join([json.dumps(changed), *rest]) + "\n")
-    with pytest.raises(
-        DataError, match=r"jsonl:1 is damaged \(ValueError: its first line names other answers"
-    ):
+    with pytest.raises(DataError, match=r"jsonl:1 is damaged \(ValueError: its first line does not match"):
         Journal(tmp_path, KEY).__enter__()
 
 

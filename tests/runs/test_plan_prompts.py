@@ -51,7 +51,7 @@ def test_the_seed_decides_which(prompting):
 
 def test_no_shot_of_what_is_evaluated(prompting):
     """Were the training split itself evaluated, every example would be barred."""
-    with pytest.raises(DecabenchError, match="sst: 2 shots were asked for"):
+    with pytest.raises(DecabenchError, match="sst: 2 shots were requested"):
         prompting(shots=2, split="train")
 
 

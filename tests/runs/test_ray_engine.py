@@ -331,7 +331,7 @@ def test_an_example_that_kills_every_worker_fails_alone(cluster, run, somebodys,
     ("what", "sentence"),
     [
         ("short", "questions of sst and must return as many texts"),
-        ("number", "returned 1 for a question of sst: an answer is a text"),
+        ("number", "returned 1 for a question of sst: an answer must be a text"),
         ("broken", r"failed on sst before its first question \(OSError: no weights\)"),
         ("here", "is not a predictor: it needs a method predict"),
     ],
@@ -371,7 +371,7 @@ def test_more_workers_than_there_is_room_for(cluster, run):
 
 
 def test_a_model_that_wants_a_gpu(cluster):
-    with pytest.raises(DecabenchError, match="needs 1 GPU and no machine"):
+    with pytest.raises(DecabenchError, match="needs 1 GPU, but no machine"):
         lay_out(None, 1.0)
 
 
@@ -385,6 +385,6 @@ def test_ray_that_is_missing(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(
-        DecabenchError, match=re.escape("--engine ray needs Ray: pip install 'decabench[ray]'.")
+        DecabenchError, match=re.escape("--engine ray needs Ray: run pip install 'decabench[ray]'.")
     ):
         make_engine("ray", EngineOptions(make_backend("majority", ModelOptions())))

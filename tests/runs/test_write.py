@@ -204,7 +204,10 @@ def divide(questions):
             lambda questions: ["x"] * (len(questions) + 1),
             "64 questions of schema and must return as many texts",
         ),
-        (lambda questions: [1] * len(questions), "returned 1 for a question of schema: an answer is a text"),
+        (
+            lambda questions: [1] * len(questions),
+            "returned 1 for a question of schema: an answer must be a text",
+        ),
         (lambda questions: [None] * len(questions), "returned None for a question of schema"),
         (lambda questions: "x" * len(questions), "must return as many texts"),
         (lambda questions: None, "must return as many texts"),
@@ -353,9 +356,9 @@ def test_names_of_tasks_that_there_are_not(home, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"give_up_after": -1}, "--give-up-after must be 0 or more, and -1 was given"),
-        ({"engine": "spark"}, "--engine is one of local, ray, and spark was given"),
-        ({"compress": "xz"}, "--compress is one of gz, zst, and xz was given"),
+        ({"give_up_after": -1}, "--give-up-after must be 0 or more, not -1"),
+        ({"engine": "spark"}, "--engine must be one of local, ray, not spark"),
+        ({"compress": "xz"}, "--compress must be one of gz, zst, not xz"),
     ],
 )
 def test_settings_out_of_range(run, changes, message):
@@ -531,7 +534,7 @@ def test_one_wording(run, outside):
 
 
 def test_a_wording_that_there_is_not(run):
-    with pytest.raises(DecabenchError, match=r"sst has the variants 0 to \d+, and 99 was asked for"):
+    with pytest.raises(DecabenchError, match=r"sst has the variants 0 to \d+, not 99"):
         run("majority", variant=99)
 
 

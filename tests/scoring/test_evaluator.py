@@ -178,7 +178,9 @@ def test_answers_to_other_data_are_refused(home, submit):
     text = (folder / "submission.toml").read_text()
     stated = tomllib.loads(text)["data"]["sst.validation"]
     (folder / "submission.toml").write_text(text.replace(stated, "sha256:" + "0" * 64))
-    with pytest.raises(DataError, match=r"made for other data than is prepared: sst \(made for sha256:0000"):
+    with pytest.raises(
+        DataError, match=r"not made for the data that is prepared: sst \(made for sha256:0000"
+    ):
         evaluate(folder, home=home)
     assert evaluate(folder, home=home, tasks=["schema"]).tasks["schema"].score == 100
 

@@ -235,7 +235,7 @@ def test_a_part_of_a_sum_is_checked_too() -> None:
         (("suite", "total"), "median", "its suite is invalid: Invalid enum value 'median'"),
         (("suite", "tasks"), [], "its suite is invalid: Suite 'own': It has no tasks"),
         (("suite", "tasks"), "sst", "its suite is invalid"),
-        (("suite", "name"), "decathlon", "its suite decathlon is not the one that is known by this name"),
+        (("suite", "name"), "decathlon", "its suite decathlon differs from the known suite of this name"),
         (("suite",), None, "its suite is invalid"),
     ],
 )
@@ -250,7 +250,7 @@ def test_the_decathlon_cannot_be_restated() -> None:
     content["suite"] = {"name": "decathlon", "title": "", "tasks": list(DECATHLON.tasks), "total": "sum"}
     assert Results.from_json(json.dumps(content)).suite is DECATHLON
     content["suite"]["tasks"] = list(DECATHLON.tasks[:7])
-    assert "is not the one that is known" in refusal(json.dumps(content))
+    assert "differs from the known suite" in refusal(json.dumps(content))
 
 
 def test_keys_that_are_not_known_are_ignored() -> None:

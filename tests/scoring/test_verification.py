@@ -54,7 +54,7 @@ def test_a_changed_prediction_is_named_with_the_scores_that_rest_on_it(submissio
         (("decascore",), 900.0, "decascore: the decaScore was edited"),
         (("total", "score"), 900.0, "total.score: the total was edited"),
         (("submission", "name"), "other", "submission.name: submission.toml has changed"),
-        (("decabench",), "9.9", "decabench: another version of decabench scored"),
+        (("decabench",), "9.9", "decabench: scored by another version of decabench"),
         (("tasks", "sst", "empty"), 7, "sst: empty: the file was edited"),
         (
             ("tasks", "sst", "answers"),

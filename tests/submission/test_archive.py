@@ -307,7 +307,7 @@ def test_damage_is_told_in_a_sentence(tmp_path, into, kind, case):
     else:
         write_tar(path, tar_member("file", noise))
     with pytest.raises(
-        SubmissionError, match=rf"x\.{kind} is damaged or not the archive .*: pack it again\."
+        SubmissionError, match=rf"x\.{kind} is damaged or not the kind of archive .*: pack it again\."
     ):
         unpack(damaged(path, DAMAGE[case]), into)
 
@@ -325,7 +325,7 @@ def test_damage_is_told_in_a_sentence(tmp_path, into, kind, case):
 def test_a_damaged_tar_in_a_sound_gzip_is_noticed(tmp_path, into, change):
     path = write_tar(tmp_path / "x.tgz", tar_member("a", b"data"), tar_member("b", b""))
     path.write_bytes(gzip.compress(change(gzip.decompress(path.read_bytes())[:3072])))
-    with pytest.raises(SubmissionError, match="damaged or not the archive"):
+    with pytest.raises(SubmissionError, match="damaged or not the kind of archive"):
         unpack(path, into)
 
 

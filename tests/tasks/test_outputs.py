@@ -34,13 +34,13 @@ def test_what_follows_from_an_output(output: Output, metric: str, phrase: str) -
     ("make", "sentence"),
     [
         (lambda: Text(max_tokens=0), "max_tokens is 0: give 1 or more"),
-        (lambda: Label(("a", "b", "a")), "Each label is named once; a is named more than once"),
-        (lambda: Label(("a", " ")), "Each label is a string that is not empty; given 'a', ' '"),
+        (lambda: Label(("a", "b", "a")), "Each label may be named only once; a is named more than once"),
+        (lambda: Label(("a", " ")), "Each label must be a non-empty string; given 'a', ' '"),
         (lambda: Label(max_tokens=-1), "max_tokens is -1"),
-        (lambda: Tags("BIO"), "There is no scheme of tags 'BIO': it is one of plain, IOB1, IOB2, IOBES"),  # type: ignore[arg-type]
-        (lambda: Tags(names=("a", "a")), "Each tag is named once"),
-        (lambda: Tree(("a", "a")), "Each relation is named once"),
-        (lambda: Number(5, 5), "A scale goes from a low to a higher number, not from 5 to 5"),
+        (lambda: Tags("BIO"), "There is no tagging scheme 'BIO': use one of plain, IOB1, IOB2, IOBES"),  # type: ignore[arg-type]
+        (lambda: Tags(names=("a", "a")), "Each tag may be named only once"),
+        (lambda: Tree(("a", "a")), "Each relation may be named only once"),
+        (lambda: Number(5, 5), "A scale must go from a lower to a higher number, not from 5 to 5"),
         (lambda: Number(0, float("inf")), "not from 0 to inf"),
         (lambda: Number(0, 1, max_tokens=0), "max_tokens is 0"),
     ],

@@ -260,8 +260,8 @@ def refuse(number: int) -> Callable[..., Any]:
     [
         ("tempfile.mkstemp", errno.EROFS, "cannot be written"),
         ("pathlib.Path.mkdir", errno.EACCES, "cannot be written"),
-        ("os.fsync", errno.ENOSPC, "No space is left for"),
-        ("os.replace", errno.EDQUOT, "No space is left for"),
+        ("os.fsync", errno.ENOSPC, "No space left to write"),
+        ("os.replace", errno.EDQUOT, "No space left to write"),
     ],
 )
 def test_a_home_that_takes_no_files(
@@ -299,7 +299,7 @@ def test_a_full_disk_in_the_middle(
     before = stamps(request)
     with monkeypatch.context() as patch:
         patch.setattr(pq.ParquetWriter, "write_table", refuse(errno.ENOSPC))
-        with pytest.raises(StorageError, match=r"No space is left for .*train\.parquet"):
+        with pytest.raises(StorageError, match=r"No space left to write .*train\.parquet"):
             prepare_task(TASK, replace(request, force=True))
     # What was prepared stays; only the note that it is up to date is withdrawn.
     assert {**stamps(request), "inputs.json": before["inputs.json"]} == before

@@ -26,10 +26,13 @@ def test_the_total(total: Combination, combined: float | None) -> None:
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"name": "My Suite"}, "Suite 'My Suite': A name is lower-case letters, digits, dots, - and _"),
+        (
+            {"name": "My Suite"},
+            "Suite 'My Suite': A name must consist of lower-case letters, digits, dots, - and _",
+        ),
         ({"tasks": ()}, "It has no tasks: name at least one."),
         ({"tasks": ("sst", "schema", "sst")}, "It names sst more than once: name each task once."),
-        ({"total": "product"}, "Its total is sum, mean or none, not 'product'."),
+        ({"total": "product"}, "Its total must be sum, mean or none, not 'product'."),
         (
             {"published": (PublishedRow("M", "joint", {"sst": 1.0, "squad": 2.0}),)},
             "The published row 'M' has scores of squad, not of its tasks.",

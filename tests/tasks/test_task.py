@@ -69,17 +69,17 @@ def test_the_metric_follows_from_the_output(output: Output, metric: str) -> None
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"name": "../up"}, "Task '../up': A name is lower-case letters, digits, dots, - and _"),
+        ({"name": "../up"}, "Task '../up': A name must consist of lower-case letters, digits, dots, - and _"),
         ({"metric": "nf2"}, "Task 'own': There is no metric 'nf2'. Did you mean nf1"),
         ({"secondary": ("em", "bleurt")}, "There is no metric 'bleurt'. Did you mean bleu"),
         ({"sources": ()}, "It has no source"),
         ({"counts": {"dev": 3}}, "The splits are train, validation, test, not dev."),
         ({"hidden": ("tset",)}, "not tset."),
-        ({"curriculum": "medium"}, "Its curriculum is easy, hard or None, not 'medium'."),
+        ({"curriculum": "medium"}, "Its curriculum must be easy, hard or None, not 'medium'."),
         ({"variants": (fixed("a", "q", "p"), fixed("a", "q", "r"))}, "a is used more than once"),
         (
             {"output": Label(("yes", "no")), "variants": (fixed("a", "q", "p", {"oui": "yes", "non": "nein"}),)},
-            "The variant a maps words to nein, and the labels are yes, no.",
+            "The variant a maps words to nein, but the labels are yes, no.",
         ),
     ],
 )  # fmt: skip
@@ -110,7 +110,7 @@ def test_a_metric_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.Mo
 def test_context_limits() -> None:
     assert context_limits(TASKS.values(), "skip") == {"squad": 400}
     assert context_limits(TASKS.values(), "cut") == {"cnn_dailymail": 400}
-    with pytest.raises(DataError, match="The limit of a context is 0 tokens: give 1 or more"):
+    with pytest.raises(DataError, match="The limit for a context must be 1 token or more, not 0"):
         ContextLimit(0, "cut")
     with pytest.raises(DataError, match="give 'skip' or 'cut', not 'drop'"):
         ContextLimit(9, "drop")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Run a program that is fed lines and writes lines, without threads and without deadlocks."""
+"""Run a program that reads and writes lines, without threads or deadlocks."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Process", "StalledError"]
 
 CHUNK = 1 << 16
 LONGEST_LINE = 64 << 20
-"""Bytes of one line from a program."""
+"""The longest line accepted from a program, in bytes."""
 
 STDERR_KEPT = 2048
-"""Bytes kept of a program's last messages, for the sentence that says how it ended."""
+"""Bytes kept of a program's last messages, for the error message that says how it ended."""
 
 GRACE = 5.0
 """Seconds that a program gets to end by itself, after its last answer or after SIGTERM."""
 
 TICK = 0.2
-"""Seconds between looks at the clock, and at whether a program has ended whose children keep its output open."""
+"""Seconds between checks of the clock, and of whether a program has ended while its children keep its output open."""
 
 
 class StalledError(Exception):
@@ -71,10 +71,10 @@ class Process:
     def lines(
         self, next_line: Callable[[], bytes | None], all_answered: Callable[[], bool], timeout: float | None
     ) -> Iterator[bytes]:
-        """Yield the lines that it writes, while it is fed those of `next_line` until that returns None.
+        """Yield the lines that it writes, while feeding it lines from `next_line` until that returns None.
 
         Stops at the end of the program's output, or some seconds after everything is answered. Raises StalledError,
-        and DecabenchError for a line without end.
+        and DecabenchError for a line that is too long.
         """
         rest = b""
         moved = time.monotonic()
@@ -93,7 +93,7 @@ class Process:
                     raise DecabenchError(f"The program wrote a line of more than {LONGEST_LINE >> 20} MiB.")
                 yield from whole
             if ready & {self._process.stdin, self._process.stdout}:
-                # Only now: the time that the caller took for the lines is not the program's.
+                # Only now: the time the caller spent on the lines does not count against the program.
                 moved = time.monotonic()
             elif self._is_over(time.monotonic() - moved, all_answered(), timeout):
                 break
@@ -101,7 +101,7 @@ class Process:
             yield rest
 
     def status(self) -> int | None:
-        """Return its exit status, below 0 for a signal; None if it goes on though its output has ended."""
+        """Return its exit status, below 0 for a signal; None if it is still running although its output has ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE)
         self._read_messages()
@@ -109,7 +109,7 @@ class Process:
 
     @property
     def messages(self) -> str:
-        """The end of what it wrote to stderr."""
+        """Return the end of what it wrote to stderr."""
         return self._messages.decode("utf-8", "replace")
 
     @property
@@ -118,9 +118,9 @@ class Process:
         return [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe and not pipe.closed]
 
     def _is_over(self, idle: float, all_answered: bool, timeout: float | None) -> bool:
-        """Whether to stop waiting, after nothing has moved for so many seconds. Raises StalledError."""
+        """Whether to stop waiting, after `idle` seconds without any progress. Raises StalledError."""
         had_ended, self._has_ended = self._has_ended, self._process.poll() is not None
-        if had_ended:  # before the last look, so that nothing it wrote is unread
+        if had_ended:  # before the last check, so that nothing it wrote is left unread
             return True
         stdin = self._process.stdin
         if all_answered and stdin and stdin.closed:
@@ -130,7 +130,7 @@ class Process:
         return False
 
     def _feed(self, next_line: Callable[[], bytes | None]) -> None:
-        """Write as much of a line as the pipe takes; close it after the last one, or if the program has closed it."""
+        """Write as much of a line as the pipe takes; close it after the last one, or once the program has closed it."""
         if not self._unsent:
             self._unsent = next_line() or b""
         stdin = self._process.stdin
@@ -179,7 +179,7 @@ class Process:
 
 
 def _read(pipe: IO[bytes] | None) -> bytes | None:
-    """Read what is there: empty at the end of the output, None for nothing yet."""
+    """Read what is available: empty at the end of the output, None if nothing has arrived yet."""
     assert pipe is not None
     try:
         return os.read(pipe.fileno(), CHUNK)

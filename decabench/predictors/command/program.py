@@ -30,21 +30,21 @@ from decabench.text import excerpt, well_formed
 __all__ = ["CommandBackend", "CommandPredictor", "backend"]
 
 USED = ("revision", "timeout", "seed")
-"""The options that it honours; a program has flags of its own for the rest."""
+"""The options that it honours; for the rest, a program has its own flags."""
 
 MOST_FILES = 1_000
-"""A folder of more files is not read for the record: `.` or a whole disk is hardly a model's weights."""
+"""Folders with more files are not digested: `.` or a whole disk is hardly a model's weights."""
 
 
 def backend(target: str, options: ModelOptions) -> CommandBackend:
-    """Make the backend for a command line. Raises DecabenchError for a line or an option that will not do."""
+    """Make the backend for a command line. Raises DecabenchError for an invalid command line or option."""
     try:
         arguments = shlex.split(target)
     except ValueError as error:
-        raise DecabenchError(f"command: takes a command line, and {target} has {error}.") from None
+        raise DecabenchError(f"command: takes a command line, but {target} has {error}.") from None
     if not arguments:
         raise DecabenchError("command: takes a command line, as in command:'./my-model --flag'.")
-    refuse_unused(options, USED, "command:", "give the program a flag of its own.")
+    refuse_unused(options, USED, "command:", "give the program its own flag.")
     _find_program(arguments[0])
     return CommandBackend(target, options)
 
@@ -54,14 +54,14 @@ class CommandBackend:
     """A program, before it is started."""
 
     line: str
-    """The command line, as it was given."""
+    """The command line as given."""
     options: ModelOptions
     """The options that were given."""
 
     prompted = False
 
     def describe(self) -> dict[str, Any]:
-        """Name the command line, the revision, and the sha256 of the program and of every file or folder it names."""
+        """Record the command line, the revision, and the sha256 of the program and of every file or folder named."""
         first, *others = shlex.split(self.line)
         named = {first: _find_program(first)}
         for argument in others:
@@ -93,8 +93,8 @@ def _find_program(name: str) -> Path:
         )
     where = "" if "/" in name else " on the PATH"
     raise DecabenchError(
-        f"There is no program {name}{where}: check its name. The command line is split into words, and no shell "
-        "reads it."
+        f"There is no program {name}{where}: check its name. The command line is split into words, not passed "
+        "to a shell."
     )
 
 
@@ -128,7 +128,7 @@ def _digest(path: Path) -> str:
         return fingerprint(files)
     except OSError as error:
         raise DecabenchError(
-            f"{path} is named on the command line and cannot be read for the record ({error.strerror}): make it "
+            f"{path} is named on the command line but cannot be read for the record ({error.strerror}): make it "
             "readable."
         ) from None
 
@@ -144,12 +144,12 @@ class CommandPredictor:
     split: str
     """The split's name."""
     seed: int = 0
-    """For programs that draw."""
+    """Random seed, for programs that sample."""
     timeout: float | None = None
     """Seconds within which it must read a question or answer one; None for no limit."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
-        """Yield (id, outcome) as answers come. Closing it ends the program and its children."""
+        """Yield (id, outcome) as answers arrive. Closing it ends the program and its children."""
         source = iter(questions)
         first = next(source, None)
         if first is None:
@@ -186,14 +186,14 @@ class CommandPredictor:
             except StalledError:
                 reason = (
                     f"The program neither read nor answered for {self.timeout:g} s after {len(replies.answered)} "
-                    f"answers, and was ended.{_last_words(process)}"
+                    f"answers, and was stopped.{_last_words(process)}"
                 )
         for id_ in (*replies.waiting, *(question.id for question in source)):
             yield id_, Failure(reason)
 
 
 class _Replies:
-    """Reads a program's answers, and knows which questions wait for one."""
+    """Reads a program's answers, and tracks which questions are waiting for one."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, int] = {}
@@ -202,9 +202,9 @@ class _Replies:
         """Ids of those with one."""
 
     def read(self, line: bytes, number: int) -> tuple[str, Outcome]:
-        """Read the id and the outcome of a line; a fault in its fields is a Failure of that question.
+        """Read the id and outcome from a line; an invalid field becomes a Failure of that question.
 
-        Raises DecabenchError for a line that belongs to no question, after which nothing can be relied on.
+        Raises DecabenchError for a line that belongs to no question, after which nothing can be trusted.
         """
         text = line.decode("utf-8", "replace")
         try:
@@ -214,7 +214,7 @@ class _Replies:
         id_ = row.get("id") if isinstance(row, dict) else None
         if not isinstance(id_, str):
             form = '{"id": "…", "answer": "…"}'
-            raise _stray(number, text, f"has no id: write {form}, with the id as it was given")
+            raise _stray(number, text, f"has no id: write {form}, with the id of the question")
         if id_ in self.answered:
             raise _stray(number, text, "answers a question for the second time")
         if id_ not in self.waiting:
@@ -235,22 +235,22 @@ def _stray(number: int, text: str, fault: str) -> DecabenchError:
 
 
 def _parse_outcome(row: Mapping[str, Any], length: int) -> Outcome:
-    """Make an outcome of a line about a context of some length. Raises ValueError."""
+    """Make an outcome from a line about a context of `length` characters. Raises ValueError."""
     if row.get("error") is not None:
         return Failure(f"The program says: {excerpt(str(row['error']))}")
     text = row.get("answer")
     answer = answer_from(well_formed(text) if isinstance(text, str) else text, {"finish": "stop", **row})
     if answer.context_kept is not None and answer.context_kept[1] > length:
-        raise ValueError(f"context_kept is {row['context_kept']}, and the context has {length} characters")
+        raise ValueError(f"context_kept is {row['context_kept']}, but the context has {length} characters")
     return replace(answer, context_kept=None) if answer.context_kept == (0, length) else answer
 
 
 def _explain_end(process: Process, answers: int) -> str:
-    """Say why the remaining questions have no answer. Raises DecabenchError where not one was answered."""
+    """Say why the remaining questions have no answer. Raises DecabenchError if none was answered."""
     status = process.status()
     how = "closed its output" if status is None else f"ended with status {status}"
     if status is not None and status < 0:
-        how = f"was ended by {_signal_name(-status)}"
+        how = f"was killed by {_signal_name(-status)}"
     if answers:
         return f"The program {how} after {answers} answers, before it answered this question.{_last_words(process)}"
     raise DecabenchError(f"The program {how} before it answered anything.{_last_words(process)}")

@@ -1,1 +1,1 @@
-"""`hf:`: models of Hugging Face transformers."""
+"""`hf:`: Hugging Face transformers models."""

@@ -1,4 +1,4 @@
-"""`hf:NAME_OR_PATH`: a model of Hugging Face transformers, from the hub, a folder or a GGUF file."""
+"""`hf:NAME_OR_PATH`: a Hugging Face transformers model, from the hub, a folder or a GGUF file."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ USED = (
 """The options that it honours."""
 
 LARGEST = {"cpu": 32, "cuda": 256, "mps": 64}
-"""The largest batch of `auto` on each device: beyond it nothing is gained."""
+"""The largest batch of `auto` on each device: larger ones gain nothing."""
 
 DECIDING = {".safetensors", ".json", ".jinja", ".model", ".spm", ".txt", ".tiktoken", ".vocab"}
 """Suffixes of weights, configuration and tokenizer. Other files of a folder (a README, a log) decide nothing."""
@@ -83,25 +83,25 @@ def backend(target: str, options: ModelOptions) -> HfBackend:
 
 
 def require_packages(*more: str) -> None:
-    """Raise DecabenchError where the extra is not installed, or a package for GGUF or for a device map."""
+    """Raise DecabenchError if the extra is not installed, or a package for GGUF or for a device map."""
     missing = [name for name in ("torch", "transformers", *more) if find_spec(name) is None]
     if missing:
-        raise DecabenchError(f"hf: needs {' and '.join(missing)}: pip install 'decabench[hf]'.")
+        raise DecabenchError(f"hf: needs {' and '.join(missing)}: run pip install 'decabench[hf]'.")
 
 
 def check_options(options: ModelOptions) -> None:
-    """Raise DecabenchError for options that it cannot honour, or that exclude each other."""
+    """Raise DecabenchError for options that it cannot honour or that conflict."""
     refuse_unused(options, USED, "hf:", "it is for other predictors.")
     check_name(options.device or "auto")
     if options.device_map and options.device not in (None, "auto", "cuda"):
         raise DecabenchError("--device-map chooses the devices: leave out --device, or give --device cuda.")
     if options.top_p is not None and not options.temperature:
-        raise DecabenchError("--top-p needs a --temperature above 0: greedy decoding draws nothing.")
+        raise DecabenchError("--top-p needs a --temperature above 0: greedy decoding does not sample.")
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a model before its weights are loaded."""
+    """What is known about a model before its weights are loaded."""
 
     digest: str | None
     """Digest of its files; None for a model on the hub, which the commit identifies."""
@@ -134,12 +134,12 @@ class HfBackend:
     options: ModelOptions
     """The options that were given."""
     facts: Facts
-    """What is known of the model."""
+    """What is known about the model."""
 
     prompted = True
 
     def describe(self) -> dict[str, Any]:
-        """Name the model, its weights, how it is prompted and how it decodes; no path."""
+        """Record the model, its weights, how it is prompted and how it decodes, but no path."""
         options, facts = self.options, self.facts
         given = {
             "revision": self.source.commit or options.revision,
@@ -164,7 +164,7 @@ class HfBackend:
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
-        """Load the weights; free them on leaving. Raises DecabenchError where they are not those described."""
+        """Load the weights; free them on leaving. Raises DecabenchError if they differ from those described."""
         require_device(self.facts.device)
         with quiet():
             folder = local_folder(self.source)
@@ -188,12 +188,12 @@ class HfBackend:
 
     @property
     def label(self) -> str:
-        """Name in the submission: without the folders above it, which are nobody else's business."""
+        """Its name in a submission, without the parent folders, which are private."""
         return f"hf:{self.source.name}"
 
     @property
     def gpus(self) -> float:
-        """GPUs that one copy on a cluster needs: one, or all of this machine where a device map spreads the weights."""
+        """GPUs that one copy on a cluster needs: one, or all of this machine if a device map spreads the weights."""
         if not self.facts.device.startswith("cuda"):
             return 0.0
         if self.options.device_map is None:
@@ -204,7 +204,7 @@ class HfBackend:
 
     @property
     def _watchful(self) -> bool:
-        """Whether answers are kept independent of the batch; the edge of a nucleus cannot be watched."""
+        """Whether answers are kept independent of the batch; the edge of a nucleus cannot be checked."""
         is_exact = self.facts.device == "cpu" and self.facts.dtype == "float32"
         return is_exact and self.options.top_p in (None, 1.0)
 
@@ -217,7 +217,7 @@ class HfBackend:
 
     def _predictor(self, setting: Setting, loaded: Loaded, size: BatchSize) -> HfPredictor:
         if setting.prompting is None:
-            raise DecabenchError(f"hf: needs a prompt, and there is none for {setting.task.name}.")
+            raise DecabenchError(f"hf: needs a prompt, but {setting.task.name} has none.")
         prompting, options, facts = setting.prompting, self.options, self.facts
         chat = facts.chat_template is not None
         decoding = Decoding(
@@ -265,7 +265,7 @@ def _digest_chat_template(name: str, tokenizer: Any, wanted: bool | None) -> str
 
 
 _known: dict[tuple[str, int, int, int, int], str] = {}
-"""Path, inode, size and times of a file to its digest, so that this process reads each file once."""
+"""Map from path, inode, size and times of a file to its digest, so that this process reads each file once."""
 
 
 def folder_digest(folder: Path, gguf: str | None) -> str:

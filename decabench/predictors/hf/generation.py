@@ -1,9 +1,9 @@
 """Prompts in, answers out: one batch of a task's questions through a model.
 
 On a CPU in float32 the same prompt gives, alone and in a batch, scores that differ by some millionths of the largest:
-sums are taken in another order. Greedy decoding turns that into another answer wherever two tokens come that close,
+sums are taken in another order. Greedy decoding turns that into another answer wherever two tokens are that close,
 about once in ten thousand tokens. So while a batch runs, the distance between the two best tokens is watched, and a
-prompt for which it was ever too small to be sure is run once more alone. That second answer is the one that counts, so
+prompt for which it was ever too small to be sure is run again alone. That second answer is the one that counts, so
 no answer depends on the size of the batch.
 """
 
@@ -49,7 +49,7 @@ def is_no_memory(error: Exception) -> bool:
     kind = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
     if isinstance(error, (MemoryError, kind)):
         return True
-    # On CPU and MPS, torch has no class of error for it.
+    # On CPU and MPS, torch has no exception class for it.
     words = ("can't allocate memory", "not enough memory", "out of memory", "Invalid buffer size")
     return isinstance(error, RuntimeError) and any(text in str(error) for text in words)
 
@@ -61,11 +61,11 @@ def is_lost_device(error: Exception) -> bool:
 
 
 def free() -> None:
-    """Give memory that nothing refers to any more back to the device."""
+    """Return unreferenced memory to the device."""
     import torch
 
     gc.collect()
-    with suppress(RuntimeError):  # of a device that is lost, whose error was reported already
+    with suppress(RuntimeError):  # the device is lost, and its error was already reported
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         elif torch.backends.mps.is_available():
@@ -85,7 +85,7 @@ DAY = {
     "%M": "00",
     "%S": "00",
 }
-"""The date that templates get which show one: Llama's own default. An answer must not depend on the day."""
+"""The date shown to templates that print one: Llama's own default. An answer must not depend on the day."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,14 @@ class Prompter:
     tokenizer: Any
     """The model's tokenizer."""
     prompting: Prompting
-    """How the task's questions are put."""
+    """How the task's questions become prompts."""
     chat: bool
     """Whether to use the tokenizer's chat template; otherwise prompts are plain text."""
     budget: int | None = None
     """The longest prompt in tokens; None for no limit."""
 
     def prompts(self, questions: Sequence[Question]) -> list[Prompt | Failure]:
-        """Make one prompt for each question, or a Failure where it would not fit even without its context."""
+        """Make one prompt for each question, or a Failure if it would not fit even without its context."""
         # Tokenized together, which is several times faster.
         all_ids = self._tokenize([self._text(question, None) for question in questions])
         return [self._fit(question, ids) for question, ids in zip(questions, all_ids, strict=True)]
@@ -139,8 +139,8 @@ class Prompter:
         return self._tokenize([self._text(question, context)])[0]
 
     def _tokenize(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
-        # A chat template writes the special tokens into the text; a second beginning would be a fault. Truncation is
-        # off whatever the tokenizer was saved with: only `fit` cuts, and it says so.
+        # A chat template writes the special tokens into the text; a second beginning would be wrong. Truncation is
+        # off, whatever the tokenizer was saved with: only `fit` cuts, and records it.
         found: Sequence[Sequence[int]] = self.tokenizer(
             list(texts), add_special_tokens=not self.chat, truncation=False, padding=False, verbose=False
         )["input_ids"]
@@ -156,7 +156,7 @@ def room(positions: int | None, advised: int | None, asked: int | None, answer: 
     """Return the longest prompt in tokens; None for no limit.
 
     `positions` is how many positions the model has, `advised` the limit that its tokenizer was saved with, which the
-    limit `asked` for overrules, and `answer` the tokens to leave free where prompt and answer share the window.
+    limit `asked` for overrides, and `answer` the tokens to leave free where prompt and answer share the window.
     """
     windows = (positions, advised if asked is None else None)
     limits = [window - answer for window in windows if window is not None]
@@ -164,7 +164,7 @@ def room(positions: int | None, advised: int | None, asked: int | None, answer: 
 
 
 def _render_chat(tokenizer: Any, messages: Sequence[Message]) -> str:
-    """Apply the chat template. One that refuses or drops the system text gets it with the user's first turn."""
+    """Apply the chat template. If it refuses or drops the system text, put that into the user's first turn."""
     from jinja2 import TemplateError
 
     turns = [{"role": message.role, "content": message.content} for message in messages]
@@ -193,7 +193,7 @@ def _apply_template(tokenizer: Any, turns: Sequence[Mapping[str, str]]) -> str:
 
 
 def _stop_clock(template: str) -> str:
-    """Replace the clock of a template by one that always shows DAY.
+    """Replace the clock of a template with one that always shows DAY.
 
     A macro, since transformers passes no function of ours into a template.
     """
@@ -214,7 +214,7 @@ class Decoding:
     """How tokens are chosen, and where an answer ends."""
 
     task: str
-    """The task's name; draws depend on it."""
+    """The task's name, part of the random seed."""
     max_new_tokens: int
     """The longest answer in tokens."""
     stop: tuple[str, ...] = ()
@@ -224,7 +224,7 @@ class Decoding:
     top_p: float | None = None
     """Nucleus sampling."""
     seed: int = 0
-    """Seed of the draws."""
+    """Random seed for sampling."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class Generator:
     decoding: Decoding
     """How it decodes."""
     watchful: bool
-    """Whether an answer that the batch may have changed is made once more alone."""
+    """Whether an answer that the batch may have changed is generated again alone."""
 
     def answers(self, prompts: Sequence[Prompt]) -> list[Answer]:
         """Answer a batch of prompts, in order. Raises whatever torch raises."""
@@ -247,7 +247,7 @@ class Generator:
         return answers
 
     def _run(self, prompts: Sequence[Prompt]) -> tuple[list[Answer], list[bool]]:
-        """Return the answers, and for each whether it certainly did not depend on the other prompts."""
+        """Return the answers, and for each whether it is certain not to depend on the other prompts."""
         import torch
         from transformers import LogitsProcessorList, StoppingCriteriaList
 
@@ -324,7 +324,7 @@ class _Stops:
         self._begin: int | None = None
 
     def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
-        """Return which rows are done, (batch,). Called for every token; decodes only where a text may end."""
+        """Return which rows are done, (batch,). Called for every token; decodes only if a text may end there."""
         import torch
 
         if self._begin is None:

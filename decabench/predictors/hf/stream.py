@@ -19,15 +19,15 @@ START = 8
 """Rows of the first batch with `--batch-size auto`."""
 
 GAIN = 1.1
-"""How much faster a batch twice as large must be for the batch to go on growing."""
+"""How much faster a batch twice as large must be for the batch to keep growing."""
 
 WINDOW = 2048
-"""The most questions read ahead to be sorted by length, unless one batch has more."""
+"""The most questions read ahead for sorting by length, unless one batch has more."""
 
 
 @dataclass
 class BatchSize:
-    """The size of the next batch: doubled while that is faster and fits, halved where it does not fit.
+    """The size of the next batch: doubled while that is faster and fits, halved if it does not fit.
 
     accelerate's `find_executable_batch_size` only halves, starts over after each error, and tunes nothing.
     """
@@ -53,14 +53,14 @@ class BatchSize:
         return max(self._rows, min(32 * self._rows, WINDOW))
 
     def rows(self, positions: int, remaining: int) -> int:
-        """Return the size of the next batch of the remaining prompts, for rows of at most so many positions."""
+        """Return the size of the next batch of the remaining prompts, for rows of at most `positions` tokens."""
         rows = min(self._rows, remaining)
         while rows > 1 and self._too_large is not None and rows * positions >= self._too_large:
             rows //= 2
         return rows
 
     def grow(self, rows: int, positions: int, seconds: float) -> None:
-        """Take note of a batch that went through; double the size while that pays."""
+        """Record a batch that succeeded; double the size while that pays."""
         if not self._grows or rows < self._rows:
             return
         speed = rows * positions / max(seconds, 1e-9)
@@ -72,7 +72,7 @@ class BatchSize:
         self._grows = self._rows > rows
 
     def shrink(self, rows: int, positions: int) -> None:
-        """Take note of a batch that did not fit; halve the size."""
+        """Record a batch that did not fit; halve the size."""
         self._too_large = min(rows * positions, self._too_large or rows * positions)
         self._grows = False
         self._rows = max(1, rows // 2)
@@ -90,7 +90,7 @@ class HfPredictor:
     """The size of the next batch; shared by the tasks of one model."""
 
     def stream(self, questions: Iterable[Question]) -> Iterator[tuple[str, Outcome]]:
-        """Yield (id, outcome) after every batch; the longest prompts first, so that what cannot fit shows at once."""
+        """Yield (id, outcome) after every batch, longest prompts first, so that one that cannot fit fails early."""
         self.size.begin()
         remaining = iter(questions)
         while window := list(islice(remaining, self.size.window)):
@@ -119,7 +119,7 @@ class HfPredictor:
             prompts = prompts[rows:]
 
     def _outcomes(self, batch: Sequence[Prompt]) -> Sequence[Outcome] | None:
-        """Return one outcome for each prompt; None where they do not fit together.
+        """Return one outcome for each prompt; None if they do not fit together.
 
         A batch that fails for any other reason is tried again one by one.
         """

@@ -46,7 +46,7 @@ _GGUF_OF_REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+)/([\w./-]+\.gguf)")
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Where a model was found: a small value, to be pickled.
+    """Where a model was found: a small value that can be pickled.
 
     A folder must be at the same path on every machine that opens it.
     """
@@ -67,7 +67,7 @@ def find_source(target: str, revision: str | None) -> ModelSource:
     if target and path.is_file():
         if path.suffix != ".gguf":
             raise DecabenchError(
-                f"hf: takes a folder, a .gguf file or a name on the hub, and {target} is another kind of file."
+                f"hf: takes a folder, a .gguf file or a name on the hub, but {target} is another kind of file."
             )
         return ModelSource(path.name, str(path.resolve().parent), gguf=path.name)
     if target and path.is_dir():
@@ -76,16 +76,18 @@ def find_source(target: str, revision: str | None) -> ModelSource:
         repository, file = in_repository.groups()
         return ModelSource(repository, commit=_snapshot(repository, revision, ()).name, gguf=file)
     if not _REPOSITORY.fullmatch(target) or target.startswith("."):
-        raise DecabenchError(f"hf: finds no folder {target!r}, and names on the hub look like owner/name.")
+        raise DecabenchError(
+            f"hf: there is no folder {target!r}, and names on the hub have the form owner/name."
+        )
     folder = _snapshot(target, revision, SMALL)
     _check(target, folder)
     return ModelSource(target, commit=folder.name)
 
 
 def local_folder(source: ModelSource, weights: bool = True) -> Path:
-    """Return the folder of a model; fetch what the hub's cache lacks, the weights only if they are wanted.
+    """Return the folder of a model; fetch what is missing from the hub's cache, but the weights only on request.
 
-    A GGUF file is one piece and is always fetched whole. Raises DecabenchError.
+    A GGUF file is always fetched whole. Raises DecabenchError.
     """
     if source.folder is not None:
         folder = Path(source.folder)
@@ -134,10 +136,10 @@ def _in_folder(folder: Path) -> ModelSource:
 
 
 def _check(name: str, folder: Path) -> None:
-    """Refuse what transformers would take for something else, or would run code for. Raises DecabenchError."""
+    """Refuse what transformers would misread, or would run code for. Raises DecabenchError."""
     if (folder / "adapter_config.json").exists():
         raise DecabenchError(
-            f"hf: {name} is an adapter, whose base model would go unrecorded: merge the two and save the whole model."
+            f"hf: {name} is an adapter, whose base model would go unrecorded: merge the two and save the full model."
         )
     config = read_config(name, folder)
     if any("/" in kernel for kernel in _kernels(config)):
@@ -158,7 +160,7 @@ def _kernels(config: Any) -> Iterator[str]:
     elif isinstance(config, dict):
         for key, value in config.items():
             if key == "quant_method" and value == "mxfp4":
-                yield "kernels-community/triton_kernels"  # fetched for that format whatever else is set
+                yield "kernels-community/triton_kernels"  # fetched for that format whatever the other settings
             elif key.endswith("_implementation"):
                 yield from map(str, value.values() if isinstance(value, dict) else (value,))
             else:
@@ -192,7 +194,7 @@ def _snapshot(repository: str, revision: str | None, patterns: tuple[str, ...]) 
 
 @contextmanager
 def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
-    """Turn the hub's errors into one sentence of ours: the text of theirs may quote a token."""
+    """Replace the hub's errors with our own message, since theirs may quote a token."""
     from huggingface_hub import errors
 
     at = f"{repository} at {revision}" if revision else repository
@@ -221,7 +223,7 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
 
 
 SANE = 10_000_000
-"""Tokenizers without a limit give a number far above this."""
+"""Tokenizers without a limit report a number far above this."""
 
 
 @dataclass(frozen=True)
@@ -298,7 +300,7 @@ def load_model(source: ModelSource, folder: Path, dtype: str, device: str, devic
 
 
 def positions(config: Any) -> int | None:
-    """Return the longest sequence that the model has positions for; None where positions are relative."""
+    """Return the longest sequence that the model has positions for; None if positions are relative."""
     found = getattr(config.get_text_config(decoder=True), "max_position_embeddings", None)
     return found if isinstance(found, int) and 0 < found < SANE else None
 
@@ -356,7 +358,7 @@ def _errors(name: str, part: str) -> Iterator[None]:
         said = excerpt(str(error), 300)
         if "trust_remote_code" in said or "custom code" in said:
             raise DecabenchError(
-                f"hf: {name} needs code of its own to be run, which decabench never does: serve it with another "
+                f"hf: {name} needs its own code to run, which decabench never does: serve it with another "
                 "program and use openai:URL."
             ) from error
         raise DecabenchError(
@@ -367,16 +369,16 @@ def _errors(name: str, part: str) -> Iterator[None]:
 _SHORT, _LONG = 6, 15  # tokens of the two prompts of the probe
 
 _TOLERANCE = {"torch.float32": 1e-3}
-"""Relative to the largest score. With padding masked, scores move by about 1e-6; where it is seen, by 0.1 or more."""
+"""Relative to the largest score. With padding masked, scores move by about 1e-6; if it is seen, by 0.1 or more."""
 
 _COARSE = 0.1  # for number formats in which a score has two or three digits
 
 
 def pads_safely(loaded: Loaded) -> bool:
-    """Whether a model answers a padded prompt as it answers the prompt alone; asks it a short one both ways.
+    """Whether a model answers a padded prompt as it answers the prompt alone; tests a short prompt both ways.
 
     Recurrent models that ignore the attention mask (RWKV, RecurrentGemma) and relative attention as in XLNet take the
-    padding for text: they can only be asked one prompt at a time.
+    padding for text: they can only take one prompt at a time.
     """
     alone = _scores(loaded, [_SHORT])[0]
     padded = _scores(loaded, [_SHORT, _LONG])[0]
@@ -394,7 +396,7 @@ def _scores(loaded: Loaded, lengths: list[int]) -> Any:
     mask = torch.zeros_like(ids)
     for row, length in enumerate(lengths):
         at = slice(0, length) if loaded.is_encoder_decoder else slice(longest - length, longest)
-        # Any tokens will do, as long as every prompt begins with the same ones.
+        # Any tokens work, as long as every prompt begins with the same ones.
         ids[row, at] = torch.arange(7, 7 + length) % loaded.tokens
         mask[row, at] = 1
     device = loaded.model.device

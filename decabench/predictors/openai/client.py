@@ -1,7 +1,7 @@
-"""Send requests to a server that speaks the OpenAI API, and send them again where that can help.
+"""Send requests to a server that speaks the OpenAI API, and retry where that can help.
 
-On plain HTTP and not on the openai package, which costs 2 ms of CPU more a request and 0.6 s on import, and has no
-word for what matters over thousands of questions: one pause for all requests after a 429, Retry-After of up to ten
+Uses plain HTTP rather than the openai package, which costs 2 ms more CPU per request and 0.6 s on import, and lacks
+what matters over thousands of questions: one pause for all requests after a 429, Retry-After of up to ten
 minutes, retries within the rate limit, one time limit for the whole reply, a cap on its size, and a key that appears
 in no error or answer.
 """
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 VARIABLES = ("DECABENCH_API_KEY", "OPENAI_API_KEY")
-"""Environment variables for the key. The first that is set decides; set to nothing, it means no key."""
+"""Environment variables for the key. The first one set is used; an empty value means no key."""
 
 SECRET_LENGTH = 8
 """Shorter keys (`EMPTY`, `none`) are not secrets but words, which an answer may well contain."""
@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ApiKey:
-    """A key that is shown to nobody but the server."""
+    """A key that is shown only to the server."""
 
     value: str = field(default="", repr=False)
     """The key; empty for none."""
@@ -69,18 +69,18 @@ class ApiKey:
         return {"Authorization": f"Bearer {self.value}"} if self.value else {}
 
     def redact(self, text: str) -> str:
-        """Replace the key in a text that a server sent by `[key]`."""
+        """Replace the key with `[key]` in a text from a server."""
         for form in {self.value, json.dumps(self.value)[1:-1], self.value.replace("/", "\\/")}:
             text = text.replace(form, "[key]") if form else text
         return text
 
     def redact_answer(self, text: str) -> str:
-        """Redact an answer, but for a key that may be an ordinary word."""
+        """Redact an answer, unless the key may be an ordinary word."""
         return self.redact(text) if len(self.value) >= SECRET_LENGTH else text
 
 
 def read_key() -> ApiKey:
-    """Read the key from the environment. Raises DecabenchError for what a header cannot hold."""
+    """Read the key from the environment. Raises DecabenchError for a value that a header cannot hold."""
     variable = next((name for name in VARIABLES if name in os.environ), VARIABLES[0])
     value = os.environ.get(variable, "").strip()
     if not all("!" <= char <= "~" for char in value):
@@ -104,18 +104,18 @@ def _utc_now() -> datetime.datetime:
 
 @dataclass(frozen=True)
 class RequestClock:
-    """Time as the client sees it, so that tests need not wait."""
+    """The client's clock, replaced in tests so that they need not wait."""
 
     now: Callable[[], float] = time.monotonic
-    """Returns seconds since some moment."""
+    """Returns seconds from a fixed but arbitrary moment."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """Waits for so many seconds."""
+    """Waits for a number of seconds."""
     date: Callable[[], datetime.datetime] = _utc_now
-    """Returns the date and time, which a Retry-After may name."""
+    """Returns the date and time, for a Retry-After that gives a date."""
 
 
 class Pace:
-    """Spaces requests evenly, and lets none go during a pause. Belongs to one event loop."""
+    """Spaces requests evenly, and sends none during a pause. Belongs to one event loop."""
 
     def __init__(self, clock: RequestClock, per_minute: float | None) -> None:
         self._clock = clock
@@ -124,7 +124,7 @@ class Pace:
         self._paused_until = -math.inf
 
     async def turn(self) -> None:
-        """Wait until a request may go."""
+        """Wait until a request may be sent."""
         slot = self._take_slot()
         while (wait := slot - self._clock.now()) > 0:
             await self._clock.sleep(wait)
@@ -132,7 +132,7 @@ class Pace:
                 slot = self._take_slot()
 
     def pause(self, seconds: float) -> None:
-        """Let no request go for so many seconds."""
+        """Hold back all requests for `seconds`."""
         self._paused_until = max(self._paused_until, self._clock.now() + seconds)
 
     def _take_slot(self) -> float:
@@ -142,12 +142,12 @@ class Pace:
 
 
 def draw_back_off(tries: int) -> float:
-    """Draw the seconds to wait after so many tries, evenly from 0 to 2, 4, 8 … 60: clients must not march in step."""
+    """Draw the seconds to wait after `tries`, uniformly from 0 to 2, 4, … 60, so that clients do not retry in step."""
     return random.uniform(0, min(LONGEST_BACK_OFF, 2.0**tries))
 
 
 def parse_retry_after(header: str | None, clock: RequestClock) -> float | None:
-    """Parse the seconds, or the date, of a Retry-After header; None for no header and for nonsense."""
+    """Parse the seconds, or the date, of a Retry-After header; None if it is absent or invalid."""
     if not header:
         return None
     try:
@@ -163,14 +163,14 @@ def parse_retry_after(header: str | None, clock: RequestClock) -> float | None:
 
 
 RETRIED = frozenset({408, 409, 425, 429})
-"""Statuses after which another try may succeed, beside every 5xx."""
+"""Statuses after which another try may succeed, besides every 5xx."""
 
 LARGEST_REPLY = 16 << 20
-"""Bytes. An answer has a few thousand."""
+"""In bytes; an answer has a few thousand."""
 
 
 class RefusedError(Exception):
-    """The server will not answer this question, and asking again would not help."""
+    """The server refuses this question, and asking again would not help."""
 
 
 class GaveUpError(Exception):
@@ -183,18 +183,18 @@ class PromptOverflowError(Exception):
     def __init__(self, overflow: Overflow, message: str) -> None:
         super().__init__(message)
         self.overflow = overflow
-        """The lengths that the server names."""
+        """The lengths that the server reported."""
 
 
 class _RetryableError(Exception):
-    """A failure that another try may get past; the message continues "the server"."""
+    """A failure that another try may overcome; the message continues "the server"."""
 
     def __init__(
         self, message: str, wait: float | None = None, for_all: bool = False, unreachable: bool = False
     ) -> None:
         super().__init__(message)
         self.wait = wait
-        """Seconds that the server asks to wait before."""
+        """Seconds that the server asks to wait first."""
         self.for_all = for_all
         """Whether all requests must wait."""
         self.unreachable = unreachable
@@ -203,22 +203,22 @@ class _RetryableError(Exception):
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """How hard a server may be pressed."""
+    """How much load to put on a server."""
 
     concurrency: int = 8
     """Requests in flight."""
     per_minute: float | None = None
-    """Requests a minute, retries included; None for no limit."""
+    """Requests per minute, retries included; None for no limit."""
     timeout: float = 120.0
-    """Seconds from sending a request to having its whole reply."""
+    """Seconds from sending a request to receiving its whole reply."""
     retries: int = 5
-    """Tries after the first."""
+    """Further tries after the first."""
     clock: RequestClock = field(default_factory=RequestClock)
-    """The clock that waits are measured by."""
+    """The clock for waits."""
 
 
 class Client:
-    """A connection pool to one server, for one event loop, with what was learnt about the server."""
+    """A connection pool to one server, for one event loop, with what has been learned about the server."""
 
     def __init__(self, url: str, model: str, key: ApiKey, limits: RequestLimits) -> None:
         self.url = url
@@ -229,12 +229,12 @@ class Client:
         self._slots = asyncio.Semaphore(limits.concurrency)
         self._limit_name = "max_tokens"
         self._has_replied = False
-        self._stopped = ""  # why no further request may go
+        self._stopped = ""  # why no further request may be sent
         # Below this level it logs the headers of replies, where a server may echo the key.
         logging.getLogger("httpcore2").setLevel(logging.INFO)
         self._http = httpx2.AsyncClient(
             headers={**key.headers, "Content-Type": "application/json", "User-Agent": "decabench"},
-            timeout=None,  # one limit for the whole of a request is set around it
+            timeout=None,  # a limit for the whole request is set around it
             limits=httpx2.Limits(max_connections=limits.concurrency),
             follow_redirects=False,  # the key is for this host
         )
@@ -244,28 +244,28 @@ class Client:
         await self._http.aclose()
 
     def redact(self, answer: str) -> str:
-        """Remove the key from an answer, which a server that echoes its input would bring into the record."""
+        """Remove the key from an answer, which a server that echoes its input would put on record."""
         return self._key.redact_answer(answer)
 
     async def ask(
         self, path: str, body: Mapping[str, Any], max_tokens: int, read: Callable[[Mapping[str, Any]], T]
     ) -> T:
-        """POST until there is a reply that `read` can read, and return what it makes of it.
+        """POST until `read` can parse the reply, and return what it parsed.
 
         `read` raises UnreadableReplyError for a reply that should be asked for again. Raises RefusedError, GaveUpError
-        and PromptOverflowError for this question alone, and DecabenchError where all others would fare the same.
+        and PromptOverflowError for this question alone, and DecabenchError if all other questions would fail too.
         """
         for tried in range(1, self._limits.retries + 2):
             try:
                 return read(await self._content(path, body, max_tokens))
             except UnreadableReplyError as error:
-                fault = _RetryableError(f"sent something else than this API replies: {error}")
+                fault = _RetryableError(f"sent a reply that does not fit this API: {error}")
             except _RetryableError as error:
                 fault = error
             if tried <= self._limits.retries:
                 seconds = draw_back_off(tried) if fault.wait is None else fault.wait
                 if fault.for_all:
-                    self._pace.pause(seconds)  # which the next turn waits for
+                    self._pace.pause(seconds)  # the next turn waits for it
                 else:
                     await self._limits.clock.sleep(seconds)
         tries = f"{tried} tries" if tried > 1 else "one try"
@@ -330,19 +330,19 @@ class Client:
             return ServerReply(response.status_code, body.decode("utf-8", "replace"), response.headers)
 
     async def _reason_to_stop(self, reply: ServerReply, path: str, said: str) -> str:
-        """Say what every other question would meet too; empty where another might fare better."""
+        """Say why every other question would fail too; empty if another might succeed."""
         status, url = reply.status, self.url + path
         if status in (401, 403):
             key = f"the key in {' or '.join(VARIABLES)}" if self._key.value else "requests without a key"
             return f"{url} refuses {key} with status {status}: {said}. Set {VARIABLES[0]} to a valid key."
         if status == 402 or reply.error.get("code") == "insufficient_quota":
             return (
-                f"{url} asks for payment: {said}. Check the account and run the same command again: what was answered "
-                "is kept."
+                f"{url} asks for payment: {said}. Check the account and run the same command again: the answers so "
+                "far are kept."
             )
         if 300 <= status < 400:
             return (
-                f"{url} redirects with status {status}, which is not followed, since the key must not go to another "
+                f"{url} redirects with status {status}. This is not followed, because the key must not go to another "
                 "host: give the final URL."
             )
         if status == 404 or reply.error.get("code") == "model_not_found":
@@ -356,14 +356,14 @@ class Client:
         return ""
 
     async def _explain_not_found(self, url: str, said: str) -> str:
-        """Say whether it is the model or the URL that the server does not know."""
+        """Say whether the server does not know the model or the URL."""
         try:
             models = _list_models(await self._send("GET", "/models"))
         except _RetryableError:
             models = []
         missing = f"{url} was not found (status 404: {said})"
         if not models:
-            return f"{missing}: base URLs usually end in /v1, and {self.url} was given."
+            return f"{missing}: base URLs usually end in /v1, unlike {self.url}."
         if self.model in models:
             return f"{missing}, though the server has {self.model}: try the other --api."
         near = difflib.get_close_matches(self.model, models, n=3, cutoff=0.5)
@@ -373,14 +373,14 @@ class Client:
 
 
 def _list_models(reply: ServerReply) -> list[str]:
-    """Return the names that GET /models lists; none for anything but a list."""
+    """Return the names that GET /models lists; none if the reply is not a list."""
     data = (reply.content or {}).get("data")
     rows = data if isinstance(data, list) else []
     return [row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
 
 
 class LoopThread:
-    """A thread that runs coroutines inside a `with` block; leaving it cancels those that are not done."""
+    """A thread that runs coroutines inside a `with` block; leaving it cancels those still running."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -399,7 +399,7 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def result(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end."""
+        """Run a coroutine and return its result."""
         return self.start(coroutine).result()
 
     def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""Read what servers reply, each in its own words: answers, errors, and prompts that are too long."""
+"""Parse the replies of servers, which differ in wording: answers, errors, and prompts that are too long."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Overflow", "ServerReply", "UnreadableReplyError", "parse_answer"]
 
 _FINISH: dict[str, Finish] = {"length": "length", "max_tokens": "length", "content_filter": "refused"}
 _NO_ANSWER = {"abort", "error"}
-"""Values of finish_reason by which servers say that they gave up half-way."""
+"""Values of finish_reason that mean the server gave up halfway."""
 
 _TOO_LONG = re.compile(
     r"maximum (?:context|model|prompt) length|available context size|context.{0,3}length.{0,3}exceeded"
@@ -44,16 +44,16 @@ _PROMPTS = (
 
 @dataclass(frozen=True)
 class Overflow:
-    """A prompt that is too long for the server, in tokens; None for what the server does not say."""
+    """A prompt that is too long for the server, in tokens; None for what the server does not report."""
 
     limit: int | None
     """The most tokens that prompt and answer may have together."""
     prompt: int | None
-    """The tokens of this prompt; "at least so many" does not count."""
+    """The tokens of this prompt; None if the server says only "at least"."""
 
 
 class UnreadableReplyError(Exception):
-    """A reply that is not what the API promises; the message says what it is instead."""
+    """A reply that does not fit the API; the message says what it is instead."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class ServerReply:
 
     @cached_property
     def error(self) -> dict[str, Any]:
-        """The error object in the body; empty for none. Some servers send a text, or the bare object."""
+        """The error object in the body; empty if there is none. Some servers send a string, or the bare object."""
         content = self.content or {}
         found = content.get("error", content if self.status >= 400 else None)
         return found if isinstance(found, dict) else {"message": found} if found else {}
@@ -91,7 +91,7 @@ class ServerReply:
 
     @property
     def overflow(self) -> Overflow | None:
-        """The lengths that an error names, if it is about a prompt that is too long."""
+        """The lengths that an error reports, if it is about a prompt that is too long."""
         error = self.error
         if not error and self.status < 400:
             return None
@@ -105,7 +105,7 @@ class ServerReply:
         )
 
     def refuses(self, parameter: str) -> bool:
-        """Whether it is an error saying that the server does not take this parameter."""
+        """Whether it is an error about a parameter that the server does not accept."""
         unsupported = re.search(
             r"unsupported|not supported|unrecognized|unknown|does not support", self.message, re.I
         )

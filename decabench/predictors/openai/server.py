@@ -55,26 +55,26 @@ USED = (
 """The options that it honours."""
 
 CHARACTERS_PER_TOKEN = 4
-"""For guessing the length of a prompt before the server has counted it."""
+"""Characters per token, to guess the length of a prompt before the server has counted it."""
 
 CUTS = 6
-"""How often a context is cut shorter for a server that still finds it too long."""
+"""How many times to shorten a context that the server still finds too long."""
 
 SILENTLY_CUT = (8_000, 8)
 """A prompt of at least so many characters has more than one token in so many, or the server did not read it all."""
 
 
 def backend(target: str, options: ModelOptions) -> OpenAIBackend:
-    """Make the backend for a base URL. Raises DecabenchError for a URL or an option that will not do."""
+    """Make the backend for a base URL. Raises DecabenchError for an invalid URL or option."""
     url = _parse_base_url(target)
     if not options.model:
         raise DecabenchError(f"openai: needs --model NAME, one of the names that {url}/models lists.")
-    refuse_unused(options, USED, "openai:", "the server decides it, or --api does.")
+    refuse_unused(options, USED, "openai:", "the server or --api decides it.")
     return OpenAIBackend(url, options)
 
 
 def _parse_base_url(target: str) -> str:
-    """Check a base URL, which must hold nothing that should not be recorded. Errors show nothing that may be secret."""
+    """Check a base URL, which must contain nothing secret, because it is recorded. Errors never show secrets."""
     try:
         parts = urlsplit(target)
         host, _ = parts.hostname, parts.port
@@ -86,8 +86,8 @@ def _parse_base_url(target: str) -> str:
         )
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise DecabenchError(
-            f"The URL for {host} has a user, a password or something after ?, which would be recorded: leave it out, "
-            "and set DECABENCH_API_KEY for the key."
+            f"The URL for {host} has a user, a password or a query after ?, which would be recorded: leave it out, "
+            "and put the key in DECABENCH_API_KEY."
         )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
@@ -101,12 +101,12 @@ class OpenAIBackend:
     options: ModelOptions
     """The options that were given."""
     clock: RequestClock = field(default_factory=RequestClock)
-    """The clock that waits are measured by."""
+    """The clock for waits."""
 
     prompted = True
 
     def describe(self) -> dict[str, Any]:
-        """Name the server, the model and how it decodes."""
+        """Record the server, the model and how it decodes."""
         options = self.options
         given = {
             "revision": options.revision,
@@ -125,7 +125,7 @@ class OpenAIBackend:
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
-        """Set up the connections, which all tasks share together with the rate limit. Sends nothing yet."""
+        """Set up the connections and the rate limit, which all tasks share. Sends nothing yet."""
         options, usual = self.options, RequestLimits()
         limits = RequestLimits(
             concurrency=options.concurrency or usual.concurrency,
@@ -138,7 +138,7 @@ class OpenAIBackend:
 
         def make(setting: Setting) -> OpenAIPredictor:
             if setting.prompting is None:
-                raise DecabenchError(f"openai: needs a prompt, and there is none for {setting.task.name}.")
+                raise DecabenchError(f"openai: needs a prompt, but {setting.task.name} has none.")
             return OpenAIPredictor(client, loop, setting.prompting, options, 2 * limits.concurrency)
 
         with LoopThread() as loop:
@@ -161,10 +161,10 @@ class OpenAIPredictor:
     options: ModelOptions
     """The API, how to decode, and the longest prompt as the server counts it."""
     window: int
-    """Questions at work: those in flight, and as many that wait for a turn or for another try."""
+    """Questions in progress: those in flight, and as many waiting for a turn or another try."""
 
     def stream(self, questions: Iterable[Question]) -> Generator[tuple[str, Outcome], None, None]:
-        """Yield (id, outcome) as answers come. Closing it cancels what is in flight."""
+        """Yield (id, outcome) as answers arrive. Closing it cancels what is in flight."""
         source = iter(questions)
         done: SimpleQueue[Future[Outcome]] = SimpleQueue()
         pending: dict[Future[Outcome], str] = {}
@@ -214,7 +214,7 @@ class OpenAIPredictor:
         raise AssertionError("the last round returns or raises")
 
     def _check(self, question: Question, kept: int | None, answer: Answer) -> Outcome:
-        """Note how much of the context was kept; fail where the server did not read the whole prompt."""
+        """Note how much of the context was kept; fail if the server did not read the whole prompt."""
         limit, counted = self.options.max_prompt_tokens, answer.prompt_tokens
         if limit and counted and counted > limit:
             return Failure(
@@ -224,8 +224,8 @@ class OpenAIPredictor:
         least, characters = SILENTLY_CUT
         if counted and size >= least and size > characters * counted:
             return Failure(
-                f"The server counted {counted} tokens in a prompt of {size:,} characters, so it read only a part of "
-                "it without saying so: give the model a longer context (num_ctx), or cut with --max-prompt-tokens."
+                f"The server counted {counted} tokens in a prompt of {size:,} characters, so it silently read "
+                "only a part of it: give the model a longer context (num_ctx), or cut with --max-prompt-tokens."
             )
         return answer if kept is None else replace(answer, context_kept=(0, kept))
 
@@ -274,7 +274,7 @@ class OpenAIPredictor:
     def _shorten(self, question: Question, kept: int | None, overflow: Overflow, cut: int) -> int:
         """Return how much of the context to keep after a prompt was too long: always less than before.
 
-        By the tokens that the server counted in this very prompt, if it did; otherwise by guess, a quarter less each
+        By the tokens that the server counted in this very prompt, if it did; otherwise by guessing: a quarter less each
         time, then half. Nothing is carried over from other questions, so that their order does not matter.
         """
         context = self._context(question, kept)

@@ -162,9 +162,9 @@ def unusable(why):
         ({"answer": "\ud83d"}, Answer("\ufffd")),
         ({"error": "out of memory"}, Failure("The program says: out of memory")),
         ({"answer": "a", "context_kept": None, "prompt_tokens": None}, Answer("a")),
-        ({}, unusable("the answer is None, and must be a text")),
-        ({"answer": None}, unusable("the answer is None, and must be a text")),
-        ({"answer": 5}, unusable("the answer is 5, and must be a text")),
+        ({}, unusable("the answer must be a string, not None")),
+        ({"answer": None}, unusable("the answer must be a string, not None")),
+        ({"answer": 5}, unusable("the answer must be a string, not 5")),
     ],
 )
 def test_one_line(program, line, outcome):
@@ -179,7 +179,7 @@ def test_one_line(program, line, outcome):
         ({"finish": ["stop"]}, "finish is ['stop']; "),
         ({"finish": None}, "finish is None; "),
         ({"context_kept": [4, 0]}, "context_kept is [4, 0]; "),
-        ({"context_kept": [0, 11]}, "context_kept is [0, 11], and the context has 10 characters."),
+        ({"context_kept": [0, 11]}, "context_kept is [0, 11], but the context has 10 characters."),
         ({"context_kept": [0]}, "context_kept is [0]; "),
         ({"context_kept": [-1, 4]}, "context_kept is [-1, 4]; "),
         ({"context_kept": "all"}, "context_kept is 'all'; write the first and the last character"),
@@ -200,7 +200,7 @@ def test_a_line_with_a_fault_is_a_failure_of_its_question(program, more, why):
         ("print('Loading model...')", r"Line 2 of the program's output is not JSON .*'Loading model...'"),
         ("print('[1, 2]')", "Line 2 of the program's output has no id"),
         ('print(\'{"answer": "a"}\')', "Line 2 of the program's output has no id"),
-        ('print(\'{"id": 1, "answer": "a"}\')', "Line 2 .* has no id: .* as it was given"),
+        ('print(\'{"id": 1, "answer": "a"}\')', "Line 2 .* has no id: .* with the id of the question"),
         ("say('q0')", "Line 2 of the program's output answers a question for the second time"),
         ("say('q99')", "Line 2 of the program's output answers a question that was not asked"),
         ('print(\'{"id": "q1", "id": "q1", "answer": "a"}\')', "the key 'id' occurs twice"),
@@ -220,7 +220,7 @@ def test_a_line_of_no_question_stops_the_run(program, stray, message):
     [
         ("sys.exit(3)", "ended with status 3 after 2 answers"),
         ("raise RuntimeError('no memory')", "ended with status 1 after 2 answers.* RuntimeError: no memory"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "was ended by SIGKILL after 2 answers"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL after 2 answers"),
         ("sys.exit(0)", "ended with status 0 after 2 answers, before it answered this question"),
         ("os.close(1); time.sleep(60)", "closed its output after 2 answers"),
     ],
@@ -240,7 +240,7 @@ def test_a_program_that_ends_early(program, ending, message, monkeypatch):
     [
         ("import no_such_module", "ended with status 1 before it answered anything. .*ModuleNotFoundError"),
         ("print('bye', file=sys.stderr)", "ended with status 0 before it answered anything.*: bye$"),
-        ("os.kill(os.getpid(), signal.SIGSEGV)", "was ended by SIGSEGV before it answered anything"),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", "was killed by SIGSEGV before it answered anything"),
     ],
 )
 def test_a_program_that_never_answers_stops_the_run(program, body, message):
@@ -267,7 +267,7 @@ def test_a_program_that_stalls(program):
     assert 1.5 < time.monotonic() - begun < 20
     assert found["q1"] == Answer("fine")
     assert {found[f"q{number}"].error for number in (2, 3, 4)} == {
-        "The program neither read nor answered for 1.5 s after 2 answers, and was ended."
+        "The program neither read nor answered for 1.5 s after 2 answers, and was stopped."
     }
 
 

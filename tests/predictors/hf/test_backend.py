@@ -204,7 +204,7 @@ def other_type(folder: Path) -> None:
         (pickled, "llama has only pickled weights, which can run code"),
         (no_weights, "llama has no weights in safetensors"),
         (adapter, "llama is an adapter"),
-        (code, "llama needs code of its own to be run"),
+        (code, "llama needs its own code to run"),
         (kernels, "asks for kernels from the hub, which are code"),
         (other_type, "the configuration of llama cannot be loaded"),
     ],
@@ -240,9 +240,9 @@ def test_damaged_weights_are_refused(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"model": "x"}, "no use for --model"),
-        ({"requests_per_minute": 3.0}, "no use for --requests-per-minute"),
-        ({"dtype": "int8"}, "--dtype is one of auto, float32"),
+        ({"model": "x"}, "does not use --model"),
+        ({"requests_per_minute": 3.0}, "does not use --requests-per-minute"),
+        ({"dtype": "int8"}, "--dtype must be one of auto, float32"),
         ({"device": "gpu"}, "--device is auto, cpu, mps, cuda or cuda:N, and gpu"),
         ({"device": "cpu", "device_map": "auto"}, "leave out --device"),
         ({"batch_size": 0}, "--batch-size must be 1 or more"),
@@ -260,7 +260,7 @@ def test_options_that_are_refused(llama: Path, options: dict[str, Any], sentence
 
 @pytest.mark.parametrize("target", ["", "./none", "/none/such", "a/b/c", "a b", "../x"])
 def test_targets_that_are_no_model(target: str) -> None:
-    with pytest.raises(DecabenchError, match="finds no folder"):
+    with pytest.raises(DecabenchError, match="there is no folder"):
         backend(target, ModelOptions())
 
 

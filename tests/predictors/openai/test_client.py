@@ -378,7 +378,7 @@ def test_a_url_without_v1(waits):
 
     with serving(respond) as server:
         url = server.url.removesuffix("/v1")
-        says = f"{url}/chat/completions was not found .*base URLs usually end in /v1, and {url} was given"
+        says = f"{url}/chat/completions was not found .*base URLs usually end in /v1, unlike {url}"
         with pytest.raises(DecabenchError, match=says):
             outcomes(at(url, waits), questions(1))
 

@@ -219,7 +219,7 @@ def test_full_disk_is_reported(
     downloads: Downloads, server: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_writing(monkeypatch, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    with pytest.raises(StorageError, match="No space is left"):
+    with pytest.raises(StorageError, match="No space left"):
         fetch(downloads, server)
     assert server.statuses() == [200]
     assert not (downloads.folder / DATA).exists()
@@ -230,7 +230,7 @@ def test_too_little_space_is_reported_before_the_transfer(
 ) -> None:
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
-    with pytest.raises(StorageError, match=r"307,200 bytes are needed and 1,000 are free"):
+    with pytest.raises(StorageError, match=r"307,200 bytes are needed, 1,000 are free"):
         fetch(downloads, server)
 
 

@@ -153,9 +153,9 @@ def test_nothing_works_is_one_sentence(downloads: Downloads, server: FileServer,
     assert f"'first': gone.json from {server.url}/gone.json (HTTP 404)" in said
     assert f"'second': {DATA} from {server.url}/{DATA} (the file is not the published one: sha256 " in said
     assert f"expected {data.sha256}" in said
-    assert "'third': never.json is published nowhere" in said
+    assert "'third': never.json is not published anywhere" in said
     assert "'fourth': it has no split train" in said
-    assert said.endswith("use --mirror with a folder or an address that has them.")
+    assert said.endswith("use --mirror with a folder or URL that has them.")
     assert "\n" not in said
     assert caught.value.exit_code == 3
 

@@ -114,7 +114,7 @@ def test_other_bytes_than_the_hub_says_are_refused(hub: FileServer, tmp_path: Pa
     hub.always[RESOLVED] = Fault(wrong=True)
     result = run(hub, tmp_path)
     assert result["kind"] == "MissingDataError"
-    assert "while the hub says" in result["error"]
+    assert "but the hub says" in result["error"]
     assert asked(hub) == ["HEAD", "GET"] * 2
 
 

@@ -93,7 +93,7 @@ def test_member_that_is_not_there(tmp_path: Path, name: str, member: str) -> Non
 def test_file_that_was_not_fetched(tmp_path: Path) -> None:
     with local(tmp_path, "data.zip", ARCHIVES["data.zip"]) as files:
         with pytest.raises(
-            MissingDataError, match=r"other.zip is not among the files of the splits asked for \(data.zip\)"
+            MissingDataError, match=r"other.zip is not among the files of the requested splits \(data.zip\)"
         ):
             files.path("other.zip")
 
@@ -214,7 +214,7 @@ def test_full_disk_is_not_taken_for_damage(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr("shutil.copyfileobj", refuse)
     with local(tmp_path, "data.tgz", ARCHIVES["data.tgz"]) as files:
-        with pytest.raises(StorageError, match="No space is left"):
+        with pytest.raises(StorageError, match="No space left"):
             files.member("data.tgz", "data/dev.txt")
         assert not [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()]
 
