@@ -1,7 +1,6 @@
 """Every dataset as (question, context, answer) triples. Importing this package loads no data library."""
 
 from decabench.tasks.example import SPLITS, Example, Question
-from decabench.tasks.frames import load
 from decabench.tasks.outputs import (
     Label,
     Number,
@@ -22,7 +21,7 @@ from decabench.tasks.preparation import (
     requested_splits,
 )
 from decabench.tasks.registry import SUITES, TASKS, get_suite, get_task, known_suites, known_tasks
-from decabench.tasks.store import SplitRecord, Store, fingerprint_line, home_folder
+from decabench.tasks.store import SplitRecord, Store, fingerprint_line, home_folder, load
 from decabench.tasks.suite import Combination, PublishedRow, Suite
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task, context_limits

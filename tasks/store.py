@@ -13,14 +13,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DataError, MissingDataError
+from decabench.errors import DataError, MissingDataError, require_name
 from decabench.files import atomic_file, canonical_json
-from decabench.tasks.example import Example
+from decabench.tasks.example import SPLITS, Example
+from decabench.tasks.registry import known_tasks
 from decabench.tasks.task import Task
 
-__all__ = ["FORMAT", "SplitRecord", "Store", "fingerprint_line", "home_folder"]
+if TYPE_CHECKING:
+    import datasets
+
+__all__ = [
+    "FORMAT",
+    "SplitRecord",
+    "Store",
+    "fingerprint_line",
+    "home_folder",
+    "load",
+]
 
 FORMAT = "decabench.task/1"
 _BATCH = 1_000
@@ -226,3 +237,36 @@ def _columns(batch: list[Example]) -> dict[str, list[Any]]:
         "group": [example.group for example in batch],
         "meta": [canonical_json(dict(example.meta)) for example in batch],
     }
+
+
+def load(task: str, split: str = "validation", home: str | Path | None = None) -> datasets.Dataset:
+    """Load a prepared split as a memory-mapped `datasets.Dataset`.
+
+    Columns: id, question, context, answers (a list), group, meta (JSON text). Raises MissingDataError if the split is
+    not prepared, UnknownNameError if the task is neither known nor prepared, DataError for damaged data.
+    """
+    import datasets
+
+    store = Store(home_folder(home))
+    require_name(split, SPLITS, "split")
+    if not store.records(task):
+        require_name(task, known_tasks(), "task")
+    # Named after the fingerprint, so that an old file is never used for data that was prepared again.
+    fingerprint = store.record(task, split).fingerprint.removeprefix("sha256:")
+    path = store.home / "arrow" / f"{task}.{split}.{fingerprint[:16]}.arrow"
+    if not path.exists():
+        _write_arrow(store.path(task, split), path)
+    return datasets.Dataset.from_file(str(path))
+
+
+def _write_arrow(source: Path, target: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(source) as file, atomic_file(target) as sink:
+            with pa.ipc.new_stream(sink, file.schema_arrow) as writer:
+                for batch in file.iter_batches(1_000):
+                    writer.write_batch(batch)
+    except pa.ArrowException as error:
+        raise DataError(f"{source} is damaged ({error}): run decabench prepare with --force.") from error

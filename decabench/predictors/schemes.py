@@ -45,7 +45,7 @@ PREDICTORS: dict[str, PredictorFactory] = {
 SCHEMES: dict[str, str] = {
     "hf": "decabench.predictors.hf.backend",
     "openai": "decabench.predictors.openai.server",
-    "command": "decabench.predictors.command.program",
+    "command": "decabench.predictors.program",
     "trained": "decabench.predictors.trained",
     "mqan": "decabench.predictors.trained",  # the old name
 }

@@ -14,9 +14,8 @@ from typing import Any
 
 from decabench.errors import DataError
 from decabench.files import is_refused_write, storage_errors
-from decabench.tasks.sources.download import Downloads
+from decabench.tasks.sources.download import Downloads, Network, TransferError, causes, new_session, reason_of
 from decabench.tasks.sources.local_files import Digests, find_faults, published_digests
-from decabench.tasks.sources.network import Network, TransferError, causes, new_session, reason_of
 from decabench.tasks.task import Hub, RemoteFile
 
 __all__ = ["fetch_from_hub", "hub_address"]

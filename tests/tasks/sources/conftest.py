@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks.sources.network import Network
+from decabench.tasks.sources.download import Network
 from tests.tasks.sources.server import FileServer
 
 

@@ -17,8 +17,7 @@ import pytest
 
 from decabench.errors import DataError, StorageError
 from decabench.tasks.sources import download
-from decabench.tasks.sources.download import Downloads
-from decabench.tasks.sources.network import Network, TransferError
+from decabench.tasks.sources.download import Downloads, Network, TransferError
 from decabench.tasks.task import RemoteFile
 from tests.tasks.sources.build import git_blob, pinned, sha256
 from tests.tasks.sources.server import Fault, FileServer
@@ -160,7 +159,7 @@ def test_killed_process_leaves_a_part_that_resumes(downloads: Downloads, server:
     server.faults[DATA] = [Fault(drip=0.5)]
     script = (
         "import sys\nfrom pathlib import Path\n"
-        "from decabench.tasks.sources.network import Network\n"
+        "from decabench.tasks.sources.download import Network\n"
         "from decabench.tasks.sources.download import Downloads\n"
         "from decabench.tasks.task import RemoteFile\n"
         "Downloads(Path(sys.argv[1]), Network()).fetch(RemoteFile('data.json'), sys.argv[2])\n"

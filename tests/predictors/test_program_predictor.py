@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import DecabenchError
-from decabench.predictors.command import process as command_process
-from decabench.predictors.command.program import backend
+from decabench.predictors import program as command_process
+from decabench.predictors.program import backend
 from decabench.predictors.protocol import Answer, Failure, ModelOptions
 from decabench.tasks.example import Question
 from tests.predictors.asking import counting, outcomes, questions, setting

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import DecabenchError
-from decabench.predictors.command.program import backend
+from decabench.predictors.program import backend
 from decabench.predictors.protocol import Answer, Backend, ModelOptions, StreamingPredictor
 from tests.predictors.asking import outcomes, questions, setting
 
@@ -124,7 +124,7 @@ def test_changed_weights_are_another_model(tmp_path, form, kind):
 
 
 def test_a_folder_of_very_many_files_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("decabench.predictors.command.program.MOST_FILES", 3)
+    monkeypatch.setattr("decabench.predictors.program.MOST_FILES", 3)
     for number in range(4):
         (tmp_path / str(number)).touch()
     line = f"{shlex.quote(sys.executable)} {tmp_path}"

@@ -10,8 +10,7 @@ pytest.importorskip("transformers", reason="needs the extra hf: pip install 'dec
 
 from decabench.errors import LostDeviceError
 from decabench.predictors.hf import generation as hf_generation
-from decabench.predictors.hf.backend import backend
-from decabench.predictors.hf.stream import BatchSize
+from decabench.predictors.hf.backend import BatchSize, backend
 from decabench.predictors.protocol import Answer, Failure, ModelOptions
 from decabench.tasks.example import Question
 from tests.predictors.hf.hf_models import CHAT, asked, save_llama, save_t5, setting

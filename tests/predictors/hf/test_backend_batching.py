@@ -2,7 +2,7 @@
 
 import pytest
 
-from decabench.predictors.hf.stream import BatchSize
+from decabench.predictors.hf.backend import BatchSize
 
 
 def run(size, prompts, seconds, fits=lambda rows: True, positions=100):

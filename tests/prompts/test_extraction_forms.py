@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from decabench.prompts.recognition import find_label, find_sql, find_state, options
+from decabench.prompts.extraction import find_label, find_sql, find_state, options
 
 NLI = 'Hypothesis: "x" -- entailment, neutral, or contradiction?'
 SST = "Is this review negative or positive?"

@@ -11,7 +11,7 @@ import pytest
 
 from decabench.errors import DecabenchError, MissingDataError
 from decabench.predictors.protocol import Answer, Setting
-from decabench.runs.ray_workers import Worker, WorkerEnvironment, unpickle_error
+from decabench.runs.ray_engine import Worker, WorkerEnvironment, unpickle_error
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 

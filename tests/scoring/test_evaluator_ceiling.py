@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from decabench.metrics.base import Item
-from decabench.scoring.ceiling import context_ceiling, is_reachable
-from decabench.scoring.evaluator import count_answers
+from decabench.scoring.evaluator import context_ceiling, count_answers, is_reachable
 from decabench.submission.answers import read_lines
 from decabench.tasks.registry import TASKS
 

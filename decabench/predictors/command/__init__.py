@@ -1,1 +1,0 @@
-"""`command:`: any program that reads and writes JSON lines."""
