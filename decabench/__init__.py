@@ -1,10 +1,37 @@
 """decabench: one model, ten and more language tasks, scores that agree with the official scorers.
 
-The names are in `__init__.pyi`. Each loads on first use, so that importing this package loads nothing heavy.
+The names below load when they are first used: importing this package, or `decabench.metrics`, loads nothing but the
+standard library. `__init__.pyi` has their types.
 """
 
-import lazy_loader
+from importlib import import_module
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_ROOMS = {
+    "Example": "tasks",
+    "Metric": "metrics",
+    "Suite": "tasks",
+    "Task": "tasks",
+    "compare": "scoring",
+    "evaluate": "scoring",
+    "load": "tasks",
+    "predict": "runs",
+    "prepare": "tasks",
+    "read_results": "scoring",
+    "train": "training",
+    "verify": "scoring",
+    "write_leaderboard": "leaderboard",
+    "write_submission": "submission",
+}
+__all__ = list(_ROOMS)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'decabench' has no attribute {name!r}")
+    return getattr(import_module(f"decabench.{_ROOMS[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

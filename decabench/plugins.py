@@ -36,7 +36,7 @@ def load_object(reference: str) -> Any:
         found: Any = importlib.import_module(module_name)
     except ImportError as error:
         raise UnknownNameError(
-            f"{reference!r} cannot be imported ({error}): is its package installed?"
+            f"{reference!r} cannot be imported ({error}): install its package, or run this in the folder of its file."
         ) from error
     except _FAILURES as error:
         raise UnknownNameError(

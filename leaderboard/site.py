@@ -40,7 +40,7 @@ def write_leaderboard(
     output: str | Path,
     home: str | Path | None = None,
     *,
-    suites: Sequence[str] = (),
+    suites: str | Sequence[str] = (),
     include: Sequence[str | Path] = (),
     examples: Policy = "free",
 ) -> Path:

@@ -61,7 +61,6 @@ __all__ = [
     "corpus_f1",
     "em",
     "evaluate",
-    "get_metric",
     "items",
     "joint_goal_em",
     "lfem",
@@ -105,8 +104,3 @@ METRICS: dict[str, Metric] = {
     "mse": MSE,
 }
 """Every metric by name."""
-
-
-def get_metric(name: str) -> Metric:
-    """Return a metric by name. Raises UnknownNameError with near matches and the list."""
-    return METRICS[require_name(name, METRICS, "metric")]

@@ -20,11 +20,29 @@ from decabench.tasks.preparation import (
     prepare_all,
     requested_splits,
 )
-from decabench.tasks.registry import SUITES, TASKS, get_suite, get_task, known_suites, known_tasks
+from decabench.tasks.registry import (
+    SUITES,
+    TASKS,
+    get_suite,
+    get_task,
+    known_suites,
+    known_tasks,
+    select_suite,
+    select_tasks,
+)
 from decabench.tasks.store import SplitRecord, Store, fingerprint_line, home_folder, load
 from decabench.tasks.suite import Combination, PublishedRow, Suite
 from decabench.tasks.suites.decathlon import DECATHLON
-from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task, context_limits
+from decabench.tasks.task import (
+    METRIC_GROUP,
+    ContextLimit,
+    Files,
+    Hub,
+    RemoteFile,
+    Source,
+    Task,
+    context_limits,
+)
 from decabench.tasks.wording import (
     KIND_OF_METRIC,
     KINDS,
@@ -42,6 +60,7 @@ __all__ = [
     "DECATHLON",
     "KINDS",
     "KIND_OF_METRIC",
+    "METRIC_GROUP",
     "SPLITS",
     "SUITES",
     "TASKS",
@@ -88,5 +107,7 @@ __all__ = [
     "prepare_all",
     "read_prompt",
     "requested_splits",
+    "select_suite",
+    "select_tasks",
     "wrapped",
 ]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.files import atomic_file, make_folder, storage_errors
 from decabench.tasks.example import SPLITS
-from decabench.tasks.registry import get_task, known_tasks
+from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import Task
@@ -125,7 +125,7 @@ class Preparation:
 
 
 def prepare(
-    tasks: Iterable[str | Task] | None = None,
+    tasks: str | Task | Iterable[str | Task] | None = None,
     split: str | None = None,
     mirror: str | None = None,
     sample: bool = False,
@@ -145,7 +145,7 @@ def prepare(
     """
     files = [Path(path) for path in include]
     known = known_tasks(files)
-    chosen = [get_task(task, known) if isinstance(task, str) else task for task in tasks or DECATHLON.tasks]
+    chosen = select_tasks(DECATHLON.tasks if tasks is None else tasks, known) or []
     request = Request(home_folder(home), split, mirror, sample, force)
     if any(known.get(task.name) != task for task in chosen):
         jobs = 1  # other processes would not know a task that the script defines

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -27,7 +28,17 @@ from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import Task
 from decabench.tasks.taskfile import TASK_FORMAT, task_from_toml
 
-__all__ = ["SUITES", "TASKS", "get_suite", "get_task", "known_suites", "known_tasks", "load_included"]
+__all__ = [
+    "SUITES",
+    "TASKS",
+    "get_suite",
+    "get_task",
+    "known_suites",
+    "known_tasks",
+    "load_included",
+    "select_suite",
+    "select_tasks",
+]
 
 TASKS: dict[str, Task] = {
     "squad": SQUAD,
@@ -54,12 +65,36 @@ Brought = TypeVar("Brought", Task, Suite)
 
 def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     """Return a task by name. Raises UnknownNameError with the near matches and the list."""
-    return tasks[require_name(name, tasks, "task")]
+    return tasks[_require(name, tasks, "task")]
 
 
 def get_suite(name: str, suites: Mapping[str, Suite] = SUITES) -> Suite:
     """Return a suite by name. Raises UnknownNameError with the near matches and the list."""
-    return suites[require_name(name, suites, "suite")]
+    return suites[_require(name, suites, "suite")]
+
+
+def _require(name: str, known: Iterable[str], kind: str) -> str:
+    try:
+        return require_name(name, known, kind)
+    except UnknownNameError as error:
+        raise UnknownNameError(f"{error} For a {kind} of your own, give its file with --include.") from None
+
+
+def select_tasks(
+    tasks: str | Task | Iterable[str | Task] | None, known: Mapping[str, Task]
+) -> list[Task] | None:
+    """Return the tasks that a caller names, by name or as values; None for None. Raises UnknownNameError."""
+    if tasks is None:
+        return None
+    given = [tasks] if isinstance(tasks, str | Task) else tasks
+    return [get_task(task, known) if isinstance(task, str) else task for task in given]
+
+
+def select_suite(suite: str | Suite | None, include: Sequence[str | Path] = ()) -> Suite:
+    """Return the suite that a caller names, by name or as a value; the decathlon for None. Raises UnknownNameError."""
+    if isinstance(suite, str):
+        return get_suite(suite, known_suites([Path(path) for path in include]))
+    return DECATHLON if suite is None else suite
 
 
 def known_tasks(include: Sequence[Path] = ()) -> dict[str, Task]:
@@ -94,7 +129,8 @@ def load_included(path: Path) -> tuple[Task | Suite, ...]:
     Raises UnknownNameError if there is none, and DataError for a TOML file with faults.
     """
     if not path.exists():
-        raise UnknownNameError(f"--include names {path}, which does not exist.")
+        several = ": give --include once for each file" if os.pathsep in str(path) else ""
+        raise UnknownNameError(f"--include names {path}, which does not exist{several}.")
     if path.suffix == ".toml":
         return (_from_toml(path),)
     if path.suffix != ".py":

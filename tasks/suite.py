@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from decabench.errors import DataError, require_name
+from decabench.errors import DataError, UnknownNameError, near_matches
 from decabench.metrics import METRICS
 from decabench.tables import TomlTable
 from decabench.tasks.task import NAME, Task
@@ -101,8 +101,15 @@ def check_suite(suite: Suite, tasks: Mapping[str, Task]) -> None:
     Raises UnknownNameError for an unknown task, and DataError for a total over metrics of both directions. Metrics of
     other packages are not loaded for this, and pass.
     """
-    for name in suite.tasks:
-        require_name(name, tasks, f"task (of the suite {suite.name})")
+    if unknown := [name for name in suite.tasks if name not in tasks]:
+        meant = [
+            f"{name} (did you mean {near[0]}?)" for name in unknown if (near := near_matches(name, tasks))
+        ]
+        rest = [name for name in unknown if not near_matches(name, tasks)]
+        raise UnknownNameError(
+            f"Suite {suite.name!r} names tasks that are not known: {', '.join((*meant, *rest))}. For tasks of your "
+            "own, give their files with --include too."
+        )
     if suite.total == "none":
         return
     metrics = {name: METRICS[metric] for name in suite.tasks if (metric := tasks[name].metric) in METRICS}

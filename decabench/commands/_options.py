@@ -232,8 +232,7 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | Non
 
     With both, --tasks chooses within the suite. Raises UnknownNameError, UsageError.
     """
-    from decabench.errors import require_name
-    from decabench.tasks import get_suite, known_suites, known_tasks
+    from decabench.tasks import get_suite, get_task, known_suites, known_tasks
 
     names = [name.strip() for value in tasks for name in value.split(",") if name.strip()]
     if tasks and not names:
@@ -242,7 +241,7 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | Non
     if not names or names == ["all"]:
         return within
     known = known_tasks(include)
-    chosen = [require_name(name, known, "task") for name in dict.fromkeys(names)]
+    chosen = [get_task(name, known).name for name in dict.fromkeys(names)]
     if within is not None and (outside := [name for name in chosen if name not in within]):
         raise click.UsageError(
             f"--tasks names {', '.join(outside)}, but the suite {suite} has only {', '.join(within)}: "

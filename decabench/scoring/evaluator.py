@@ -35,14 +35,17 @@ from decabench.submission import (
 )
 from decabench.tasks import (
     DECATHLON,
+    METRIC_GROUP,
     SPLITS,
     TASKS,
     Store,
     Suite,
     Task,
     fingerprint_line,
+    get_task,
     home_folder,
     known_tasks,
+    select_suite,
 )
 from decabench.workers import process_pool
 
@@ -102,12 +105,12 @@ class ScoredTask:
 def evaluate(
     submission: str | Path,
     split: str = "validation",
-    tasks: Sequence[str] | None = None,
+    tasks: str | Sequence[str] | None = None,
     home: str | Path | None = None,
     jobs: int = 1,
     include: Sequence[str | Path] = (),
     answers: AnswerKind = "extracted",
-    suite: Suite = DECATHLON,
+    suite: str | Suite | None = None,
 ) -> Results:
     """Score a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
 
@@ -118,7 +121,8 @@ def evaluate(
     Raises MissingDataError if data is not prepared, DataError if it is not the data that the submission was made for,
     SubmissionError if there is nothing to score, UnknownNameError for an unknown split or task.
     """
-    options = ScoringOptions(split, tasks, home, jobs, include, answers, suite)
+    names = [tasks] if isinstance(tasks, str) else tasks
+    options = ScoringOptions(split, names, home, jobs, include, answers, select_suite(suite, include))
     return score_submission(submission, options)[0]
 
 
@@ -168,7 +172,7 @@ def _files_to_score(
     submission: Submission, options: ScoringOptions, known: Mapping[str, Task]
 ) -> dict[str, PredictionFile]:
     """Return the files by task, those of the suite first and in its order."""
-    wanted = [require_name(name, known, "task") for name in options.tasks] if options.tasks else known
+    wanted = [get_task(name, known).name for name in options.tasks] if options.tasks else known
     files = {
         task: file
         for (task, split), file in submission.files.items()
@@ -177,9 +181,12 @@ def _files_to_score(
     if not files:
         split = require_name(options.split, SPLITS, "split")
         names = ", ".join(wanted) if options.tasks else "any known task"
-        raise SubmissionError(
-            f"The submission has no answers for {names} on {split}: they belong in predictions/<task>.{split}.jsonl."
-        )
+        name, unknown = submission.info.name, sorted({task for task, _ in submission.files} - known.keys())
+        if unknown and not options.tasks:
+            advice = f"It has answers for {', '.join(unknown)}: give the file that defines the task with --include."
+        else:
+            advice = f"They belong in predictions/<task>.{split}.jsonl."
+        raise SubmissionError(f"The submission {name} has no answers for {names} on {split}. {advice}")
     return {name: files[name] for name in (*options.suite.tasks, *files) if name in files}
 
 
@@ -348,9 +355,6 @@ def count_answers(lines: Iterable[AnswerLine]) -> AnswerCounts:
 
 # Scores of a task by its metrics.
 
-GROUP = "decabench.metrics"
-"""The entry-point group of packages that provide metrics."""
-
 _CHUNK = 500
 _WORTH_A_PROCESS = 2_000
 """So many examples of a slow metric take longer than starting processes."""
@@ -377,7 +381,7 @@ def find_metric(name: str) -> Metric:
     if ":" in name:
         metric = load_object(name)
     else:
-        points = plugin_names(GROUP)
+        points = plugin_names(METRIC_GROUP)
         metric = load_entry_point(points[require_name(name, (*METRICS, *points), "metric")])
     if not isinstance(metric, Metric):
         raise UnknownNameError(f"{name!r} names {metric!r:.100}, which is not a decabench.metrics.Metric.")

@@ -68,15 +68,20 @@ def results_files(submission: Path) -> list[Path]:
 
 def verify(
     submission: str | Path,
-    results: str | Path,
+    results: str | Path | None = None,
     home: str | Path | None = None,
     jobs: int = 1,
     include: Sequence[str | Path] = (),
 ) -> list[Discrepancy]:
     """Score a submission again and return every difference from a results file; none if the bytes are the same.
 
+    Without `results`, every results file in the submission's folder is verified.
+
     Raises InvalidResultsError if the file cannot be read, and the errors of `evaluate`.
     """
+    if results is None:
+        files = results_files(Path(submission))
+        return [found for file in files for found in verify(submission, file, home, jobs, include)]
     text = read_bounded(Path(results))
     stated = parse_record(text, str(results))
     try:

@@ -34,7 +34,7 @@ from decabench.models import (
     with_label_names,
     write_checkpoint,
 )
-from decabench.tasks import DECATHLON, Store, Task, context_limits, home_folder, known_tasks
+from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, home_folder, known_tasks
 from decabench.training.config import TrainConfig, from_mapping, read_config, to_toml, with_settings
 from decabench.training.data import BatchStream, TrainingData, encode_tasks
 from decabench.training.distributed import Processes, join_processes
@@ -94,7 +94,7 @@ class FinishedRun:
 
 def train(
     output: str | Path,
-    tasks: Iterable[str] | None = None,
+    tasks: str | Iterable[str] | None = None,
     model: str = "",
     settings: Mapping[str, Any] | Sequence[str] = (),
     config: str | Path | None = None,
@@ -124,7 +124,7 @@ def train(
 
 def plan_training(
     output: str | Path,
-    tasks: Iterable[str] | None,
+    tasks: str | Iterable[str] | None,
     model: str,
     settings: Mapping[str, Any] | Sequence[str],
     config: str | Path | None,
@@ -138,10 +138,13 @@ def plan_training(
 ) -> TrainingRun:
     """Put together a run from the arguments of `train`. Raises DecabenchError, UnknownNameError."""
     folder = Path(output)
-    if folder.exists() and not resume and not is_unstarted(folder):
-        raise DecabenchError(
-            f"{folder} is not empty: name another folder, or continue its run with --resume."
-        )
+    if folder.exists() and not is_unstarted(folder):
+        if not (folder / "config.toml").exists():
+            raise DecabenchError(f"{folder} has other files than a run's: name another folder.")
+        if not resume:
+            raise DecabenchError(
+                f"{folder} is not empty: name another folder, or continue its run with --resume."
+            )
     known = known_tasks([Path(path) for path in include])
     made = TrainConfig(
         skip_context=context_limits(known.values(), "skip"), cut_context=context_limits(known.values(), "cut")
@@ -151,12 +154,12 @@ def plan_training(
         made = replace(made, init=str(init), model=begun.config, vectors=begun.vectors)
     made = read_config(Path(config), made) if config else made
     made = from_mapping({"model": {"name": model}}, made) if model else made
-    chosen = made.tasks if tasks is None else tuple(tasks)
+    chosen = made.tasks if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
     made = replace(made, tasks=chosen or DECATHLON.tasks, init=str(init) or made.init)
     made = with_settings(made, settings)
     return TrainingRun(
         config=made,
-        tasks={name: known[require_name(name, known, "task")] for name in made.tasks},
+        tasks={name: get_task(name, known) for name in made.tasks},
         store=Store(home_folder(home)),
         output=folder,
         device=device,

@@ -137,7 +137,10 @@ def test_every_option_of_predict_comes_from_one_place():
     from decabench.predictors.protocol import ModelOptions
     from decabench.runs.plan import Prompts, Run, Selection
 
-    made = {parameter.name: parameter for parameter in predict.get_params(click.Context(predict))}
+    made = {
+        parameter.name: parameter
+        for parameter in predict.get_params(click.Context(predict, help_option_names=["-h", "--help"]))
+    }
     for owner in (ModelOptions, Prompts, Run, Selection):
         for declared in fields(owner):
             if info := declared.metadata.get("option"):

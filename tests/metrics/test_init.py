@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 import decabench.metrics as package
-from decabench.metrics import METRICS, get_metric
+from decabench.metrics import METRICS, require_name
 from decabench.metrics.base import Item, UnknownNameError
 
 NUMBERS = ([" 3.5", "2", "no", "4.25", "1", "2.5"], ["3.6", "2.5", "4", "4.1", "1.5", "2"])
@@ -90,14 +90,10 @@ def test_score_of_arrays_is_the_score_of_each(name):
             assert scores[score][place] == pytest.approx(value, rel=1e-9, abs=1e-9)
 
 
-def test_get_metric():
-    assert get_metric("nf1") is METRICS["nf1"]
-
-
 @pytest.mark.parametrize(("name", "near"), [("rogue", "rouge"), ("nf", "nf1"), ("corpus-f1", "corpus_f1")])
 def test_unknown_name_gets_near_matches_and_the_list(name, near):
     with pytest.raises(UnknownNameError, match=f"no metric '{name}'.*Did you mean .*{near}.*Known: nf1, em"):
-        get_metric(name)
+        require_name(name, METRICS, "metric")
 
 
 def test_everything_exported_is_there_and_listed():

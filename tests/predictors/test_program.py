@@ -14,7 +14,7 @@ from decabench.predictors.program import backend
 from decabench.predictors.protocol import Answer, Backend, ModelOptions, StreamingPredictor
 from tests.predictors.asking import outcomes, questions, setting
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "echo_model.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "echo_model.py"
 
 
 def test_the_example():

@@ -78,7 +78,7 @@ def test_both_names_lead_to_any_family(make_run, scheme):  # noqa: F811
 def test_what_generates_no_text_has_no_use_for_its_options(make_run, options, flag):  # noqa: F811
     run = make_run(model=ClassifierConfig(dimension=8), tasks=("sst",), steps=1)
     run_training(run)
-    with pytest.raises(DecabenchError, match=f"has no use for {flag}: leave it out"):
+    with pytest.raises(DecabenchError, match=f"does not generate text, so it cannot use {flag}"):
         make_backend(f"trained:{run.output}", ModelOptions(device="cpu", **options)).describe()
 
 

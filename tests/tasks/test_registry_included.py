@@ -133,8 +133,8 @@ def test_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("broken = outside_{}:MISSING", "The entry point broken = .* cannot be loaded"),
         ("broken = no_such_module:X", "The entry point broken = no_such_module:X cannot be loaded"),
         ("broken = outside_{}:NUMBER", "The entry point broken = .* is not a decabench.tasks.Task"),
-        ("broken = outside_{}:SST", "A second installed task named 'sst' is left out"),
-        ("broken = outside_{}:GOOD", "A second installed task named 'good' is left out"),
+        ("broken = outside_{}:SST", "A second installed task named 'sst' is ignored"),
+        ("broken = outside_{}:GOOD", "A second installed task named 'good' is ignored"),
     ],
     ids=["missing", "no module", "no task", "one of the ten", "twice"],
 )

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from decabench.runs.write import Run, predict
+from decabench.runs.write import predict
 from decabench.scoring import evaluate
 from decabench.tasks import DECATHLON, SUITES, TASKS, PublishedRow, known_suites, known_tasks
 from decabench.tasks.preparation import Request, prepare_task
-from decabench.tasks.store import Store
 from decabench.tasks.suite import check_suite
 from tests.sources import ROOT, modules
 
@@ -30,7 +29,9 @@ def test_sums(row: PublishedRow) -> None:
 
 
 def test_it_is_a_suite_of_the_registry() -> None:
-    assert SUITES == {"decathlon": DECATHLON}
+    assert SUITES["decathlon"] is DECATHLON
+    for suite in SUITES.values():
+        check_suite(suite, TASKS)
     check_suite(DECATHLON, TASKS)
     assert DECATHLON.combine(dict.fromkeys(DECATHLON.tasks, 100.0)) == 1000
 
@@ -39,19 +40,26 @@ def test_an_eleventh_task_changes_nothing(home: Path, own_task: Callable[..., Pa
     """Neither which tasks are summed, nor that gold answers bring the sum to 1000."""
     own = own_task(["one", "two"])
     known = known_tasks([own])
-    assert list(known) == [*DECATHLON.tasks, "own"]
+    assert list(known) == [*TASKS, "own"]
     assert len(known_suites([own])["decathlon"].tasks) == 10
     shutil.copytree(home / "tasks", tmp_path / "home" / "tasks")
     prepare_task(known["own"], Request(tmp_path / "home", progress=False))
-    run = Run("oracle", list(known.values()), "validation", tmp_path / "oracle", Store(tmp_path / "home"))
-    results = evaluate(predict(run), home=tmp_path / "home", include=[own])
+    tasks = [*DECATHLON.tasks, known["own"]]
+    submission = predict("oracle", tmp_path / "oracle", tasks, home=tmp_path / "home")
+    results = evaluate(submission, home=tmp_path / "home", include=[own])
     assert list(results.tasks) == [*DECATHLON.tasks, "own"]
     assert results.tasks["own"].score == 100
     assert (results.total.tasks, results.decascore) == (10, 1000)
 
 
-MAY_NAME_TASKS = ("tasks/datasets/", "tasks/suites/", "tasks/registry.py", "tools/make_sample.py")
-"""Where a new dataset is written down, besides the docs."""
+MAY_NAME_TASKS = (
+    "tasks/datasets/",
+    "tasks/suites/",
+    "tasks/registry.py",
+    "tools/make_sample.py",
+    "tools/walk.py",
+)
+"""Where a new dataset is written down, besides the docs; the walks go over two of the tasks."""
 
 
 def names_of_tasks(path: Path) -> Iterator[str]:
