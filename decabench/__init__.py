@@ -9,6 +9,7 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _ROOMS = {
+    "DecabenchError": "errors",
     "Example": "tasks",
     "Metric": "metrics",
     "Suite": "tasks",
@@ -24,7 +25,23 @@ _ROOMS = {
     "write_leaderboard": "leaderboard",
     "write_submission": "submission",
 }
-__all__ = list(_ROOMS)
+__all__ = [
+    "DecabenchError",
+    "Example",
+    "Metric",
+    "Suite",
+    "Task",
+    "compare",
+    "evaluate",
+    "load",
+    "predict",
+    "prepare",
+    "read_results",
+    "train",
+    "verify",
+    "write_leaderboard",
+    "write_submission",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -1,3 +1,4 @@
+from .errors import DecabenchError as DecabenchError
 from .leaderboard import write_leaderboard as write_leaderboard
 from .metrics import Metric as Metric
 from .runs import predict as predict
@@ -15,6 +16,7 @@ from .training import train as train
 
 __version__: str
 __all__ = [
+    "DecabenchError",
     "Example",
     "Metric",
     "Suite",

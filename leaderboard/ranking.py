@@ -225,6 +225,8 @@ class Board:
     """Its tasks."""
     tables: tuple[Standings, ...] = ()
     """Its tables, in the order of the page."""
+    others: tuple[Entry, ...] = ()
+    """Results that have no task of the suite, and so no place in a table."""
 
     @property
     def higher_is_better(self) -> bool:
@@ -300,8 +302,10 @@ def rank_suite(
     test: TotalTest = _no_test,
 ) -> Board:
     """Rank the entries that were scored for a suite."""
-    own = [entry for entry in entries if entry.suite.name == suite.name]
-    board = Board(suite, suite_columns(suite, tasks, metrics, own))
+    scored = [entry for entry in entries if entry.suite.name == suite.name]
+    others = tuple(entry for entry in scored if entry.tasks and entry.tasks.keys().isdisjoint(suite.tasks))
+    own = [entry for entry in scored if entry not in others]
+    board = Board(suite, suite_columns(suite, tasks, metrics, own), others=others)
     tables: list[Standings] = []
     for split in RANKED_SPLITS:
         pools = pool_entries([entry for entry in own if entry.split == split], board.public(split))

@@ -61,7 +61,9 @@ def write_leaderboard(
     folder, site = Path(submissions), Path(output)
     paths = [Path(path) for path in include]
     tasks, known = known_tasks(paths), known_suites(paths)
-    chosen = [get_suite(name, known) for name in dict.fromkeys(suites)]
+    chosen = [
+        get_suite(name, known) for name in dict.fromkeys([suites] if isinstance(suites, str) else suites)
+    ]
     chosen.sort(key=lambda suite: suite.name != DECATHLON.name)
     found = read_submissions(folder, known)
     evidence = Evidence(folder, _load_metrics(tasks))

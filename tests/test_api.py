@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 import decabench
-from decabench.errors import DataError, DecabenchError, UnknownNameError
+from decabench.errors import DataError, SubmissionError, UnknownNameError
+from decabench.scoring import write_results_file
+from tests.sources import ROOT
 from tests.tasks.fixtures import lines_task
 
 PUBLIC = {
-    *("Example", "Metric", "Suite", "Task"),
+    *("DecabenchError", "Example", "Metric", "Suite", "Task"),
     *("prepare", "load", "predict", "evaluate", "compare", "verify", "train"),
     *("write_leaderboard", "read_results", "write_submission"),
 }
@@ -21,7 +23,7 @@ PUBLIC = {
 
 def test_the_package_has_what_it_lists() -> None:
     assert set(decabench.__all__) == PUBLIC
-    assert set(dir(decabench)) == PUBLIC
+    assert set(dir(decabench)) == set(decabench._ROOMS) == PUBLIC  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="evalute"):
         decabench.evalute  # type: ignore[attr-defined]  # noqa: B018
 
@@ -88,7 +90,37 @@ def test_training(tmp_path: Path) -> None:
         tmp_path / "run", ["sst"], "classifier", settings, home=home, device="cpu", report=said.append
     )
     assert run.step == 3 and run.checkpoint.is_relative_to(tmp_path / "run") and said
-    with pytest.raises(DecabenchError, match="is not empty: name another folder"):
+    with pytest.raises(decabench.DecabenchError, match="is not empty: name another folder"):
         decabench.train(tmp_path / "run", ["sst"], "classifier", settings, home=home, device="cpu")
     decabench.predict(f"trained:{tmp_path / 'run'}", tmp_path / "sub", ["sst"], home=home)
     assert decabench.evaluate(tmp_path / "sub", home=home).tasks["sst"].n == 32
+
+
+def test_tasks_and_suites_of_files(tmp_path: Path) -> None:
+    """By name, with `include`: in every function that takes tasks or a suite."""
+    include = [f"examples/tagging/{name}.toml" for name in ("pos", "suite")]
+    include, home = [str(ROOT / path) for path in include], tmp_path / "home"
+    assert list(decabench.prepare("pos", home=home, include=include)) == ["pos"]
+    for name in ("majority", "oracle"):
+        decabench.predict(name, tmp_path / name, "pos", home=home, include=include)
+    submission = tmp_path / "oracle"
+    results = decabench.evaluate(submission, suite="tagging-demo", home=home, include=include)
+    assert results.total.text == "100.0 (mean of 1)"
+    write_results_file(submission / "results" / "validation", results)
+    assert decabench.verify(submission, home=home, include=include) == []
+    found = decabench.compare(
+        tmp_path / "majority", submission, tasks="pos", suite="tagging-demo", home=home, include=include
+    )
+    assert found.total is not None and found.total.gain > 0
+    page = decabench.write_leaderboard(
+        tmp_path / "oracle", tmp_path / "site", suites="tagging-demo", include=include
+    )
+    assert "Tagging, a demonstration" in page.read_text()
+    with pytest.raises(
+        UnknownNameError, match=r"no suite 'tagging'\..*your own, give its file with --include"
+    ):
+        decabench.evaluate(submission, suite="tagging", home=home)
+    with pytest.raises(
+        SubmissionError, match=r"oracle has no answers .* It has answers for pos: give the file"
+    ):
+        decabench.evaluate(submission, home=home)

@@ -117,6 +117,18 @@ def test_help(command, name):
         assert "Usage:" in shown.output and "--debug" in shown.output
 
 
+def test_help_names_every_family_and_scheme(command):
+    from decabench.predictors.schemes import SCHEMES
+
+    shown = command("predict", "--help").output
+    assert [scheme for scheme in SCHEMES if f"{scheme}:" not in shown and scheme != "mqan"] == []  # the old name
+    pytest.importorskip("torch")
+    from decabench.models import FAMILIES
+
+    shown = command("train", "--help").output
+    assert [name for name in FAMILIES if name not in shown] == []
+
+
 def test_version(command):
     assert command("--version").output == f"decabench, version {decabench.__version__}\n"
 

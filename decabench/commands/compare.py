@@ -126,7 +126,11 @@ def _print(found: Comparison) -> None:
 
     out = console()
     out.print(f"A {found.a}   B {found.b}   {found.split}", style="bold")
-    out.print(_table(found))
+    out.print(_table(found, out.width))
+    if not all(compared.higher_is_better for compared in found.tasks.values()):
+        out.print("↓ lower is better")
+    if out.width < _WIDE:
+        out.print("Wins, examples and n for 1 point: in a wider window, or with --json.", style="dim")
     for task, reason in found.not_compared.items():
         out.print(f"{task}: not compared, {reason}", soft_wrap=True)
     for task, compared in found.tasks.items():
@@ -141,23 +145,30 @@ def _print(found: Comparison) -> None:
             out.print(f"  B         {_cut(flip.b)}", soft_wrap=True)
 
 
-def _table(found: Comparison) -> Table:
+def _table(found: Comparison, width: int) -> Table:
     from rich.table import Table
 
-    table = Table("task", box=None, header_style="bold")
-    for heading in ("A", "B", "B - A", "95 %", "p", "p (Holm)", "A wins", "B wins", "n", "n for 1 point"):
-        table.add_column(heading, justify="right")
+    table = Table(box=None, header_style="bold")
+    table.add_column("task", overflow="fold")
+    headings = ("A", "B", "B - A", "95 %", "p", "p (Holm)", "A wins", "B wins", "n", "n for 1 point")
+    shown = headings if width >= _WIDE else headings[:6]  # figures cut in two would be worse than none
+    for heading in shown:
+        table.add_column(heading, justify="right", no_wrap=True)
     for task, compared in found.tasks.items():
-        table.add_row(_name(task, compared), *_cells(compared))
+        table.add_row(_name(task, compared), *_cells(compared)[: len(shown)])
     if found.total:
         cells = _cells(found.total)
-        name = _name(found.suite.total_name, found.total)
-        table.add_row(name, *cells[:5], "", "", "", *cells[8:], style="bold")
+        cells = [*cells[:5], "", "", "", *cells[8:]][: len(shown)]
+        table.add_row(_name(found.suite.total_name, found.total), *cells, style="bold")
     return table
 
 
+_WIDE = 120
+"""From how many columns on the table has all of its figures; `--json` always has them."""
+
+
 def _name(name: str, compared: Compared) -> str:
-    return name if compared.higher_is_better else f"{name} (lower is better)"
+    return name if compared.higher_is_better else f"{name} ↓"
 
 
 def _cells(compared: Compared) -> list[str]:

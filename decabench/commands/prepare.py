@@ -59,7 +59,8 @@ def prepare(
 ) -> None:
     """Turn the datasets' published files into examples on disk.
 
-    TASK… names the tasks to prepare, by default all tasks of the decathlon and your own. Data that is up to date is left alone.
+    TASK… names the tasks to prepare, by default all tasks of the decathlon and your own. Data that is up to date is
+    left alone.
     """
     from decabench.commands._console import console
     from decabench.commands._options import chosen_tasks

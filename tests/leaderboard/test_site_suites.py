@@ -213,6 +213,15 @@ def test_tasks_outside_the_suite_are_said(tmp_path: Path) -> None:
     assert "not counted here: conll 50.0" in page.text
 
 
+def test_results_of_other_tasks_only_are_no_row(tmp_path: Path) -> None:
+    """A task of one's own, scored without a suite, must not look like a failed run of the decathlon."""
+    files = [results("a", 50.0), results("own", {"capitals": 0.0})]
+    page = Page(write_leaderboard(write(tmp_path / "in", files), tmp_path / "out", examples="none"))
+    assert [row[1].split()[0] for row in rows(page) if row[0] == "1"] == ["a"]
+    assert not any("own" in cell for row in rows(page) for cell in row)
+    assert "Results for other tasks only" in page.text and "<bdi>own</bdi>: capitals" in page.text
+
+
 def test_results_of_one_submission_link_to_each_other(tmp_path: Path) -> None:
     folder = tmp_path / "in" / "system" / "results"
     for split, file in (("validation", results("s", 50.0)), ("validation-own", own("s", ONE, 0.5, 90.0))):

@@ -56,7 +56,7 @@ def test_find_metric():
     ("name", "sentence"),
     [
         ("nf11", "Did you mean nf1"),
-        ("no_such_package:metric", "is its package installed"),
+        ("no_such_package:metric", "install its package, or run this in the folder of its file"),
         ("json:dumps", "which is not a decabench.metrics.Metric"),
     ],
 )

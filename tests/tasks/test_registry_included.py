@@ -174,7 +174,7 @@ def test_a_suite_and_its_tasks_from_files(tmp_path: Path) -> None:
     assert list(known) == ["decathlon", "mine"]
     assert (known["mine"].tasks, known["mine"].origin) == (("capitals", "sst"), "user")
     assert list(known_tasks([suite, task])) == [*TASKS, "capitals"]
-    with pytest.raises(UnknownNameError, match=r"no task \(of the suite mine\) 'capitals'"):
+    with pytest.raises(UnknownNameError, match="Suite 'mine' names tasks that are not known: capitals"):
         known_suites([suite])
     assert list(known_tasks([suite])) == list(TASKS)
 
@@ -218,7 +218,7 @@ def test_suites_of_installed_packages(tmp_path: Path, monkeypatch: pytest.Monkey
     assert known["good"].origin == "user"
     assert {str(warning.message).partition(" 'two'")[0] for warning in told} == {
         "The entry point no = outside_suites:NO is not a decabench.tasks.Suite.",
-        "There is no task (of the suite bad)",
+        "Suite 'bad' names tasks that are not known: two. For tasks of your own, give their files with --include too.",
     }
 
 
