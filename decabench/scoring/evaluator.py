@@ -346,7 +346,7 @@ def count_answers(lines: Iterable[AnswerLine]) -> AnswerCounts:
     return AnswerCounts({kind: count for kind, count in counts.items() if count}, kept)
 
 
-# Scores of a task by its metrics.
+# Scores of a task by its metrics
 
 GROUP = "decabench.metrics"
 """The entry-point group of packages that provide metrics."""
