@@ -75,7 +75,7 @@ def test_answers_that_were_not_scored_are_not_shown(made_up: Path, home: Path, t
     path.write_text(path.read_text(encoding="utf-8").replace("negative", "positive"), encoding="utf-8")
     (predictions / "squad.validation.jsonl").unlink()
     found = shown(tmp_path, home)["system-00"]
-    assert found["sst"].why == "The answers beside the results are not those that were scored."
+    assert found["sst"].why == "The answers published with the results are not those that were scored."
     assert found["squad"].why == "The answers were not published with the results."
 
 

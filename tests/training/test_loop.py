@@ -336,3 +336,15 @@ def test_two_processes_are_one_with_twice_the_batch(make_run, home, tmp_path, mo
         assert other == (task, pytest.approx(loss, rel=1e-4), tokens)
     for key, value in weights(one.output).items():
         torch.testing.assert_close(weights(two.output)[key], value, atol=2e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [(ClassifierConfig(dimension=8), "words in the vocabulary"), (TINY.model, "words to generate")],
+)
+def test_the_first_line_fits_the_model_and_the_number_of_tasks(make_run, model, words):
+    said = []
+    run = make_run(model=model, tasks=("sst",), steps=1, checkpoint_every=1)
+    run_training(replace(run, report=said.append))
+    assert "examples from 1 task, " in said[0]
+    assert f" {words}, " in said[0]
