@@ -31,11 +31,11 @@ class DataLine:
     origin: str
     """`mirror`; `mirror or upstream files` where members differ."""
     is_verified: bool
-    """Whether all results say that the data matched published checksums."""
+    """Whether all results state that the data matched published checksums."""
     count: str
-    """The number of examples: `1,000 of 10,570`, or as much as is known."""
+    """The number of examples, such as `1,000 of 10,570`, as far as it is known."""
     is_subset: bool
-    """Whether fewer examples were scored than the dataset's paper counts."""
+    """Whether fewer examples were scored than the dataset's paper reports."""
     fingerprint: str
     """The data's fingerprint."""
     signature: str
@@ -49,11 +49,11 @@ class Pool:
     """Results that may be compared: they agree on the data and metric of every task they share."""
 
     names: Sequence[str]
-    """The tasks that count; data of other tasks does not matter."""
+    """The tasks to compare; the data of other tasks does not matter."""
     ground: dict[str, Ground] = field(default_factory=dict)
     """The data and metric of each task."""
     entries: list[Entry] = field(default_factory=list)
-    """The results, in the order in which they were added."""
+    """The results, in the order they were added."""
 
     def add(self, entry: Entry) -> None:
         """Add a result."""
@@ -63,7 +63,7 @@ class Pool:
             self.ground[task] = (known[0], known[1] or ground[1])
 
     def admits(self, entry: Entry) -> bool:
-        """Return whether a result agrees on every task it shares; with none shared, origins must be the same."""
+        """Return whether a result agrees on every shared task; without any, the data must have the same origins."""
         other = _ground(entry, self.names)
         shared = self.ground.keys() & other.keys()
         if not all(_agree(self.ground[task], other[task]) for task in shared):
@@ -132,11 +132,11 @@ class Pool:
 
 
 def pool_entries(entries: Sequence[Entry], names: Sequence[str]) -> list[Pool]:
-    """Split the results of one suite and split into pools that may be compared, in the order of the page.
+    """Group the results of one suite and split into comparable pools, in the order of the page.
 
-    Results with all of `names` scored form a pool with those that have the same data and metrics throughout. The
-    others, those with more tasks first, join the first pool that they agree with, or open a new one. A result without
-    any data, because everything failed, goes to the first pool.
+    Results with all of `names` scored share a pool if they have the same data and metrics throughout. The others, those
+    with more tasks first, join the first pool that they agree with, or start a new one. A result without any data,
+    because everything failed, joins the first pool.
     """
     whole: dict[tuple[tuple[str, Ground], ...], Pool] = {}
     rest: list[Entry] = []
@@ -170,7 +170,7 @@ def _scored(entry: Entry, names: Sequence[str]) -> int:
 
 
 def _ground(entry: Entry, names: Sequence[str]) -> Mapping[str, Ground]:
-    """Return the data and metric of each task; failed tasks that name their data count too."""
+    """Return the data and metric of each task, including failed tasks that state their data."""
     tasks = ((name, entry.tasks[name]) for name in names if name in entry.tasks)
     return {name: (task.fingerprint, task.signature) for name, task in tasks if task.fingerprint}
 
@@ -180,8 +180,8 @@ def _agree(one: Ground, other: Ground) -> bool:
 
 
 def _count(tasks: Sequence[TaskEntry]) -> tuple[str, bool]:
-    """Return the number of examples as text, and whether it is less than the published number."""
-    # A limited run does not tell how many examples the others were scored on.
+    """Return the number of examples as text, and whether it is smaller than the published number."""
+    # A limited run does not show how many examples the other results were scored on.
     whole = [task for task in tasks if task.limited is None] or tasks
     scored = sorted({task.n for task in whole if task.n is not None})
     published = max((task.published_count or 0 for task in tasks), default=0)

@@ -1,4 +1,4 @@
-"""The data behind the pages: scripts that the pages load on request, and each board as CSV and JSON."""
+"""The data behind the pages: scripts that pages load on demand, and each board as CSV and JSON."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _BINS = 10
 
 
 def make_script(name: str, value: object) -> bytes:
-    """Return a script file that registers a value under a name: browsers do not fetch JSON from `file://`."""
+    """Return a script that registers a value under a name, because browsers do not fetch JSON from `file://`."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
     return f"decabench.put({_literal(name)},{_literal(text)});\n".encode("ascii")
 
 
 def _literal(text: str) -> str:
-    """Quote a text as a string literal of JavaScript."""
+    """Quote a text as a JavaScript string literal."""
     return json.dumps(text, ensure_ascii=True).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
@@ -53,11 +53,11 @@ def excerpt_data(excerpts: Mapping[str, Excerpts]) -> dict[str, Any]:
     return {task: {"examples": list(found.shown), "why": found.why} for task, found in excerpts.items()}
 
 
-# The comparison of two submissions.
+# The comparison of two submissions
 
 
 def compare_data(boards: Sequence[Board], pages: Mapping[str, str], evidence: Evidence) -> dict[str, Any]:
-    """Return every table of every suite with its rows and the standard errors of all differences."""
+    """Return every table of every suite, with its rows and the standard errors of all differences."""
     return {
         "tables": [_compared(board, table, pages, evidence) for board in boards for table in board.tables]
     }
@@ -97,7 +97,7 @@ def _compared(board: Board, table: Standings, pages: Mapping[str, str], evidence
 
 
 def _is_in_points(column: Column) -> bool:
-    """Return whether a score can be drawn beside others: its scale is that of percentages, or of correlations."""
+    """Return whether a score can be plotted next to others: whether it is a percentage or a correlation."""
     return column.span < math.inf and column.high == 100
 
 
@@ -122,13 +122,13 @@ def _triangle(systems: Sequence[TaskEvidence | None]) -> list[float | None] | No
     return [errors[row][column] for row in range(len(systems)) for column in range(row)]
 
 
-# The distribution of the scores of single examples.
+# The distribution of the scores of single examples
 
 
 def task_data(
     boards: Sequence[Board], task: str, pages: Mapping[str, str], evidence: Evidence
 ) -> dict[str, Any]:
-    """Return, by table, the bins of a task's scores and how many examples of each system are in them."""
+    """Return, by table, the bins of a task's scores and each system's number of examples in them."""
     found: dict[str, Any] = {}
     for board in boards:
         for column in (column for column in board.columns if column.name == task):
@@ -160,7 +160,7 @@ def _finite(scores: Sequence[float] | Array) -> Array:
 
 
 def score_edges(column: Column, scores: Sequence[Sequence[float] | Array]) -> list[float]:
-    """Return the edges of ten equal bins: over the metric's range, or over the scores if that has no end."""
+    """Return the edges of ten equal bins, over the metric's range or, if that is unbounded, over the scores."""
     finite = [_finite(one) for one in scores]
     low = (
         column.low
@@ -187,7 +187,7 @@ def _show_bin(low: float, high: float) -> str:
 
 
 def count_scores(scores: Sequence[float] | Array, edges: Sequence[float]) -> dict[str, Any]:
-    """Count scores by bin, the highest score in the last one, and those that are not a number."""
+    """Count scores by bin, with the highest score in the last bin; also count NaNs."""
     import numpy as np
 
     finite = _finite(scores)
@@ -197,7 +197,7 @@ def count_scores(scores: Sequence[float] | Array, edges: Sequence[float]) -> dic
     return {"bins": bins, "n": len(scores), "unscored": len(scores) - len(finite)}
 
 
-# The board for other programs.
+# The board for other programs
 
 _ABOUT = (
     "suite", "board", "split", "kind", "rank", "rank_group", "state", "name", "total", "total_low", "total_high",
@@ -206,9 +206,9 @@ _ABOUT = (
 
 
 def board_csv(board: Board, pages: Mapping[str, str]) -> str:
-    """Return a board as CSV, a line for each submission.
+    """Return a board as CSV, with a line for each submission.
 
-    A text that a spreadsheet would take for a formula starts with an apostrophe.
+    Text that a spreadsheet would take for a formula gets an apostrophe in front.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -224,7 +224,7 @@ def board_csv(board: Board, pages: Mapping[str, str]) -> str:
 
 
 def board_json(board: Board, pages: Mapping[str, str]) -> str:
-    """Return a board as JSON: the suite, every submission with its scores, and the published rows apart."""
+    """Return a board as JSON: the suite, every submission with its scores, and the published rows separately."""
     suite = board.suite
     content = {
         "format": FORMAT,

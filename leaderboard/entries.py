@@ -1,4 +1,4 @@
-"""The results files below a folder, as entries of a board: text cleaned and cut, and unreadable files reported."""
+"""Reads the results files below a folder into entries of a board: text is sanitized, unreadable files are reported."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ RANKED_SPLITS = ("validation", "test")
 """The splits that are ranked, in the order of the page."""
 
 _DEPTH = 4
-"""How many folders deep to look for results: `<group>/<submission>/results/<split>`."""
+"""How many levels of folders to search for results: `<group>/<submission>/results/<split>`."""
 
 _MOST_TASKS = 100
-"""The most tasks of a suite that a results file may bring along: each gets a page."""
+"""The largest number of tasks in a suite that a results file may define: each gets a page."""
 
 _TASK_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 
@@ -51,10 +51,10 @@ class LeaderboardError(DecabenchError, ValueError):
 
 @dataclass(frozen=True)
 class LimitedRun:
-    """The score of a run over some of the examples: shown, but never summed, ranked or compared."""
+    """The score of a run on only some of the examples: shown, but never summed, ranked or compared."""
 
     score: float
-    """The headline over the examples that it answered."""
+    """The headline score on the examples that it answered."""
     answered: int
     """The number of examples that it answered."""
     of: int
@@ -65,28 +65,28 @@ class LimitedRun:
 
 @dataclass(frozen=True)
 class Wordings:
-    """The headline score under other wordings of the questions."""
+    """The headline scores for other wordings of the questions."""
 
     scores: Mapping[int, float]
-    """Scores by the wording's number; 0 is the dataset's own wording."""
+    """Scores by number of the wording; 0 is the dataset's own wording."""
     mean: float
-    """The mean over all wordings."""
+    """The mean score over all wordings."""
     worst: float
     """The worst score."""
     spread: float
-    """The distance from the worst score to the best."""
+    """The difference between the best and the worst score."""
 
 
 @dataclass(frozen=True)
 class TaskEntry:
-    """One task of one results file."""
+    """One task in one results file."""
 
     status: str
     """`scored`, `partial` (a limited run) or `failed`; a missing task has no entry."""
     score: float | None = None
     """The headline score, in the metric's unit; None for a failed task or a limited run."""
     limited: LimitedRun | None = None
-    """Set for a limited run."""
+    """The limited run, if it is one."""
     reason: str = ""
     """Why the task failed."""
     signature: str = ""
@@ -116,18 +116,18 @@ class TaskEntry:
     empty: int | None = None
     """The number of empty answers."""
     answer_counts: Mapping[str, int] = field(default_factory=dict)
-    """How many answers were `unparseable`, `truncated` or `refused`, or had their `context_cut`."""
+    """How many answers were `unparseable`, `truncated`, `refused` or given with `context_cut`."""
     gold_kept: float | None = None
-    """If contexts were cut: in how many examples the gold answer was still there, 0-100."""
+    """If contexts were truncated: the percentage of examples that still contain the gold answer, 0–100."""
     wordings: Wordings | None = None
-    """Set if the questions were also asked in other words."""
+    """The scores for other wordings, if the questions were also asked in those."""
     predictions: str = ""
     """The digest of the answers that were scored."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One results file: a submission on one split, scored for one suite. All text is one short, clean line."""
+    """One results file: a submission on one split, scored for one suite. All text is sanitized to one short line."""
 
     path: str
     """The path of the file, relative to the submissions folder."""
@@ -136,33 +136,33 @@ class Entry:
     split: str
     """`validation` or `test`."""
     total: float | None
-    """The suite's total as the file states it; None unless all tasks of the suite are scored."""
+    """The suite's total as stated in the file; None unless all tasks of the suite are scored."""
     tasks: Mapping[str, TaskEntry]
-    """Tasks by name, those outside the suite too."""
+    """Tasks by name, including those outside the suite."""
     suite: Suite = DECATHLON
-    """The suite that it was scored for."""
+    """The suite that the submission was scored for."""
     authors: tuple[str, ...] = ()
     """Who submitted it."""
     description: str = ""
     """The submission's own description."""
     url: str = ""
-    """An http or https address, or empty."""
+    """An http or https address; empty if there is none."""
     model_size: int | None = None
     """The number of parameters."""
     training_data: str = ""
-    """What the submission says it was trained on."""
+    """What the submission was trained on, according to its authors."""
     date: str = ""
-    """The date as given."""
+    """The date, as given."""
     predictor: str = ""
     """The name of the predictor that wrote the answers, if the file names one."""
     interval: tuple[float, float] | None = None
     """The 95 % interval of the total, if the file has one."""
     open_weights: bool | None = None
-    """Whether the weights are available; None if the submission does not say."""
+    """Whether the weights are available; None if not stated."""
     version: str = ""
     """The version of decabench that scored it."""
     wording: int = 0
-    """Which variant of the questions was asked instead of the dataset's own; 0 for none."""
+    """The number of the question variant asked instead of the dataset's own; 0 for none."""
     is_raw: bool = False
     """Whether the model's whole output was scored rather than the extracted answer."""
 
@@ -174,12 +174,12 @@ class Entry:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A file that is not on the board, and why."""
+    """A file that was left off the board, and the reason."""
 
     path: str
-    """The path relative to the submissions folder."""
+    """The path of the file, relative to the submissions folder."""
     reason: str
-    """What is wrong with it."""
+    """What is wrong with the file."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ class Entries:
     """Everything below a submissions folder, ordered by path."""
 
     entries: tuple[Entry, ...] = ()
-    """The results files that can be on a board."""
+    """The results files that can be shown on a board."""
     unreadable: tuple[Refusal, ...] = ()
     """Files that look like results but cannot be used."""
     not_evaluated: tuple[str, ...] = ()
@@ -197,7 +197,7 @@ class Entries:
 def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES) -> Entries:
     """Read every results file: `results*.json`, `*.results.json`, and any `*.json` in a folder `results`.
 
-    `suites` are the known ones by name: a file that states one of their names for other tasks is refused.
+    `suites` are the known suites by name: a file that uses one of their names for other tasks is refused.
     Raises LeaderboardError if the folder does not exist.
     """
     if not submissions.is_dir():
@@ -236,14 +236,14 @@ def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES) ->
 
 
 def _agree_on_suite(suite: Suite, agreed: dict[str, Suite], shown: str) -> Suite:
-    """Return the suite of a file as it is known, or add it to the known ones, its text cleaned.
+    """Return the known suite with a file's suite name, or sanitize the file's suite and add it to the known ones.
 
-    Raises InvalidResultsError if it differs from the suite that is known by its name.
+    Raises InvalidResultsError if it differs from the known suite of the same name.
     """
     if suite.name in agreed:
         known = agreed[suite.name]
         if (known.tasks, known.total) != (suite.tasks, suite.total):
-            reason = f"its suite {suite.name} has other tasks, or another total, than the suite of that name"
+            reason = f"its suite {suite.name} differs in tasks or total from the known suite of that name"
             raise InvalidResultsError(shown, reason)
         return known
     if len(suite.tasks) > _MOST_TASKS or not all(map(_TASK_NAME.fullmatch, (suite.name, *suite.tasks))):
@@ -253,13 +253,13 @@ def _agree_on_suite(suite: Suite, agreed: dict[str, Suite], shown: str) -> Suite
             "characters other than a-z, 0-9, '.', '_' and '-'",
         )
     title, total_name = _text(suite.title, 80) or suite.name, _text(suite.total_name, 40) or "total"
-    # Nothing else is taken from the file: published scores and links would be the submitter's.
+    # Nothing else is taken from the file: published scores and links would be the submitter's own.
     agreed[suite.name] = Suite(suite.name, title, suite.tasks, suite.total, total_name, origin="user")
     return agreed[suite.name]
 
 
 def _candidates(submissions: Path, unreadable: list[Refusal]) -> list[tuple[Path, str]]:
-    """Return (file, path to show) pairs, each file once however many links lead to it."""
+    """Return (file, path to show) pairs, with each file only once even if several links lead to it."""
     found: dict[str, tuple[Path, str]] = {}
     for path, shown in sorted(_walk(submissions, unreadable), key=lambda pair: (pair[1].count("/"), pair[1])):
         if _is_results_name(path):
@@ -305,7 +305,7 @@ def _printable(path: str) -> str:
 
 
 def entry_from_results(results: Results, path: str) -> Entry:
-    """Make an entry of results: text is cleaned and cut, and extras of the wrong type are left out."""
+    """Convert results to an entry: text is sanitized and shortened, and extras of the wrong type are dropped."""
     about = results.submission
     predictor = about.get("predictor")
     settings: Mapping[str, Any] = predictor if isinstance(predictor, dict) else {}
@@ -375,7 +375,7 @@ def _task_entry(task: TaskResult) -> TaskEntry:
 
 
 def _wordings(task: TaskResult, higher_is_better: bool) -> Wordings | None:
-    """Compute the summary of the variants' scores anew rather than trust the file's."""
+    """Recompute the summary of the variants' scores rather than trust the file."""
     given = task.variants.get("scores", {})
     scores = {int(number): float(score) for number, score in given.items()}
     if len(scores) < 2:
@@ -393,7 +393,7 @@ def _count(value: object) -> int | None:
 
 
 def _web_address(value: object) -> str:
-    """Return a plain http or https address, or nothing for any other: `javascript:` must never become a link."""
+    """Return a plain http or https address, or "" for anything else: `javascript:` must never become a link."""
     if not isinstance(value, str) or len(value) > 500 or not value.isprintable() or " " in value:
         return ""
     try:

@@ -1,7 +1,7 @@
-"""What the statistics beside a results file support: tests between systems, rank groups, and scores of examples.
+"""Statistical evidence from the files beside the results: tests between systems, rank groups and scores of examples.
 
-`statistics/<task>.parquet` holds a row for each example: its group, and a number for each column of the metric. It is
-used only if it adds up to the score that the results state; otherwise it counts as missing.
+`statistics/<task>.parquet` has a row for each example: its group, and a number for each column of the metric. It is
+used only if it adds up to the score stated in the results; otherwise it counts as missing.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = [
 ]
 
 _FEWEST_GROUPS = 8
-"""With fewer groups than this a standard error means nothing."""
+"""With fewer groups than this, a standard error is meaningless."""
 
 _FAR = 0.01
-"""How far, in points, statistics may be from the stated score."""
+"""How far, in points, statistics may deviate from the stated score."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class TaskEvidence:
     """The statistics of one system on one task."""
 
     sample: Sample
-    """Summed by group."""
+    """The statistics, summed by group."""
     influence: Array
     """(groups,): how much each group adds to the score, to first order."""
     scores: Array
-    """(examples,): the headline of each example by itself; not a number if it has none."""
+    """(examples,): the headline score of each example by itself; NaN if it has none."""
 
     @property
     def has_errors(self) -> bool:
@@ -59,7 +59,7 @@ class TaskEvidence:
 
 
 class Evidence:
-    """The statistics of all submissions of a folder, each file read once."""
+    """The statistics of all submissions in a folder; each file is read only once."""
 
     def __init__(self, submissions: Path, metrics: Mapping[str, Metric] = METRICS) -> None:
         self.metrics = metrics
@@ -67,7 +67,7 @@ class Evidence:
         self._known: dict[tuple[str, str], TaskEvidence | None] = {}
 
     def find(self, entry: Entry, task: str) -> TaskEvidence | None:
-        """Return the statistics of an entry on a task of its suite; None if there are none that can be used."""
+        """Return the statistics of an entry on a task of its suite; None if there are no usable ones."""
         key = (entry.path, task)
         if key not in self._known:
             self._known[key] = self._read(entry, task)
@@ -81,7 +81,7 @@ class Evidence:
         metric = self.metrics[result.metric]
         try:
             groups, rows = read_rows(path, metric.columns)
-        except Exception:  # a damaged file fails in many ways, and the board goes on without it
+        except Exception:  # a damaged file can fail in many ways, and the board can do without it
             return None
         evidence = _sum_by_group(metric, task, groups, rows)
         if not abs(evidence.sample.score - result.score) <= _FAR:
@@ -98,13 +98,13 @@ def _sum_by_group(metric: Metric, task: str, groups: Array, rows: Array) -> Task
     sample = Sample(metric, sums, len(rows), task)
     with np.errstate(all="ignore"):
         scores = sample.headline(rows).astype(np.float32)
-        if metric.range[0] < 0:  # a correlation: no single example has one
+        if metric.range[0] < 0:  # a correlation, which a single example does not have
             scores = np.full_like(scores, np.nan)
         return TaskEvidence(sample, _influence(sample), scores)
 
 
 def _influence(sample: Sample) -> Array:
-    """Return the gradient of the headline at the totals times each group's row: the infinitesimal jackknife."""
+    """Return the gradient of the headline score at the totals times each group's row (infinitesimal jackknife)."""
     import numpy as np
 
     totals = sample.rows.sum(axis=0)
@@ -117,7 +117,7 @@ def _influence(sample: Sample) -> Array:
 
 
 def standard_errors(systems: Sequence[TaskEvidence | None]) -> list[list[float | None]]:
-    """Return the standard error of each difference of two systems on one task, to first order; None if not known."""
+    """Return the standard error of the difference of any two systems on a task, to first order; None if unknown."""
     import numpy as np
 
     errors: list[list[float | None]] = [[None] * len(systems) for _ in systems]
@@ -138,23 +138,23 @@ def standard_errors(systems: Sequence[TaskEvidence | None]) -> list[list[float |
 
 
 def _round_error(error: float) -> float:
-    """Round to three decimals, and below 0.1 to three digits: errors on short scales must not become 0."""
+    """Round to three decimals, or below 0.1 to three digits, so that errors on short scales do not become 0."""
     return round(error, 3) if error >= 0.1 else float(f"{error:.3g}")
 
 
-# The test between two totals.
+# The test between two totals
 
 SHUFFLES = 2_000
-"""How many shuffles test the difference of two totals."""
+"""The number of shuffles to test the difference between two totals."""
 
 CLEAR, NEAR = 6.0, 1.0
-"""Differences of more than CLEAR, or less than NEAR, standard errors are not shuffled: the normal p is used."""
+"""For differences of more than CLEAR or less than NEAR standard errors, the normal p is used instead of shuffling."""
 
 _TIE = 1e-4
-"""The rounding of sums in single precision, in points: what is this near to the observed difference equals it."""
+"""The rounding error of single-precision sums, in points: values this close to the observed difference equal it."""
 
 _CELLS = 4_000_000
-"""How many coins are unpacked at once, at four bytes each."""
+"""How many coin flips to unpack at once, at four bytes each."""
 
 
 class ShuffleTest:
@@ -168,9 +168,9 @@ class ShuffleTest:
     def test_totals(
         self, first: Sequence[TaskEvidence | None], second: Sequence[TaskEvidence | None]
     ) -> float | None:
-        """Return the two-sided p of the difference of two totals, given the statistics of each task.
+        """Return the two-sided p of the difference between two totals, given the statistics of each task.
 
-        None if a task lacks the statistics of one of them.
+        None if a task lacks the statistics of one of the two systems.
         """
         import numpy as np
 
@@ -209,29 +209,29 @@ def _are_paired(a: TaskEvidence, b: TaskEvidence) -> bool:
 
 
 def _error(pairs: Sequence[tuple[TaskEvidence, TaskEvidence]]) -> float | None:
-    """Return the standard error of a difference of totals; None if a task has too few groups."""
+    """Return the standard error of the difference between totals; None if a task has too few groups."""
     if not all(a.has_errors for a, _ in pairs):
         return None
     return math.sqrt(sum(float(((b.influence - a.influence) ** 2).sum()) for a, b in pairs))
 
 
-# Rank groups.
+# Rank groups
 
 LEVEL = 0.05
-"""The level of significance, two-sided."""
+"""The significance level, two-sided."""
 
 _WALKS = 20
-"""How often to walk, at most, for the groups to settle."""
+"""The maximum number of walks for the groups to settle."""
 
 
 @dataclass(frozen=True)
 class Versus:
-    """The comparison of a system with the first one of a rank group."""
+    """The comparison of a system with the first system of a rank group."""
 
     head: int
     """The index of the group's first system."""
     p: float | None
-    """The corrected p value; None if it could not be tested."""
+    """The corrected p-value; None if the pair could not be tested."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class Place:
     group: int
     """The number of its rank group, from 1."""
     versus: Versus | None
-    """The comparison that decided its group; None for the first system, and for displayed totals that are equal."""
+    """The comparison that decided its group; None for the first system and for equal displayed totals."""
 
 
 Compare = Callable[[int, int], float | None]
@@ -251,9 +251,9 @@ Compare = Callable[[int, int], float | None]
 
 
 def assign_places(totals: Sequence[str], compare: Compare) -> list[Place]:
-    """Return the places of systems that are ordered by their displayed totals, best first.
+    """Return the places of systems ordered by their displayed totals, best first.
 
-    Walking down, a system opens a new group when it differs significantly from the first one of the group before. Which
+    Walking down, a system starts a new group if it differs significantly from the first one of the current group. Which
     pairs are compared depends on the groups, and Holm's correction on the pairs, so the walk is repeated until it
     settles.
     """
@@ -281,7 +281,7 @@ def assign_places(totals: Sequence[str], compare: Compare) -> list[Place]:
 
 
 def _walk(totals: Sequence[str], compare: Compare) -> list[Place]:
-    """Place systems by one walk, given corrected p values."""
+    """Place systems in one walk, given corrected p-values."""
     placed: list[Place] = []
     head = 0
     for index, total in enumerate(totals):

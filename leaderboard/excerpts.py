@@ -1,8 +1,8 @@
 """A few examples of every task for the page of a submission: question, context, gold, answer and score.
 
-They are shown only if the prepared data at hand is the data that was scored (fingerprint) and the answers at hand are
-the answers that were scored (digest). The choice depends on the ids alone, topped up to show right, wrong and empty
-answers, so that most examples are the same for all submissions and can be compared.
+They are shown only if the prepared data (by fingerprint) and the answers (by digest) are those that were scored.
+Examples are chosen by their ids alone and topped up to show right, wrong and empty answers, so that most of them are
+the same for all submissions and can be compared.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
 __all__ = ["Excerpts", "Policy", "collect_excerpts"]
 
 Policy = Literal["free", "all", "none"]
-"""Whose text goes into the site: what may be passed on, everything, or nothing."""
+"""Which examples go into the site: those of datasets that may be redistributed, all, or none."""
 
 MOST = 40
-"""The most examples of a task."""
+"""The maximum number of examples per task."""
 
 _COMMON = 16
 """How many of them are the same for all submissions."""
 
 _EACH_KIND = 12
-"""How many right, wrong and empty answers to show, if there are so many."""
+"""How many right, wrong and empty answers to show, if there are that many."""
 
 _MOST_BYTES = 1 << 28
-"""The most that is read of a file of answers, unpacked: a submission may contain anything."""
+"""The maximum number of unpacked bytes to read from a predictions file: a submission may contain anything."""
 
 _EXACT = 0.005
-"""How near to the best possible score an answer is right."""
+"""How close to the best possible score an answer must be to count as right."""
 
 
 @dataclass(frozen=True)
 class Excerpts:
-    """The examples that a page shows of one task."""
+    """The examples that a page shows for one task."""
 
     shown: tuple[dict[str, Any], ...] = ()
     """JSON values: id, question, context, golds, answer, score, kind."""
     why: str = ""
-    """Why there are none."""
+    """Why there are none, if so."""
 
 
 def collect_excerpts(
@@ -66,9 +66,9 @@ def collect_excerpts(
     tasks: Mapping[str, Task],
     policy: Policy = "free",
 ) -> dict[str, dict[str, Excerpts]]:
-    """Return examples of every scored task of every entry: by the entry's path, then by task.
+    """Return examples for every scored task of every entry, by the entry's path and then by task.
 
-    The data of only one task is in memory at a time.
+    Holds the data of only one task in memory at a time.
     """
     found: dict[str, dict[str, Excerpts]] = {entry.path: {} for entry in entries}
     files = {entry.path: _prediction_files(submissions, entry) for entry in entries}
@@ -116,13 +116,13 @@ def _read_data(name: str, split: str, home: Path, tasks: Mapping[str, Task], pol
         is_free = record.origin == "sample" or (name in tasks and not tasks[name].withhold_texts)
         if policy == "free" and name not in tasks:
             return _Data(
-                "The task is not known where the site was built: --include the file that defines it."
+                "The task was unknown when the site was built: add the file that defines it with --include."
             )
         if policy == "free" and not is_free:
-            return _Data("The text of this dataset may not be passed on.")
+            return _Data("The text of this dataset may not be redistributed.")
         examples = list(store.examples(name, split))
     except DecabenchError:
-        return _Data("The data of this task was not prepared where the site was built.")
+        return _Data("The data of this task was not prepared when the site was built.")
     ids = [example.id for example in examples]
     digests = [hashlib.sha256(id_.encode()).digest() for id_ in ids]
     order = sorted(range(len(ids)), key=digests.__getitem__)
@@ -143,19 +143,19 @@ def _choose_excerpts(
     if data.why:
         return Excerpts(why=data.why)
     if data.fingerprint != result.fingerprint:
-        return Excerpts(why="The data at hand when the site was built is not the data that was scored.")
+        return Excerpts(why="The prepared data when the site was built was not the data that was scored.")
     if file is None:
-        return Excerpts(why="The answers are not beside the results.")
+        return Excerpts(why="The answers were not published with the results.")
     try:
         answers = read_answers(file, "raw" if entry.is_raw else "extracted", Limits(file_bytes=_MOST_BYTES))
     except DecabenchError:
         return Excerpts(why="The answers could not be read.")
     if result.predictions and answers_digest(answers) != result.predictions:
-        return Excerpts(why="The answers beside the results are not those that were scored.")
+        return Excerpts(why="The answers published with the results are not those that were scored.")
     try:
         texts = [answers[id_] for id_ in data.ids]
     except KeyError:
-        return Excerpts(why="The answers do not fit the data.")
+        return Excerpts(why="The answers do not match the data.")
     found = evidence.find(entry, column.name)
     scores: Sequence[float] | Mapping[int, float]
     if found is not None and len(found.scores) == len(texts):
@@ -170,13 +170,13 @@ def _choose_excerpts(
 
 
 def _choose_indexes(order: Sequence[int], kinds: Sequence[str]) -> list[int]:
-    """Return indexes of examples in order: the common ones, some of each kind, and then more."""
+    """Return ordered indexes of examples: the common ones, some of each kind, and then more."""
     chosen = dict.fromkeys(order[:_COMMON])
     wanted = {kind: _EACH_KIND for kind in ("empty", "wrong", "right")}
     for index in chosen:
         wanted[kinds[index]] -= 1
     more: dict[str, list[int]] = {kind: [] for kind in wanted}
-    for index in order[_COMMON:]:  # one walk over what may be many thousands
+    for index in order[_COMMON:]:  # a single pass, as there may be many thousands
         kind = kinds[index]
         if len(more[kind]) < wanted[kind]:
             more[kind].append(index)
@@ -192,7 +192,7 @@ def _choose_indexes(order: Sequence[int], kinds: Sequence[str]) -> list[int]:
 def _score_examples(
     metric: Metric | None, indexes: Sequence[int], texts: Sequence[str], data: _Data
 ) -> dict[int, float]:
-    """Score examples by themselves, without statistics; not a number if an example has no score of its own."""
+    """Score examples one by one, without statistics; NaN if an example has no score of its own."""
     if metric is None or metric.scope != "example":
         return dict.fromkeys(indexes, math.nan)
     rows = metric.statistics([texts[index] for index in indexes], [data.examples[index] for index in indexes])

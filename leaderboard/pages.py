@@ -1,4 +1,4 @@
-"""Fills the templates. All of them escape: whatever a submission says is shown as text."""
+"""Renders the templates. All of them escape their input: anything from a submission is shown as plain text."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'"
 )
-"""The content security policy of every page: only files of the site itself."""
+"""The content security policy of every page: only files from the site itself."""
 
 _HERE = Path(__file__).parent
 
 _LONGEST = 60
-"""The most characters of a page's name, without a digest."""
+"""The maximum length of a page's name, without a digest."""
 
 _SIZES = (
     ("small", "under 100M", 0, 10**8),
@@ -51,12 +51,12 @@ _SIZES = (
     ("large", "1B to 10B", 10**9, 10**10),
     ("huge", "10B and more", 10**10, 10**30),
 )
-"""(key, words, from, below): the parameter counts that a reader may filter by."""
+"""(key, label, from, below): the ranges of parameter counts to filter by."""
 
 
 @dataclass(frozen=True)
 class BoardFiles:
-    """The files of a board."""
+    """The file names of a board."""
 
     page: str
     """The overview: `index.html` for the first board, `suite-<name>.html` for the others."""
@@ -71,7 +71,7 @@ class TaskPlace:
     """A line of the ranking on one task."""
 
     rank: int | None
-    """The rank by the displayed score, which equal scores share; None for floors and ceilings."""
+    """The rank by displayed score, shared by equal scores; None for floors and ceilings."""
     row: Row
     """The submission."""
     index: int
@@ -85,17 +85,17 @@ class Pages:
     found: Entries
     """The results files, and those that could not be read."""
     boards: Sequence[Board]
-    """The boards, the one of `index.html` first."""
+    """The boards; the first one is on `index.html`."""
     tasks: Mapping[str, Task]
-    """The tasks that are known here, by name."""
+    """The known tasks, by name."""
     metrics: Mapping[str, Metric]
-    """The metrics that are known here, by name."""
+    """The known metrics, by name."""
     excerpts: Mapping[str, Mapping[str, Excerpts]]
-    """Examples by the path of the results file, then by task."""
+    """Examples, by path of the results file and then by task."""
 
     @cached_property
     def submission_names(self) -> dict[str, str]:
-        """The name of each results file's page, by its path."""
+        """The name of each results file's page, by path."""
         return name_submissions([entry.path for entry in self.found.entries])
 
     @cached_property
@@ -149,7 +149,7 @@ class Pages:
         )
 
     def _siblings(self, entry: Entry) -> list[tuple[str, str]]:
-        """Return (page, label) of the other results of the same submission."""
+        """Return (page, label) for the other results of the same submission."""
         folder = submission_folder(entry.path)
         rows = (row for board in self.boards for table in board.tables for row in table.all_rows)
         others = [
@@ -187,10 +187,10 @@ class Pages:
         )
 
     def _task_example(self, name: str) -> dict[str, Any] | None:
-        """Return an example of a task: from the bundled sample, or else the first one that a submission's page shows.
+        """Return an example of a task: from the bundled sample, or else the first one on a submission's page.
 
-        The bundled ones are in a file of their own, because a site is often built where nothing is prepared, and the
-        text of some datasets may not be shown.
+        The bundled ones are in a separate file, because sites are often built without prepared data, and the text of
+        some datasets may not be shown.
         """
         bundled = json.loads((_HERE / "task_examples.json").read_text(encoding="utf-8"))
         if name in bundled and name in self.tasks and self.tasks[name].origin == "decabench":
@@ -264,7 +264,7 @@ def _rank_on_task(
 def _profile(
     board: Board, row: Row, floors: Sequence[float | None], ceilings: Sequence[float | None]
 ) -> dict[str, Any]:
-    """Return what the chart of a submission draws: scores on a scale that ends at 100, with floor and ceiling."""
+    """Return the data of a submission's chart: scores on a scale up to 100, with floor and ceiling."""
     results = [row.entry.tasks.get(column.name) for column in board.columns]
     drawn = [index for index, column in enumerate(board.columns) if column.high == 100]
     return {
@@ -276,13 +276,13 @@ def _profile(
     }
 
 
-# Names of pages.
+# Names of pages
 
 
 def name_submissions(paths: Sequence[str]) -> dict[str, str]:
     """Name the page of each results file: `a/results/validation/results.json` becomes `a-validation`.
 
-    A name follows from the path alone, so that links last. Names that two paths would share get a digest of the path.
+    A name depends only on the path, so that links stay valid. If two paths would share a name, both get a digest.
     """
     return _distinct({path: "-".join(_name_parts(path)) for path in paths})
 
@@ -302,7 +302,7 @@ def _distinct(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _stem(text: str) -> str:
-    """Reduce a text to lower-case letters, digits and dashes, with a digest if that loses anything else."""
+    """Reduce a text to lower-case letters, digits and dashes, with a digest if other characters are lost."""
     stem = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST].strip("-")
     if re.fullmatch(r"[a-z0-9._ /-]*", text) and len(text) <= _LONGEST:
         return stem
@@ -320,11 +320,11 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
-# Filters of the templates.
+# Filters for the templates
 
 
 def _breakable(name: str) -> Markup:
-    """Let a narrow column break a name after `_` and `.`."""
+    """Allow line breaks in a name after `_` and `.`, for narrow columns."""
     from markupsafe import Markup, escape
 
     text = str(escape(name))
@@ -332,7 +332,7 @@ def _breakable(name: str) -> Markup:
 
 
 def _show_parameters(count: int) -> str:
-    """Format a number of parameters: `29M`."""
+    """Format a parameter count: `29M`."""
     for size, unit in ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "k")):
         if count >= size:
             return f"{count / size:.3g}{unit}"

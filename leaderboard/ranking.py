@@ -1,20 +1,20 @@
-"""The ranking of a suite: entries in, tables of rows out. Nothing here reads files or writes pages.
+"""The ranking of a suite: turns entries into tables of rows, without reading files or writing pages.
 
 The rules:
 
-1. A table holds one suite and one split, on the same data and by the same metrics in every shared task
+1. A table covers one suite and one split, with the same data and the same metrics in every shared task
    (`comparability`).
 2. A result is complete if every task of the suite whose labels are public on that split is scored. Its total is the one
-   that its results file states. If labels of some tasks are hidden, it is the sum or mean over the public ones, and is
-   not called by the suite's name for it.
+   stated in its results file. If the labels of some tasks are hidden, it is the sum or mean over the public ones, and
+   does not use the suite's name for it.
 3. Complete results are ranked by their total as displayed. Those that do not differ significantly share a rank group,
-   and so do equal ones: 1, 1, 3 (`evidence`). Without statistics for a test, only equal ones do.
+   as do equal ones: 1, 1, 3 (`evidence`). Without statistics to test with, only equal ones do.
 4. Nothing else is ranked. Below the complete results come the partial ones, by the number of tasks scored and then by
    their total so far; then those with a failed task, in the same order; then those without any score. The score of a
    limited run is shown with its count and enters no total.
 5. A predictor that sees the answers (`oracle`) is a ceiling, and one that hardly reads them (`majority`, ...) a floor:
-   both are listed apart and unranked.
-6. A suite without a total has no ranks: complete results are in the order of their names.
+   both are listed separately, without a rank.
+6. A suite without a total has no ranks: complete results are sorted by name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 BASELINES = frozenset({"majority", "first-choice", "copy-context", "lead-3", "random"})
-"""Predictors that mark the floor."""
+"""Predictors that serve as a floor."""
 
 CEILINGS = frozenset({"oracle"})
 """Predictors that see the answers."""
@@ -53,14 +53,14 @@ CEILINGS = frozenset({"oracle"})
 
 @dataclass(frozen=True)
 class Column:
-    """A task as the board shows it, with the scale of its headline metric."""
+    """A task as shown on the board, with the scale of its headline metric."""
 
     name: str
     """The task's name: `squad`."""
     title: str
     """The task's title: `Question answering`."""
     metric: str
-    """The headline metric's name: `nf1`; empty if not known."""
+    """The headline metric's name: `nf1`; empty if unknown."""
     hidden: tuple[str, ...] = ()
     """Splits whose labels are not public."""
     low: float = 0.0
@@ -72,7 +72,7 @@ class Column:
 
     @property
     def span(self) -> float:
-        """The length of the scale; infinite if a score has no bound."""
+        """The length of the scale; infinite if scores are unbounded."""
         return self.high - self.low
 
     @property
@@ -82,7 +82,7 @@ class Column:
 
     @property
     def digits(self) -> int:
-        """The number of decimals shown: 1 for scales of many points, 3 for short and for open ones."""
+        """The number of decimals shown: 1 for long scales, 3 for short and unbounded ones."""
         return 1 if 20 <= self.span < math.inf else 3
 
     @property
@@ -99,7 +99,7 @@ class Column:
         return f"{score:.{self.digits}f}"
 
     def show_interval(self, interval: tuple[float, float]) -> str:
-        """Format an interval: `48.1–51.9`; with `to` where an end may be negative."""
+        """Format an interval: `48.1–51.9`, or with `to` if an end may be negative."""
         low, high = map(self.show, interval)
         return f"{low}–{high}" if self.low >= 0 else f"{low} to {high}"
 
@@ -108,7 +108,7 @@ class Column:
         return score if self.higher_is_better else -score
 
     def heat(self, score: float, worst: float, best: float) -> int | None:
-        """Place a score between the worst and the best of its column: 0 to 8, None outside or if all are equal.
+        """Place a score between the worst and the best of its column: 0 to 8; None if outside or if all are equal.
 
         The full tint covers at least a tenth of the scale, so that a tenth of a point does not look like much.
         """
@@ -132,22 +132,22 @@ class State(IntEnum):
 
 @dataclass(frozen=True)
 class Cell:
-    """A score, or the reason why there is none."""
+    """A score, or the reason for its absence."""
 
     task: str
-    """The column."""
+    """The task's name."""
     status: str
     """`scored`, `limited`, `missing`, `failed` or `hidden`."""
     text: str
     """The formatted score; empty if there is none."""
     label: str
-    """What to say instead of a score, or beside that of a limited run."""
+    """The text to show instead of a score, or beside that of a limited run."""
     interval: str = ""
-    """`48.1–51.9`; empty if not known."""
+    """`48.1–51.9`; empty if unknown."""
     value: float | None = None
-    """The score; None for a limited run, which is compared with nothing."""
+    """The score; None for a limited run, which is not compared."""
     heat: int | None = None
-    """0-8 from the worst to the best of the column; None for ceilings, or if all are equal."""
+    """0 to 8, from the worst to the best of the column; None for ceilings, or if all are equal."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Row:
     cells: tuple[Cell, ...]
     """A cell for each task."""
     remarks: tuple[str, ...]
-    """Why it is not ranked, and what else a reader must know."""
+    """Why it is not ranked, and other remarks."""
     mark: str
     """`baseline`, `ceiling` or empty."""
     value: float | None = None
@@ -177,12 +177,12 @@ class Row:
     group: int | None = None
     """Its rank group, from 1."""
     versus: str = ""
-    """How it compares with the first system of the rank group before."""
+    """How it compares with the first system of the previous rank group."""
 
 
 @dataclass(frozen=True)
 class Standings:
-    """A table: rows of one suite and split that may be compared."""
+    """A table: comparable rows of one suite and split."""
 
     id: str
     """Identifies the suite, split, data and metrics."""
@@ -191,23 +191,23 @@ class Standings:
     heading: str
     """A short description of the data."""
     counted: int
-    """How many tasks make a complete result."""
+    """The number of tasks in a complete result."""
     is_whole: bool
     """Whether these are all tasks of the suite."""
     total_name: str
     """What the total is called: `decaScore`; `Total` over public tasks only; empty if there is none."""
     total_unit: str
-    """What the total is out of: `of 1000`, `mean of 16`; empty if the scales differ or there is none."""
+    """What the total is out of: `of 1000`, `mean of 16`; empty if scales differ or there is no total."""
     rows: tuple[Row, ...]
     """The systems."""
     floors: tuple[Row, ...]
-    """The baselines: listed apart, unranked."""
+    """The baselines, listed separately and unranked."""
     ceilings: tuple[Row, ...]
-    """The ceilings: listed apart, unranked."""
+    """The ceilings, listed separately and unranked."""
     data: tuple[DataLine, ...]
     """The data and metric of each task."""
     notes: tuple[tuple[str, tuple[str, ...]], ...]
-    """(note on the data, the tasks that it applies to)."""
+    """Notes on the data, each with the tasks that it applies to."""
 
     @property
     def all_rows(self) -> tuple[Row, ...]:
@@ -230,7 +230,7 @@ class Board:
 
     @property
     def higher_is_better(self) -> bool:
-        """The direction of the total; a suite's metrics share it."""
+        """Whether a higher total is better; a suite's metrics all have the same direction."""
         known = [column.higher_is_better for column in self.columns if column.metric]
         return any(known) or not known
 
@@ -253,13 +253,13 @@ class Board:
         return [column.name for column in self.columns if split not in column.hidden]
 
     def combine(self, scores: Sequence[float]) -> float:
-        """Combine scores as the suite does; 0 if there are none, or the suite has no total."""
+        """Combine scores as the suite does; 0 if there are none or the suite has no total."""
         if not scores or self.suite.total == "none":
             return 0.0
         return math.fsum(scores) / (len(scores) if self.suite.total == "mean" else 1)
 
     def unit(self, tasks: int) -> str:
-        """Say what a total over some tasks is out of: `of 1000`, `mean of 16`."""
+        """Return what a total over some tasks is out of: `of 1000`, `mean of 16`."""
         if len(self.columns) == 1 and not self.columns[0].is_percentage:
             return ""
         if self.suite.total == "mean":
@@ -271,7 +271,7 @@ class Board:
 def suite_columns(
     suite: Suite, tasks: Mapping[str, Task], metrics: Mapping[str, Metric], entries: Sequence[Entry]
 ) -> tuple[Column, ...]:
-    """Return the columns of a suite. The metric of a task that is not known here is the one that the results name."""
+    """Return the columns of a suite. For an unknown task, the metric is the one named in the results."""
     columns = []
     for name in suite.tasks:
         task = tasks.get(name)
@@ -287,7 +287,7 @@ def suite_columns(
 
 
 TotalTest = Callable[[Entry, Entry, Sequence[str]], float | None]
-"""(first, second, tasks) -> p of the difference of their totals over the tasks, or None if it cannot be tested."""
+"""(first, second, tasks) -> p of the difference between their totals, or None if it cannot be tested."""
 
 
 def _no_test(first: Entry, second: Entry, names: Sequence[str]) -> float | None:
@@ -320,7 +320,7 @@ def _rank_pool(board: Board, pool: Pool, split: str, test: TotalTest) -> Standin
         by_mark[row.mark].append(row)
     if board.suite.total != "none":
         by_mark[""] = list(_with_ranks(by_mark[""], pool.names, test))
-    heated = _with_heat(by_mark, board.columns)  # a ceiling would make every system look cold
+    heated = _with_heat(by_mark, board.columns)  # ceilings excluded: they would make every system look cold
     suite, is_whole = board.suite, len(pool.names) == len(board.columns)
     return Standings(
         id=f"{split}-{pool.id}" if suite == DECATHLON else f"{suite.name}-{split}-{pool.id}",
@@ -342,9 +342,7 @@ def _sort_key(board: Board, entry: Entry) -> tuple[State, int, float, str, str]:
     names = board.public(entry.split)
     state, scores = _state(entry, names), _scores(entry, names)
     total = board.combine(scores)
-    if (
-        state is State.COMPLETE
-    ):  # equals as displayed are in the order of names: digits that nobody sees decide nothing
+    if state is State.COMPLETE:  # equal displayed totals are sorted by name: hidden digits decide nothing
         total = float(board.show(_total(board, entry) or 0.0))
     return state, -len(scores), -total if board.higher_is_better else total, entry.name, entry.path
 
@@ -356,7 +354,7 @@ def _state(entry: Entry, names: Sequence[str]) -> State:
     if len(scores) == len(names):
         return (
             State.PARTIAL if entry.is_raw else State.COMPLETE
-        )  # raw texts are no second entry of a submission
+        )  # raw output does not make a second entry for a submission
     failed = any(name in entry.tasks and entry.tasks[name].status == "failed" for name in names)
     return State.FAILED if failed else State.PARTIAL
 
@@ -383,7 +381,9 @@ def _total(board: Board, entry: Entry) -> float | None:
 def _make_row(board: Board, entry: Entry) -> Row:
     total, names = _total(board, entry), board.public(entry.split)
     interval = entry.interval if total is not None and len(names) == len(board.columns) else None
-    predictor = entry.predictor.rpartition(":")[2].casefold()  # `package.module:oracle` is the oracle too
+    predictor = entry.predictor.rpartition(":")[
+        2
+    ].casefold()  # `package.module:oracle` counts as the oracle too
     return Row(
         rank=None,
         entry=entry,
@@ -439,9 +439,9 @@ def _remarks(board: Board, entry: Entry) -> Iterator[str]:
     if limited := _limited(entry, names):
         yield f"limited run, not in the total: {', '.join(limited)}"
     if entry.wording:
-        yield f"asked in other words: variant {entry.wording} of the questions"
+        yield f"asked with other wording: variant {entry.wording} of the questions"
     if entry.is_raw:
-        yield "the whole output was scored, with no answer extracted: not ranked"
+        yield "not ranked: the whole output was scored, without extracting the answer"
     by_reason: dict[str, list[str]] = {}
     for name in there:
         if entry.tasks[name].status == "failed":
@@ -454,7 +454,7 @@ def _remarks(board: Board, entry: Entry) -> Iterator[str]:
 
 
 def _with_ranks(rows: Sequence[Row], names: Sequence[str], test: TotalTest) -> Iterator[Row]:
-    """Yield the rows of systems, the complete ones with rank and group."""
+    """Yield the rows of systems, with rank and group for complete ones."""
     complete = [row for row in rows if row.value is not None]
     places = assign_places(
         [row.total for row in complete],
@@ -476,7 +476,7 @@ def _describe_versus(place: Place, rows: Sequence[Row]) -> str:
 
 
 def _with_heat(by_mark: Mapping[str, Sequence[Row]], columns: Sequence[Column]) -> dict[str, tuple[Row, ...]]:
-    """Return rows whose cells know where they are between the worst and the best of systems and floors."""
+    """Return rows whose cells are placed between the worst and the best of systems and floors."""
     ends: list[tuple[float, float] | None] = []
     for index, column in enumerate(columns):
         values = [row.cells[index].value for mark in ("", "baseline") for row in by_mark[mark]]

@@ -1,4 +1,4 @@
-"""Writes the site: pages, data that they load on request, static files. It opens from the disk, without a server."""
+"""Builds the site: pages, data that they load on demand, and static files. It opens from disk, without a server."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def write_leaderboard(
 ) -> Path:
     """Read the results below `submissions`, write the site to `output` and return its `index.html`.
 
-    The same files give the same bytes. Files of an earlier site that are no longer part of it are removed; other files
+    The same input gives the same bytes. Files of an earlier site that are no longer part of it are removed; other files
     are left alone.
 
     Args:
-        home: The folder of prepared data, which examples of answers come from if it is the data that was scored.
-        suites: Only the boards of these suites; by default those of all suites that there are results for.
+        home: The folder of prepared data, the source of example questions if it is the data that was scored.
+        suites: The suites to build boards for; by default all suites that have results.
         include: Files that define tasks and suites.
-        examples: Whose text goes into the site: what may be passed on, everything, or nothing.
+        examples: Which examples go into the site: `free` (datasets that may be redistributed), `all` or `none`.
 
     Raises LeaderboardError if the folder of submissions does not exist, StorageError if the site cannot be written, and
     UnknownNameError for an unknown suite.
@@ -95,15 +95,15 @@ def write_leaderboard(
 
 
 def _suites_with_results(entries: Sequence[Entry]) -> list[Suite]:
-    """Return the suites of the results by name, the decathlon first; the decathlon if there are no results."""
+    """Return the suites of the results, sorted by name with the decathlon first; only the decathlon without results."""
     suites = {entry.suite.name: entry.suite for entry in entries} or {DECATHLON.name: DECATHLON}
     return [suites[name] for name in sorted(suites, key=lambda name: (name != DECATHLON.name, name))]
 
 
 def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
-    """Return all metrics by name: ours, and those of tasks that are known here.
+    """Return all metrics by name: the built-in ones and those of the known tasks.
 
-    A name in a results file is never loaded: it would run code that a submission chose.
+    A name in a results file is never loaded, because that would run code chosen by a submission.
     """
     metrics = dict(METRICS)
     for task in tasks.values():
@@ -153,7 +153,7 @@ def _site_files(pages: Pages, evidence: Evidence) -> Iterator[tuple[str, bytes]]
 
 
 def _remove_stale(output: Path, files: Sequence[str]) -> None:
-    """Remove what the last build wrote here and this one did not; no other file is touched."""
+    """Remove files that the last build wrote and this one did not; no other file is touched."""
     try:
         before = json.loads((output / _MANIFEST).read_text(encoding="utf-8"))
         named = before["files"] if before["format"] == FORMAT else []
@@ -179,7 +179,7 @@ class _QuietHandler(SimpleHTTPRequestHandler):
 
 
 def open_server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """Return a server for a folder that listens on 127.0.0.1. Raises LeaderboardError if the port is taken."""
+    """Return a server for a folder, listening on 127.0.0.1. Raises LeaderboardError if the port is taken."""
     try:
         return ThreadingHTTPServer(("127.0.0.1", port), partial(_QuietHandler, directory=str(folder)))
     except OSError as error:

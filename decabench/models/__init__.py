@@ -1,6 +1,6 @@
-"""Models that learn: families of one file each, with layers, heads, words and vectors beside them.
+"""Trainable models: one file per family, and the layers, heads, words and vectors that they share.
 
-Needs the extra `models`. The names are in `__init__.pyi` and load on first use, for most of them need torch.
+Needs the extra `models`. The names are in `__init__.pyi` and load on first use, because most of them need torch.
 """
 
 import lazy_loader

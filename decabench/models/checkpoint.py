@@ -1,10 +1,10 @@
-"""Trained models: on disk, and ready to answer. Weights are safetensors, everything else is JSON; nothing is unpickled.
+"""Trained models, on disk and in memory. Weights are safetensors, everything else is JSON; nothing is unpickled.
 
 A checkpoint is a folder with `model.safetensors`, `vocabulary.json` and `checkpoint.json` (the record: configuration,
 data, vectors, the tasks' outputs); a training run adds `optimizer.safetensors`. A run's folder holds
-`checkpoints/step-N`, and `latest.json` and `best.json`, which name one of them each.
+`checkpoints/step-N`, and `latest.json` and `best.json`, each of which points to one of them.
 
-The record names the model's family, whose code is imported: for a family of your own, that is your own module.
+The record names the model's family, whose module is imported on loading; a custom family's module is your own code.
 """
 
 from __future__ import annotations
@@ -69,22 +69,22 @@ BEST, LATEST, FOLDER = "best.json", "latest.json", "checkpoints"
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A network with everything that it needs to answer questions."""
+    """A network with everything it needs to answer questions."""
 
     family: Family
-    """Its family."""
+    """The model's family."""
     config: Any
-    """Its configuration: the `[model]` table."""
+    """The configuration: the `[model]` table."""
     network: MultitaskNetwork
-    """On `device`."""
+    """The network, on `device`."""
     words: WordTable
-    """Its lexicon and word vectors."""
+    """The lexicon and its word vectors."""
     outputs: Mapping[str, Output]
-    """The tasks that it was trained on, with their labels."""
+    """The outputs, including labels, of the tasks that it was trained on."""
     cut_context: Mapping[str, int]
-    """Where contexts are cut, by task, in tokens."""
+    """The number of tokens to which contexts are truncated, by task."""
     device: torch.device
-    """Where it computes."""
+    """The device that it runs on."""
     precision: str = "auto"
     """`float32`, `bfloat16` or `auto`."""
 
@@ -94,7 +94,7 @@ class TrainedModel:
         if self.family.has_heads and task.name not in self.outputs:
             raise DecabenchError(
                 f"The model {self.config.name} has no head for {task.name}: it was trained on "
-                f"{', '.join(self.outputs)}. Ask one of those, or train it on {task.name} too."
+                f"{', '.join(self.outputs)}. Choose one of those tasks, or train the model on {task.name} too."
             )
 
     def answer(
@@ -105,10 +105,10 @@ class TrainedModel:
         batch_tokens: int = 20_000,
         beam: int = 1,
     ) -> list[ModelReply]:
-        """Answer a task's questions, in their order, whatever order they are worked on in.
+        """Answer a task's questions; answers are returned in the order of the questions.
 
-        `limit` is the most tokens of an answer. A batch has at most `batch_tokens` padded tokens; each hypothesis of a
-        `beam` above 1 counts as a row. Raises DecabenchError for a task that the model has no head for.
+        `limit` is the maximum number of tokens in an answer. A batch has at most `batch_tokens` padded tokens; with a
+        `beam` above 1, each hypothesis counts as a row. Raises DecabenchError if the model has no head for the task.
         """
         self.check_task(task)
         cut = self.cut_context.get(task.name)
@@ -127,13 +127,13 @@ class TrainedModel:
         return in_order
 
     def encode(self, question: Question | Example, task: Task, reader: TextReader | None = None) -> Item:
-        """Read a question as the family does, without an answer."""
+        """Encode a question as the family does, without an answer."""
         reader = reader or TextReader(task, self.words.lexicon, self.cut_context.get(task.name))
         asked = Question(question.id, question.question, question.context)
         return self.family.encode(asked, None, task, reader)
 
     def make_batch(self, task: Task, items: Sequence[Item]) -> Batch:
-        """Make a batch of items, on the model's device."""
+        """Collate items into a batch on the model's device."""
         return self.family.make_batch(task.name, items, self.words, self.config).to(self.device)
 
 
@@ -142,15 +142,15 @@ def _count_words(item: Item) -> int:
 
 
 def _count_kept(context: str, limit: int) -> int | None:
-    """How many characters the first `limit` tokens of a context have; None where these are all."""
+    """Count the characters in the first `limit` tokens of a context; None if the context is no longer than that."""
     tokens = tokenize(context)
     return None if len(tokens) <= limit else len(detokenize(tokens[:limit]))
 
 
 def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]:
-    """Batch rows of like length, as many as `batch_tokens` padded tokens hold; the longest first.
+    """Batch rows of similar length, with at most `batch_tokens` padded tokens each.
 
-    So what does not fit into memory fails at once.
+    The longest come first, so that a batch too large for memory fails at once.
     """
     batch: list[int] = []
     for row in np.argsort(-lengths, kind="stable").tolist():
@@ -164,21 +164,21 @@ def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]
 
 @dataclass(frozen=True)
 class Analysis:
-    """What `decabench analyze NAME` does with a model of one family."""
+    """An analysis that `decabench analyze NAME` offers for the models of a family."""
 
     summary: str
-    """A line on what it shows."""
+    """A one-line description of what it shows."""
     run: Callable[[TrainedModel, Mapping[str, tuple[Task, Sequence[Example]]], Path], Iterator[str]]
-    """(model, task name to task and examples, folder to fill) -> sentences to print as they come."""
+    """(model, task name to task and examples, folder to fill) -> messages to print as they arrive."""
     single: bool = False
-    """Whether it looks at one example alone."""
+    """Whether it analyzes a single example."""
 
 
 def find_analysis(checkpoint: Checkpoint, name: str) -> Analysis:
-    """Find an analysis by its name in the family of a checkpoint. Raises UnknownNameError."""
+    """Find an analysis by name in the family of a checkpoint. Raises UnknownNameError."""
     analyses = checkpoint.family.analyses
     if not analyses:
-        raise UnknownNameError(f"There is no analysis {name!r}: the model {checkpoint.config.name} has none.")
+        raise UnknownNameError(f"Unknown analysis {name!r}: the model {checkpoint.config.name} has none.")
     kind = f"analysis of the model {checkpoint.config.name}"
     module, _, attribute = analyses[require_name(name, analyses, kind)].partition(":")
     found: Analysis = getattr(import_module(module), attribute)
@@ -194,13 +194,13 @@ def find_checkpoint(path: Path) -> Path:
         if candidate is not None and (candidate / RECORD).is_file():
             return candidate
     raise MissingDataError(
-        f"{path} is neither a checkpoint nor the folder of a training run, as it has no {RECORD} and no {BEST}: "
+        f"{path} is neither a checkpoint nor the folder of a training run (no {RECORD} or {BEST} in it): "
         "train a model with decabench train."
     )
 
 
 def latest_checkpoint(run: Path) -> Checkpoint | None:
-    """The checkpoint that a run goes on from; None where there is none yet."""
+    """Return the checkpoint to resume a run from; None if there is none yet."""
     folder = _read_pointer(run / LATEST)
     return None if folder is None else Checkpoint.open(folder)
 
@@ -212,7 +212,7 @@ def _read_pointer(pointer: Path) -> Path | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"{pointer} does not name a checkpoint ({error}): give the checkpoint's own folder."
+            f"{pointer} does not point to a checkpoint ({error}): give the checkpoint's own folder."
         ) from error
 
 
@@ -222,7 +222,7 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
 
 
 def load_optimizer(folder: Path) -> dict[str, Tensor]:
-    """Load the optimizer's state of a run's checkpoint. Raises DataError."""
+    """Load the optimizer state from a checkpoint of a run. Raises DataError."""
     return _load_tensors(folder / OPTIMIZER)
 
 
@@ -244,7 +244,7 @@ _OUTPUTS: Mapping[str, Callable[..., Output]] = {
 
 
 def output_record(output: Output) -> dict[str, Any]:
-    """Write a task's output as JSON values: its kind and its fields."""
+    """Convert a task's output to JSON values: its kind and its fields."""
     return {"kind": type(output).__name__.lower(), **asdict(output)}
 
 
@@ -258,20 +258,20 @@ def output_from_record(record: Mapping[str, Any]) -> Output:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint on disk; its weights are loaded by `load`."""
+    """A checkpoint on disk. `load` loads its weights."""
 
     folder: Path
-    """Its folder."""
+    """The checkpoint's folder."""
     record: Mapping[str, Any]
     """The content of `checkpoint.json`."""
     config: Any
     """The model's configuration."""
     outputs: Mapping[str, Output]
-    """The tasks that it was trained on, with their labels; empty where no head needs them."""
+    """The outputs, including labels, of the tasks that it was trained on; empty if no head needs them."""
 
     @classmethod
     def open(cls, path: str | Path) -> Checkpoint:
-        """Open a checkpoint's folder, or the best of a run's folder. Raises MissingDataError, DataError."""
+        """Open a checkpoint's folder, or the best checkpoint of a run's folder. Raises MissingDataError, DataError."""
         folder = find_checkpoint(Path(path).expanduser())
         try:
             record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
@@ -290,13 +290,13 @@ class Checkpoint:
 
     @property
     def vectors(self) -> tuple[str, ...]:
-        """The names of its word vectors; paths for those inside the checkpoint."""
+        """The names of its word vectors; paths if they are inside the checkpoint."""
         names = self.record["config"]["vectors"]
         own = {name: self.folder / name for name in names if name == Path(name).name}
         return tuple(str(own[name]) if name in own and own[name].is_file() else name for name in names)
 
     def digest(self) -> str:
-        """`sha256:` over weights and vocabulary."""
+        """The SHA-256 digest of weights and vocabulary, as `sha256:HEX`."""
         return file_digest(self.folder / MODEL, self.folder / VOCABULARY)
 
     def lexicon(self) -> Lexicon:
@@ -304,14 +304,14 @@ class Checkpoint:
         return Lexicon.read(self.folder / VOCABULARY)
 
     def open_vectors(self) -> Vectors:
-        """Open its word vectors, which must be those that it was trained with. Raises DecabenchError."""
-        if not self.family.has_fixed_vectors(self.config):  # the weights have a table in their place
+        """Open its word vectors and check that it was trained with them. Raises DecabenchError."""
+        if not self.family.has_fixed_vectors(self.config):  # the network has its own table instead
             return NoVectors(self.record["dimension"])
         vectors = join_vectors(self.vectors)
         if vectors.digest != self.record["vectors"]:
             raise DecabenchError(
-                f"The vectors {', '.join(self.vectors)} have the digest {vectors.digest}, and {self.folder} was "
-                f"trained with {self.record['vectors']}: use those."
+                f"The vectors {', '.join(self.vectors)} have the digest {vectors.digest}, but {self.folder} was "
+                f"trained with {self.record['vectors']}: use those vectors."
             )
         return vectors
 
@@ -331,7 +331,7 @@ class Checkpoint:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a file of JSON, whole or not at all."""
+    """Write a JSON file atomically."""
     with atomic_file(path) as file:
         file.write(json.dumps(content, indent=1, sort_keys=True).encode() + b"\n")
 
@@ -344,7 +344,7 @@ def write_checkpoint(
     lexicon: Lexicon,
     is_best: bool,
 ) -> Path:
-    """Write `checkpoints/step-N`, point `latest.json` (and `best.json`) at it, and remove what neither names."""
+    """Write `checkpoints/step-N`, point `latest.json` (and `best.json`) to it, and remove all unreferenced ones."""
     name = f"{FOLDER}/step-{record['step']:08d}"
     target, part = run / name, run / FOLDER / ".partial"
     with storage_errors(target):
@@ -352,7 +352,7 @@ def write_checkpoint(
         make_folder(part)
         for file_name, tensors in ((MODEL, weights), (OPTIMIZER, optimizer)):
             save_file({key: value.cpu().contiguous() for key, value in tensors.items()}, part / file_name)
-            with (part / file_name).open("rb") as file:  # on the disk before anything points at it
+            with (part / file_name).open("rb") as file:  # flushed to disk before anything points to it
                 os.fsync(file.fileno())
         lexicon.write(part / VOCABULARY)
         write_json(part / RECORD, {**record, "format": FORMAT})
@@ -370,17 +370,17 @@ def write_checkpoint(
 
 VECTORS = "vectors.npy"
 UNFINISHED_EXPORT = frozenset({VECTORS, index_path(Path(VECTORS)).name, MODEL, VOCABULARY})
-"""The files that an interrupted export leaves: its record is written last."""
+"""The files that an interrupted export leaves behind: the record is written last."""
 
 
 @dataclass(frozen=True)
 class ExportedCheckpoint:
-    """What `export_checkpoint` wrote."""
+    """The result of `export_checkpoint`."""
 
     words: int
-    """How many words have a vector in it."""
+    """The number of words with a vector in it."""
     size: int
-    """Bytes in all."""
+    """The total size in bytes."""
 
 
 def export_checkpoint(
@@ -388,9 +388,9 @@ def export_checkpoint(
 ) -> ExportedCheckpoint:
     """Write a self-contained copy of a checkpoint to the empty folder `output`. Raises DecabenchError.
 
-    It has the vectors of the vocabulary and of the first `words` of each file of vectors, which begins with the most
-    frequent; to other words it gives zeros, as to unknown ones. `half` saves weights and vectors in half precision,
-    which is undone on loading. A network that learned its own table of vectors needs no others.
+    The copy includes vectors for the vocabulary and for the first `words` words of each vector file, which are its most
+    frequent; all others get zeros, like unknown words. `half` stores weights and vectors in half precision; loading
+    converts them back. A network that learned its own table of vectors needs no others.
     """
     make_folder(output)
     vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
@@ -424,14 +424,14 @@ def export_checkpoint(
 
 
 def _list_known(vectors: Vectors, vocabulary: list[str], limit: int) -> list[str]:
-    """List the words that have a vector: those of the vocabulary and the first of each file, each once."""
+    """List the words with a vector: those of the vocabulary and the first of each vector file, each once."""
     parts = vectors.parts if isinstance(vectors, JoinedVectors) else (vectors,)
     firsts: list[str] = []
     for part in parts:
         if not isinstance(part, WordVectors):
             raise DecabenchError(
-                f"{type(part).__name__} are made from a word's letters, and an export holds vectors of whole words "
-                "only: export a model that was trained with word vectors."
+                f"{type(part).__name__} are made from a word's letters, but an export can only hold vectors of whole "
+                "words: export a model that was trained with word vectors."
             )
         firsts += list(part.index)[:limit]
     wanted = [word for word in dict.fromkeys([*vocabulary, *firsts]) if word and is_line(word)]

@@ -1,7 +1,7 @@
 """A BiLSTM classifier for tasks with labels: a whole model family in one file.
 
-Context and question are read as one sequence; the largest value of each feature over its tokens goes to the task's own
-softmax (Conneau et al. 2017). Several tasks share all but that.
+Context and question are read as one sequence, and the maximum of each feature over its tokens goes into the task's own
+softmax (Conneau et al. 2017). Tasks share everything but that softmax.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ __all__ = ["FAMILY", "Classifier", "ClassifierConfig"]
 
 @dataclass(frozen=True)
 class ClassifierConfig:
-    """Sizes of a classifier."""
+    """Configuration of a classifier."""
 
     name: str = "classifier"
     """`classifier`."""
     dimension: int = 200
-    """The width of the BiLSTM's states; even, as each direction has half of it."""
+    """The width of the BiLSTM's states: an even number, half for each direction."""
     dropout: float = 0.2
-    """The share of activations that training drops."""
+    """The dropout rate."""
     vocabulary: int = 50_000
-    """How many words of the training data are known by number."""
+    """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = False
-    """Whether word vectors are trained too."""
+    """Whether to train the word vectors too."""
 
     def __post_init__(self) -> None:
         if self.dimension < 2 or self.dimension % 2 or not 0 <= self.dropout < 1:
             raise DecabenchError(
-                f"The classifier's dimension is {self.dimension} and its dropout {self.dropout}: give an even number, "
-                "and at least 0 and less than 1."
+                f"The classifier's dimension is {self.dimension} and its dropout {self.dropout}: give an even "
+                "dimension, and a dropout of at least 0 and below 1."
             )
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Read context and question as one sequence of words."""
+    """Encode context and question as one sequence of words."""
     text = np.concatenate([reader.context(question.context), reader.text(question.question)])
     return (
         {"text": text} if answer is None else {"text": text, **encode_target(answer, task.output, reader, 0)}

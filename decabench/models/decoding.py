@@ -1,4 +1,4 @@
-"""Generating answers word by word, greedily or with a beam, for any model that can take one more step."""
+"""Decoding: answers generated word by word, greedily or with beam search, by any model that can decode step by step."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ __all__ = ["GeneratedWords", "Past", "beam_search", "greedy"]
 
 
 class Past(Protocol):
-    """The answers so far, as a model remembers them; rows are examples, or hypotheses about them."""
+    """A model's memory of the answers so far. Rows are examples, or hypotheses about them."""
 
     def step(self, last: Tensor) -> Tensor:
-        """Extend every row by its last word, (rows,); return p(w) of the next, (rows, words)."""
+        """Extend every row by its last word, (rows,), and return p(w) of the next word, (rows, words)."""
 
     def select(self, rows: Tensor, same_examples: bool = False) -> None:
-        """Keep these rows, in this order; with `same_examples` only their answers differ from the rows they replace."""
+        """Keep these rows, in this order. With `same_examples`, each replaces a row of the same example."""
 
 
 @dataclass(frozen=True)
 class GeneratedWords:
-    """The answers to a batch."""
+    """The generated answers to a batch."""
 
     outputs: Tensor
-    """(B, n) word numbers of the model, on the CPU; <eos> ends an answer and fills what follows."""
+    """(B, n) the model's word numbers, on the CPU; <eos> ends an answer and fills the rest of its row."""
     finished: list[bool]
-    """Whether each answer came to its <eos> within the limit."""
+    """Whether each answer reached <eos> within the limit."""
 
 
 @torch.inference_mode()
 def greedy(
     past: Past, count: int, limit: int, device: torch.device, keep_rows: bool = False
 ) -> GeneratedWords:
-    """Take the likeliest word at every step, until all `count` answers have ended or have `limit` tokens.
+    """Take the most likely word at every step, until all `count` answers have ended or reached `limit` tokens.
 
-    Rows that have ended leave the batch as soon as they are half of it, unless `keep_rows`.
+    Finished rows are removed from the batch once they make up half of it, unless `keep_rows`.
     """
     alive = torch.arange(count, device=device)
     outputs = torch.full((count, limit), EOS, device=device)
@@ -62,9 +62,9 @@ def greedy(
 
 @torch.inference_mode()
 def beam_search(past: Past, count: int, width: int, limit: int, device: torch.device) -> GeneratedWords:
-    """Find the answer with the highest mean log-probability of its tokens that a beam of `width` comes across.
+    """Find the answer with the highest mean log-probability per token that a beam of `width` reaches.
 
-    The greedy answer never leaves the beam, so what is found is at least as likely. A width of 1 is greedy.
+    The greedy answer never leaves the beam, so the result is at least as likely. A width of 1 is greedy decoding.
     """
     past.select(torch.arange(count, device=device).repeat_interleave(width))
     first = torch.arange(count, device=device)[:, None] * width  # (B, 1): each example's first row
@@ -81,7 +81,7 @@ def beam_search(past: Past, count: int, width: int, limit: int, device: torch.de
 
 
 class _Beam:
-    """The hypotheses about each example that are still in the running, the likeliest first."""
+    """The hypotheses about each example still under consideration, most likely first."""
 
     def __init__(self, count: int, width: int, steps: int, device: torch.device) -> None:
         self.score = torch.full((count, width), -torch.inf, device=device)  # sums of log-probabilities
@@ -89,12 +89,12 @@ class _Beam:
         self.lengths = torch.zeros_like(self.score)  # in tokens, <eos> included
         self.done = torch.zeros_like(self.score, dtype=torch.bool)
         self.outputs = torch.full((count, width, steps), EOS, device=device)
-        self.greedy = torch.zeros(count, dtype=torch.long, device=device)  # the place of the greedy answer
+        self.greedy = torch.zeros(count, dtype=torch.long, device=device)  # the position of the greedy answer
 
     def extend(self, p: Tensor, step: int) -> Tensor:
         """Keep the best extensions by p, (B, width, words); return the hypothesis that each extends, (B, width)."""
         size = p.shape[-1]
-        # A finished answer can only go on with <eos>, at no cost.
+        # A finished answer can only be followed by <eos>, at no cost.
         only_eos = torch.full((size,), -torch.inf, device=p.device)
         only_eos[EOS] = 0
         total = self.score[..., None] + torch.where(self.done[..., None], only_eos, p.log())
@@ -102,7 +102,7 @@ class _Beam:
         mean = torch.where(total.isinf(), -torch.inf, total / longer)
         word = p.argmax(-1).masked_fill(self.done, EOS).gather(1, self.greedy[:, None]).squeeze(1)
         chosen = mean.flatten(1).topk(self.score.shape[1]).indices
-        # Where the greedy answer is not among the best, it takes the last place.
+        # If the greedy answer is not among the best, it takes the last place.
         greedy = self.greedy * size + word
         found = chosen == greedy[:, None]
         missing = ~found.any(1)

@@ -1,4 +1,4 @@
-"""Where tensors live: names of devices, which of them this machine has, and half precision on them.
+"""Devices: their names, which of them this machine has, and mixed precision on them.
 
 Checking a name needs no torch, so torch is imported inside the functions.
 """
@@ -20,9 +20,9 @@ _NAME = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
 
 def check_name(device: str) -> None:
-    """Check the spelling of a device. Raises DecabenchError for what names none."""
+    """Check that a device name is valid. Raises DecabenchError if it is not."""
     if not _NAME.fullmatch(device):
-        raise DecabenchError(f"--device is auto, cpu, mps, cuda or cuda:N, and {device} was given.")
+        raise DecabenchError(f"Unknown device {device!r}: give auto, cpu, mps, cuda or cuda:N as --device.")
 
 
 def first_device() -> str:
@@ -42,12 +42,12 @@ def require_device(device: str) -> None:
     count = {"cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}.get(kind, 1)
     if int(number or 0) >= count:
         raise DecabenchError(
-            f"torch finds no {device} on this machine: --device cpu is slower and works everywhere."
+            f"torch finds no {device} on this machine: use --device cpu, which is slower but works everywhere."
         )
 
 
 def pick_device(name: str) -> torch.device:
-    """Turn a name into a device; `auto` is the first accelerator, else the CPU. Raises DecabenchError."""
+    """Return the device with this name; `auto` is the first accelerator, or else the CPU. Raises DecabenchError."""
     import torch
 
     check_name(name)
@@ -58,7 +58,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
-    """Compute in `float32` or `bfloat16`; `auto` is bfloat16 on GPUs that have it, and float32 elsewhere."""
+    """Compute in `float32` or `bfloat16`; `auto` is bfloat16 on GPUs that support it, and float32 elsewhere."""
     import torch
 
     if precision == "auto":

@@ -1,32 +1,34 @@
-"""Model families: one value in one file says how a model reads examples, what it learns and how it answers.
+"""Model families: a value that defines how a model reads examples, what it learns and how it answers.
 
-A family is a `Family`: a configuration, `encode`, `build` and, where the usual batch does not do, `collate`. Trainer,
-checkpoints, schedules, `decabench export`, `decabench analyze` and the predictor `trained:CHECKPOINT` work with any
-family. docs/training.md has a whole family to start from; `models/classifier.py` and `models/tagger.py` are two more.
+A family is a `Family`: a configuration, `encode`, `build` and, if the default batch does not suit it, `collate`. The
+trainer, checkpoints, schedules, `decabench export`, `decabench analyze` and the predictor `trained:CHECKPOINT` work
+with any family. docs/training.md has a complete family to start from; `models/classifier.py` and `models/tagger.py`
+are two more.
 
-How a value flows:
+How data flows:
 
     Example ──encode──▶ item ──collate──▶ batch ──losses──▶ {name: (sum, count)}
                                               └──answers──▶ one ModelReply for each example
 
-**Items** are mappings from a column's name to a one-dimensional array of any length; a question without an answer, as
-at prediction, has only the columns that the network reads. `Family.columns` says what each column holds: "words"
-(numbers of the lexicon; once all data is read they are numbered again by frequency, the first `config.vocabulary` of
-which the network knows), "labels" (numbers of the task's labels, tags or relations) or "numbers" (anything else: heads
-of a tree, ratings). The trainer keeps them on disk, so `encode` runs once for each example.
+**Items** map column names to one-dimensional arrays of any length. A question without an answer, as in prediction, has
+only the columns that the network reads. `Family.columns` defines what each column holds: "words" (numbers in the
+lexicon; once all data is read, words are renumbered by frequency, and the network knows the first `config.vocabulary`),
+"labels" (numbers of the task's labels, tags or relations) or "numbers" (anything else: heads of a tree, ratings). The
+trainer caches items on disk, so `encode` runs only once for each example.
 
-**Tokens** come from the tokenizer (`reader.context`, `reader.text`) or from the task (`reader.tokens`): the answer to a
-tagging or parsing task has one part for each whitespace token of the context.
+**Tokens** come from the tokenizer (`reader.context`, `reader.text`) or from the task (`reader.tokens`): answers to
+tagging and parsing tasks have one part for each whitespace token of the context.
 
-**Heads** follow from the tasks' outputs: `build` gets the output of every task with its labels known, and `heads.py`
-has a head for each kind; a family that answers in free text has one decoder for all tasks. A family lists the kinds it
-can answer in `Family.outputs`; training refuses other tasks.
+**Heads** follow from the tasks' outputs: `build` gets the output of every task, including its labels, and `heads.py`
+has a head for each kind of output. A family that answers in free text has one decoder for all tasks.
+`Family.outputs` lists the kinds of output that a family can produce; training refuses other tasks.
 
-**Word vectors** are fixed (a batch brings the vectors of its words) or, with `train_embeddings` in the configuration,
-the first values of a table in the network; `layers.WordEmbedding` does both.
+**Word vectors** are fixed (a batch contains the vectors of its words) or, with `train_embeddings` in the configuration,
+the initial values of a table in the network; `layers.WordEmbedding` does both.
 
 **Losses** have names: each is a column of the training log and can be weighted in the configuration (`loss_weights`;
-a weight of 0 only logs). What is trained is the sum of sum / count. Adversarial and regularising terms are losses too.
+a weight of 0 only logs). Training minimizes the weighted total of sum / count. Adversarial and regularizing terms are
+losses too.
 """
 
 from __future__ import annotations
@@ -75,19 +77,19 @@ FAMILIES: dict[str, str] = {
     "classifier": "decabench.models.classifier:FAMILY",
     "tagger": "decabench.models.tagger:FAMILY",
 }
-"""Model name to `module:object`, loaded on request. Any other family is named by its own `package.module:object`."""
+"""Models by name, as `module:object` to load on request. Any other family is named by its `package.module:object`."""
 
 Integers = npt.NDArray[np.int64]
 Item = Mapping[str, npt.NDArray[Any]]
-"""An example as a family reads it: column name to a one-dimensional array."""
+"""An example as encoded by a family: column name to one-dimensional array."""
 Losses = dict[str, tuple[Tensor, "Tensor | int"]]
-"""Loss name to its sum over a batch and the count that divides it: tokens, sentences, or 1 for a penalty."""
+"""Loss name to its sum over a batch and the count to divide it by: tokens, sentences, or 1 for a penalty."""
 
 
 class ModelConfig(Protocol):
-    """The `[model]` table of a family: a frozen dataclass with defaults, which checks its values when it is made.
+    """The `[model]` table of a family: a frozen dataclass with defaults that validates its values on creation.
 
-    It may also have `train_embeddings: bool`; without it word vectors are fixed.
+    It may also have a field `train_embeddings: bool`; without it, word vectors are fixed.
     """
 
     @property
@@ -96,7 +98,7 @@ class ModelConfig(Protocol):
 
     @property
     def vocabulary(self) -> int:
-        """How many words the network has a place for, the most frequent of the training data."""
+        """The size of the vocabulary: the most frequent words of the training data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +108,17 @@ class ModelReply:
     text: str
     """The answer."""
     finished: bool
-    """Whether it ended by itself, within the limit of tokens."""
+    """Whether the answer ended by itself, within the limit of tokens."""
     read: int
-    """Tokens of context and question."""
+    """Number of tokens in context and question."""
     said: int
-    """Tokens of the answer, its <eos> included; tags or labels where it is made of those."""
+    """Number of tokens in the answer, including <eos>; or of tags or labels, if it consists of those."""
     context_kept: int | None = None
-    """How many characters of the context the model was shown, where they were not all."""
+    """Number of characters of the context that the model saw; None if it saw all of them."""
 
 
 class Batch(Protocol):
-    """Some examples of one task, as tensors."""
+    """Several examples of one task, as tensors."""
 
     def __len__(self) -> int: ...
 
@@ -125,28 +127,28 @@ class Batch(Protocol):
 
 
 class MultitaskNetwork(nn.Module):
-    """What a family's `build` returns: a module with `losses` and `answers`, and hooks for those that need them.
+    """The network that a family's `build` returns: a module with `losses`, `answers` and optional hooks.
 
-    A hook runs just before the step that it precedes. What it changes must be kept in buffers (`register_buffer`): so
-    it is part of the checkpoint, and a resumed run has it.
+    A hook runs just before the step that it concerns. Keep what it changes in buffers (`register_buffer`), so that it
+    becomes part of the checkpoint and survives a resume.
     """
 
     vocabulary_rows: ClassVar[tuple[str, ...]] = ()
-    """Names (or beginnings of names) of parameters with one row for each word of the vocabulary: `--init` copies the
-    rows of the words that both vocabularies have."""
+    """Names (or prefixes of names) of parameters with one row for each word of the vocabulary: `--init` copies the rows
+    of words in both vocabularies."""
 
     def losses(self, batch: Any) -> Losses:
         """Compute the losses of a batch."""
         raise NotImplementedError
 
     def answers(self, batch: Any, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        """Answer a batch, in its order. Only families with these abilities get a `limit` of tokens or a `beam`."""
+        """Answer a batch, in order. Only families with these abilities get a `limit` of tokens or a `beam`."""
         raise NotImplementedError
 
     def forward(self, *batches: Any) -> list[Losses]:
-        """Compute the losses of each batch: one of each task that a step trains together.
+        """Compute the losses of several batches, one for each task that a step trains together.
 
-        A network that can do better than one after the other, such as one unrolling for all, overrides this.
+        Override this if the network can do better than one batch after another, such as by unrolling once for all.
         """
         return [self.losses(batch) for batch in batches]
 
@@ -154,28 +156,28 @@ class MultitaskNetwork(nn.Module):
         """Hook: a phase of the schedule begins, counted from 1."""
 
     def begin_epoch(self, epoch: int) -> None:
-        """Hook: an epoch begins, counted from 1 over the run, in phases that are counted in epochs."""
+        """Hook: an epoch begins, counted from 1 over the whole run; only in phases counted in epochs."""
 
     def begin_pass(self, task: str, number: int) -> None:
         """Hook: a pass over a task's training data begins, counted from 1."""
 
     def adjust_gradients(self) -> None:
-        """Hook: the gradients are computed and not yet clipped; a penalty may be added to them in place."""
+        """Hook: gradients are computed but not yet clipped; it may change them in place, such as to add a penalty."""
 
     def compile_step(self) -> None:
-        """Have torch.compile fuse what it can; only where `Family.abilities` has "compile"."""
+        """Apply torch.compile where it pays; called only if `Family.abilities` contains "compile"."""
         raise NotImplementedError
 
 
 class TooLongError(Exception):
-    """Raised inside `encode` by a context that training leaves out; the trainer goes on with the next example."""
+    """Raised inside `encode` for a context longer than `skip_context`; the trainer skips the example."""
 
 
 class TextReader:
-    """Numbers the texts and labels of one task, and remembers the last few texts, as contexts often repeat."""
+    """Encodes texts and labels of one task as numbers. Caches the last few texts, because contexts often repeat."""
 
     def __init__(self, task: Task, lexicon: Lexicon, cut: int | None = None, skip: int | None = None) -> None:
-        """`cut` contexts to so many tokens; raise TooLongError for contexts of more than `skip` tokens."""
+        """Truncate contexts to `cut` tokens; raise TooLongError for contexts of more than `skip` tokens."""
         self.lexicon = lexicon
         self._task, self._cut, self._skip = task, cut, skip
         self._encode = lru_cache(16)(lexicon.encode)
@@ -184,30 +186,30 @@ class TextReader:
         self.cuts_contexts = False
 
     def context(self, text: str) -> Ids:
-        """Number a context as the tokenizer splits it, cut where the run cuts it, between <init> and <eos>."""
+        """Number the tokens of a context, truncated to the run's `cut_context`, between <init> and <eos>."""
         self.cuts_contexts = self._cut is not None
         found = self._encode(text, self._cut)
         self._check_length(len(found) - 2)
         return found
 
     def text(self, text: str) -> Ids:
-        """Number any other text as the tokenizer splits it, between <init> and <eos>."""
+        """Number the tokens of any other text, between <init> and <eos>."""
         return self._encode(text)
 
     def tokens(self, text: str) -> Ids:
-        """Number the lower-cased whitespace tokens of a context, all of them: each needs a part of the answer."""
+        """Number all lower-cased whitespace tokens of a context, because each needs its part of the answer."""
         tokens = text.lower().split()
         self._check_length(len(tokens))
         return np.frombuffer(self.lexicon.number(f" {token} " for token in tokens), dtype=np.int32)
 
     def labels(self, names: Iterable[str]) -> Ids:
-        """Number labels; where the task does not list them, learn new ones. Raises DataError for others."""
+        """Number labels, learning new ones if the task lists none. Raises DataError for labels not in a task's list."""
         found = []
         for name in names:
             if name not in self._labels:
                 if not self._is_open:
                     raise DataError(
-                        f"{self._task.name} has an answer {name!r}, which is none of its labels: "
+                        f"{self._task.name} has the answer {name!r}, which is not one of its labels: "
                         f"{', '.join(self._labels)}."
                     )
                 self._labels[name] = len(self._labels)
@@ -216,7 +218,7 @@ class TextReader:
 
     @property
     def learned_labels(self) -> tuple[str, ...]:
-        """The labels met so far, by number, in tasks that do not list theirs; else ()."""
+        """The labels seen so far, in order of their numbers; () if the task lists its labels."""
         return tuple(self._labels) if self._is_open else ()
 
     def _check_length(self, tokens: int) -> None:
@@ -226,39 +228,39 @@ class TextReader:
 
 @dataclass(frozen=True)
 class Family:
-    """A model family."""
+    """A model family: how its models are configured, fed, built and asked."""
 
     config: type[Any]
-    """The `[model]` table: a dataclass as ModelConfig describes it."""
+    """The class of the `[model]` table: a dataclass that follows ModelConfig."""
     columns: Mapping[str, Literal["words", "labels", "numbers"]]
     """What each column of an item holds."""
     outputs: tuple[type[Any], ...]
-    """The kinds of output that it can answer: of Text, Label, Tags, Tree, Number."""
+    """The kinds of output that it can produce, out of Text, Label, Tags, Tree and Number."""
     encode: Callable[[Question, str | None, Task, TextReader], Item]
-    """(question, answer, task, reader) -> item; the answer is None at prediction. May raise DataError."""
+    """(question, answer, task, reader) -> item. The answer is None in prediction. May raise DataError."""
     build: Callable[[Any, Mapping[str, Any], WordTable], MultitaskNetwork]
     """(config, task name to output, words) -> a new network."""
     collate: Callable[[str, Sequence[Item], WordTable, Any], Batch] | None = None
-    """(task name, items, words, config) -> batch; a ColumnBatch where None."""
+    """(task name, items, words, config) -> batch. If None, batches are ColumnBatch."""
     losses: tuple[str, ...] = ("loss",)
-    """The names of the losses; a single one is the log's column `loss` alone."""
+    """The names of the losses. A single loss appears in the log only as `loss`."""
     size: Callable[[Mapping[str, Integers]], Integers] | None = None
-    """(column name to lengths) -> how much of a batch each example takes; its words where None."""
+    """(column name to lengths) -> how much of a batch each example takes up. If None, its number of words."""
     order: Callable[[Mapping[str, Integers]], Sequence[Integers]] | None = None
-    """(column name to lengths) -> sort keys, the last first, by which like examples are batched; `size` where None."""
+    """(column name to lengths) -> sort keys, primary one last, to group similar examples. If None, `size`."""
     abilities: frozenset[str] = frozenset()
-    """What else it can do: "beam" and "max_new_tokens" (options of `decabench predict`), "compile"."""
+    """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`), "compile" (in training)."""
     analyses: Mapping[str, str] = field(default_factory=dict)
-    """What `decabench analyze` offers for it: name to `module:object`, an `Analysis`."""
+    """Analyses for `decabench analyze`, by name, each the `module:object` of an `Analysis`."""
 
     def make_batch(self, task: str, items: Sequence[Item], words: WordTable, config: Any) -> Batch:
-        """Make a batch of some items of a task, in their order."""
+        """Collate items of a task into a batch, in order."""
         if self.collate is not None:
             return self.collate(task, items, words, config)
         return ColumnBatch.of(task, items, words, self.columns, vectors=self.has_fixed_vectors(config))
 
     def sizes(self, lengths: Mapping[str, Integers]) -> Integers:
-        """How much of a batch each example takes."""
+        """Return how much of a batch each example takes up."""
         if self.size is not None:
             return self.size(lengths)
         words = [lengths[name] for name in lengths if self.columns[name] == "words"]
@@ -266,12 +268,12 @@ class Family:
         return total
 
     def sort_keys(self, lengths: Mapping[str, Integers]) -> Sequence[Integers]:
-        """By what examples are sorted before they are cut into batches, for `np.lexsort`."""
+        """Return the keys by which `np.lexsort` orders examples before they are split into batches."""
         return self.order(lengths) if self.order is not None else (self.sizes(lengths),)
 
     @property
     def has_heads(self) -> bool:
-        """Whether the network has a head of its own for each task, and so answers those alone."""
+        """Whether the network has a separate head for each task, so that it answers only those tasks."""
         return set(self.columns.values()) != {"words"}
 
     @staticmethod
@@ -286,32 +288,32 @@ class Family:
         if wrong:
             which = ", ".join(f"{task.name} ({type(task.output).__name__})" for task in wrong)
             raise DecabenchError(
-                f"The model {name} answers tasks whose output is {can}, and not {which}: leave them out, or choose "
+                f"The model {name} answers tasks whose output is {can}, not {which}: leave those out, or choose "
                 "another model."
             )
         if self.has_heads:
             for task in tasks:
                 if isinstance(task.output, Label) and not task.output.names:
                     raise DecabenchError(
-                        f"The model {name} chooses among the labels of a task, and each question of {task.name} names "
+                        f"The model {name} chooses among the labels of a task, but each question of {task.name} has "
                         "its own: leave it out, list the labels in the task's output, or choose another model."
                     )
 
 
 def find_family(name: str) -> Family:
-    """Find the family of a model by its name, or by `package.module:object`. Raises UnknownNameError."""
+    """Find a family by a model's name or by `package.module:object`. Raises UnknownNameError."""
     if ":" in name:
         found = load_object(name)
     else:
         module, _, attribute = FAMILIES[require_name(name, FAMILIES, "model")].partition(":")
         found = getattr(import_module(module), attribute)
     if not isinstance(found, Family):
-        raise UnknownNameError(f"{name!r} is {found!r:.100}, and not a decabench.models.Family.")
+        raise UnknownNameError(f"{name!r} is {found!r:.100}, not a decabench.models.Family.")
     return found
 
 
 def read_model_config(table: Mapping[str, Any]) -> Any:
-    """Make the configuration that a `[model]` table of JSON values describes. Raises TypeError, DecabenchError."""
+    """Create a configuration from a `[model]` table of JSON values. Raises TypeError, DecabenchError."""
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
     }
@@ -319,7 +321,7 @@ def read_model_config(table: Mapping[str, Any]) -> Any:
 
 
 def label_names(output: Output) -> tuple[str, ...]:
-    """The labels, tags or relations that an output lists; () where it lists none."""
+    """Return the labels, tags or relations that an output lists; () if it lists none."""
     match output:
         case Label(names=names) | Tags(names=names) | Tree(relations=names):
             return names
@@ -328,7 +330,7 @@ def label_names(output: Output) -> tuple[str, ...]:
 
 
 def with_label_names(output: Output, names: tuple[str, ...]) -> Output:
-    """The same output with these labels, tags or relations."""
+    """Return a copy of an output with these labels, tags or relations."""
     match output:
         case Label() | Tags():
             return replace(output, names=names)
@@ -339,7 +341,7 @@ def with_label_names(output: Output, names: tuple[str, ...]) -> Output:
 
 
 def pad(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], Integers]:
-    """Set arrays of any lengths below each other, (B, longest) with zeros (PAD) at their ends, and their lengths."""
+    """Pad arrays with zeros (PAD) at the end and stack them, (B, longest); also return their lengths."""
     lengths = np.array([len(array) for array in arrays], dtype=np.int64)
     kind = np.int64 if arrays[0].dtype.kind == "i" else np.float32
     made = np.full((len(arrays), max(1, int(lengths.max()))), PAD, dtype=kind)
@@ -349,24 +351,24 @@ def pad(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], Integers]
 
 @dataclass(frozen=True)
 class ColumnBatch:
-    """The usual batch: every column padded. B examples, T the longest of a column, U distinct words."""
+    """The default batch: every column padded. B examples, T the longest row of a column, U distinct words."""
 
     task: str
-    """The task's name, which decides the head."""
+    """The task's name, which selects the head."""
     words: Tensor
-    """(U,) numbers of the batch's distinct words in the lexicon; row 0 is padding."""
+    """(U,) lexicon numbers of the batch's distinct words; row 0 is padding."""
     vectors: Tensor | None
-    """(U, demb) their vectors; None where the network has a table of its own."""
+    """(U, demb) the vectors of those words; None if the network has its own table."""
     columns: Mapping[str, Tensor]
-    """Column name to (B, T): rows of `words` for columns of words, else the values; 0 is padding."""
+    """Column name to (B, T): indexes into `words` for columns of words, otherwise the values; 0 is padding."""
     lengths: Mapping[str, Tensor]
-    """Column name to (B,); stays on the CPU, where packing wants it."""
+    """Column name to (B,). Stays on the CPU, where packing needs it."""
 
     @classmethod
     def of(
         cls, task: str, items: Sequence[Item], words: WordTable, kinds: Mapping[str, str], vectors: bool
     ) -> ColumnBatch:
-        """Pad items, in their order; with `vectors` look up those of the distinct words."""
+        """Pad items, in order. With `vectors`, look up the vectors of the distinct words."""
         padded = {name: pad([item[name] for item in items]) for name in items[0]}
         texts = [name for name in padded if kinds[name] == "words"]
         numbers = np.concatenate([[PAD], *(padded[name][0].ravel() for name in texts)])
@@ -388,11 +390,11 @@ class ColumnBatch:
         return len(next(iter(self.columns.values())))
 
     def word_numbers(self, column: str) -> Tensor:
-        """A column of words as numbers of the lexicon, (B, T)."""
+        """Return a column of words as lexicon numbers, (B, T)."""
         return self.words[self.columns[column]]
 
     def to(self, device: torch.device) -> ColumnBatch:
-        """Copy the batch to a device, all but the lengths."""
+        """Copy the batch, except the lengths, to a device."""
         return replace(
             self,
             words=self.words.to(device),

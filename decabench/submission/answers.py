@@ -191,7 +191,7 @@ def _zstd_chunks(path: Path) -> Iterator[bytes]:
             raise _ZstdDamage("the file ends inside a frame")
 
 
-# Lines to records.
+# Lines to records
 
 AnswerKind = Literal["extracted", "raw"]
 """Which text of a line to use: the extracted answer, or the model's raw output if the line has it."""
@@ -365,7 +365,7 @@ _DETAILS: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-# Records against the ids of a split.
+# Records against the ids of a split
 
 Ids = Sequence[str] | AbstractSet[str]
 
@@ -499,7 +499,7 @@ class AnswerReader:
             self._note("wrong-count", message)
 
 
-# Whole files.
+# Whole files
 
 
 def read_answers(

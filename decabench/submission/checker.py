@@ -112,7 +112,7 @@ def _other_data(
             yield Fault("other-data", message, file.name)
 
 
-# Id lists.
+# Id lists
 
 FORMAT = "decabench.ids/1"
 LIMIT_BYTES = 1 << 30

@@ -120,7 +120,7 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
         return None, [Fault("unreadable-file", f"it cannot be read: {error.strerror}", METADATA_NAME)]
 
 
-# Finding the files of answers by their names.
+# Finding the files of answers by their names
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ def _is_within(root: Path, path: Path) -> bool:
     return path.resolve().is_relative_to(root.resolve())
 
 
-# Writing.
+# Writing
 
 
 def write_submission(

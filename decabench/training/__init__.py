@@ -1,6 +1,6 @@
-"""Training: data as numbers, schedules, the loop, and runs that resume to the same weights. Needs the extra `train`.
+"""Training: data encoding, schedules, the training loop and exact resumption. Needs the extra `train`.
 
-The names are in `__init__.pyi` and load on first use, for most of them need torch.
+The names are in `__init__.pyi` and load on first use, because most of them need torch.
 """
 
 import lazy_loader

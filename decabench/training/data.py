@@ -1,4 +1,4 @@
-"""Training data: examples as numbers, kept on disk, and batches of like length."""
+"""Training data: encoded examples, cached on disk, and batches of examples of similar length."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ from decabench.training.config import TrainConfig
 __all__ = ["BatchStream", "Ragged", "TaskData", "TrainingData", "cut_batches", "encode_tasks", "fingerprints"]
 
 Integers = npt.NDArray[np.int64]
-_POOL = 64  # batches' worth of examples that are sorted by length together
+_POOL = 64  # how many batches' worth of examples to sort by length together
 
 
 @dataclass(frozen=True)
 class Ragged:
-    """Many arrays of any lengths in one."""
+    """Arrays of different lengths, stored as one."""
 
     values: npt.NDArray[Any]
-    """All of them, one after the other."""
+    """The arrays, concatenated."""
     ends: Integers
-    """Where each ends."""
+    """The end of each array in `values`."""
 
     @classmethod
     def of(cls, arrays: Sequence[npt.NDArray[Any]]) -> Ragged:
@@ -66,42 +66,42 @@ class TaskData:
     """A task's training examples."""
 
     name: str
-    """The task."""
+    """The task's name."""
     columns: Mapping[str, Ragged]
-    """Column name to its values, one row for each example."""
+    """Columns by name, each with one row per example."""
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
 
     def item(self, row: int) -> Item:
-        """One example, as its family read it."""
+        """Return one example, as the family encoded it."""
         return {name: column[row] for name, column in self.columns.items()}
 
     @property
     def lengths(self) -> Mapping[str, Integers]:
-        """Column name to the lengths of its rows."""
+        """The lengths of each column's rows, by column name."""
         return {name: column.lengths for name, column in self.columns.items()}
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Everything that a run trains on."""
+    """The data of a training run."""
 
     lexicon: Lexicon
-    """Its words: the most frequent ones, which are the vocabulary, come first (Appendix D)."""
+    """All words. The most frequent ones, which form the vocabulary, come first (Appendix D)."""
     outputs: Mapping[str, Output]
-    """Each task's output, with all of its labels."""
+    """Each task's output, including all labels found in the data."""
     tasks: Mapping[str, TaskData]
-    """Each task's examples."""
+    """The training examples, by task."""
 
 
 def encode_tasks(
     store: Store, config: TrainConfig, tasks: Mapping[str, Task], cache: Path | None = None
 ) -> TrainingData:
-    """Read the training examples of the tasks as the model's family does.
+    """Encode the training examples of the tasks for the model's family.
 
-    Tokenizing ten tasks takes minutes, so the result is kept in the folder `cache` and read from there as long as data
-    and settings are the same. Raises MissingDataError, DataError.
+    Tokenizing ten tasks takes minutes, so the result is cached in the folder `cache` and reused as long as the data and
+    the settings are the same. Raises MissingDataError, DataError.
     """
     key = _cache_key(store, config)
     if cache is not None and (known := _read_cache(cache, key, config, tasks)):
@@ -120,7 +120,7 @@ def encode_tasks(
 def _read_task(
     store: Store, task: Task, config: TrainConfig, family: Family, lexicon: Lexicon
 ) -> tuple[TaskData, Output]:
-    """Encode a task's examples; its output gets the labels that were met, in alphabetical order."""
+    """Encode a task's examples; return them and the task's output with the labels found, in alphabetical order."""
     skip = config.skip_context.get(task.name)
     reader = TextReader(task, lexicon, config.cut_context.get(task.name), skip)
     items: list[Item] = []
@@ -150,7 +150,7 @@ def _read_task(
 
 
 def _number_by_frequency(data: TrainingData, family: Family, limit: int) -> TrainingData:
-    """Number the words again, the most frequent first; the first `limit` become the vocabulary."""
+    """Renumber the words by descending frequency; the first `limit` become the vocabulary."""
     counts = np.zeros(len(data.lexicon), dtype=np.int64)
     for task in data.tasks.values():
         for name, column in task.columns.items():
@@ -178,12 +178,12 @@ def _number_by_frequency(data: TrainingData, family: Family, limit: int) -> Trai
 
 
 def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str, str]:
-    """The fingerprints of the tasks' data."""
+    """Return the fingerprint of each task's data."""
     return {f"{task}.{split}": store.record(task, split).fingerprint for task in tasks}
 
 
 def _cache_key(store: Store, config: TrainConfig) -> str:
-    """Everything that the numbers depend on; the first part is the version of the tokenizer and of the files."""
+    """Describe everything that the encoding depends on, beginning with the version of tokenizer and file format."""
     return json.dumps(
         [
             "2",
@@ -216,7 +216,7 @@ def _write_cache(cache: Path, key: str, data: TrainingData) -> None:
 
 
 def _read_cache(cache: Path, key: str, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData | None:
-    """Read what `_write_cache` wrote; None where it is missing, damaged or of other data: it can be made again."""
+    """Read what `_write_cache` wrote. None if it is missing, damaged or for other data: it can be rebuilt."""
     try:
         content = json.loads((cache / "words.json").read_text(encoding="utf-8"))
         with safe_open(cache / "numbers.safetensors", "numpy") as file:
@@ -243,10 +243,10 @@ def _read_cache(cache: Path, key: str, config: TrainConfig, tasks: Mapping[str, 
 def cut_batches(
     data: TaskData, family: Family, budget: int, by_examples: bool, seed: int, epoch: int
 ) -> list[Integers]:
-    """Cut one pass over a task into batches of rows; decided by the arguments alone.
+    """Split one pass over a task into batches of rows. The same arguments always give the same batches.
 
-    Each holds as many examples as fit into `budget` (of tokens as the family counts them, or of examples), at least
-    one; examples of like length go together, within a pool of 64 batches' worth.
+    Each batch holds as many examples as fit into `budget` (tokens as the family counts them, or examples), but at least
+    one. Examples of similar length are grouped within a pool of 64 batches' worth.
     """
     random = np.random.default_rng([seed, zlib.crc32(data.name.encode()), epoch])
     order = random.permutation(len(data))
@@ -268,7 +268,7 @@ def cut_batches(
 
 
 class BatchStream:
-    """A task's batches without end. Its place in the data is two numbers, so that a run can go on from it."""
+    """An endless stream of a task's batches. Its position is two numbers, so a run can resume from it."""
 
     def __init__(
         self,
@@ -277,7 +277,7 @@ class BatchStream:
         processes: int = 1,
         position: Sequence[int] = (0, 0),
     ) -> None:
-        """Go on at `position`, (pass, batch), with batches for so many processes."""
+        """Start at `position`, (pass, batch), with each batch large enough for all processes."""
         self.data = data
         self._family, self._seed = find_family(config.model.name), config.seed
         examples = config.batch_sizes.get(data.name, config.batch_examples)
@@ -290,17 +290,17 @@ class BatchStream:
         return cut_batches(self.data, self._family, self._budget, self._by_examples, self._seed, epoch)
 
     def count(self, epoch: int) -> int:
-        """How many batches a pass has, counted from 0."""
+        """Count the batches of a pass; passes are numbered from 0."""
         return len(self._batches if epoch == self.epoch else self._cut(epoch))
 
     @property
     def position(self) -> tuple[int, int]:
-        """(pass, batch) of what comes next."""
+        """(pass, batch) of the next batch."""
         return self.epoch, self.batch
 
     @property
     def begins_pass(self) -> int:
-        """The number of the pass, from 1, that begins with the next batch; 0 where none does."""
+        """The number, from 1, of the pass that the next batch begins; 0 if it does not begin one."""
         return (
             self.epoch + 1 if self.batch == 0 else self.epoch + 2 if self.batch == len(self._batches) else 0
         )

@@ -1,4 +1,4 @@
-"""Data parallelism: how many processes there are, and what they must agree on. In a single process it does nothing."""
+"""Data parallelism: the processes of a run and what they share. With a single process it does nothing."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those of a run."""
+    """This process and the others of the same run."""
 
     rank: int
-    """Its number, from 0."""
+    """The number of this process, from 0."""
     size: int
-    """How many there are."""
+    """The number of processes."""
     device: torch.device
-    """Where this one computes."""
+    """The device that this process uses."""
 
     @property
     def is_first(self) -> bool:
-        """Whether it is the one that validates, writes and reports."""
+        """Whether this process is the one that validates, writes files and reports."""
         return self.rank == 0
 
     def wrap(self, network: nn.Module) -> nn.Module:
-        """Make the network average its gradients over the processes."""
+        """Wrap the network so that it averages gradients over the processes."""
         if self.size == 1:
             return network
         places = [self.device.index] if self.device.type == "cuda" else None
-        # A step leaves out the heads of the other tasks, and what is frozen in its phase.
+        # A step does not use the heads of other tasks or the parts frozen in its phase.
         return DistributedDataParallel(network, places, find_unused_parameters=True)
 
     def total(self, values: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ class Processes:
         return values
 
     def first_alone(self, call: Callable[[], Value]) -> Value:
-        """Make a call that leaves something on the disk: the first process does, then the others read it."""
+        """Make a call that caches its result on disk: the first process makes it, then the others read the cache."""
         if self.size == 1:
             return call()
         if self.is_first:
@@ -63,7 +63,7 @@ class Processes:
         return call()
 
     def agree(self, value: float) -> float:
-        """Take the first process's value in every process."""
+        """Return the first process's value in every process."""
         if self.size == 1:
             return value
         tensor = torch.tensor([value], dtype=torch.float64, device=self.device)
@@ -73,7 +73,7 @@ class Processes:
 
 @contextmanager
 def join_processes(device: str) -> Iterator[Processes]:
-    """Join the processes that `torchrun` started (nccl on GPUs, gloo elsewhere), or go alone where it did not."""
+    """Join the processes that `torchrun` started (nccl on GPUs, gloo elsewhere), or run alone without it."""
     size, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
     place = pick_device(device)
     if size == 1:

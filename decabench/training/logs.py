@@ -1,4 +1,4 @@
-"""What a run leaves to read, and says as it goes: CSV files, TensorBoard's events, a plot, and lines of progress."""
+"""Logs of a training run: CSV files, TensorBoard events, a plot and progress messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMNS = {
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
-    """Read the rows of a CSV file; none where there is no file."""
+    """Read the rows of a CSV file; an empty list if the file does not exist."""
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as file:
@@ -29,10 +29,10 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 class TrainingLog:
-    """Appends to a run's logs. Lines after `step`, left by a run that was killed, are dropped first."""
+    """Appends to a run's logs, after dropping lines beyond `step` that a killed run left behind."""
 
     def __init__(self, output: Path, step: int, losses: Sequence[str] = ()) -> None:
-        """`losses` are the names of losses with columns of their own, `loss.NAME`."""
+        """`losses` names the losses that get a column of their own, `loss.NAME`."""
         self._columns = {**_COLUMNS, STEPS: (*_COLUMNS[STEPS], *(f"loss.{name}" for name in losses))}
         for name, columns in self._columns.items():
             kept = [row for row in read_rows(output / name) if _is_whole(row) and int(row["step"]) <= step]
@@ -42,7 +42,7 @@ class TrainingLog:
             writer.writerows(kept)
             with atomic_file(output / name) as file:
                 file.write(text.getvalue().encode())
-        # A line at a time, so that a run can be watched.
+        # Line-buffered, so that a run can be watched.
         self._files = {
             name: (output / name).open("a", encoding="utf-8", newline="", buffering=1)
             for name in self._columns
@@ -77,25 +77,25 @@ class TrainingLog:
 
 
 def _is_whole(row: Mapping[str, str | None]) -> bool:
-    """Whether a line is complete, and not the last of a run that was killed while it wrote."""
+    """Whether a line is complete; a run killed while writing leaves half a line."""
     return None not in row.values() and (row["step"] or "").isdigit()
 
 
 def _open_board(folder: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
-    except ImportError:  # another extra: the CSV files have the same numbers
+    except ImportError:  # it comes with another extra; the CSV files have the same numbers
         return None
     return SummaryWriter(str(folder), purge_step=step + 1)
 
 
 class ProgressReport:
-    """Says how far a run is: a bar on a terminal, else a line now and then."""
+    """Reports progress: as a bar on a terminal, otherwise as a line from time to time."""
 
     def __init__(
         self, step: int, steps: int, bar: bool, say: Callable[[str], None], every: float = 60.0
     ) -> None:
-        """Begin after `step` of `steps`; without a `bar`, `say` gets a line every so many seconds."""
+        """Start after `step` of `steps`; without a `bar`, `say` gets a line at regular intervals."""
         from tqdm import tqdm
 
         self._bar = tqdm(total=steps, initial=step, disable=None if bar else True, unit="step")
@@ -106,7 +106,7 @@ class ProgressReport:
         self._losses: dict[str, float] = {}
 
     def step(self, row: Mapping[str, Any]) -> None:
-        """Count one step, as the log has it."""
+        """Count one step, given its row of the log."""
         task, loss = row["task"], float(row["loss"])
         self._losses[task] = loss if task not in self._losses else 0.9 * self._losses[task] + 0.1 * loss
         self._done, self._tokens = self._done + 1, self._tokens + row["tokens"]
@@ -135,7 +135,7 @@ def _format_duration(seconds: float) -> str:
 
 
 def plot_curves(output: Path) -> Path | None:
-    """Draw `curves.png` from the CSV files: loss (a running mean) and score by task. None without matplotlib."""
+    """Plot loss (a running mean) and score by task to `curves.png`. Returns None if matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -1,7 +1,7 @@
-"""The training loop: batches of the schedule's tasks, validated with real metrics, killed and resumed at will.
+"""The training loop: steps through the schedule, validates with the real metrics, and can be resumed at any checkpoint.
 
-Every step's randomness is a function of the seed, the step and the process, and every batch of the task's position in
-its data: so a run that goes on from a checkpoint does what it would have done uninterrupted, bit for bit on a CPU.
+A step's random numbers depend only on the seed, the step and the process, and its batches only on each task's position
+in its data. A resumed run therefore ends with the weights of an uninterrupted one, bit for bit on a CPU.
 """
 
 from __future__ import annotations
@@ -58,24 +58,24 @@ __all__ = ["FinishedRun", "TrainingRun", "plan_training", "run_training", "train
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """What `decabench train` was asked for."""
+    """A training run, as requested from `decabench train`."""
 
     config: TrainConfig
-    """Everything that decides the weights."""
+    """The settings, which decide the weights."""
     tasks: Mapping[str, Task]
-    """The configuration's tasks, by name."""
+    """The tasks to train on, by name."""
     store: Store
-    """Where their data is prepared."""
+    """The store with the prepared data."""
     output: Path
-    """The run's folder."""
+    """The folder to write to."""
     device: str = "auto"
     """`auto`, `cpu`, `cuda`, ..."""
     resume: bool = False
-    """Whether to go on from the folder's latest checkpoint, if it has one."""
+    """Whether to resume from the folder's latest checkpoint, if there is one."""
     report: Callable[[str], None] = print
-    """Where sentences go."""
+    """Called with each progress message."""
     bar: bool = False
-    """Whether to show a progress bar, in place of a line a minute."""
+    """Whether to show a progress bar instead of printing a line a minute."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,13 @@ class FinishedRun:
     """The outcome of a run."""
 
     checkpoint: Path
-    """The best, or the last where nothing was validated."""
+    """The best checkpoint, or the last one if nothing was validated."""
     step: int
-    """Where it ended."""
+    """The last step."""
     best: float | None
-    """The best score by the configuration's choice (the last with `best_by = "last"`); None where there is none."""
+    """The best score according to `best_by` (with "last", the last total); None if there is none."""
     scores: Mapping[str, float]
-    """The last validation's, by task."""
+    """The scores of the last validation, by task."""
 
 
 def train(
@@ -109,13 +109,13 @@ def train(
 
     Args:
         model: A family's name (`mqan`, `classifier`, `tagger`, ...) or `package.module:object`.
-        settings: Settings by name, `{"steps": 2000, "model.dimension": 100}`, over those of `config`, a TOML file.
-        init: A checkpoint, or a run's folder, whose weights to begin with.
-        resume: Go on from the folder's latest checkpoint, if it has one, to the weights of an uninterrupted run.
+        settings: Settings by name, `{"steps": 2000, "model.dimension": 100}`. They override `config`, a TOML file.
+        init: A checkpoint, or a run's folder, whose weights to start from.
+        resume: Resume from the folder's latest checkpoint, if there is one, as if the run had not been interrupted.
         include: Files that define tasks.
-        report: Where sentences on the progress go.
+        report: Called with each progress message.
 
-    Raises DecabenchError; faults of the configuration before data is read.
+    Raises DecabenchError; errors in the configuration are raised before any data is read.
     """
     return run_training(
         plan_training(output, tasks, model, settings, config, init, home, device, resume, include, report)
@@ -136,7 +136,7 @@ def plan_training(
     report: Callable[[str], None],
     bar: bool = False,
 ) -> TrainingRun:
-    """Put together a run from the arguments of `train`. Raises DecabenchError, UnknownNameError."""
+    """Build a run from the arguments of `train`. Raises DecabenchError, UnknownNameError."""
     folder = Path(output)
     if folder.exists() and not is_unstarted(folder):
         if not (folder / "config.toml").exists():
@@ -149,7 +149,7 @@ def plan_training(
     made = TrainConfig(
         skip_context=context_limits(known.values(), "skip"), cut_context=context_limits(known.values(), "cut")
     )
-    if init:  # the sizes and vectors of that checkpoint, or of the run itself where it goes on
+    if init:  # sizes and vectors come from that checkpoint, or from the run itself if it is resumed
         begun = (latest_checkpoint(folder) if resume else None) or Checkpoint.open(init)
         made = replace(made, init=str(init), model=begun.config, vectors=begun.vectors)
     made = read_config(Path(config), made) if config else made
@@ -170,7 +170,10 @@ def plan_training(
 
 
 def run_training(run: TrainingRun) -> FinishedRun:
-    """Train, validate and write checkpoints. Raises DecabenchError; faults of the configuration before data is read."""
+    """Train, validate and write checkpoints.
+
+    Raises DecabenchError; errors in the configuration are raised before any data is read.
+    """
     check_run(run)
     with join_processes(run.device) as group:
         return _Trainer(run, group).train()
@@ -186,11 +189,9 @@ def check_run(run: TrainingRun) -> None:
     for loss in config.loss_weights:
         require_name(loss, family.losses, f"loss of the model {name}")
     if config.compile and "compile" not in family.abilities:
-        raise DecabenchError(
-            f"The model {name} has no step that torch.compile could fuse: leave compile out."
-        )
+        raise DecabenchError(f"The model {name} does not support torch.compile: leave compile out.")
     if any(part for phase in phases for part in phase.freeze) or config.freeze:
-        # A network of the same parts for no words: its parameters have the names to freeze.
+        # The same network with an empty vocabulary: enough to check the names of parts to freeze.
         outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
         network = family.build(config.model, outputs, WordTable(Lexicon(), join_vectors(config.vectors)))
         for phase in phases:
@@ -203,7 +204,7 @@ class _Trainer:
     def __init__(self, run: TrainingRun, group: Processes) -> None:
         make_folder(run.output)
         saved = latest_checkpoint(run.output) if run.resume else None
-        if saved is not None:  # what the run began with is not needed again, and may be gone
+        if saved is not None:  # the initial checkpoint is not needed again and may be gone
             run = replace(run, config=replace(run.config, init=saved.record["config"]["init"]))
         origin = Checkpoint.open(run.config.init) if run.config.init and saved is None else None
         self.run, self.group, self.config = run, group, run.config
@@ -245,10 +246,12 @@ class _Trainer:
         self.higher_is_better = check_best_by(run.config, run.tasks)
         limit = run.config.validation_examples
         self.validator = Validator(run.store, run.tasks.values(), limit) if group.is_first else None
+        tasks = self.data.tasks
+        generates = "max_new_tokens" in self.family.abilities
         self._say(
-            f"{sum(map(len, self.data.tasks.values())):,} examples of {len(self.data.tasks)} tasks, "
-            f"{self.data.lexicon.size:,} words to generate, "
-            f"{sum(p.numel() for p in self.network.parameters()):,} weights, read in "
+            f"{sum(map(len, tasks.values())):,} examples from {len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}, "
+            f"{self.data.lexicon.size:,} words {'to generate' if generates else 'in the vocabulary'}, "
+            f"{sum(p.numel() for p in self.network.parameters()):,} weights, ready after "
             f"{time.perf_counter() - begun:.0f} s; training on {group.device} from step {self.state.step}."
         )
 
@@ -297,17 +300,17 @@ class _Trainer:
         progress.close()
 
     def _is_due(self, every: int) -> bool:
-        """Whether so many steps have passed again; for 0, whether an epoch or a phase has ended."""
+        """Whether the step is a multiple of `every`; for 0, whether an epoch or a phase has ended."""
         return self.state.step % every == 0 if every else self.schedule.ends_epoch(self.state.step)
 
     def _has_stopped(self) -> bool:
         return 0 < self.config.patience <= self.state.stale
 
     def _step(self) -> dict[str, Any]:
-        """Take one optimizer step; return a row of the log."""
+        """Take one optimizer step and return its row of the log."""
         begun, config, group, step = time.perf_counter(), self.config, self.group, self.state.step + 1
         stretch, tasks = self.schedule.stretch_at(step - 1), self.schedule.tasks_at(step - 1)
-        # Not one generator that runs on: what a step draws must not depend on what was drawn before it.
+        # Seeded anew at each step: what a step draws must not depend on the steps before it.
         torch.manual_seed(int(np.random.SeedSequence([config.seed, step, group.rank]).generate_state(1)[0]))
         self._call_hooks(stretch, tasks)
         shares = [self._take_share(task) for task in tasks]
@@ -323,7 +326,7 @@ class _Trainer:
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
-        # DistributedDataParallel takes the mean over processes, and each has divided by the count of all.
+        # DistributedDataParallel averages over processes, but each has already divided by the count over all of them.
         factors = [config.weights.get(task, 1.0) * group.size for task in tasks]
         objective = sum(loss * factor for loss, factor in zip(losses, factors, strict=True))
         cast(Tensor, objective).backward()  # type: ignore[no-untyped-call]
@@ -333,8 +336,8 @@ class _Trainer:
         value = sum(float(group.total(loss.detach().clone())) for loss in losses)
         if not math.isfinite(value) or not math.isfinite(norm):
             raise DecabenchError(
-                f"The loss of step {step} ({'+'.join(tasks)}) is {value} and its gradient's norm {norm}: begin again "
-                "with a lower learning_rate or clip; --init takes the weights of the last checkpoint."
+                f"The loss of step {step} ({'+'.join(tasks)}) is {value} and its gradient norm {norm}: start again "
+                "with a lower learning_rate or clip, from the last checkpoint with --init if you like."
             )
         self.optimizer.step()
         self.state.step = step
@@ -362,12 +365,12 @@ class _Trainer:
                 self.network.begin_pass(task, begins)
 
     def _freeze(self, stretch: Stretch) -> None:
-        """Freeze what a phase freezes, beside what is frozen for the whole run."""
+        """Freeze the parts that the phase freezes, in addition to those frozen for the whole run."""
         if stretch.plan.freeze or len(self.schedule.phases) > 1:
             apply_freezes(self.network, (*self.config.freeze, *stretch.plan.freeze))
 
     def _take_share(self, task: str) -> _Share:
-        """Make this process's share of a task's next batch."""
+        """Build this process's share of a task's next batch."""
         rows = next(self.streams[task])
         own = rows[self.group.rank :: self.group.size]
         items = [self.data.tasks[task].item(row) for row in (own if len(own) else rows[:1])]
@@ -375,7 +378,7 @@ class _Trainer:
         return _Share(batch.to(self.group.device), int(len(own) > 0), len(rows))
 
     def _average(self, losses: Losses, share: _Share) -> dict[str, tuple[Tensor, Tensor]]:
-        """Divide each loss by its count over all processes: this process's part of the mean, and that count."""
+        """Divide each loss by its count over all processes; return this process's part of the mean, and that count."""
         made = {}
         for name, (value, count) in losses.items():
             own = torch.as_tensor(count, device=self.group.device).reshape(1) * share.weight
@@ -384,7 +387,7 @@ class _Trainer:
         return made
 
     def _name_losses(self, means: list[dict[str, tuple[Tensor, Tensor]]]) -> dict[str, str]:
-        """The log's columns of single losses, where the model has several."""
+        """Return the log's columns for the individual losses, if the model has several."""
         if len(self.family.losses) == 1:
             return {}
         values: dict[str, float] = {}
@@ -429,8 +432,8 @@ class _Share:
     """One process's part of a batch."""
 
     batch: Any
-    """Its examples; one that does not count where there are more processes than examples."""
+    """Its examples; if there are more processes than examples, one that does not count."""
     weight: int
-    """1, or 0 where it does not count."""
+    """1, or 0 if it does not count."""
     examples: int
-    """How many examples the batch has in all processes."""
+    """The number of examples in the batch over all processes."""

@@ -1,4 +1,4 @@
-"""Optimizers by name, their state by the names of the parameters, and the learning rate of every step."""
+"""Optimizers by name, their state by parameter name, and the learning rate at each step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["apply_freezes", "learning_rate", "make_optimizer", "optimizer_state"
 
 
 def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
-    """Make the optimizer of all parameters that are not frozen for the whole run; each step sets its own rate."""
+    """Make an optimizer for all parameters that are not frozen for the whole run. Each step sets its learning rate."""
     free = [parameter for parameter in network.parameters() if parameter.requires_grad]
     decay = config.weight_decay
     match config.optimizer:
@@ -24,7 +24,7 @@ def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optim
             betas = (config.beta1, config.beta2)
             return torch.optim.Adam(free, 0.0, betas, config.epsilon, decay, fused=fused)
         case "adagrad":
-            # PyTorch's own start at 0 would move every weight by the whole rate in its first step.
+            # PyTorch's default of 0 would move every weight by the full learning rate in the first step.
             first = config.accumulator
             return torch.optim.Adagrad(
                 free, 0.0, weight_decay=decay, initial_accumulator_value=first, eps=config.epsilon
@@ -34,7 +34,7 @@ def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optim
 
 
 def optimizer_state(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Everything that an optimizer remembers, as `PARAMETER/KEY`."""
+    """Return the state of an optimizer, with keys `PARAMETER/KEY`."""
     names: dict[Tensor, str] = {parameter: name for name, parameter in network.named_parameters()}
     return {
         f"{names[parameter]}/{key}": value
@@ -47,14 +47,14 @@ def optimizer_state(network: nn.Module, optimizer: torch.optim.Optimizer) -> dic
 def restore_optimizer(
     network: nn.Module, optimizer: torch.optim.Optimizer, state: Mapping[str, Tensor]
 ) -> None:
-    """Give an optimizer the state that `optimizer_state` returned. Raises DataError."""
+    """Load the state that `optimizer_state` returned into an optimizer. Raises DataError."""
     parameters = dict(network.named_parameters())
     counts_on_device = bool(optimizer.defaults.get("fused"))
     for name, value in state.items():
         parameter, _, key = name.rpartition("/")
         if parameter not in parameters:
             raise DataError(
-                f"The optimizer's state is for a parameter {parameter} that the network does not have."
+                f"The optimizer's state has an entry for {parameter}, a parameter that the network does not have."
             )
         own = parameters[parameter]
         stays = key == "step" and not counts_on_device
@@ -62,10 +62,10 @@ def restore_optimizer(
 
 
 def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> float:
-    """The learning rate of a step, from 1, of `steps` in all, in an epoch, from 1 (0 where steps are counted).
+    """Compute the learning rate of a step out of `steps`. Steps and epochs count from 1; epoch 0 means no epochs.
 
-    `inverse-root` is Appendix D's of the decathlon paper, `epoch-decay` Hashimoto et al.'s (section 5.2). A `cooldown`,
-    which neither has, multiplies the rate by a line that would reach 0 after the last step.
+    `inverse-root` is from Appendix D of the decathlon paper, `epoch-decay` from Hashimoto et al. 2017 (section 5.2).
+    `cooldown`, which neither has, scales the rate down linearly, to reach 0 just after the last step.
     """
     rate = config.learning_rate
     match config.rate:
@@ -80,13 +80,13 @@ def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> flo
 
 
 def apply_freezes(network: nn.Module, parts: tuple[str, ...]) -> None:
-    """Freeze the parameters whose names begin with a part, and no others. Raises DecabenchError for unknown parts."""
+    """Freeze the parameters within the named parts and unfreeze all others. Raises DecabenchError for unknown parts."""
     names = [name for name, _ in network.named_parameters()]
     for part in parts:
         if not any(_is_within(name, part) for name in names):
             tops = sorted({".".join(name.split(".")[:length]) for name in names for length in (1, 2)})
             raise DecabenchError(
-                f"There is no part {part!r} to freeze: the parts are {', '.join(tops)}, and the parts of those."
+                f"There is no part {part!r} to freeze: the parts are {', '.join(tops)}, and the parts within them."
             )
     for name, parameter in network.named_parameters():
         parameter.requires_grad_(not any(_is_within(name, part) for part in parts))

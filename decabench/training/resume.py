@@ -1,4 +1,4 @@
-"""Going on: from where a run was, or from the weights of another checkpoint; and what each must have in common."""
+"""Resuming a run, starting from another checkpoint's weights, and checking that they are compatible."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ __all__ = [
 
 
 def is_unstarted(output: Path) -> bool:
-    """Whether a folder holds only what a run leaves that ended before its first checkpoint: another can begin there.
+    """Whether a folder holds only what a run leaves when it ends before its first checkpoint, so that it can be reused.
 
-    A `config.toml` counts only if a run wrote it, with every setting: no other is ever overwritten.
+    A `config.toml` counts only if a run wrote it, with every setting; any other is never overwritten.
     """
     leftovers = {"config.toml", "data", "train.csv", "validation.csv", "tensorboard", "checkpoints"}
     if not {path.name for path in output.iterdir()} <= leftovers:
@@ -83,22 +83,22 @@ def describe_run(
 
 @dataclass
 class RunState:
-    """How far a run is: what a checkpoint keeps beside weights and the optimizer's state."""
+    """The progress of a run: what a checkpoint stores besides weights and optimizer state."""
 
     step: int = 0
-    """Steps done."""
+    """Number of steps done."""
     best: float | None = None
-    """The best score so far, by the configuration's choice; None before the first validation."""
+    """The best score so far, according to `best_by`; None before the first validation."""
     stale: int = 0
-    """Validations since then."""
+    """Number of validations since the best one."""
     scores: dict[str, float] = field(default_factory=dict)
-    """The last validation's, by task."""
+    """The scores of the last validation, by task."""
     positions: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Where each task is in its data: (pass, batch) of what comes next."""
+    """Each task's position in its data: (pass, batch) of its next batch."""
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, config: TrainConfig) -> RunState:
-        """Read a checkpoint's state; the best score counts only where `config` chooses as the run did."""
+        """Read a checkpoint's state; the best score is kept only if `best_by` is the same in `config`."""
         state = checkpoint.record["state"]
         before = from_mapping(checkpoint.record["config"])
         comparable = (before.best_by, before.validation_examples) == (
@@ -114,7 +114,7 @@ class RunState:
         )
 
     def record(self) -> dict[str, Any]:
-        """The state as JSON values, without the step."""
+        """Return the state as JSON values, without the step."""
         return {
             "positions": {task: list(position) for task, position in self.positions.items()},
             "best": self.best if self.best is not None and math.isfinite(self.best) else None,
@@ -124,7 +124,7 @@ class RunState:
 
 
 def restore(checkpoint: Checkpoint, network: MultitaskNetwork, optimizer: torch.optim.Optimizer) -> None:
-    """Give network and optimizer the state of a checkpoint, bit for bit. Raises DataError."""
+    """Restore network and optimizer from a checkpoint, bit for bit. Raises DataError."""
     try:
         network.load_state_dict(load_weights(checkpoint.folder))
         restore_optimizer(network, optimizer, load_optimizer(checkpoint.folder))
@@ -139,41 +139,41 @@ _MAY_CHANGE = {
     *("validate_every", "checkpoint_every", "validation_examples", "best_by"),
     "vectors",
 }
-"""Settings that may change when a run goes on: they decide how long it is and what it reports, not what it learns.
+"""Settings that may change when a run is resumed: they decide how long it runs and what it reports, not what it learns.
 
-Vectors may have moved: `check_vectors` compares what they are. `check_same_course` says when the end may move.
+Vector files may have moved: `check_vectors` compares their content. `check_same_course` decides when the end may move.
 """
 
 
 def check_same_run(
     checkpoint: Checkpoint, config: TrainConfig, record: Mapping[str, Any], vocabulary: list[str]
 ) -> None:
-    """Refuse to go on with anything that would make it another run. Raises DecabenchError."""
+    """Refuse to resume with anything that would make it a different run. Raises DecabenchError."""
     before, now = to_mapping(from_mapping(checkpoint.record["config"])), to_mapping(config)
     differs = [key for key in now if key not in _MAY_CHANGE and before[key] != now[key]]
     if differs:
         raise DecabenchError(
-            f"{checkpoint.folder} was trained with other settings ({', '.join(differs)}): go on with the same, or name "
-            "a new folder."
+            f"{checkpoint.folder} was trained with other settings ({', '.join(differs)}): resume with the same "
+            "settings, or give a new folder."
         )
     if checkpoint.record["processes"] != record["processes"]:
         raise DecabenchError(
-            f"{checkpoint.folder} was trained in {checkpoint.record['processes']} processes, and {record['processes']} "
-            "go on: start as many, as its place in the data counts batches for so many."
+            f"{checkpoint.folder} was trained with {checkpoint.record['processes']} processes, not "
+            f"{record['processes']}: resume with the same number, on which the position in the data depends."
         )
     if checkpoint.record["data"] != record["data"] or checkpoint.lexicon().words != vocabulary:
         raise DecabenchError(
-            f"The prepared data is not what {checkpoint.folder} was trained on: begin a new run."
+            f"The prepared data is not the data that {checkpoint.folder} was trained on: start a new run."
         )
 
 
 def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Schedule, now: Schedule) -> None:
-    """Refuse another end of a run where the steps that it has done would have been others. Raises DecabenchError."""
+    """Refuse to change the length of a run if that would have changed the steps already done. Raises DecabenchError."""
     step = checkpoint.record["step"]
     if before.course(min(step, now.steps)) != now.course(min(step, now.steps)):
         raise DecabenchError(
-            f"{checkpoint.folder} is at step {step} of {before.steps}, and with {now.steps} steps its tasks would have "
-            "come at other times: keep steps and epochs as they were."
+            f"{checkpoint.folder} is at step {step} of {before.steps}, and a run of {now.steps} steps would have "
+            "trained its tasks in a different order until now: keep steps and epochs unchanged."
         )
     cooldown = from_mapping(checkpoint.record["config"]).cooldown
     if (before.steps, cooldown) != (now.steps, config.cooldown):
@@ -181,18 +181,18 @@ def check_same_course(checkpoint: Checkpoint, config: TrainConfig, before: Sched
         begins = [end - cool for end, cool in ends if cool]
         if begins and step > min(begins):
             raise DecabenchError(
-                f"{checkpoint.folder} is at step {step}, and the learning rate cools down after step {min(begins)}: "
+                f"{checkpoint.folder} is at step {step}, but its cooldown would begin after step {min(begins)}: "
                 f"keep steps at {before.steps} and cooldown at {cooldown}."
             )
 
 
 def check_vectors(checkpoint: Checkpoint, words: WordTable) -> None:
-    """Refuse other word vectors than a checkpoint was trained with. Raises DecabenchError."""
+    """Refuse word vectors other than those that a checkpoint was trained with. Raises DecabenchError."""
     fixed = checkpoint.family.has_fixed_vectors(checkpoint.config)
     if fixed and checkpoint.record["vectors"] != words.vectors.digest:
         raise DecabenchError(
-            f"{checkpoint.folder} was trained with the vectors {', '.join(checkpoint.vectors)}, and these are others: "
-            "name the same with --set vectors=..."
+            f"{checkpoint.folder} was trained with the vectors {', '.join(checkpoint.vectors)}, and these are "
+            "different: give the same ones with --set vectors=..."
         )
 
 
@@ -203,17 +203,17 @@ def copy_weights(
     outputs: Mapping[str, Output],
     config: Any,
 ) -> None:
-    """Begin with the weights of a checkpoint (section 4.3 of the decathlon paper).
+    """Initialize a network with the weights of a checkpoint (section 4.3 of the decathlon paper).
 
-    Parameters with a row for each word get the rows of the words that both vocabularies have; heads of tasks that the
-    checkpoint does not have stay as they were drawn. Raises DecabenchError where the networks are of other sizes.
+    Of parameters with a row for each word, the rows of words in both vocabularies are copied. Heads of tasks that the
+    checkpoint does not have keep their random values. Raises DecabenchError if the networks differ in size.
     """
     own, weights = dict(network.state_dict()), load_weights(origin.folder)
     for task in outputs.keys() & origin.outputs.keys():
         if outputs[task] != origin.outputs[task]:
             raise DecabenchError(
-                f"{origin.folder} has a head for {task} as {origin.outputs[task]}, which is {outputs[task]} here: "
-                "train on the same labels, or without --init."
+                f"{origin.folder} has a head for {task} as {origin.outputs[task]}, but here it is {outputs[task]}: "
+                "train with the same labels, or without --init."
             )
     unlike = [name for name in own.keys() ^ weights.keys() if not name.startswith("heads.")]
     by_word = [name for name in own.keys() & weights.keys() if name.startswith(network.vocabulary_rows)]
@@ -223,8 +223,8 @@ def copy_weights(
             unlike.append(name)
     if unlike:
         raise DecabenchError(
-            f"{origin.folder} holds {origin.config}, and {config} was asked for, so {', '.join(sorted(unlike)[:3])} "
-            "would not fit: give the same sizes."
+            f"{origin.folder} contains {origin.config}, but the run is for {config}, so "
+            f"{', '.join(sorted(unlike)[:3])} would not fit: give the same sizes."
         )
     old = {word: row for row, word in enumerate(origin.lexicon().words)}
     vocabulary = words.lexicon.words[: words.lexicon.size]

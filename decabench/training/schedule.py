@@ -1,4 +1,4 @@
-"""Which tasks train at which step: phases, cut into stretches, as a function of the step alone."""
+"""The schedule: which tasks train at which step. Phases are split into stretches, and the step alone decides."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from decabench.training.config import Phase, TrainConfig
 __all__ = ["EASY", "HARD", "Schedule", "Stretch", "plan_phases"]
 
 EASY = tuple(name for name, task in TASKS.items() if task.curriculum == "easy")
-"""What the paper's curriculum trains first (section 4.2)."""
+"""Tasks that the paper's curriculum trains first (section 4.2)."""
 HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")
-"""What its anti-curriculum trains first: SQuAD alone was the best of those it tried (Appendix F)."""
+"""Tasks that its anti-curriculum trains first: SQuAD alone was the best choice tried (Appendix F)."""
 
 
 def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
-    """The phases of a configuration, each with its tasks in the order of their turns.
+    """List the phases of a configuration, each with its tasks in round-robin order.
 
-    A task with several `iterations` is listed as often. Raises DecabenchError where tasks and schedule do not fit.
+    A task with several `iterations` is listed that many times. Raises DecabenchError if tasks and schedule do not fit.
     """
     if not config.tasks:
-        raise DecabenchError("There is nothing to train on: name tasks with --tasks.")
+        raise DecabenchError("There are no tasks to train on: name them with --tasks.")
     if config.phases:
         return tuple(_own_phase(config, phase, at) for at, phase in enumerate(config.phases, 1))
     rounds = _repeat(config.tasks, config.iterations)
@@ -37,8 +37,8 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
         return (alternation,)
     if alternation.together or alternation.order == "sequence":
         raise DecabenchError(
-            f"The schedule {config.schedule} does not go with together, or the order sequence: describe the phases as "
-            "[[phases]]."
+            f"The schedule {config.schedule!r} cannot be combined with together or the order 'sequence': "
+            "use [[phases]] instead."
         )
     if config.schedule == "sequential":
         if config.epochs:
@@ -50,12 +50,12 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     begins = tuple(task for task in rounds if task in first)
     if not begins or set(begins) == set(config.tasks):
         raise DecabenchError(
-            f"The schedule {config.schedule} trains some tasks first ({', '.join(first)}) and then all: of "
-            f"{', '.join(config.tasks)} these are {'none' if not begins else 'all'}."
+            f"The schedule {config.schedule!r} trains some tasks first ({', '.join(first)}) and then all, but the run "
+            f"{'has none of them' if not begins else 'has no others'} ({', '.join(config.tasks)}): set first_tasks."
         )
     if config.epochs:
         raise DecabenchError(
-            f"The schedule {config.schedule} counts steps: leave epochs out, or use [[phases]]."
+            f"The schedule {config.schedule!r} is counted in steps: leave epochs out, or use [[phases]]."
         )
     split = min(config.first_steps, config.steps)
     lengths = ((begins, split), (rounds, config.steps - split))
@@ -63,12 +63,12 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
 
 
 def _own_phase(config: TrainConfig, phase: Phase, number: int) -> Phase:
-    """One of `[[phases]]`, with its tasks filled in."""
+    """Check one of the `[[phases]]` and fill in its tasks."""
     unknown = [task for task in phase.tasks if task not in config.tasks]
     if unknown:
         raise DecabenchError(
-            f"Phase {number} trains {', '.join(unknown)}, and the run's tasks are {', '.join(config.tasks)}: name "
-            "them there too."
+            f"Phase {number} trains {', '.join(unknown)}, but the run's tasks are {', '.join(config.tasks)}: add "
+            "them to tasks."
         )
     tasks = _repeat(phase.tasks or config.tasks, config.iterations)
     return Phase(tasks, phase.steps, phase.epochs, phase.order, phase.together, phase.freeze)
@@ -77,22 +77,22 @@ def _own_phase(config: TrainConfig, phase: Phase, number: int) -> Phase:
 def _repeat(tasks: tuple[str, ...], iterations: Mapping[str, int]) -> tuple[str, ...]:
     for task, turns in iterations.items():
         if turns < 1:
-            raise DecabenchError(f"iterations of {task} are {turns}: give 1 or more, or leave the task out.")
+            raise DecabenchError(f"iterations of {task} is {turns}: give 1 or more, or leave the task out.")
     return tuple(task for task in tasks for _ in range(iterations.get(task, 1)))
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Steps that choose their tasks in one way: a phase, or an epoch of it, or a task's pass in `sequence`."""
+    """Steps that choose their tasks in the same way: a phase, one of its epochs, or a task's pass in `sequence`."""
 
     start: int
-    """The step before its first."""
+    """The number of steps before it."""
     steps: int
-    """How many steps it has."""
+    """The number of steps it has."""
     phase: int
-    """Its phase, from 1."""
+    """The number of its phase, from 1."""
     epoch: int
-    """Its epoch in the whole run, from 1; 0 where steps are counted."""
+    """The number of its epoch within the run, from 1; 0 if it is counted in steps."""
     begins_phase: bool
     """Whether it is the first of its phase."""
     begins_epoch: bool
@@ -102,10 +102,10 @@ class Stretch:
 
 
 class Schedule:
-    """The tasks of every step, decided by the configuration and by how many batches a pass has, and by nothing else."""
+    """The tasks of every step. They depend only on the configuration and the number of batches in each pass."""
 
     def __init__(self, config: TrainConfig, count_batches: Callable[[str, int], int]) -> None:
-        """`count_batches(task, epoch)` is the number of batches of a task's pass, counted from 0."""
+        """`count_batches(task, epoch)` returns the number of batches in a task's pass; passes are numbered from 0."""
         self.phases = plan_phases(config)
         self.stretches: list[Stretch] = []
         self._seed = config.seed
@@ -135,17 +135,17 @@ class Schedule:
 
     @property
     def steps(self) -> int:
-        """How many steps there are in all."""
+        """The total number of steps."""
         return self.stretches[-1].start + self.stretches[-1].steps if self.stretches else 0
 
     def stretch_at(self, step: int) -> Stretch:
-        """The stretch of a step, counted from 0. Raises IndexError after the last."""
+        """Return the stretch of a step, counted from 0. Raises IndexError after the last step."""
         if not 0 <= step < self.steps:
             raise IndexError(step)
         return self.stretches[bisect_right(self._starts, step) - 1]
 
     def tasks_at(self, step: int) -> tuple[str, ...]:
-        """The tasks that train at a step, counted from 0: one, or all that train together."""
+        """Return the tasks that train at a step, counted from 0: one, or all that train together."""
         stretch = self.stretch_at(step)
         tasks, order = stretch.plan.tasks, stretch.plan.order
         if stretch.plan.together:
@@ -157,7 +157,7 @@ class Schedule:
         return (tasks[(step - stretch.start) % len(tasks)],)
 
     def course(self, step: int) -> list[tuple[Any, ...]]:
-        """Everything that decides the first `step` steps, to compare with another schedule's."""
+        """Return everything that decides the first `step` steps, for comparison with another schedule."""
         return [
             (
                 stretch.start,
@@ -171,7 +171,7 @@ class Schedule:
         ]
 
     def ends_epoch(self, step: int) -> bool:
-        """Whether an epoch, or a phase that counts steps, ends after so many steps."""
+        """Whether an epoch, or a phase counted in steps, ends after this many steps."""
         if not 0 < step < self.steps:
             return step == self.steps
         stretch = self.stretch_at(step)

@@ -1,4 +1,4 @@
-"""Validation: a fixed sample of each task, scored by the harness's own metrics, and which scores are better."""
+"""Validation: a fixed sample of each task, scored with decabench's own metrics."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ __all__ = ["ValidationScores", "Validator", "check_best_by", "sample_validation"
 
 @dataclass(frozen=True)
 class ValidationScores:
-    """The headline scores of a validation, 0-100 unless the metric's range says otherwise."""
+    """The headline scores of a validation, 0–100 unless the metric has another range."""
 
     tasks: Mapping[str, float]
-    """By task."""
+    """The scores, by task."""
 
     @property
     def total(self) -> float:
-        """Their sum: a decaScore where it is over the ten tasks, on all of their examples."""
+        """The sum of the scores; over all examples of the ten tasks this is the decaScore."""
         return sum(self.tasks.values())
 
     def by(self, choice: str) -> float:
-        """One task's score by its name, else the total."""
+        """Return the score of the task with this name, or else the total."""
         return self.tasks[choice] if choice in self.tasks else self.total
 
 
 def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
-    """Whether a higher score is better, in what the configuration chooses by.
+    """Return whether a higher score is better in what `best_by` names.
 
-    Raises DecabenchError where it is a sum of scores of both directions.
+    Raises DecabenchError if that is a sum of scores that are better when higher and scores that are better when lower.
     """
     chosen = [config.best_by] if config.best_by in tasks else list(tasks)
     directions = {name: find_metric(tasks[name].metric).higher_is_better for name in chosen}
     if len(set(directions.values())) > 1:
         lower = [name for name, higher in directions.items() if not higher]
         raise DecabenchError(
-            f"A lower score is better for {', '.join(lower)}, and a higher one for the other tasks, so their sum means "
-            "nothing: choose the best checkpoint by one task, --set best_by=TASK."
+            f"A lower score is better for {', '.join(lower)} and a higher one for the other tasks, so their sum is "
+            "meaningless: choose the best checkpoint by one task, --set best_by=TASK."
         )
     return all(directions.values())
 
 
 def sample_validation(store: Store, task: str, limit: int, whole_groups: bool) -> list[Example]:
-    """Sample the validation split, always the same: `limit` examples (0 for all), in the data's order.
+    """Return a fixed sample of the validation split: `limit` examples (0 for all), in the order of the data.
 
-    The digests of their ids decide, or those of their groups where these must stay whole: the first examples of a file
-    are often alike, and the first dialogues of WOZ are easier than the others.
+    Examples are chosen by digests of their ids, or of their groups' ids if groups must stay whole, and not simply the
+    first ones: those are often alike, and the first dialogues of WOZ are easier than the others.
     """
     if not limit:
         return list(store.examples(task, "validation"))
@@ -70,7 +70,7 @@ def sample_validation(store: Store, task: str, limit: int, whole_groups: bool) -
 
 
 class Validator:
-    """Answers and scores the same examples every time."""
+    """Answers and scores the same examples each time it is called."""
 
     def __init__(self, store: Store, tasks: Iterable[Task], limit: int) -> None:
         self._tasks: list[tuple[Task, list[Example]]] = []
@@ -79,7 +79,7 @@ class Validator:
             self._tasks.append((task, sample_validation(store, task.name, limit, whole)))
 
     def __call__(self, model: TrainedModel) -> ValidationScores:
-        """Answer and score."""
+        """Answer and score the examples."""
         scores = {}
         for task, examples in self._tasks:
             replies = model.answer(task, examples)

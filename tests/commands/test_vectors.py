@@ -159,7 +159,7 @@ def test_words_that_are_left_out_are_said(command, tmp_path):
     ("source", "code", "words"),
     [
         ("none:8", 3, "none:8 has no list of words"),
-        ("glove", 3, "There are no word vectors 'glove'"),
+        ("glove", 3, "Unknown word vectors 'glove'"),
         ("charNgram.txt", 3, "has no list of words"),
     ],
 )

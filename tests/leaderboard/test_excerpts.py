@@ -65,7 +65,7 @@ def why(made_up: Path, home: Path, policy: Policy = "free", task: str = "squad")
 
 def test_why_there_are_none(made_up: Path, home: Path, tmp_path: Path) -> None:
     assert why(made_up, home, "none") == "The site was built without examples."
-    assert why(made_up, tmp_path) == "The data of this task was not prepared where the site was built."
+    assert why(made_up, tmp_path) == "The data of this task was not prepared when the site was built."
 
 
 def test_answers_that_were_not_scored_are_not_shown(made_up: Path, home: Path, tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_answers_that_were_not_scored_are_not_shown(made_up: Path, home: Path, t
     path.write_text(path.read_text(encoding="utf-8").replace("negative", "positive"), encoding="utf-8")
     (predictions / "squad.validation.jsonl").unlink()
     found = shown(tmp_path, home)["system-00"]
-    assert found["sst"].why == "The answers beside the results are not those that were scored."
-    assert found["squad"].why == "The answers are not beside the results."
+    assert found["sst"].why == "The answers published with the results are not those that were scored."
+    assert found["squad"].why == "The answers were not published with the results."
 
 
 def test_other_data_is_not_shown(made_up: Path, home: Path, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_other_data_is_not_shown(made_up: Path, home: Path, tmp_path: Path) -> N
     content = json.loads(path.read_text(encoding="utf-8"))
     content["tasks"]["sst"]["data"]["fingerprint"] = "sha256:other"
     path.write_text(json.dumps(content), encoding="utf-8")
-    expected = "The data at hand when the site was built is not the data that was scored."
+    expected = "The prepared data when the site was built was not the data that was scored."
     assert shown(tmp_path, home)["system-00"]["sst"].why == expected
 
 
@@ -95,6 +95,6 @@ def test_text_that_may_not_be_passed_on(made_up: Path, home: Path, tmp_path: Pat
     record = tmp_path / "tasks" / task / "task.json"
     record.write_text(record.read_text(encoding="utf-8").replace('"sample"', '"mirror"'), encoding="utf-8")
     assert Store(tmp_path).record(TASKS[task].name, "validation").origin == "mirror"
-    assert why(made_up, tmp_path, "free", task) == "The text of this dataset may not be passed on."
+    assert why(made_up, tmp_path, "free", task) == "The text of this dataset may not be redistributed."
     assert why(made_up, tmp_path, "all", task) == ""
     assert why(made_up, home, "free", task) == ""

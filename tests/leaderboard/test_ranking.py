@@ -264,10 +264,12 @@ def test_raw_answers_have_no_rank() -> None:
     raw = {**results("a", 90.0), "answers": "raw"}
     (table,) = tables(results("a", 80.0), raw)
     assert ranking(table) == [(1, "a"), (None, "a")]
-    assert table.rows[1].remarks[-1] == "the whole output was scored, with no answer extracted: not ranked"
+    assert (
+        table.rows[1].remarks[-1] == "not ranked: the whole output was scored, without extracting the answer"
+    )
 
 
 def test_other_words_are_said_to_be_so() -> None:
     (table,) = tables(results("a", 80.0, about={"predictor": {"name": "p", "variant": 2}}))
-    assert table.rows[0].remarks == ("asked in other words: variant 2 of the questions",)
+    assert table.rows[0].remarks == ("asked with other wording: variant 2 of the questions",)
     assert table.rows[0].rank == 1

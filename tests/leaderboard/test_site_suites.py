@@ -148,7 +148,7 @@ def test_results_alone_are_enough(folder: Path, tmp_path: Path) -> None:
     write_leaderboard(folder / "submissions", tmp_path, folder / "data")
     page = Page(tmp_path / "suite-tagging-demo.html")
     assert [row[1].split()[0] for row in rows(page)] == ["noun_tagger:tagger", "majority", "oracle"]
-    assert "The task is not known where the site was built" in next(
+    assert "The task was unknown when the site was built" in next(
         (tmp_path / "submissions").glob("oracle-*")
     ).read_text(encoding="utf-8")
 
@@ -167,7 +167,7 @@ def test_one_name_is_one_suite(tmp_path: Path) -> None:
     assert [entry.name for entry in found.entries] == ["a"]
     assert (
         found.unreadable[0].reason
-        == "its suite own has other tasks, or another total, than the suite of that name"
+        == "its suite own differs in tasks or total from the known suite of that name"
     )
 
 

@@ -182,11 +182,11 @@ def test_answers_become_columns(output, answer, columns):
 @pytest.mark.parametrize(
     ("output", "answer", "words"),
     [
-        (Label(names=("no", "yes")), "maybe", "none of its labels: no, yes"),
+        (Label(names=("no", "yes")), "maybe", "not one of its labels: no, yes"),
         (Tags(names=("N", "V")), "V N", "2 tags for a context of 3 tokens"),
         (Tree(relations=("root",)), "0:root", "1 heads for a context of 3 tokens"),
-        (Tree(relations=("root",)), "9:root 0:root 1:root", "no number from 0 to 3"),
-        (Tree(relations=("root",)), "x:root 0:root 1:root", "no number from 0 to 3"),
+        (Tree(relations=("root",)), "9:root 0:root 1:root", "not a number from 0 to 3"),
+        (Tree(relations=("root",)), "x:root 0:root 1:root", "not a number from 0 to 3"),
         (Number(low=0, high=5), "many", "should be a number"),
     ],
 )

@@ -37,7 +37,7 @@ def test_other_files_are_refused(tmp_path, content):
 
 def test_the_fault_is_named(tmp_path):
     (tmp_path / "v.json").write_text('{"format": "decabench.vocabulary/1", "words": [1]}')
-    with pytest.raises(DataError, match="its words are not all text"):
+    with pytest.raises(DataError, match="not all of its words are strings"):
         Lexicon.read(tmp_path / "v.json")
 
 

@@ -72,7 +72,7 @@ def test_settings():
         ("weights=4", "a table of names and values"),
         ("schedule=joined", "Did you mean joint"),
         ("steps", "KEY=VALUE"),
-        ("vectors=[]", "no vectors"),
+        ("vectors=[]", "vectors is empty"),
     ],
 )
 def test_what_is_refused(setting, words):
@@ -93,7 +93,7 @@ def test_a_file_that_is_no_toml(tmp_path):
         ("seed=-3", "seed is -3: give 0 or more"),
         ("validation_examples=-1", "validation_examples is -1: give 0 or more"),
         ("clip=-0.1", "clip is -0.1: give 0 or more"),
-        ("beta1=2.0", "beta1 is 2.0: give at least 0 and less than 1"),
+        ("beta1=2.0", "beta1 is 2.0: give a number of at least 0 and below 1"),
         ("learning_rate=-0.1", "learning_rate is -0.1: give a number of 0 or more"),
         ("learning_rate=nan", "learning_rate is nan: give a number of 0 or more"),
         ("cooldown=200000", "cooldown is 200000: give 0 to 100000, the number of steps"),

@@ -121,7 +121,7 @@ def read_latest(output):
     ("changes", "words"),
     [
         ({"seed": 3}, "other settings .seed."),
-        ({"vectors": ("none:8",)}, "and these are others"),
+        ({"vectors": ("none:8",)}, "and these are different"),
         ({"tasks": ("sst",)}, "other settings .tasks."),
     ],
 )
@@ -165,13 +165,15 @@ def test_a_run_is_not_cut_down_into_its_cooldown(make_run):
     run_training(
         make_run("two", steps=12, cooldown=2, patience=2, learning_rate=0.0)
     )  # stops early, at step 9
-    with pytest.raises(DecabenchError, match=r"is at step 9, .* cools down after step 8: keep steps at 12"):
+    with pytest.raises(
+        DecabenchError, match=r"is at step 9, .* cooldown would begin after step 8: keep steps at 12"
+    ):
         run_training(make_run("two", steps=10, cooldown=2, learning_rate=0.0, resume=True))
 
 
 def test_tasks_one_after_the_other_keep_their_steps(make_run):
     run_training(make_run(steps=2, schedule="sequential"))
-    with pytest.raises(DecabenchError, match=r"at step 2 of 2, and with 6 steps .* keep steps"):
+    with pytest.raises(DecabenchError, match=r"at step 2 of 2, and a run of 6 steps .* keep steps"):
         run_training(make_run(steps=6, schedule="sequential", resume=True))
 
 
@@ -182,7 +184,7 @@ def test_another_number_of_processes_does_not_go_on(make_run):
     path = Checkpoint.open(run.output).folder / "checkpoint.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "processes": 2}))
     (run.output / "latest.json").write_text(json.dumps({"checkpoint": f"checkpoints/{path.parent.name}"}))
-    with pytest.raises(DecabenchError, match="in 2 processes, and 1 go on"):
+    with pytest.raises(DecabenchError, match="with 2 processes, not 1"):
         run_training(make_run(steps=4, resume=True))
 
 
@@ -200,7 +202,7 @@ def test_vectors_may_have_moved(make_run, tmp_path):
     moved = make_run(steps=4, vectors=(str(tmp_path / "two.txt"),), resume=True)
     assert run_training(moved).step == 4
     (tmp_path / "two.txt").write_text("film 1 2\ngood 3 5\n")
-    with pytest.raises(DecabenchError, match="and these are others"):
+    with pytest.raises(DecabenchError, match="and these are different"):
         run_training(make_run(steps=6, vectors=(str(tmp_path / "two.txt"),), resume=True))
 
 
@@ -334,3 +336,15 @@ def test_two_processes_are_one_with_twice_the_batch(make_run, home, tmp_path, mo
         assert other == (task, pytest.approx(loss, rel=1e-4), tokens)
     for key, value in weights(one.output).items():
         torch.testing.assert_close(weights(two.output)[key], value, atol=2e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [(ClassifierConfig(dimension=8), "words in the vocabulary"), (TINY.model, "words to generate")],
+)
+def test_the_first_line_fits_the_model_and_the_number_of_tasks(make_run, model, words):
+    said = []
+    run = make_run(model=model, tasks=("sst",), steps=1, checkpoint_every=1)
+    run_training(replace(run, report=said.append))
+    assert "examples from 1 task, " in said[0]
+    assert f" {words}, " in said[0]

@@ -75,5 +75,5 @@ def test_where_a_checkpoint_is(run, tmp_path):
         find_checkpoint(tmp_path / "x")
     assert latest_checkpoint(tmp_path / "x") is None
     (run.output / "best.json").write_text("[]")
-    with pytest.raises(DataError, match="does not name a checkpoint"):
+    with pytest.raises(DataError, match="does not point to a checkpoint"):
         find_checkpoint(run.output)

@@ -58,9 +58,9 @@ def test_the_papers_two_groups():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"tasks": ()}, "nothing to train on"),
-        ({"tasks": ("sst",), "schedule": "anti-curriculum"}, "are none"),
-        ({"tasks": ("squad",), "schedule": "anti-curriculum"}, "are all"),
+        ({"tasks": ()}, "no tasks to train on"),
+        ({"tasks": ("sst",), "schedule": "anti-curriculum"}, "has none of them"),
+        ({"tasks": ("squad",), "schedule": "anti-curriculum"}, "has no others"),
         ({"tasks": ("sst",), "iterations": {"sst": 0}}, "give 1 or more"),
     ],
 )
@@ -120,10 +120,10 @@ def test_random_orders_depend_on_seed_and_step_alone():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"steps": 1, "epochs": 1}, "give one of them"),
-        ({}, "give one of them"),
+        ({"steps": 1, "epochs": 1}, "set exactly one of them"),
+        ({}, "set exactly one of them"),
         ({"steps": 1, "order": "sequence"}, "count the phase in epochs"),
-        ({"epochs": 1, "together": True, "order": "random"}, "leave it out"),
+        ({"epochs": 1, "together": True, "order": "random"}, "leave one of them out"),
         ({"steps": 1, "order": "tern"}, "Did you mean turn"),
     ],
 )
@@ -133,5 +133,5 @@ def test_phases_that_cannot_be(settings, words):
 
 
 def test_a_phase_of_another_task_is_refused():
-    with pytest.raises(DecabenchError, match="Phase 1 trains c, and the run's tasks are a, b"):
+    with pytest.raises(DecabenchError, match="Phase 1 trains c, but the run's tasks are a, b"):
         plan(Phase(("c",), steps=1))
