@@ -121,7 +121,9 @@ def test_help_names_every_family_and_scheme(command):
     from decabench.predictors.schemes import SCHEMES
 
     shown = command("predict", "--help").output
-    assert [scheme for scheme in SCHEMES if f"{scheme}:" not in shown and scheme != "mqan"] == []  # the old name
+    assert [
+        scheme for scheme in SCHEMES if f"{scheme}:" not in shown and scheme != "mqan"
+    ] == []  # the old name
     pytest.importorskip("torch")
     from decabench.models import FAMILIES
 
