@@ -118,9 +118,9 @@ def test_words_beyond_a_table_are_unknown(words):
 @pytest.mark.parametrize(
     ("name", "task", "words"),
     [
-        ("classifier", TASKS["squad"], r"output is Label, and not squad \(Text\)"),
-        ("tagger", TASKS["sst"], r"output is Tags, and not sst \(Label\)"),
-        ("classifier", TASKS["schema"], "each question of schema names its own"),
+        ("classifier", TASKS["squad"], r"output is Label, not squad \(Text\)"),
+        ("tagger", TASKS["sst"], r"output is Tags, not sst \(Label\)"),
+        ("classifier", TASKS["schema"], "each question of schema has its own"),
     ],
 )
 def test_tasks_that_a_family_cannot_answer(name, task, words):
@@ -134,7 +134,7 @@ def test_mqan_answers_every_output():
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("clasifier", "Did you mean classifier"), ("json:dumps", "and not a decabench.models.Family")],
+    [("clasifier", "Did you mean classifier"), ("json:dumps", "not a decabench.models.Family")],
 )
 def test_names_of_nothing(name, words):
     with pytest.raises(UnknownNameError, match=words):

@@ -67,7 +67,7 @@ def test_settings():
         ("steps=true", "True: give a value of type int"),
         ("steps=0", "give 1 or more"),
         ("model.dimension=7", "even number"),
-        ("model.dropout=1.0", "less than 1"),
+        ("model.dropout=1.0", "below 1"),
         ("model=4", "a table of settings"),
         ("weights=4", "a table of names and values"),
         ("schedule=joined", "Did you mean joint"),
