@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,7 +76,7 @@ class Suite:
             )
         if not self.tasks:
             faults.append("It has no tasks: name at least one.")
-        if repeated := sorted({task for task in self.tasks if self.tasks.count(task) > 1}):
+        if repeated := sorted(task for task, count in Counter(self.tasks).items() if count > 1):
             faults.append(f"It names {', '.join(repeated)} more than once: name each task once.")
         if self.total not in get_args(Combination):
             faults.append(f"Its total must be sum, mean or none, not {self.total!r}.")
@@ -84,6 +85,13 @@ class Suite:
                 faults.append(
                     f"The published row {row.name!r} has scores of {', '.join(strange)}, not of its tasks."
                 )
+        for key in ("title", "total_name", "description", "source"):
+            if not getattr(self, key).isprintable():
+                faults.append(f"Its {key} has characters that cannot be printed: remove them.")
+        if self.source_url and not self.source_url.startswith(("https://", "http://")):
+            faults.append(
+                f"Its source_url must begin with https:// or http://, not {self.source_url[:20]!r}."
+            )
         if faults:
             raise DataError(f"Suite {self.name!r}: {' '.join(faults)}")
 

@@ -107,3 +107,11 @@ def test_files(tmp_path: Path) -> None:
     assert read_toml(path) == {"a": 1}
     with pytest.raises(DataError, match="is not valid TOML"):
         parse_toml("a = " + "[" * 5000, "deep")
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e999"])
+def test_numbers_are_finite(value: str) -> None:
+    found = TomlTable(parse_toml(f"half = {value}", "here"))
+    found.number("half")
+    with pytest.raises(DataError, match="half"):
+        found.raise_faults("here")

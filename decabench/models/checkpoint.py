@@ -362,7 +362,7 @@ def write_checkpoint(
     if is_best:
         write_json(run / BEST, {"checkpoint": name})
     kept = {_read_pointer(run / pointer) for pointer in (LATEST, BEST)}
-    for folder in (run / FOLDER).iterdir():
+    for folder in (run / FOLDER).glob("step-" + "[0-9]" * 8):
         if folder not in kept:
             shutil.rmtree(folder, ignore_errors=True)
     return target

@@ -100,6 +100,8 @@ class TrainedBackend:
             },
             "step": checkpoint.record["step"],
             "training_data": checkpoint.record["data"],
+            # Without the ability to generate, answers are the labels that the checkpoint names.
+            **({} if generation else {"outputs": checkpoint.record.get("outputs")}),
             **generation,
             "precision": _PRECISIONS[self.options.dtype],
         }

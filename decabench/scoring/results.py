@@ -214,7 +214,7 @@ class Results:
         record = parse_record(text, name)
         try:
             return _read_results(record)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise InvalidResultsError(name, str(error)) from error
 
 

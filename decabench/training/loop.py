@@ -139,7 +139,7 @@ def plan_training(
     """Build a run from the arguments of `train`. Raises DecabenchError, UnknownNameError."""
     folder = Path(output)
     if folder.exists() and not is_unstarted(folder):
-        if not (folder / "config.toml").exists():
+        if latest_checkpoint(folder) is None:
             raise DecabenchError(f"{folder} has other files than a run's: name another folder.")
         if not resume:
             raise DecabenchError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,17 +42,24 @@ __all__ = [
 ]
 
 
+_OURS = re.compile(r"step-\d{8}|\.partial")
+"""Names in a run's folder of checkpoints."""
+
+
 def is_unstarted(output: Path) -> bool:
     """Whether a folder holds only what a run leaves when it ends before its first checkpoint, so that it can be reused.
 
     A `config.toml` counts only if a run wrote it, with every setting; any other is never overwritten.
     """
     leftovers = {"config.toml", "data", "train.csv", "validation.csv", "tensorboard", "checkpoints"}
-    if not {path.name for path in output.iterdir()} <= leftovers:
+    found = {path.name for path in output.iterdir()}
+    if not found <= leftovers or any(not _OURS.fullmatch(path.name) for path in output.glob("checkpoints/*")):
         return False
     written = output / "config.toml"
+    if not written.exists():  # a run writes it before everything but the data as numbers
+        return found <= {"data"}
     try:
-        return not written.exists() or to_toml(read_config(written)) == written.read_text(encoding="utf-8")
+        return to_toml(read_config(written)) == written.read_text(encoding="utf-8")
     except (DecabenchError, OSError, ValueError):
         return False
 

@@ -1,5 +1,6 @@
 """A trained model as a predictor."""
 
+import json
 import pickle
 import tomllib
 from pathlib import Path
@@ -101,6 +102,19 @@ def test_a_beam_is_another_model(trained, home):
     assert (none, greedy) == one == (none, "greedy")
     assert (two[1], four[1]) == ({"beam": 2}, {"beam": 4})
     assert len({none, two[0], four[0]}) == 3
+
+
+def test_other_labels_are_another_model(make_run, tmp_path):  # noqa: F811
+    """A checkpoint whose labels are named in another order answers differently with the same weights."""
+    config = ClassifierConfig(dimension=8, train_embeddings=True)
+    run = make_run(model=config, tasks=("sst",), steps=1)
+    run_training(run)
+    before = backend(str(run.output), ModelOptions(device="cpu")).describe()
+    (record,) = run.output.glob("checkpoints/*/checkpoint.json")
+    content = json.loads(record.read_text())
+    content["outputs"]["sst"]["names"].reverse()
+    record.write_text(json.dumps(content))
+    assert backend(str(run.output), ModelOptions(device="cpu")).describe() != before
 
 
 def test_a_beam_reaches_the_model(trained, monkeypatch):
@@ -220,7 +234,9 @@ def test_other_errors_are_not_taken_for_it(trained, monkeypatch):
         list(make(setting("sst")).stream([Question("a", "good?", "fine")]))
 
 
-@pytest.mark.parametrize(("device", "words"), [("foo", "cuda or cuda:N, and foo"), ("cuda:99", "no cuda:99")])
+@pytest.mark.parametrize(
+    ("device", "words"), [("foo", "Unknown device 'foo': give auto"), ("cuda:99", "no cuda:99")]
+)
 def test_devices_that_are_not_here(trained, device, words):
     with (
         pytest.raises(DecabenchError, match=words),

@@ -287,3 +287,15 @@ def test_another_file_of_decabench_s_says_which() -> None:
     with pytest.raises(InvalidResultsError) as caught:
         Results.from_json('{"format": "decabench.run/1"}')
     assert caught.value.kind == "decabench.run/1"
+
+
+def test_scores_whose_sum_is_too_large() -> None:
+    huge = replace(SCORED, metric="package.module:METRIC", headline="own", score=1.7e308, interval=None)
+    content = json.loads(
+        Results({"name": "a"}, "validation", {"sst": SCORED, "mine": SCORED}, suite=OWN).to_json()
+    )
+    for task in content["tasks"].values():
+        task |= {"metric": huge.metric, "headline": "own", "score": huge.score}
+        task["scores"] = {"own": huge.score}
+        task.pop("interval", None)
+    assert refusal(json.dumps(content))

@@ -37,12 +37,20 @@ def test_the_total(total: Combination, combined: float | None) -> None:
             {"published": (PublishedRow("M", "joint", {"sst": 1.0, "squad": 2.0}),)},
             "The published row 'M' has scores of squad, not of its tasks.",
         ),
+        ({"source_url": "javascript:alert(1)"}, "Its source_url must begin with https:// or http://"),
+        ({"title": "Two\x1b]0;mine"}, "Its title has characters that cannot be printed"),
     ],
 )
 def test_a_suite_checks_itself(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(DataError) as caught:
         replace(TWO, **changes)
     assert sentence in str(caught.value)
+
+
+def test_many_tasks_are_checked_at_once() -> None:
+    """Counting each name in the whole list took minutes for a file of half a megabyte."""
+    tasks = tuple(f"t{number}" for number in range(60_000))
+    assert len(replace(TWO, tasks=tasks, published=()).tasks) == 60_000
 
 
 def test_an_unknown_task_is_refused() -> None:
