@@ -25,7 +25,7 @@ def test_load_object() -> None:
         ("os.path", "names no object: write package.module:object"),
         (":sep", "names no object"),
         ("os.path:", "names no object"),
-        ("no_such_module:x", r"'no_such_module:x' cannot be imported .*: is its package installed\?"),
+        ("no_such_module:x", r"'no_such_module:x' cannot be imported .*: install its package"),
         ("os.path:no_such", "os.path has no 'no_such', which 'os.path:no_such' refers to"),
         ("os:path.no_such", "os has no 'no_such'"),
     ],

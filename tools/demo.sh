@@ -19,7 +19,7 @@ say decabench prepare --sample --home "$out/home"
 measure majority majority
 measure copy-context copy-context
 if python -c 'import torch, safetensors' 2>/dev/null; then
-  measure demo-model "mqan:$model"
+  measure demo-model "trained:$model"
 else
   printf "\nTo see a trained model beside them: .venv/bin/pip install -c constraints.txt -e '.[train]' and make demo again.\n"
 fi

@@ -255,7 +255,7 @@ def test_any_iterable_of_texts_will_do(run, outside):
     ("reference", "sentence"),
     [
         ("majorty", "There is no predictor 'majorty'. Did you mean majority?"),
-        ("no_such_package:x", "is its package installed"),
+        ("no_such_package:x", "install its package"),
         ("somebodys:nothing", "somebodys has no 'nothing'"),
         ("somebodys:number", "somebodys:number is not a predictor: it needs a method predict"),
         ("somebodys:wrong_factory", "somebodys:wrong_factory is not a predictor: it needs a method predict"),
