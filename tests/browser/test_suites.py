@@ -82,8 +82,10 @@ def test_the_lowest_mean_error_is_first(watched: BrowserContext, place: str) -> 
 def test_suites_are_a_click_apart(watched: BrowserContext, place: str) -> None:
     page = opened(watched, f"{place}/index.html")
     page.click("nav[aria-label=Suites] >> text=Mixed scores")
+    page.wait_for_selector("h1 >> text=Mixed scores")
     assert page.locator("h1").inner_text() == "Mixed scores"
     page.click("nav[aria-label=Suites] >> text=The Natural Language Decathlon")
+    page.wait_for_selector("h1 >> text=The Natural Language Decathlon")
     assert names(page) == ["decathlete"]
 
 
