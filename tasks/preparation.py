@@ -145,7 +145,7 @@ def prepare(
     """
     files = [Path(path) for path in include]
     known = known_tasks(files)
-    chosen = select_tasks(DECATHLON.tasks if tasks is None else tasks, known) or []
+    chosen = select_tasks(DECATHLON.tasks if tasks is None else tasks, known)
     request = Request(home_folder(home), split, mirror, sample, force)
     if any(known.get(task.name) != task for task in chosen):
         jobs = 1  # other processes would not know a task that the script defines

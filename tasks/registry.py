@@ -80,12 +80,8 @@ def _require(name: str, known: Iterable[str], kind: str) -> str:
         raise UnknownNameError(f"{error} For a {kind} of your own, give its file with --include.") from None
 
 
-def select_tasks(
-    tasks: str | Task | Iterable[str | Task] | None, known: Mapping[str, Task]
-) -> list[Task] | None:
-    """Return the tasks that a caller names, by name or as values; None for None. Raises UnknownNameError."""
-    if tasks is None:
-        return None
+def select_tasks(tasks: str | Task | Iterable[str | Task], known: Mapping[str, Task] = TASKS) -> list[Task]:
+    """Return the tasks that a caller names, by name or as values. Raises UnknownNameError."""
     given = [tasks] if isinstance(tasks, str | Task) else tasks
     return [get_task(task, known) if isinstance(task, str) else task for task in given]
 

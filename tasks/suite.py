@@ -108,13 +108,11 @@ def check_suite(suite: Suite, tasks: Mapping[str, Task]) -> None:
     other packages are not loaded for this, and pass.
     """
     if unknown := [name for name in suite.tasks if name not in tasks]:
-        meant = [
-            f"{name} (did you mean {near[0]}?)" for name in unknown if (near := near_matches(name, tasks))
-        ]
-        rest = [name for name in unknown if not near_matches(name, tasks)]
+        near = {name: near_matches(name, tasks, 1) for name in unknown}
+        named = [f"{name} (did you mean {near[name][0]}?)" if near[name] else name for name in unknown]
         raise UnknownNameError(
-            f"Suite {suite.name!r} names tasks that are not known: {', '.join((*meant, *rest))}. For tasks of your "
-            "own, give their files with --include too."
+            f"Suite {suite.name!r} names tasks that are not known: {', '.join(named)}. For tasks of your own, give "
+            "their files with --include too."
         )
     if suite.total == "none":
         return

@@ -13,11 +13,9 @@ import click
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from decabench.tasks import Suite
 
 __all__ = [
     "SectionedCommand",
-    "chosen_suite",
     "chosen_tasks",
     "fill",
     "home_option",
@@ -248,13 +246,6 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | Non
             "choose from these, or leave out --suite."
         )
     return chosen
-
-
-def chosen_suite(suite: str | None, include: Sequence[Path]) -> Suite:
-    """Return the suite that `--suite` names, by default the decathlon. Raises UnknownNameError."""
-    from decabench.tasks import DECATHLON, get_suite, known_suites
-
-    return get_suite(suite, known_suites(include)) if suite else DECATHLON
 
 
 def require_torch() -> None:

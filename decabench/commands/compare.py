@@ -78,11 +78,12 @@ def compare(
     a p-value (paired approximate randomization), corrected for the number of tasks by Holm's method. The examples on
     which B loses most are shown.
     """
-    from decabench.commands._options import chosen_suite, chosen_tasks
+    from decabench.commands._options import chosen_tasks
     from decabench.scoring import compare as run
+    from decabench.tasks import select_suite
 
     allowed = [_limit(text) for text in limits]
-    reported, names = chosen_suite(suite, include), chosen_tasks(tasks, include, suite)
+    reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     found = run(a, b, split, names, home, processes(jobs), include, reported, seed, flips)
     click.echo(found.to_json(), nl=False) if as_json else _print(found)
     if html:

@@ -76,11 +76,12 @@ def evaluate(
     partial, and left out of totals.
     """
     from decabench.commands._console import start_clock, write_run_file
-    from decabench.commands._options import chosen_suite, chosen_tasks
+    from decabench.commands._options import chosen_tasks
     from decabench.scoring import ScoringOptions, score_submission, write_results_file, write_statistics
+    from decabench.tasks import select_suite
 
     clock = start_clock()
-    reported, names = chosen_suite(suite, include), chosen_tasks(tasks, include, suite)
+    reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     options = ScoringOptions(split, names, home, processes(jobs), include, answers, reported)
     results, scored = score_submission(submission, options)
     folder = output or _default_folder(submission, results)

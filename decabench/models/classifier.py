@@ -13,7 +13,6 @@ from typing import cast
 import numpy as np
 from torch import Tensor, nn
 
-from decabench.errors import DecabenchError
 from decabench.models.family import (
     ColumnBatch,
     Family,
@@ -24,7 +23,7 @@ from decabench.models.family import (
     TextReader,
 )
 from decabench.models.heads import ClassifierHead, TaskHeads, encode_target
-from decabench.models.layers import BiLSTM, WordEmbedding, max_over_time
+from decabench.models.layers import BiLSTM, WordEmbedding, check_sizes, max_over_time
 from decabench.models.word_vectors import WordTable
 from decabench.tasks import Label, Question, Task
 
@@ -47,11 +46,7 @@ class ClassifierConfig:
     """Whether to train the word vectors too."""
 
     def __post_init__(self) -> None:
-        if self.dimension < 2 or self.dimension % 2 or not 0 <= self.dropout < 1:
-            raise DecabenchError(
-                f"The classifier's dimension is {self.dimension} and its dropout {self.dropout}: give an even "
-                "dimension, and a dropout of at least 0 and below 1."
-            )
+        check_sizes("classifier", self.dimension, self.dropout)
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from decabench.errors import DecabenchError
 from decabench.models.family import ColumnBatch
 from decabench.models.word_vectors import WordTable
 from decabench.models.words import PAD, UNKNOWN
@@ -24,6 +25,7 @@ __all__ = [
     "MultiHead",
     "SelfAttention",
     "WordEmbedding",
+    "check_sizes",
     "max_over_time",
     "positions",
     "token_mask",
@@ -77,6 +79,15 @@ def positions(length: int, dimension: int, start: int = 0) -> Tensor:
     t = torch.arange(start, start + length, dtype=torch.float64)[:, None]
     angle = t / 10_000 ** (even / (2 * dimension))
     return torch.where(k % 2 == 0, angle.sin(), angle.cos()).float()
+
+
+def check_sizes(model: str, dimension: int, dropout: float) -> None:
+    """Check the width and dropout of a model with a BiLSTM. Raises DecabenchError."""
+    if dimension < 2 or dimension % 2 or not 0 <= dropout < 1:
+        raise DecabenchError(
+            f"The {model}'s dimension is {dimension} and its dropout {dropout}: give an even dimension, and a dropout "
+            "of at least 0 and below 1."
+        )
 
 
 class BiLSTM(nn.Module):

@@ -11,7 +11,6 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from decabench.errors import DecabenchError
 from decabench.models.family import (
     ColumnBatch,
     Family,
@@ -22,7 +21,7 @@ from decabench.models.family import (
     TextReader,
 )
 from decabench.models.heads import CrfHead, SoftmaxHead, TaskHeads, encode_target
-from decabench.models.layers import BiLSTM, WordEmbedding
+from decabench.models.layers import BiLSTM, WordEmbedding, check_sizes
 from decabench.models.word_vectors import WordTable
 from decabench.tasks import Question, Tags, Task
 
@@ -47,11 +46,7 @@ class TaggerConfig:
     """Whether to train the word vectors too."""
 
     def __post_init__(self) -> None:
-        if self.dimension < 2 or self.dimension % 2 or not 0 <= self.dropout < 1:
-            raise DecabenchError(
-                f"The tagger's dimension is {self.dimension} and its dropout {self.dropout}: give an even "
-                "dimension, and a dropout of at least 0 and below 1."
-            )
+        check_sizes("tagger", self.dimension, self.dropout)
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:

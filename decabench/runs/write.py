@@ -127,8 +127,7 @@ def predict(
     """
     if tasks is None:
         tasks = [name for name in DECATHLON.tasks if split in available_splits(TASKS[name])]
-    known = known_tasks([Path(path) for path in include]) if include else TASKS
-    chosen = select_tasks(tasks, known) or []
+    chosen = select_tasks(tasks, known_tasks([Path(path) for path in include]))
     run = Run(predictor, chosen, split, Path(output), Store(home_folder(home)), **settings)
     return run_plan(plan_run(run)).folder
 
