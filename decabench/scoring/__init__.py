@@ -10,6 +10,13 @@ from decabench.scoring.evaluator import (
     score_task,
     write_statistics,
 )
+from decabench.scoring.pairs import (
+    LEVEL,
+    FlippedTask,
+    PairTests,
+    compare_pairs,
+    flip_signs,
+)
 from decabench.scoring.proof import prove_task
 from decabench.scoring.results import (
     DataUsed,
@@ -23,21 +30,17 @@ from decabench.scoring.results import (
     read_results_file,
     write_results_file,
 )
-from decabench.scoring.significance import (
-    Sample,
-    holm,
-    p_value,
-    read_rows,
-    seeded_generator,
-    swapped_differences,
-)
+from decabench.scoring.significance import Sample, read_rows
 from decabench.scoring.verification import results_files, verify
 
 __all__ = [
+    "LEVEL",
     "Compared",
     "Comparison",
     "DataUsed",
+    "FlippedTask",
     "InvalidResultsError",
+    "PairTests",
     "Results",
     "Sample",
     "ScoredTask",
@@ -45,11 +48,11 @@ __all__ = [
     "SuiteTotal",
     "TaskResult",
     "compare",
+    "compare_pairs",
     "describe_partial",
     "evaluate",
     "find_metric",
-    "holm",
-    "p_value",
+    "flip_signs",
     "prove_task",
     "read_bounded",
     "read_results",
@@ -58,8 +61,6 @@ __all__ = [
     "results_files",
     "score_submission",
     "score_task",
-    "seeded_generator",
-    "swapped_differences",
     "verify",
     "write_results_file",
     "write_statistics",

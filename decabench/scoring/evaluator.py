@@ -23,7 +23,13 @@ from decabench.errors import (
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.scoring.results import DataUsed, Results, TaskResult
-from decabench.scoring.significance import Sample, bootstrap, combine, interval, write_rows
+from decabench.scoring.significance import (
+    Sample,
+    describe_units,
+    score_interval,
+    total_interval,
+    write_rows,
+)
 from decabench.submission import (
     AnswerKind,
     AnswerLine,
@@ -145,19 +151,27 @@ def score_submission(
         with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
             scored = {job.task.name: _score_file(job, pool) for job in jobs}
         description = opened.info.described()
-    # A single group, drawn repeatedly, would give an interval of zero width.
-    samples = {name: found.sample for name, found in scored.items()}
-    drawn = {name: bootstrap(sample) for name, sample in samples.items() if sample and len(sample.rows) > 1}
-    results = {
-        name: replace(found.result, interval=interval(drawn[name]).ends) if name in drawn else found.result
-        for name, found in scored.items()
-    }
+    results = {name: _with_interval(found) for name, found in scored.items()}
     suite = options.suite
-    whole = [drawn[name] for name in suite.tasks if name in drawn and results[name].status == "scored"]
+    whole = [
+        sample
+        for name in suite.tasks
+        if name in scored and (sample := scored[name].sample) and results[name].status == "scored"
+    ]
     ends = None
     if suite.total != "none" and len(whole) == len(suite.tasks):
-        ends = interval(combine(whole, suite.total)).ends
+        total = total_interval(whole, suite.total)
+        ends = total.ends if total else None
     return Results(description, options.split, results, ends, answers=options.answers, suite=suite), scored
+
+
+def _with_interval(found: ScoredTask) -> TaskResult:
+    if found.sample is None:
+        return found.result
+    interval = score_interval(found.sample)
+    return replace(
+        found.result, interval=interval.ends if interval else None, units=describe_units(found.sample)
+    )
 
 
 def _known_tasks(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
@@ -290,7 +304,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         partial=partial,
         variants=_score_variants(job, references, score, pool),
     )
-    sample = Sample.of(metric, found.rows, [item.group for item in references], task.name)
+    sample = Sample.of(metric, found.rows, [(item.group,) for item in references], task.name)
     return ScoredTask(result, references, list(answers.values()), sample, found.rows)
 
 
