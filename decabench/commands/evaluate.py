@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -94,7 +95,7 @@ def evaluate(
         missing = []  # nothing of the suite was answered: other tasks were meant
     _print(results, missing, all_scores)
     _print_variants(results)
-    click.echo(f"Results: {path}")
+    echo(f"Results: {path}")
     whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from decabench.errors import DecabenchError
-from decabench.files import file_digest, fingerprint, parse_json
+from decabench.files import file_digest, fingerprint
 from decabench.predictors.protocol import (
     Failure,
     ModelOptions,
@@ -30,6 +30,7 @@ from decabench.predictors.protocol import (
 )
 from decabench.tasks import Question
 from decabench.text import excerpt, well_formed
+from decabench.untrusted import parse_json
 
 __all__ = [
     "CommandBackend",
@@ -218,7 +219,7 @@ class _Replies:
         """
         text = line.decode("utf-8", "replace")
         try:
-            row = parse_json(text)
+            row = parse_json(text, surrogates=True)
         except ValueError as error:
             raise _stray(number, text, f"is not JSON ({error})") from None
         id_ = row.get("id") if isinstance(row, dict) else None

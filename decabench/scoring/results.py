@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.files import atomic_file, parse_json
+from decabench.files import atomic_file
 from decabench.metrics import METRICS
 from decabench.submission import AnswerKind
 from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite
 from decabench.text import excerpt, printable
+from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
     import pandas
