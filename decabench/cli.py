@@ -96,7 +96,7 @@ class _Cli(click.Group):
                 _INTERRUPTED,
             )
         except click.ClickException as error:
-            error.message = terminal_safe(error.message)
+            object.__setattr__(error, "message", terminal_safe(error.message))  # final in its type
             raise
         except (click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
