@@ -20,6 +20,8 @@ from decabench.files import atomic_file, canonical_json
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks
 from decabench.tasks.task import Task
+from decabench.text import quoted
+from decabench.untrusted import parse_json, read_batches, read_json
 
 if TYPE_CHECKING:
     import datasets
@@ -36,6 +38,7 @@ __all__ = [
 FORMAT = "decabench.task/1"
 _BATCH = 1_000
 _COLUMNS = ("id", "question", "context", "answers", "group", "meta")
+_KINDS = {name: "list of strings" if name == "answers" else "string" for name in _COLUMNS}
 
 
 def home_folder(given: str | Path | None = None) -> Path:
@@ -117,18 +120,16 @@ class Store:
 
     def read(self, task: str, split: str, columns: tuple[str, ...] = _COLUMNS) -> Iterator[dict[str, Any]]:
         """Stream the rows of a prepared split as dicts, `meta` parsed. Raises MissingDataError and DataError."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         self.record(task, split)
         try:
-            with pq.ParquetFile(self.path(task, split)) as file:
-                for batch in file.iter_batches(_BATCH, columns=list(columns)):
-                    for row in batch.to_pylist():
-                        if "meta" in row:
-                            row["meta"] = json.loads(row["meta"])
-                        yield row
-        except (pa.ArrowException, OSError) as error:
+            for batch in read_batches(
+                self.path(task, split), {name: _KINDS[name] for name in columns}, _BATCH
+            ):
+                for row in batch.to_pylist():
+                    if "meta" in row:
+                        row["meta"] = _parse_meta(row["meta"])
+                    yield row
+        except (OSError, ValueError) as error:
             raise DataError(
                 f"The prepared data of {task}, {split}, is damaged ({error}): run decabench prepare {task} --force."
             ) from error
@@ -136,6 +137,11 @@ class Store:
     def examples(self, task: str, split: str) -> Iterator[Example]:
         """Stream the examples of a prepared split. Raises MissingDataError and DataError."""
         for row in self.read(task, split):
+            if not row["answers"]:
+                raise DataError(
+                    f"The prepared data of {task}, {split}, is damaged (the example {quoted(row['id'])} has no "
+                    f"answer): run decabench prepare {task} --force."
+                )
             yield Example(**{**row, "answers": tuple(row["answers"])})
 
     def ids(self, task: str, split: str) -> list[str]:
@@ -144,20 +150,14 @@ class Store:
 
     def records(self, task: str) -> dict[str, SplitRecord]:
         """Read the records of a task's prepared splits; empty if nothing is prepared. Raises DataError."""
+        import msgspec
+
         path = self.folder(task) / "task.json"
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            if content["format"] != FORMAT:
-                raise DataError(
-                    f"{path} has format {content['format']!r}, not {FORMAT!r}: run decabench prepare {task} --force."
-                )
-            return {
-                split: SplitRecord(**{**value, "files": tuple(value["files"])})
-                for split, value in content["splits"].items()
-            }
+            return msgspec.convert(read_json(path, format=FORMAT).get("splits"), dict[str, SplitRecord])
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError) as error:
             raise DataError(f"{path} is damaged ({error}): run decabench prepare {task} --force.") from error
 
     def record(self, task: str, split: str) -> SplitRecord:
@@ -183,6 +183,13 @@ class Store:
         }
         with atomic_file(self.folder(task.name) / "task.json") as file:
             file.write(json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n")
+
+
+def _parse_meta(text: str) -> dict[str, Any]:
+    meta = parse_json(text)
+    if not isinstance(meta, dict):
+        raise ValueError("a meta is not a JSON object")
+    return meta
 
 
 def _validate(examples: Iterable[Example], name: str) -> Iterator[Example]:
@@ -268,5 +275,5 @@ def _write_arrow(source: Path, target: Path) -> None:
             with pa.ipc.new_stream(sink, file.schema_arrow) as writer:
                 for batch in file.iter_batches(1_000):
                     writer.write_batch(batch)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise DataError(f"{source} is damaged ({error}): run decabench prepare with --force.") from error
