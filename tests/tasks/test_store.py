@@ -267,14 +267,14 @@ def test_another_table_names_the_fault(store: Store, columns: dict[str, Any], re
         '{"format": "decabench.task/2", "splits": {"test": {"files": []}}}',
         '{"format": "decabench.task/2", "splits": {"test": {"files": 3}}}',
         "\xff",
-        '{"format": "decabench.task/1", "splits": {"test": ' + "[" * 900 + "]" * 900 + "}}",
-        '{"format": "decabench.task/1", "splits": {"test": ' + '{"a":' * 2000 + "1" + "}" * 2002,
-        '{"format": "decabench.task/1", "format": "decabench.task/1", "splits": {}}',
-        '{"format": "decabench.task/1", "splits": {"test": {"rows": "two", "fingerprint": "sha256:0", '
+        '{"format": "decabench.task/2", "splits": {"test": ' + "[" * 900 + "]" * 900 + "}}",
+        '{"format": "decabench.task/2", "splits": {"test": ' + '{"a":' * 2000 + "1" + "}" * 2002,
+        '{"format": "decabench.task/2", "format": "decabench.task/2", "splits": {}}',
+        '{"format": "decabench.task/2", "splits": {"test": {"rows": "two", "fingerprint": "sha256:0", '
         '"origin": "mirror", "source": "s", "verified": true, "files": [], "version": 1}}}',
-        '{"format": "decabench.task/1", "splits": {"test": {"rows": 2, "fingerprint": "sha256:0", '
+        '{"format": "decabench.task/2", "splits": {"test": {"rows": 2, "fingerprint": "sha256:0", '
         '"origin": "mirror", "source": "s", "verified": true, "files": [3], "version": 1}}}',
-        '{"format": "decabench.task/1", "splits": {"test": {"rows": ' + "9" * 10_000 + "}}}",
+        '{"format": "decabench.task/2", "splits": {"test": {"rows": ' + "9" * 10_000 + "}}}",
     ],
 )
 def test_damaged_record_names_the_command(store: Store, text: str) -> None:
