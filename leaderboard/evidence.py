@@ -58,10 +58,10 @@ class Evidence:
             return None
         metric = self.metrics[result.metric]
         try:
-            groups, rows = read_rows(path, metric.columns)
+            units, rows = read_rows(path, metric.columns)
         except Exception:  # a damaged file can fail in many ways, and the board can do without it
             return None
-        evidence = _make_evidence(metric, task, groups[:, None], rows)
+        evidence = _make_evidence(metric, task, units, rows)
         if not abs(evidence.sample.score - result.score) <= _FAR:
             return None
         return evidence

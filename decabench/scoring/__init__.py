@@ -10,14 +10,19 @@ from decabench.scoring.evaluator import (
     score_task,
     write_statistics,
 )
-from decabench.scoring.pairs import (
-    LEVEL,
-    FlippedTask,
-    PairTests,
-    compare_pairs,
-    flip_signs,
+from decabench.scoring.manifest import (
+    MANIFEST,
+    BoundResults,
+    BoundTask,
+    InvalidManifestError,
+    Manifest,
+    ManifestFault,
+    check_manifest,
+    read_manifest,
 )
+from decabench.scoring.pairs import FlippedTask, PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import prove_task
+from decabench.scoring.record import Recorded, record_scores
 from decabench.scoring.results import (
     DataUsed,
     InvalidResultsError,
@@ -34,19 +39,26 @@ from decabench.scoring.significance import Sample, read_rows
 from decabench.scoring.verification import results_files, verify
 
 __all__ = [
-    "LEVEL",
+    "MANIFEST",
+    "BoundResults",
+    "BoundTask",
     "Compared",
     "Comparison",
     "DataUsed",
     "FlippedTask",
+    "InvalidManifestError",
     "InvalidResultsError",
+    "Manifest",
+    "ManifestFault",
     "PairTests",
+    "Recorded",
     "Results",
     "Sample",
     "ScoredTask",
     "ScoringOptions",
     "SuiteTotal",
     "TaskResult",
+    "check_manifest",
     "compare",
     "compare_pairs",
     "describe_partial",
@@ -55,9 +67,11 @@ __all__ = [
     "flip_signs",
     "prove_task",
     "read_bounded",
+    "read_manifest",
     "read_results",
     "read_results_file",
     "read_rows",
+    "record_scores",
     "results_files",
     "score_submission",
     "score_task",

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from decabench.errors import (
     UnknownNameError,
     require_name,
 )
+from decabench.files import file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
-from decabench.scoring.results import DataUsed, Results, TaskResult
+from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
 from decabench.scoring.significance import (
     Sample,
     describe_units,
@@ -52,6 +53,7 @@ from decabench.tasks import (
     home_folder,
     known_tasks,
     select_suite,
+    units_line,
 )
 from decabench.workers import process_pool
 
@@ -60,6 +62,7 @@ __all__ = [
     "ScoredTask",
     "ScoringOptions",
     "TaskScores",
+    "add_intervals",
     "context_ceiling",
     "count_answers",
     "evaluate",
@@ -106,6 +109,8 @@ class ScoredTask:
     """The statistics by group; None if the task failed."""
     rows: Sequence[Row] = ()
     """The statistics of each example."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files of its answers, other wordings included: path in the submission to sha256."""
 
 
 def evaluate(
@@ -149,29 +154,32 @@ def score_submission(
             for name, file in files.items()
         ]
         with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
-            scored = {job.task.name: _score_file(job, pool) for job in jobs}
+            scored = {job.task.name: replace(_score_file(job, pool), files=job.digests()) for job in jobs}
         description = opened.info.described()
-    results = {name: _with_interval(found) for name, found in scored.items()}
-    suite = options.suite
-    whole = [
-        sample
-        for name in suite.tasks
-        if name in scored and (sample := scored[name].sample) and results[name].status == "scored"
-    ]
-    ends = None
-    if suite.total != "none" and len(whole) == len(suite.tasks):
-        total = total_interval(whole, suite.total)
-        ends = total.ends if total else None
-    return Results(description, options.split, results, ends, answers=options.answers, suite=suite), scored
-
-
-def _with_interval(found: ScoredTask) -> TaskResult:
-    if found.sample is None:
-        return found.result
-    interval = score_interval(found.sample)
-    return replace(
-        found.result, interval=interval.ends if interval else None, units=describe_units(found.sample)
+    samples = {name: found.sample for name, found in scored.items() if found.sample}
+    results, ends = add_intervals(
+        {name: found.result for name, found in scored.items()}, samples, options.suite
     )
+    return (
+        Results(description, options.split, results, ends, answers=options.answers, suite=options.suite),
+        scored,
+    )
+
+
+def add_intervals(
+    results: Mapping[str, TaskResult], samples: Mapping[str, Sample], suite: Suite
+) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
+    """Return the results with an interval for each task that has a sample, and the interval of the suite's total."""
+    intervals = {name: score_interval(sample) for name, sample in samples.items()}
+    found = {
+        name: replace(result, interval=interval.ends) if (interval := intervals.get(name)) else result
+        for name, result in results.items()
+    }
+    whole = [samples[name] for name in suite.tasks if name in samples and found[name].status == "scored"]
+    if suite.total == "none" or len(whole) < len(suite.tasks):
+        return found, None
+    total = total_interval(whole, suite.total)
+    return found, total.ends if total else None
 
 
 def _known_tasks(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
@@ -229,11 +237,14 @@ def _require_same_data(submission: Submission, files: Mapping[str, PredictionFil
 
 def _read_references(store: Store, task: str, split: str) -> list[Item]:
     """Read the gold answers. Raises DataError if the prepared data does not match its record."""
-    digest, references = hashlib.sha256(), []
+    digest, units_digest, references = hashlib.sha256(), hashlib.sha256(), []
     for example in store.examples(task, split):
         digest.update(fingerprint_line(example))
-        references.append(Item(example.answers, example.id, example.group, example.meta))
-    if f"sha256:{digest.hexdigest()}" != store.record(task, split).fingerprint:
+        units_digest.update(units_line(example.units))
+        references.append(Item(example.answers, example.id, example.units, example.meta))
+    record = store.record(task, split)
+    found = (f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}")
+    if found != (record.fingerprint, record.units_digest):
         raise DataError(
             f"The prepared data of {task}, {split}, does not match its record: run decabench prepare {task} --force."
         )
@@ -259,6 +270,11 @@ class _Job:
         if reader.fault_count:
             raise _FaultyFileError(reader.reason, reader.fault_count)
         return lines
+
+    def digests(self) -> dict[str, str]:
+        """Return the sha256 of each file that the submission has for the task, by its path there."""
+        files = self.submission.files_of(self.task.name, self.file.split)
+        return {name: file_digest(path) for name, path in files.items()}
 
 
 class _FaultyFileError(SubmissionError):
@@ -289,6 +305,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         ceiling = context_ceiling(counts.context_kept, references, contexts)
     partial = job.submission.info.partial.get(f"{task.name}.{job.file.split}", {})
     score = found.scores[found.headline]
+    sample = Sample.of(metric, found.rows, [item.units for item in references], task.name)
     result = replace(
         result,
         status="partial" if partial else "scored",
@@ -303,8 +320,8 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         ceiling=ceiling,
         partial=partial,
         variants=_score_variants(job, references, score, pool),
+        units=describe_units(sample, task.unit_names),
     )
-    sample = Sample.of(metric, found.rows, [(item.group,) for item in references], task.name)
     return ScoredTask(result, references, list(answers.values()), sample, found.rows)
 
 
@@ -451,10 +468,6 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
         yield pool
 
 
-STATISTICS = "statistics"
-"""The folder of statistics beside `results.json`."""
-
-
 def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
     """Write `statistics/<task>.parquet` for every task that was scored as a whole. Raises StorageError."""
     import numpy as np
@@ -465,9 +478,9 @@ def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
         ):  # limited runs are compared with nothing
             values = np.asarray(found.rows, dtype=float)
             columns = {name: values[:, at] for at, name in enumerate(found.sample.metric.columns)}
-            groups = [item.group for item in found.references]
+            units = [item.units for item in found.references]
             path = folder / STATISTICS / f"{task}.parquet"
-            write_rows(path, found.result.metric, found.result.signature, columns, groups)
+            write_rows(path, found.result.metric, found.result.signature, columns, units)
 
 
 _ALWAYS = "unanswerable"

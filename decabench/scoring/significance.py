@@ -67,9 +67,9 @@ class Sample:
 
     @classmethod
     def of(
-        cls, metric: Metric, rows: Sequence[Row], units: Sequence[tuple[str, ...]], name: str = ""
+        cls, metric: Metric, rows: Sequence[Row], units: Sequence[Sequence[str]], name: str = ""
     ) -> Sample:
-        """Sum rows by unit, given for every example its row and the labels of its units, outermost first.
+        """Sum rows by unit, given for every example its row and its units, outermost first; none if it is its own.
 
         Units keep the order of their first example. Raises DecabenchError if there are no rows, if the numbers of rows
         and units differ, or if examples have different numbers of levels.
@@ -80,12 +80,11 @@ class Sample:
             raise DecabenchError(
                 f"{name or metric.name} has {len(rows)} rows for {len(units)} units: give the units of each row."
             )
-        if len({len(labels) for labels in units}) != 1 or not units[0]:
+        if len({len(labels) for labels in units}) != 1:
             raise DecabenchError(
                 f"{name or metric.name} has examples with different numbers of unit levels: give each the same."
             )
-        levels = [_number(labels) for labels in zip(*units, strict=True)]
-        return cls.of_levels(metric, np.asarray(rows, dtype=float), np.stack(levels, axis=1), name)
+        return cls.of_levels(metric, np.asarray(rows, dtype=float), np.array(_number_units(units)).T, name)
 
     @classmethod
     def of_levels(cls, metric: Metric, rows: Array, levels: Array, name: str = "") -> Sample:
@@ -166,14 +165,6 @@ class Sample:
         return Spread.combined(parts)
 
 
-def _number(labels: Sequence[str]) -> Array:
-    """Number labels in the order in which they first occur."""
-    import numpy as np
-
-    numbers: dict[str, int] = {}
-    return np.asarray([numbers.setdefault(label, len(numbers)) for label in labels])
-
-
 def _choose_units(levels: Array) -> tuple[Array, Array, int, int]:
     """Return the unit of each example, the stratum of each unit, the units' level, and the number of fixed units.
 
@@ -234,15 +225,32 @@ def describe_units(sample: Sample, names: Sequence[str] = ()) -> dict[str, Any]:
 # Rows on disk: what intervals and tests need, without answers or data
 
 
+def _number_units(units: Sequence[Sequence[str]]) -> list[list[int]]:
+    """Number the units of each level from 0, in order of their first example; inner ones are told apart by outer ones.
+
+    Rows without units are each a unit of their own.
+    """
+    if not units[0]:
+        return [list(range(len(units)))]
+    levels = []
+    for depth in range(1, len(units[0]) + 1):
+        numbers: dict[tuple[str, ...], int] = {}
+        levels.append([numbers.setdefault(tuple(names[:depth]), len(numbers)) for names in units])
+    return levels
+
+
 def write_rows(
-    path: Path, metric: str, signature: str, rows: Mapping[str, Any], groups: Sequence[str]
+    path: Path, metric: str, signature: str, rows: Mapping[str, Any], units: Sequence[Sequence[str]]
 ) -> None:
-    """Write a parquet file with a row for each example: `group`, a number for each group, and the columns of `rows`."""
+    """Write a parquet file with a row for each example: its units and the columns of `rows`.
+
+    `unit_1` numbers the outermost units, `unit_2` those within, and so on.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    numbers: dict[str, int] = {}
-    columns = {"group": pa.array([numbers.setdefault(group, len(numbers)) for group in groups], pa.int32())}
+    levels = enumerate(_number_units(units), start=1)
+    columns = {f"unit_{level}": pa.array(numbers, pa.int32()) for level, numbers in levels}
     columns |= {name: pa.array(values) for name, values in rows.items()}
     table = pa.table(columns).replace_schema_metadata({"metric": metric, "signature": signature})
     with atomic_file(path) as file:
@@ -250,23 +258,27 @@ def write_rows(
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
-    """Return the group number of each example, (examples,), and its row, (examples, columns).
+    """Return the numbers of each example's units, (examples, levels), and its row, (examples, columns).
 
-    Raises DataError if the file is damaged, empty or has other columns.
+    Levels are outermost first; files of earlier versions have one, `group`. Raises DataError if the file is damaged,
+    empty or has other columns.
     """
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(path, memory_map=True).read(["group", *columns], use_threads=False)
-        groups = table.column("group").to_numpy()
+        file = pq.ParquetFile(path, memory_map=True)
+        levels = [f"unit_{level}" for level in range(1, len(file.schema_arrow.names) + 1)]
+        levels = [name for name in levels if name in file.schema_arrow.names] or ["group"]
+        table = file.read([*levels, *columns], use_threads=False)
+        units = np.stack([table.column(name).to_numpy() for name in levels], axis=1)
         rows = np.stack([table.column(name).to_numpy().astype(float) for name in columns], axis=1)
-        if not len(rows) or groups.dtype.kind not in "iu" or not np.isfinite(rows).all():
-            raise ValueError("no finite rows and numbered groups")
+        if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
+            raise ValueError("no finite rows and numbered units")
     except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
         raise DataError(f"{path} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
-    return groups, rows
+    return units, rows
 
 
 # Intervals

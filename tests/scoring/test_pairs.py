@@ -291,10 +291,10 @@ def test_unlike_units_and_a_twin_break_no_board():
 @pytest.mark.parametrize("systems", [2, 10, 20, 40])
 @pytest.mark.parametrize("tasks", [*ONE.values(), FOUR], ids=["10 units", "48 units", "400 units", "4 tasks"])
 def test_boards_of_equal_systems(tasks: Sequence[tuple[int, int]], systems: int, record_property) -> None:
-    share = broken(tasks, systems, trials=1_000, resamples=999)
+    share = broken(tasks, systems, trials=500, resamples=999)
     record_property("table", "equal systems")
     record_property("figure", f"{len(tasks)} tasks, {tasks[0][0]} units | {systems} | {100 * share:.1f}")
-    assert share <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 1_000)
+    assert share <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 500)
 
 
 @pytest.mark.simulation
