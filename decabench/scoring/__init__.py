@@ -33,6 +33,7 @@ from decabench.scoring.results import (
     read_bounded,
     read_results,
     read_results_file,
+    show_units,
     write_results_file,
 )
 from decabench.scoring.significance import Sample, read_rows
@@ -75,6 +76,7 @@ __all__ = [
     "results_files",
     "score_submission",
     "score_task",
+    "show_units",
     "verify",
     "write_results_file",
     "write_statistics",
