@@ -64,19 +64,19 @@ def test_other_places(tmp_path: Path, place: str) -> None:
         (json.dumps({**results(), "decascore": None}), "it states no decaScore, although 10 of 10 tasks"),
     ],
 )
-def test_unreadable_files_are_listed(tmp_path: Path, content: str | bytes, reason: str) -> None:
+def test_refused_files_are_listed(tmp_path: Path, content: str | bytes, reason: str) -> None:
     put(tmp_path / "bad" / "results.json", content)
     write(tmp_path, [results("good")])
     found = read_submissions(tmp_path)
     assert [entry.name for entry in found.entries] == ["good"]
-    ((path, given),) = [(refusal.path, refusal.reason) for refusal in found.unreadable]
+    ((path, given),) = [(refusal.path, refusal.reason) for refusal in found.refused]
     assert path == "bad/results.json"
     assert given.startswith(reason)
 
 
 def test_a_dangling_link_is_listed(tmp_path: Path) -> None:
     (tmp_path / "results.json").symlink_to("nowhere")
-    (refusal,) = read_submissions(tmp_path).unreadable
+    (refusal,) = read_submissions(tmp_path).refused
     assert refusal.reason == "it cannot be read (No such file or directory)"
 
 
@@ -92,7 +92,7 @@ def test_a_copy_beside_it_and_a_link_to_it_count_once(tmp_path: Path) -> None:
 def test_other_files_of_decabench_are_not_results(tmp_path: Path) -> None:
     put(tmp_path / "one" / "results" / "validation.times.json", '{"format": "decabench.times/1"}')
     found = read_submissions(tmp_path)
-    assert (found.entries, found.unreadable) == ((), ())
+    assert (found.entries, found.refused) == ((), ())
 
 
 def test_submissions_that_are_not_evaluated_are_named(tmp_path: Path) -> None:
