@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -90,15 +91,15 @@ def leaderboard(
         verify=verify,
         jobs=processes(jobs),
     )
-    click.echo(f"Board: {site.index.resolve().as_uri()}")
+    echo(f"Board: {site.index.resolve().as_uri()}")
     _print_evidence(site)
     if serve:
         with open_server(output, port) as server:
-            click.echo(f"Serving on http://127.0.0.1:{server.server_address[1]}/ until Ctrl-C.")
+            echo(f"Serving on http://127.0.0.1:{server.server_address[1]}/ until Ctrl-C.")
             try:
                 server.serve_forever()
             except KeyboardInterrupt:
-                click.echo("Stopped.")
+                echo("Stopped.")
 
 
 def _print_evidence(site: Site) -> None:
@@ -107,6 +108,6 @@ def _print_evidence(site: Site) -> None:
     counts = [f"{site.kinds[kind]} {kind}" for kind in kinds if site.kinds.get(kind)]
     if counts:
         unranked = " (not ranked)" if site.kinds.get("self-reported") else ""
-        click.echo(f"Results: {', '.join(counts)}{unranked}.")
+        echo(f"Results: {', '.join(counts)}{unranked}.")
     for refusal in site.refused:
-        click.echo(f"Refused: {refusal.path}: {refusal.reason}.", err=True)
+        echo(f"Refused: {refusal.path}: {refusal.reason}.", err=True)
