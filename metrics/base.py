@@ -155,6 +155,9 @@ class Metric:
     """The lowest and the highest possible headline."""
     higher_is_better: bool = True
     """The direction of the headline; False for errors such as MSE."""
+    influence: Callable[[Any], Any] | None = None
+    """(examples, columns) -> how much each example moves the headline, to first order; only where the rows of one
+    example depend on the others, as ranks do, so that sums of other rows would not score another sample."""
     packages: tuple[str, ...] = ()
     """Distributions that do the counting, by their names on PyPI; their versions end the full signature."""
 

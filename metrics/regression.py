@@ -98,6 +98,30 @@ def _spearman_statistics(predictions: Sequence[str], references: Sequence[Refere
     return _moments(ranks(predicted), ranks(gold), unreadable)
 
 
+def _spearman_influence(rows: Any) -> Any:
+    """How much each example moves Spearman's correlation: by its own pair of ranks, and by the ranks of the others.
+
+    With standardised ranks a and b, adding weight to example j changes the correlation r by
+    (a_j b_j - r (a_j^2 + b_j^2) / 2) / n, the derivative of Pearson's, and each rank i above it by 1 (a tied one by
+    1/2), which changes r by (b_i - r a_i) / (n sd).
+    """
+    import numpy
+
+    left, right = (rows[:, SPEARMAN.columns.index(name)] for name in ("x", "y"))
+    count, spreads = len(rows), (left.std(), right.std())
+    if not all(spreads):
+        return numpy.zeros(count)
+    a, b = ((ranked - ranked.mean()) / spread for ranked, spread in zip((left, right), spreads, strict=True))
+    r = float((a * b).mean())
+    moved = a * b - r * (a**2 + b**2) / 2
+    for ranked, spread, slope in ((left, spreads[0], b - r * a), (right, spreads[1], a - r * b)):
+        _, place = numpy.unique(ranked, return_inverse=True)
+        tied = numpy.bincount(place, weights=slope)
+        above = tied[::-1].cumsum()[::-1] - tied / 2
+        moved = moved + above[place] / spread
+    return 100 * moved / count
+
+
 def _mse_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
     return [
         (1.0, (x - y) ** 2, missing)
@@ -150,6 +174,7 @@ SPEARMAN = replace(
     headline="spearman",
     statistics=_spearman_statistics,
     score=_spearman_score,
+    influence=_spearman_influence,
 )
 
 MSE = replace(

@@ -20,6 +20,7 @@ from decabench.scoring.manifest import (
     check_manifest,
     read_manifest,
 )
+from decabench.scoring.pairs import FlippedTask, PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import prove_task
 from decabench.scoring.record import Recorded, record_scores
 from decabench.scoring.results import (
@@ -34,17 +35,7 @@ from decabench.scoring.results import (
     read_results_file,
     write_results_file,
 )
-from decabench.scoring.significance import (
-    Sample,
-    bootstrap,
-    combine,
-    holm,
-    interval,
-    p_value,
-    read_rows,
-    seeded_generator,
-    swapped_differences,
-)
+from decabench.scoring.significance import Sample, read_rows, score_interval, total_interval
 from decabench.scoring.verification import results_files, verify
 
 __all__ = [
@@ -54,10 +45,12 @@ __all__ = [
     "Compared",
     "Comparison",
     "DataUsed",
+    "FlippedTask",
     "InvalidManifestError",
     "InvalidResultsError",
     "Manifest",
     "ManifestFault",
+    "PairTests",
     "Recorded",
     "Results",
     "Sample",
@@ -65,16 +58,13 @@ __all__ = [
     "ScoringOptions",
     "SuiteTotal",
     "TaskResult",
-    "bootstrap",
     "check_manifest",
-    "combine",
     "compare",
+    "compare_pairs",
     "describe_partial",
     "evaluate",
     "find_metric",
-    "holm",
-    "interval",
-    "p_value",
+    "flip_signs",
     "prove_task",
     "read_bounded",
     "read_manifest",
@@ -83,10 +73,10 @@ __all__ = [
     "read_rows",
     "record_scores",
     "results_files",
+    "score_interval",
     "score_submission",
     "score_task",
-    "seeded_generator",
-    "swapped_differences",
+    "total_interval",
     "verify",
     "write_results_file",
     "write_statistics",

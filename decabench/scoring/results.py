@@ -88,7 +88,7 @@ class TaskResult:
     score: float | None = None
     """The headline: 0–100, unless the metric has another range."""
     interval: tuple[float, float] | None = None
-    """The headline's 95 % interval: percentiles of 1,000 bootstrap resamples of groups."""
+    """The headline's 95 % interval: Student's t over the units that were sampled, on log-odds."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """All scores by name."""
     signature: str = ""
@@ -111,6 +111,8 @@ class TaskResult:
     """`answered`, `of` and `chosen` of a limited run."""
     variants: Mapping[str, Any] = field(default_factory=dict)
     """Other wordings of the questions: `scores` by number, `mean`, `worst`, `spread`, `predictions`, `failed`."""
+    units: Mapping[str, Any] = field(default_factory=dict)
+    """What was sampled: the `number` of units, the `effective` number, their `level`, and what they are `fixed` in."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class Results:
     tasks: Mapping[str, TaskResult]
     """By name; the tasks of the suite come first, in its order."""
     interval: tuple[float, float] | None = None
-    """The total's 95 % interval, resampled within each task; None unless all tasks of the suite are scored."""
+    """The total's 95 % interval, from the spreads of the tasks; None unless all tasks of the suite are scored."""
     decabench: str = decabench.__version__
     """The version of decabench that scored."""
     answers: AnswerKind = "extracted"
@@ -225,7 +227,7 @@ class Results:
 
 _SUITE_FIELDS = ("name", "title", "tasks", "total", "total_name")
 
-_ADDED_LATER = ("answers", "ceiling", "partial", "variants")
+_ADDED_LATER = ("answers", "ceiling", "partial", "units", "variants")
 """Fields that the first files lacked: left out if empty."""
 
 
