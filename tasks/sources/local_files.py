@@ -20,11 +20,12 @@ from types import TracebackType
 from typing import IO, Any, Literal
 from uuid import uuid4
 
-from decabench.errors import DataError, MissingDataError, StorageError
+from decabench.errors import DataError, MissingDataError
 from decabench.files import atomic_file, file_digests, is_refused_write
 from decabench.tasks.task import RemoteFile, Source
 
 __all__ = [
+    "CHECKSUMS",
     "Digests",
     "FileRecord",
     "LocalFiles",
@@ -35,6 +36,7 @@ __all__ = [
     "make_record",
     "new_scratch",
     "open_source",
+    "parse_checksums",
     "published_digests",
     "read_folder",
 ]
@@ -186,10 +188,12 @@ class SourceFiles:
     """The digests and origin of each file."""
     missing: tuple[str, ...] = ()
     """Requested splits that this source does not have."""
+    forget: Callable[[], bool] = lambda: False
+    """Called if the files could not be read: drops unverified downloads, and tells whether an earlier run made one."""
 
 
 Provider = Callable[[Source, list[RemoteFile]], list[tuple[Path, FileRecord]]]
-"""(source, the files needed) -> the path and the record of each. Raises DataError if one cannot be provided."""
+"""(source, the files needed) -> the path and the record of each. Raises MissingDataError if one is not there."""
 
 
 def open_source(
@@ -197,7 +201,7 @@ def open_source(
 ) -> SourceFiles:
     """Open the first source whose files can be provided; archives are extracted into a scratch folder in `folder`.
 
-    Raises MissingDataError with the reason for each source, and StorageError.
+    Raises MissingDataError with the reason for each source, and DataError for a damaged file.
     """
     failures = []
     for source in sources:
@@ -207,9 +211,7 @@ def open_source(
             if len(missing) == len(splits):
                 raise MissingDataError(f"it has no split {', '.join(missing)}")
             provided = provide(source, list(files.values()))
-        except StorageError:
-            raise
-        except DataError as error:
+        except MissingDataError as error:
             failures.append(f"'{source.name}': {error}")
         else:
             paths = {record.name: path for path, record in provided}
@@ -225,8 +227,10 @@ def read_folder(
 ) -> SourceFiles:
     """Open the first source whose files are all in `folder`, and read them in place.
 
-    `origin`, for their records, is `mirror` or `local`. Raises MissingDataError.
+    `origin`, for their records, is `mirror` or `local`. A SHA256SUMS file beside a mirror's folder for the task must
+    agree with them. Raises MissingDataError, and DataError for a damaged file.
     """
+    listed = _read_checksums(folder.parent / CHECKSUMS) if origin == "mirror" else {}
 
     def provide(_: Source, files: list[RemoteFile]) -> list[tuple[Path, FileRecord]]:
         if absent := [file.name for file in files if not (folder / file.name).is_file()]:
@@ -238,6 +242,12 @@ def read_folder(
             digests = Digests.compute(folder / file.name, published_digests(file))
         except OSError as error:
             raise MissingDataError(f"{file.name} cannot be read ({error.strerror})") from error
+        expected = listed.get(f"{task}/{file.name}", digests.values["sha256"])
+        if digests.values["sha256"] != expected:
+            raise DataError(
+                f"{folder / file.name} is damaged: its sha256 is {digests.values['sha256']}, but {CHECKSUMS} has "
+                f"{expected}; copy it again, or correct {CHECKSUMS}."
+            )
         return make_record(file, f"{origin}:{file.name}", digests)
 
     try:
@@ -247,6 +257,42 @@ def read_folder(
         raise MissingDataError(
             f"{folder} does not contain the files for {task}: {error}; {advice}."
         ) from error
+
+
+CHECKSUMS = "SHA256SUMS"
+"""The name of the file at the top of a mirror that lists its files, as sha256sum writes it."""
+
+_CHECKSUM_LINE = re.compile(r"([0-9A-Fa-f]{64}) [ *](?:\./)?(.+)")
+_LONGEST_LIST = 16 << 20
+
+
+def _read_checksums(path: Path) -> dict[str, str]:
+    try:
+        if path.stat().st_size > _LONGEST_LIST:
+            raise DataError(f"{path} has more than {_LONGEST_LIST >> 20} MiB: it is not a list of checksums.")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}): make it readable, or remove it."
+        ) from error
+    return parse_checksums(content, str(path))
+
+
+def parse_checksums(content: bytes, name: str) -> dict[str, str]:
+    """Parse what `sha256sum */*` writes in a mirror: the digest of each file by `<task>/<name>`. Raises DataError."""
+    listed: dict[str, str] = {}
+    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+        found = _CHECKSUM_LINE.fullmatch(line.rstrip())
+        if found is None and line.strip() and not line.startswith("#"):
+            raise DataError(
+                f"{name}, line {number}, is not a checksum: each line has 64 hexadecimal digits, two spaces and a "
+                "name, as sha256sum writes it."
+            )
+        if found is not None and listed.setdefault(found[2], found[1].lower()) != found[1].lower():
+            raise DataError(f"{name}, line {number}, gives another checksum for a file that is listed above.")
+    return listed
 
 
 _SCRATCH = ".extract-"

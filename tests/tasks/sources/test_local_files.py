@@ -15,7 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import DataError, MissingDataError, StorageError
-from decabench.tasks.sources.local_files import LocalFiles, SourceFiles, new_scratch, read_folder
+from decabench.tasks.sources.local_files import (
+    LocalFiles,
+    SourceFiles,
+    new_scratch,
+    parse_checksums,
+    read_folder,
+)
 from decabench.tasks.task import RemoteFile, Source
 from tests.tasks.sources.build import no_reader, pinned, sha256, source, tar_bytes
 
@@ -337,3 +343,41 @@ def test_real_parquet(tmp_path: Path, real_mirror: Path) -> None:
     name = "3.0.0/validation-00000-of-00001.parquet"
     files = LocalFiles({name: real_mirror / "cnn_dailymail" / name}, tmp_path / "scratch")
     assert sum(1 for row in files.rows(name, ("id", "highlights")) if row["highlights"]) == 1000
+
+
+DIGEST = "a" * 64
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{DIGEST}  squad/x.json",
+        f"{DIGEST} *squad/x.json",
+        f"{DIGEST.upper()}  ./squad/x.json\r",
+        f"# made\n\n{DIGEST}  squad/x.json",
+    ],
+)
+def test_checksums_as_sha256sum_writes_them(line: str) -> None:
+    assert parse_checksums(f"{line}\n".encode(), "SHA256SUMS") == {"squad/x.json": DIGEST}
+
+
+@pytest.mark.parametrize(
+    "line", ["nonsense", "abc  squad/x.json", f"{DIGEST}", "\0" * 100, f"{DIGEST}  a\n{'b' * 64}  a"]
+)
+def test_a_list_that_is_none(line: str) -> None:
+    with pytest.raises(DataError, match=r"SHA256SUMS, line [12], "):
+        parse_checksums(line.encode(), "SHA256SUMS")
+
+
+def test_a_folder_is_held_to_its_checksums(tmp_path: Path) -> None:
+    folder = tmp_path / "mirror" / "task"
+    folder.mkdir(parents=True)
+    (folder / "data.json").write_bytes(b"a subset")
+    listed = folder.parent / "SHA256SUMS"
+    listed.write_text(f"{sha256(folder / 'data.json')}  task/data.json\n")
+    arguments = ("task", [source(RemoteFile("data.json"))], ["train"], folder, tmp_path / "raw")
+    assert read_folder(*arguments, "mirror").records[0].status == "unpinned"
+    (folder / "data.json").write_bytes(b"a sub")
+    with pytest.raises(DataError, match=r"data\.json is damaged: its sha256 is .*, but SHA256SUMS has "):
+        read_folder(*arguments, "mirror")
+    assert read_folder(*arguments, "local").records
