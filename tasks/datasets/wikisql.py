@@ -37,7 +37,7 @@ def _text(sql: Record, header: list[str]) -> str:
     aggregate, column = sql.integer("agg", 0, len(_AGGREGATES) - 1), sql.integer("sel", 0, last)
     select = ["SELECT", _AGGREGATES[aggregate], header[column], "FROM table"]
     query = " ".join(word for word in select if word)
-    conditions = []
+    conditions: list[str] = []
     for condition in sql.list("conds"):
         if not isinstance(condition, list) or len(condition) != 3:
             raise sql.fault("each of 'conds' must be a column, an operator and a value")

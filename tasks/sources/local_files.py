@@ -23,6 +23,7 @@ from uuid import uuid4
 from decabench.errors import DataError, MissingDataError
 from decabench.files import atomic_file, file_digests, is_refused_write
 from decabench.tasks.task import RemoteFile, Source
+from decabench.text import describe_error
 
 __all__ = [
     "CHECKSUMS",
@@ -121,7 +122,7 @@ class LocalFiles:
                 f"{name} is not among the files of the requested splits ({', '.join(self._paths)}): "
                 "prepare its split too."
             )
-        return self._paths[name]
+        return _require_content(self._paths[name], name)
 
     def member(self, name: str, member: str) -> Path:
         """Return the local path of a member of an archive; `outer!inner` is one of an archive inside it.
@@ -138,7 +139,7 @@ class LocalFiles:
                 f"The archive {name} has no member {member}: it is not the file that upstream publishes; "
                 "fetch it again with --force, or choose another --mirror."
             )
-        return extracted[member]
+        return _require_content(extracted[member], f"The member {member} of {name}")
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
         """Stream the rows of a parquet file, with these columns or all; about a thousand are in memory at once."""
@@ -155,8 +156,20 @@ class LocalFiles:
                         f"{name} has no column {', '.join(absent)} (it has {', '.join(present)}): "
                         "it is not the file that upstream publishes."
                     )
+                read = 0
                 for batch in file.iter_batches(1024, columns=list(columns or present)):
-                    yield from batch.to_pylist()
+                    try:
+                        rows = batch.to_pylist()
+                    except (
+                        ValueError,
+                        OverflowError,
+                    ) as error:  # text that is not UTF-8, a date out of range
+                        place = f"rows {read + 1} to {read + len(batch)}"
+                        raise DataError(
+                            f"{name}, {place}, cannot be read ({describe_error(error)})."
+                        ) from error
+                    yield from rows
+                    read += len(rows)
         except (arrow.ArrowException, OSError) as error:
             raise DataError(
                 f"{name} is not a complete parquet file ({type(error).__name__}): fetch it again with --force."
@@ -174,6 +187,13 @@ class LocalFiles:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _require_content(path: Path, name: str) -> Path:
+    """Return the path. Raises DataError for an empty file: upstream publishes none."""
+    if path.exists() and path.stat().st_size == 0:
+        raise DataError(f"{name} is empty: fetch it again with --force, or choose another --mirror.")
+    return path
 
 
 @dataclass(frozen=True)
