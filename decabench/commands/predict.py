@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from decabench.commands._console import console, format_count, peak_memory, start_clock, write_run_file
+from decabench.commands._console import console, echo, format_count, peak_memory, start_clock, write_run_file
 from decabench.commands._options import (
     SectionedCommand,
     fill,
@@ -159,8 +159,8 @@ def _show_prompt(given: dict[str, Any]) -> None:
                 f"{plan.run.predictor} takes no prompts: it gets the id, question and context unchanged."
             )
         question = next(task.questions())
-        click.echo(f"{task.name}, {question.id}")
-        click.echo(show(task.prompting, question, chat=is_chat))
+        echo(f"{task.name}, {question.id}")
+        echo(show(task.prompting, question, chat=is_chat))
 
 
 _LINE_SECONDS = 60.0
@@ -208,7 +208,7 @@ class Lines:
 
 
 def _write_line(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    echo(line, err=True)
 
 
 class Bar:
