@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -111,11 +112,25 @@ def watched_process() -> Iterator[None]:
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     os.close(life[1])
     os.close(end[0])
+    signal.signal(signal.SIGINT, _interrupt_once())
     Thread(target=_end_with_parent, args=(life[0],), daemon=True).start()
     try:
         yield
     finally:
         os.write(end[1], b".")
+
+
+def _interrupt_once() -> Callable[[int, FrameType | None], None]:
+    """Make a handler that takes a Ctrl-C which arrives twice, from the terminal and from the parent, for one."""
+    last = float("-inf")
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        nonlocal last
+        if time.monotonic() - last > 1:
+            last = time.monotonic()
+            raise KeyboardInterrupt
+
+    return interrupt
 
 
 def _end_with_parent(life: int) -> None:

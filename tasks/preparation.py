@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
-from decabench.files import atomic_file, make_folder, storage_errors
+from decabench.files import atomic_file, make_folder, storage_errors, sweep_temporary
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder
@@ -252,11 +253,19 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
         folder = make_folder(store.folder(task.name))
         with _locked(folder):
             if due := _due_splits(task, request):
-                for leftover in folder.glob(".*.tmp"):  # left by a killed run
-                    leftover.unlink(missing_ok=True)
+                _sweep(folder, request.home / "raw" / task.name)
                 _prepare_splits(task, due, request, store)
     records = store.records(task.name)
     return {split: records[split] for split in splits if split in records}
+
+
+def _sweep(prepared: Path, raw: Path) -> None:
+    """Remove what killed runs left, but not partial downloads, which are resumed; the task's lock is held."""
+    sweep_temporary(prepared)
+    sweep_temporary(raw, recursive=True)
+    for scratch in raw.glob(".extract-*"):
+        if scratch.is_dir() and not scratch.is_symlink():
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def is_prepared(task: Task, request: Request) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import tarfile
-import tempfile
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -139,11 +138,18 @@ def parse_story(id: str, text: str) -> Story:
     return id, article, highlights
 
 
+_LONGEST_STORY = 1 << 24
+
+
 def _index(archive: Path, database: sqlite3.Connection) -> None:
     """Index the stories of an archive by file name, on disk: its order is not the list's, and both are large."""
+    left = max(1 << 28, 200 * archive.stat().st_size)
     try:
         with tarfile.open(archive, "r|gz") as tar:
             for member in tar:
+                left -= member.size
+                if member.size > _LONGEST_STORY or left < 0:
+                    raise DataError(f"{archive.name}, {member.name[:80]!r}, is too large for a story.")
                 file = tar.extractfile(member) if member.isfile() else None
                 if file is not None and member.name.endswith(".story"):
                     row = (Path(member.name).stem, file.read())
@@ -158,24 +164,24 @@ def _index(archive: Path, database: sqlite3.Connection) -> None:
 
 def read_stories(files: Files, split: str) -> Iterator[Story]:
     """Yield CNN's stories, then the Daily Mail's, each in the order of its list, as decaNLP does."""
-    with tempfile.TemporaryDirectory() as folder:
-        for paper, archive in _ARCHIVES.items():
-            with closing(sqlite3.connect(Path(folder, f"{paper}.sqlite"))) as database:
-                database.execute("CREATE TABLE story (id TEXT PRIMARY KEY, text BLOB) WITHOUT ROWID")
-                _index(files.path(archive.name), database)
-                with open_text(files.path(_list_name(paper, split))) as urls:
-                    for url in urls:
-                        id = hashlib.sha1(url.strip().encode()).hexdigest()
-                        found = database.execute("SELECT text FROM story WHERE id = ?", (id,)).fetchone()
-                        if found is None:
-                            raise DataError(
-                                f"{archive.name} has no story {id}, which its list names ({url.strip()})."
-                            )
-                        try:
-                            text = found[0].decode("utf-8")
-                        except UnicodeDecodeError as error:
-                            raise DataError(f"{archive.name}, story {id}, is not UTF-8.") from error
-                        yield parse_story(id, text)
+    for paper, archive in _ARCHIVES.items():
+        # No name: SQLite removes the file as it creates it, so that a killed run leaves nothing.
+        with closing(sqlite3.connect("")) as database:
+            database.execute("CREATE TABLE story (id TEXT PRIMARY KEY, text BLOB) WITHOUT ROWID")
+            _index(files.path(archive.name), database)
+            with open_text(files.path(_list_name(paper, split))) as urls:
+                for url in urls:
+                    id = hashlib.sha1(url.strip().encode()).hexdigest()
+                    found = database.execute("SELECT text FROM story WHERE id = ?", (id,)).fetchone()
+                    if found is None:
+                        raise DataError(
+                            f"{archive.name} has no story {id}, which its list names ({url.strip()})."
+                        )
+                    try:
+                        text = found[0].decode("utf-8")
+                    except UnicodeDecodeError as error:
+                        raise DataError(f"{archive.name}, story {id}, is not UTF-8.") from error
+                    yield parse_story(id, text)
 
 
 def _read_stories(files: Files, split: str) -> Iterator[Example]:

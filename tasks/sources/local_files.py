@@ -341,6 +341,57 @@ _DAMAGE = (
     NotImplementedError,
 )
 
+_LARGEST_RATIO = 200
+_ALWAYS_ALLOWED = 256 << 20
+
+
+class _Budget:
+    """What an archive may hold, unpacked: 200 times its size, or 256 MiB. Text shrinks to a tenth, a bomb to less."""
+
+    def __init__(self, archive: Path) -> None:
+        self._name = archive.name
+        self._most = max(_ALWAYS_ALLOWED, _LARGEST_RATIO * archive.stat().st_size)
+        self._left = self._most
+
+    def spend(self, size: int) -> None:
+        """Count bytes. Raises DataError when there are more than an honest archive of that size has."""
+        self._left -= size
+        if self._left < 0:
+            raise DataError(
+                f"The archive {self._name} unpacks to more than {self._most >> 20:,} MiB, {_LARGEST_RATIO} times its "
+                "size: it is not a file that upstream publishes."
+            )
+
+
+class _Metered:
+    """A stream whose bytes are counted as they are read."""
+
+    def __init__(
+        self, stream: IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile, budget: _Budget
+    ) -> None:
+        self._stream = stream
+        self._budget = budget
+
+    def read(self, size: int) -> bytes:
+        """Read up to `size` bytes."""
+        block = self._stream.read(size)
+        self._budget.spend(len(block))
+        return block
+
+
+_LONGEST_HEADER = 1 << 20
+
+
+class _TarInfo(tarfile.TarInfo):
+    """A header of a tar archive, whose long names and attributes are read into memory whatever size they claim."""
+
+    def _proc_member(self, tarfile_: tarfile.TarFile) -> tarfile.TarInfo:
+        kinds = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
+        if self.type in (*kinds, tarfile.SOLARIS_XHDTYPE) and self.size > _LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        return super()._proc_member(tarfile_)  # type: ignore[misc, no-any-return]
+
+
 _Member = tuple[str, IO[bytes]]
 """(name, stream); the stream is valid until the next member is requested."""
 
@@ -371,13 +422,16 @@ def _extract(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, 
 
 def _extract_flat(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, Path]:
     found = {}
+    budget = _Budget(archive)
     with _archive_errors(archive):
         with archive.open("rb") as file:
             is_zip = file.read(4) in (b"PK\3\4", b"PK\5\6")
         for name, stream in (_zip_members if is_zip else _tar_members)(archive, wanted):
             found[name] = folder / name
             with atomic_file(found[name]) as target:
-                shutil.copyfileobj(stream, target, _BUFFER)
+                while block := stream.read(_BUFFER):
+                    budget.spend(len(block))
+                    target.write(block)
     return found
 
 
@@ -393,7 +447,9 @@ def _zip_members(archive: Path, wanted: Collection[str]) -> Iterator[_Member]:
 
 
 def _tar_members(archive: Path, wanted: Collection[str]) -> Iterator[_Member]:
-    with _decompressed(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as opened:
+    with _decompressed(archive) as file:
+        stream = _Metered(file, _Budget(archive))
+        opened = tarfile.open(fileobj=stream, mode="r|", tarinfo=_TarInfo)  # type: ignore[call-overload]
         for info in opened:
             name = _plain_name(info.name)
             if name in wanted:

@@ -134,3 +134,20 @@ def test_a_subset_in_a_folder_is_used_and_said(command, tmp_path: Path) -> None:
         "sst: validation has 32 of the 872 published examples (dev_binary_sent.csv is not the published file)"
         in said
     )
+
+
+def test_leftovers_in_the_downloads_are_swept(request_for: Requests) -> None:
+    request = request_for(mirror=str(SAMPLE_FOLDER))
+    raw = request.home / "raw" / "wikisql"
+    scratch = raw / ".extract-0123456789ab" / "data.tar.bz2"
+    scratch.mkdir(parents=True)
+    (scratch / ".dev.jsonl.abc123_x.tmp").write_bytes(b"half")
+    (raw / "mirror-12345678").mkdir()
+    (raw / "mirror-12345678" / ".data.tar.bz2.json.abc123_x.tmp").write_bytes(b"half")
+    part = raw / ".incoming" / "data.tar.bz2.part"
+    part.parent.mkdir()
+    part.write_bytes(b"resumed by the next run")
+    (raw / "kept.txt").write_bytes(b"not ours")
+    prepare_task(TASKS["wikisql"], request)
+    assert sorted(path.name for path in raw.rglob("*") if path.is_file()) == ["data.tar.bz2.part", "kept.txt"]
+    assert not list(raw.glob(".extract-*"))
