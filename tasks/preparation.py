@@ -302,7 +302,8 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
     if not request.sample or request.force:
         return
     try:
-        origins = {record.origin for record in store.records(task.name).values()} & {"mirror", "upstream"}
+        records = store.records(task.name, earlier=True)
+        origins = {record.origin for record in records.values()} & {"mirror", "upstream"}
     except DataError:
         return
     if origins:
@@ -381,11 +382,11 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     files = [record for record in opened.records if record.name in names]
     _write_inputs(store, task, split, None)  # a run that is killed from here on must not look finished
     is_verified = bool(files) and all(file.status == "verified" for file in files)
-    examples = source.read(opened.files, split)
+    examples = _check_levels(task, source.read(opened.files, split))
     if request.origin == "upstream" and task.folder is None and not is_verified:
         examples = _require_count(task, split, source, examples)
     with _naming_files(files):
-        rows, fingerprint = store.write(task.name, split, examples)
+        rows, fingerprint, units_digest = store.write(task.name, split, examples)
     record = SplitRecord(
         rows=rows,
         fingerprint=fingerprint,
@@ -395,6 +396,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         files=tuple(asdict(file) for file in files),
         version=task.version,
         note=sample_note(task.name) if request.sample else "",
+        units_digest=units_digest,
     )
     try:
         records = store.records(task.name)
@@ -451,6 +453,17 @@ def _naming_files(files: Sequence[FileRecord]) -> Iterator[None]:
         if not names or any(Path(name).name in str(error) for name in names):
             raise
         raise type(error)(f"{', '.join(names)}: {error}") from error
+
+
+def _check_levels(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
+    """Yield the examples. Raises DataError if the task names more or fewer units than its first example has."""
+    for number, example in enumerate(examples):
+        if not number and task.unit_names and len(task.unit_names) != len(example.units):
+            raise DataError(
+                f"{task.name} names its units {', '.join(task.unit_names)}, but an example has "
+                f"{len(example.units)}: {', '.join(map(repr, example.units))}. Give one name for each."
+            )
+        yield example
 
 
 def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:

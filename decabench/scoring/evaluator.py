@@ -47,6 +47,7 @@ from decabench.tasks import (
     home_folder,
     known_tasks,
     select_suite,
+    units_line,
 )
 from decabench.workers import process_pool
 
@@ -230,11 +231,14 @@ def _require_same_data(submission: Submission, files: Mapping[str, PredictionFil
 
 def _read_references(store: Store, task: str, split: str) -> list[Item]:
     """Read the gold answers. Raises DataError if the prepared data does not match its record."""
-    digest, references = hashlib.sha256(), []
+    digest, units_digest, references = hashlib.sha256(), hashlib.sha256(), []
     for example in store.examples(task, split):
         digest.update(fingerprint_line(example))
-        references.append(Item(example.answers, example.id, example.group, example.meta))
-    if f"sha256:{digest.hexdigest()}" != store.record(task, split).fingerprint:
+        units_digest.update(units_line(example.units))
+        references.append(Item(example.answers, example.id, example.units, example.meta))
+    record = store.record(task, split)
+    found = (f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}")
+    if found != (record.fingerprint, record.units_digest):
         raise DataError(
             f"The prepared data of {task}, {split}, does not match its record: run decabench prepare {task} --force."
         )
@@ -310,7 +314,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         partial=partial,
         variants=_score_variants(job, references, score, pool),
     )
-    sample = Sample.of(metric, found.rows, [item.group for item in references], task.name)
+    sample = Sample.of(metric, found.rows, [item.units for item in references], task.name)
     return ScoredTask(result, references, list(answers.values()), sample, found.rows)
 
 
@@ -467,9 +471,9 @@ def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
         ):  # limited runs are compared with nothing
             values = np.asarray(found.rows, dtype=float)
             columns = {name: values[:, at] for at, name in enumerate(found.sample.metric.columns)}
-            groups = [item.group for item in found.references]
+            units = [item.units for item in found.references]
             path = folder / STATISTICS / f"{task}.parquet"
-            write_rows(path, found.result.metric, found.result.signature, columns, groups)
+            write_rows(path, found.result.metric, found.result.signature, columns, units)
 
 
 _ALWAYS = "unanswerable"

@@ -70,7 +70,7 @@ def _read_text(files: Files, split: str) -> Iterator[Example]:
             "and its splits would shift."
         )
     for index, (number, (question, context, answer)) in enumerate(numbered[_SLICES[split]]):
-        yield Example(f"schema.{split}.{index}", question, context, (answer,), f"schema.{number}")
+        yield Example(f"schema.{split}.{index}", question, context, (answer,), (f"schema.{number}",))
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
@@ -81,8 +81,8 @@ def _read_parquet(files: Files, split: str) -> Iterator[Example]:
         if len(options) != 2:
             raise row.fault(f"'options' must be two, not {len(options)}")
         question = f"{row.text('question')} {options[0]} or {options[1]}?"
-        group = f"schema.{(start + index) // 2}"
-        yield Example(f"schema.{split}.{index}", question, row.text("sentence"), (row.text("answer"),), group)
+        units = (f"schema.{(start + index) // 2}",)
+        yield Example(f"schema.{split}.{index}", question, row.text("sentence"), (row.text("answer"),), units)
 
 
 _TEXT = RemoteFile(
@@ -132,7 +132,7 @@ SCHEMA = Task(
         "The file's last block is left out, as in 2018. One schema has two alternatives in a line; both are "
         "resolved here, where the 2018 reader left `education] had been [taken` in the text."
     ),
-    units=("schema",),
+    unit_names=("schema",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",

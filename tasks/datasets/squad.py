@@ -24,17 +24,17 @@ class _Paragraphs:
         self._title = self._context = ""
         self._number = -1
 
-    def group(self, title: str, context: str) -> str:
-        """Return the group of the paragraph: its title and number."""
+    def units(self, title: str, context: str) -> tuple[str, str]:
+        """Return the article and the paragraph: the title, and the title with a number."""
         if title != self._title:
             self._title, self._context, self._number = title, context, 0
         elif context != self._context:
             self._context, self._number = context, self._number + 1
-        return f"{title}.{self._number}"
+        return title, f"{title}.{self._number}"
 
 
-def _example(id: str, group: str, question: str, context: str, answers: list[str]) -> Example:
-    return Example(id, " ".join(question.split()), context, tuple(answers), group)
+def _example(id: str, units: tuple[str, str], question: str, context: str, answers: list[str]) -> Example:
+    return Example(id, " ".join(question.split()), context, tuple(answers), units)
 
 
 def _read_json(files: Files, split: str) -> Iterator[Example]:
@@ -43,12 +43,12 @@ def _read_json(files: Files, split: str) -> Iterator[Example]:
         title = article.text("title")
         for paragraph in article.records("paragraphs", "paragraph"):
             context = paragraph.text("context")
-            group = paragraphs.group(title, context)
+            units = paragraphs.units(title, context)
             for qa in paragraph.records("qas", "question"):
                 answers = [answer.text("text") for answer in qa.records("answers", "answer")]
                 if not answers:
                     raise qa.fault("it has no answer")
-                yield _example(qa.text("id"), group, qa.text("question"), context, answers)
+                yield _example(qa.text("id"), units, qa.text("question"), context, answers)
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
@@ -56,11 +56,11 @@ def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     columns = ("id", "title", "context", "question", "answers")
     for row in parquet_records(files, f"plain_text/{split}-00000-of-00001.parquet", columns):
         context = row.text("context")
-        group = paragraphs.group(row.text("title"), context)
+        units = paragraphs.units(row.text("title"), context)
         answers = row.record("answers").texts("text")
         if not answers:
             raise row.fault("it has no answer")
-        yield _example(row.text("id"), group, row.text("question"), context, answers)
+        yield _example(row.text("id"), units, row.text("question"), context, answers)
 
 
 def _json(split: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ...]:
@@ -129,7 +129,7 @@ SQUAD = Task(
     citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
     homepage="https://rajpurkar.github.io/SQuAD-explorer/",
     notes="The test set is hidden by its authors. All reference answers are kept, repeated ones too.",
-    units=("paragraph",),
+    unit_names=("article", "paragraph"),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="hard",  # alone, it was the best of what the paper tried first (Appendix F)

@@ -61,7 +61,7 @@ def _example(split: str, index: int, entry: Record, table: Table) -> Example:
     if table.value.get("rows") and split != "train":  # execution accuracy is for evaluation; rows are large
         meta["rows"] = table.list("rows")
     id = f"wikisql.{split}.{index}"
-    return Example(id, _QUESTION, context, (_text(sql, header),), entry.text("table_id"), meta)
+    return Example(id, _QUESTION, context, (_text(sql, header),), (entry.text("table_id"),), meta)
 
 
 def _table(path: Path, line: bytes, number: int) -> Table:
@@ -157,7 +157,7 @@ WIKISQL = Task(
     citation="Zhong et al. 2017, Seq2SQL: Generating Structured Queries from Natural Language",
     homepage="https://github.com/salesforce/WikiSQL",
     notes="Three gold queries of the test set cannot be parsed back to their logical form, so gold scores 99.98.",
-    units=("table",),
+    unit_names=("table",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",

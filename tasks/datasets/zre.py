@@ -27,12 +27,12 @@ _HUB = Hub("community-datasets/qa_zre", "f659301d65a033b69ce7bdfa881baeb77097177
 
 
 def _example(
-    split: str, index: int, question: str, subject: str, context: str, answers: Sequence[str]
+    split: str, index: int, relation: str, question: str, subject: str, context: str, answers: Sequence[str]
 ) -> Example:
     answer = ", ".join(answers) or "unanswerable"
-    # Rows about one sentence are resampled together; a digest names the sentence without keeping it.
-    group = hashlib.sha256(context.encode()).hexdigest()[:16]
-    return Example(f"zre.{split}.{index}", question.replace("XXX", subject), context, (answer,), group)
+    # A digest names the sentence without keeping it.
+    units = relation, hashlib.sha256(context.encode()).hexdigest()[:16]
+    return Example(f"zre.{split}.{index}", question.replace("XXX", subject), context, (answer,), units)
 
 
 def _read_archive(files: Files, split: str) -> Iterator[Example]:
@@ -48,15 +48,15 @@ def _read_archive(files: Files, split: str) -> Iterator[Example]:
                     f"{path.name}, line {index + 1}: the second of its fields must be a question about XXX, but "
                     "another one is: its columns are not in upstream's order."
                 )
-            yield _example(split, index, question, subject, context, answers)
+            yield _example(split, index, relation, question, subject, context, answers)
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     """Read the first fold, which decaNLP uses; the hub has all ten one after the other."""
-    rows = parquet_records(files, _PARQUET[split], ("question", "subject", "context", "answers"))
-    for index, row in enumerate(islice(rows, _FOLD[split])):
-        question, subject, context = map(row.text, ("question", "subject", "context"))
-        yield _example(split, index, question, subject, context, row.texts("answers"))
+    columns = ("relation", "question", "subject", "context", "answers")
+    for index, row in enumerate(islice(parquet_records(files, _PARQUET[split], columns), _FOLD[split])):
+        relation, question, subject, context = map(row.text, columns[:-1])
+        yield _example(split, index, relation, question, subject, context, row.texts("answers"))
 
 
 _RELATION_SPLITS = RemoteFile(
@@ -109,7 +109,7 @@ ZRE = Task(
     citation="Levy et al. 2017, Zero-Shot Relation Extraction via Reading Comprehension",
     homepage="http://nlp.cs.washington.edu/zeroshot/",
     notes="Several answers are joined with `, `; a question that upstream leaves without one is `unanswerable`.",
-    units=("sentence",),
+    unit_names=("relation", "sentence"),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",
