@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import html
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterator
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import github_raw, hub_file
+from decabench.tasks.readers import Record, github_raw, hub_file, open_text, parquet_records
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
@@ -32,41 +31,51 @@ Pair = tuple[str, str, str]
 """(talk, English, German)"""
 
 
-def _segments(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (talk, text) for every `<seg>` of an evaluation set."""
+Line = tuple[str, str, str]
+"""(talk, place in it, text); talk and place must be the same on both sides"""
+
+
+def _segments(path: Path) -> Iterator[Line]:
+    """Yield every `<seg>` of an evaluation set."""
     talk = ""
     try:
         for event, element in ElementTree.iterparse(path, ("start", "end")):
             if event == "start" and element.tag == "doc":
                 talk = element.get("docid", "")
             elif event == "end" and element.tag == "seg":
-                yield talk, (element.text or "").strip()
+                place = f"segment {element.get('id', '')}"
+                if len(element):
+                    raise DataError(f"{path.name}, talk {talk}, {place}: it must be text without tags.")
+                yield talk, place, (element.text or "").strip()
                 element.clear()
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # or of an unknown encoding
         raise DataError(f"{path.name} is not valid XML ({error}): prepare again with --force.") from error
 
 
-def _tagged_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (talk, text) for every line without a tag anywhere in it, as decaNLP does; a `<url` opens a talk."""
+def _tagged_lines(path: Path) -> Iterator[Line]:
+    """Yield every line without a tag anywhere in it, as decaNLP does; a `<url` opens a talk."""
     talk = -1
-    with path.open(encoding="utf-8", newline="\n") as file:
-        for line in file:
+    with open_text(path, newline="\n") as file:
+        for number, line in enumerate(file, 1):
             if not any(tag in line for tag in _TAGS):
-                yield str(talk), line.strip()
+                yield str(talk), f"line {number}", line.strip()
             elif "<url" in line:
                 talk += 1
 
 
-def _pairs(english: Iterator[tuple[str, str]], german: Iterator[tuple[str, str]]) -> Iterator[Pair]:
-    try:
-        for (talk, source), (_, target) in zip(english, german, strict=True):
-            yield talk, source, target
-    except UnicodeDecodeError as error:  # a ValueError, as unequal sides are
-        raise DataError(f"The text of IWSLT is not UTF-8 ({error}).") from error
-    except ValueError as error:
-        raise DataError(
-            "The English and the German side of IWSLT have different numbers of lines."
-        ) from error
+def _pairs(english: Path, german: Path, split: str) -> Iterator[Pair]:
+    lines = _tagged_lines if split == "train" else _segments
+    names = f"{english.name} and {german.name}"
+    for source, target in zip_longest(lines(english), lines(german)):
+        if source is None or target is None:
+            talk, place, _ = source or target
+            raise DataError(f"{names} have different numbers of lines: talk {talk}, {place}, is in only one.")
+        if source[:2] != target[:2]:
+            raise DataError(
+                f"{names} are not aligned: talk {source[0]}, {source[1]}, of one stands beside talk {target[0]}, "
+                f"{target[1]}, of the other."
+            )
+        yield source[0], source[2], target[2]
 
 
 def _examples(pairs: Iterator[Pair], split: str) -> Iterator[Example]:
@@ -79,8 +88,7 @@ def _examples(pairs: Iterator[Pair], split: str) -> Iterator[Example]:
 
 
 def _read_sides(english: Path, german: Path, split: str) -> Iterator[Example]:
-    lines = _tagged_lines if split == "train" else _segments
-    return _examples(_pairs(lines(english), lines(german)), split)
+    return _examples(_pairs(english, german, split), split)
 
 
 def _names(split: str, direction: str) -> tuple[str, str]:
@@ -122,12 +130,12 @@ _DIGESTS = {
 }
 
 
-def _unescaped(row: Mapping[str, Any], side: str) -> str:
-    return html.unescape(row["translation"][side]).strip()
+def _unescaped(row: Record, side: str) -> str:
+    return html.unescape(row.record("translation").text(side)).strip()
 
 
 def _read_hub(files: Files, split: str) -> Iterator[Example]:
-    rows = islice(files.rows(_HUB_FILES[split], ("translation",)), *_SLICES[split])
+    rows = islice(parquet_records(files, _HUB_FILES[split], ("translation",)), *_SLICES[split])
     # The hub's script left XML entities in the text.
     sides = [(_unescaped(row, "en"), _unescaped(row, "de")) for row in rows]
     for column, language in enumerate(("English", "German")):

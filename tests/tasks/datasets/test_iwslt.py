@@ -131,7 +131,7 @@ def test_sides_of_unequal_length(files: FolderFiles, english: list[str], german:
 def test_text_that_is_not_utf8_is_not_called_unequal(files: FolderFiles) -> None:
     write_lines(files.folder / "train.tags.de-en.en", ["One"])
     files.path("train.tags.de-en.de").write_bytes("Müller\n".encode("latin-1"))
-    with pytest.raises(DataError, match="The text of IWSLT is not UTF-8"):
+    with pytest.raises(DataError, match=r"train\.tags\.de-en\.\w\w, line 1, is not UTF-8"):
         read_form(IWSLT_EN_DE, "de-en files", "train", files)
 
 
