@@ -309,15 +309,14 @@ def _show(value: float | None) -> str:
 
 
 def _with_intervals(entry: Entry, evidence: Evidence) -> Entry:
-    """Replace stated totals and intervals by recomputed ones where the statistics allow it."""
-    tasks = dict(entry.tasks)
-    for name, task in tasks.items():
-        if task.check.kind != "self-reported" and (known := evidence.find(entry, name)) is not None:
-            tasks[name] = replace(task, interval=known.interval)
+    """Replace stated totals by recomputed ones, and stated intervals by those of the statistics or none."""
+    tasks = {}
+    for name, task in entry.tasks.items():
+        known = evidence.find(entry, name) if task.check.kind != "self-reported" else None
+        tasks[name] = replace(task, interval=known.interval if known is not None else None)
     scores = {name: task.score for name, task in tasks.items() if task.score is not None}
-    recomputed = replace(
-        entry, tasks=tasks, total=entry.suite.combine(scores) if entry.total is not None else None
-    )
+    total = entry.suite.combine(scores) if entry.total is not None else None
+    recomputed = replace(entry, tasks=tasks, total=total, interval=None)
     if recomputed.kind in (None, "self-reported"):
         return recomputed
     return replace(recomputed, interval=evidence.total_interval(recomputed))

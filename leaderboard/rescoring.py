@@ -174,12 +174,11 @@ def _score_again(
         if again.status != "scored":
             why = printable_line(again.reason, 120)
             raise ContradictionError(f"it states a score for {name}, but its answers cannot be scored: {why}")
-        if again.signature != scored[name].signature:
-            reason = "its answers were scored by another version of the metric"
-            checks[name] = _with_reason(checks[name], reason)
+        if fault := next(_differences(name, scored[name], found[name]), ""):
+            if again.signature == scored[name].signature:
+                raise ContradictionError(fault)
+            checks[name] = _with_reason(checks[name], "another version of the metric gives another score")
             continue
-        for fault in _differences(name, scored[name], found[name]):
-            raise ContradictionError(fault)
         path = (submissions / entry.path).parent / "statistics" / f"{name}.parquet"
         if scored[name].check.kind == "consistent":
             _compare_statistics(name, path, metrics[scored[name].metric], found[name])

@@ -113,6 +113,7 @@ def test_intervals_and_totals_are_computed_here(system: Path) -> None:
 def test_without_statistics_a_result_is_self_reported(system: Path) -> None:
     shutil.rmtree(next(system.rglob("statistics")))
     (entry,) = audited(system).entries
+    assert entry.interval is None and entry.tasks[TASK].interval is None, "no interval is shown as stated"
     assert (entry.kind, entry.apart) == ("self-reported", "self-reported")
     assert entry.tasks[TASK].check.detail == "there are no statistics beside the results"
 

@@ -171,6 +171,18 @@ def test_what_is_not_at_hand_stays_consistent_and_says_why(place: tuple[Path, Pa
     assert "the data is not prepared here" in found.entries[0].tasks["schema"].check.detail
 
 
+def test_another_version_of_a_metric_that_agrees_verifies_and_one_that_does_not_refutes_nothing(
+    place: tuple[Path, Path],
+) -> None:
+    shutil.rmtree(next(place[0].rglob("statistics")))
+    edit_results(place[0], lambda tasks: tasks["sst"].update(signature="em|v:0", signatures={}))
+    assert kinds(verified(place)) == dict.fromkeys(TASKS, "verified")
+    edit_results(place[0], lambda tasks: tasks["sst"].update(score=99.0))
+    found = verified(place)
+    assert kinds(found) == {"sst": "self-reported", "schema": "verified"}
+    assert "another version of the metric gives another score" in found.entries[0].tasks["sst"].check.detail
+
+
 def test_answers_alone_verify_a_score_that_has_no_statistics(place: tuple[Path, Path]) -> None:
     shutil.rmtree(next(place[0].rglob("statistics")))
     assert kinds(verified(place, again=False)) == dict.fromkeys(TASKS, "self-reported")
