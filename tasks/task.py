@@ -158,8 +158,8 @@ class Task:
     """The score that must be 100 for gold answers, if a quirk of the official scorer keeps the headline below that."""
     output: Output = field(default_factory=Text)
     """The type of an answer, which decides default metric, extraction, highlighting, limits and models' heads."""
-    units: tuple[str, ...] = ()
-    """The unit that was sampled, named in `Example.group` (`paragraph`); none if each example is its own unit."""
+    unit_names: tuple[str, ...] = ()
+    """The names of its sampling units, outermost first: `("article", "paragraph")`; none if each example is its own."""
     prompt: PromptTemplate | None = None
     """Its prompt for language models; None for the general prompt of the default set."""
     variants: tuple[Variant, ...] = ()

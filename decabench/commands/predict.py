@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from decabench.commands._console import console, format_count, peak_memory, start_clock, write_run_file
+from decabench.commands._console import console, echo, format_count, peak_memory, start_clock, write_run_file
 from decabench.commands._options import (
     SectionedCommand,
     fill,
@@ -160,8 +160,8 @@ def _show_prompt(given: dict[str, Any]) -> None:
                 f"{plan.run.predictor} takes no prompts: it gets the id, question and context unchanged."
             )
         question = next(task.questions())
-        click.echo(f"{task.name}, {question.id}")
-        click.echo(show(task.prompting, question, chat=is_chat))
+        echo(f"{task.name}, {question.id}")
+        echo(show(task.prompting, question, chat=is_chat))
 
 
 _LINE_SECONDS = 60.0
@@ -209,7 +209,7 @@ class Lines:
 
 
 def _write_line(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    echo(line, err=True)
 
 
 class Bar:
@@ -392,6 +392,7 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
     totals = {tally.task: tally.total for tally in report.tallies}
     if limited := [task for task in rows if totals.get(task, rows[task]) < rows[task]]:
         remarks.append(f"Partial: {', '.join(limited)}: only {run.selection}; its scores are not ranked.")
+    remarks += [sentence for tally in report.tallies for sentence in _forms(tally)]
     for tally in report.tallies:
         if tally.failed:
             remarks.append(
@@ -399,6 +400,15 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
                 f"({tally.commonest_error}); run the same command again to retry them."
             )
     return remarks
+
+
+def _forms(tally: Tally) -> Iterator[str]:
+    """Say how many answers are not of the task's form: such a score says little about the model."""
+    count = tally.resumed + tally.answered
+    if tally.other_label:
+        yield f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels."
+    elif tally.unparseable:
+        yield f"{tally.task}: {tally.unparseable:,} of {count:,} answers are unparseable or refused."
 
 
 def _gpu_memory() -> str:

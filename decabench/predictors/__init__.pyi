@@ -1,3 +1,4 @@
+from .baselines import OracleSetting as OracleSetting
 from .baselines import copy_context as copy_context
 from .baselines import first_choice as first_choice
 from .baselines import lead_3 as lead_3
@@ -35,6 +36,7 @@ __all__ = [
     "Header",
     "ModelOptions",
     "OptionInfo",
+    "OracleSetting",
     "Outcome",
     "Predictor",
     "PredictorFactory",

@@ -1,7 +1,6 @@
 """The interface between runs and predictors: options and questions one way, answers and failures the other.
 
-A predictor gets questions only. No part of the protocol gives it the answers of the split that it predicts, except
-`Setting.gold_answers`, which the baseline `oracle` reads.
+A predictor gets questions only: nothing here gives it the answers of the split that it predicts, or leads to them.
 """
 
 from __future__ import annotations
@@ -15,10 +14,11 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from decabench.errors import DecabenchError
-from decabench.files import canonical_json, parse_json
+from decabench.files import canonical_json
 from decabench.submission import Limits, read_details
 from decabench.tasks import Question, Task
 from decabench.text import excerpt
+from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
     from decabench.prompts import Prompting
@@ -96,13 +96,12 @@ class Setting:
     """What a predictor is made for: one task and split, and the training answers it may learn from."""
 
     task: Task
-    """The task."""
+    """The task, without the sources of its data."""
     split: str
     """The split whose questions it will be given."""
     training_answers: Callable[[], Iterator[str]]
-    """Streams the first answer of every training example; raises MissingDataError if none is prepared."""
-    gold_answers: Callable[[], Mapping[str, str]]
-    """Returns a map from id to first answer for the split itself; only the baseline `oracle` may use it."""
+    """Streams the first answer of every training example; raises MissingDataError if none is prepared, or if the
+    training split is the one that is predicted."""
     seed: int = 0
     """Random seed, for predictors that sample."""
     prompting: Prompting | None = None

@@ -67,6 +67,10 @@ class Tally:
     """Answers with a context that was cut to fit, including those from the journal."""
     truncated: int = 0
     """Answers that reached the limit of new tokens, including those from the journal."""
+    unparseable: int = 0
+    """Answers in which the extraction found no answer of the task's form, including refusals."""
+    other_label: int = 0
+    """Answers that are none of the labels that the question offers."""
     seconds: float = 0.0
     """Wall time, including loading."""
     commonest_error: str = ""
@@ -366,7 +370,7 @@ def _stream(
                 "answers so far are kept, and --debug shows the traceback."
             ) from error
 
-    pairs = guard(lambda: iter(predictor.stream(questions)))
+    pairs = guard(lambda: iter(predictor.stream(_QuestionsAlone(questions))))
     try:
         while (pair := guard(partial(next, pairs, _END))) is not _END:
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
@@ -378,6 +382,18 @@ def _stream(
     finally:
         if hasattr(pairs, "close"):  # now, not at garbage collection: it may hold a program
             guard(pairs.close)
+
+
+class _QuestionsAlone(Iterator[Question]):
+    """Passes questions on without the generators they come from, whose frames hold the prepared data."""
+
+    __slots__ = ("__next",)
+
+    def __init__(self, questions: Iterable[Question]) -> None:
+        self.__next = iter(questions).__next__
+
+    def __next__(self) -> Question:
+        return self.__next()
 
 
 def _outcome(task: str, answer: object) -> Outcome:

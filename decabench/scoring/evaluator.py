@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,11 @@ from decabench.errors import (
     UnknownNameError,
     require_name,
 )
+from decabench.files import file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
-from decabench.scoring.results import DataUsed, Results, TaskResult
+from decabench.prompts import is_other_label
+from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
 from decabench.scoring.significance import Sample, bootstrap, combine, interval, write_rows
 from decabench.submission import (
     AnswerKind,
@@ -38,6 +40,7 @@ from decabench.tasks import (
     METRIC_GROUP,
     SPLITS,
     TASKS,
+    Label,
     Store,
     Suite,
     Task,
@@ -46,6 +49,7 @@ from decabench.tasks import (
     home_folder,
     known_tasks,
     select_suite,
+    units_line,
 )
 from decabench.workers import process_pool
 
@@ -54,6 +58,7 @@ __all__ = [
     "ScoredTask",
     "ScoringOptions",
     "TaskScores",
+    "add_intervals",
     "context_ceiling",
     "count_answers",
     "evaluate",
@@ -100,6 +105,8 @@ class ScoredTask:
     """The statistics by group; None if the task failed."""
     rows: Sequence[Row] = ()
     """The statistics of each example."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files of its answers, other wordings included: path in the submission to sha256."""
 
 
 def evaluate(
@@ -143,21 +150,32 @@ def score_submission(
             for name, file in files.items()
         ]
         with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
-            scored = {job.task.name: _score_file(job, pool) for job in jobs}
+            scored = {job.task.name: replace(_score_file(job, pool), files=job.digests()) for job in jobs}
         description = opened.info.described()
+    samples = {name: found.sample for name, found in scored.items() if found.sample}
+    results, ends = add_intervals(
+        {name: found.result for name, found in scored.items()}, samples, options.suite
+    )
+    return (
+        Results(description, options.split, results, ends, answers=options.answers, suite=options.suite),
+        scored,
+    )
+
+
+def add_intervals(
+    results: Mapping[str, TaskResult], samples: Mapping[str, Sample], suite: Suite
+) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
+    """Return the results with an interval for each task that has a sample, and the interval of the suite's total."""
     # A single group, drawn repeatedly, would give an interval of zero width.
-    samples = {name: found.sample for name, found in scored.items()}
-    drawn = {name: bootstrap(sample) for name, sample in samples.items() if sample and len(sample.rows) > 1}
-    results = {
-        name: replace(found.result, interval=interval(drawn[name]).ends) if name in drawn else found.result
-        for name, found in scored.items()
+    drawn = {name: bootstrap(sample) for name, sample in samples.items() if len(sample.rows) > 1}
+    found = {
+        name: replace(result, interval=interval(drawn[name]).ends) if name in drawn else result
+        for name, result in results.items()
     }
-    suite = options.suite
-    whole = [drawn[name] for name in suite.tasks if name in drawn and results[name].status == "scored"]
-    ends = None
-    if suite.total != "none" and len(whole) == len(suite.tasks):
-        ends = interval(combine(whole, suite.total)).ends
-    return Results(description, options.split, results, ends, answers=options.answers, suite=suite), scored
+    whole = [drawn[name] for name in suite.tasks if name in drawn and found[name].status == "scored"]
+    if suite.total == "none" or len(whole) < len(suite.tasks):
+        return found, None
+    return found, interval(combine(whole, suite.total)).ends
 
 
 def _known_tasks(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
@@ -215,11 +233,14 @@ def _require_same_data(submission: Submission, files: Mapping[str, PredictionFil
 
 def _read_references(store: Store, task: str, split: str) -> list[Item]:
     """Read the gold answers. Raises DataError if the prepared data does not match its record."""
-    digest, references = hashlib.sha256(), []
+    digest, units_digest, references = hashlib.sha256(), hashlib.sha256(), []
     for example in store.examples(task, split):
         digest.update(fingerprint_line(example))
-        references.append(Item(example.answers, example.id, example.group, example.meta))
-    if f"sha256:{digest.hexdigest()}" != store.record(task, split).fingerprint:
+        units_digest.update(units_line(example.units))
+        references.append(Item(example.answers, example.id, example.units, example.meta))
+    record = store.record(task, split)
+    found = (f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}")
+    if found != (record.fingerprint, record.units_digest):
         raise DataError(
             f"The prepared data of {task}, {split}, does not match its record: run decabench prepare {task} --force."
         )
@@ -246,6 +267,11 @@ class _Job:
             raise _FaultyFileError(reader.reason, reader.fault_count)
         return lines
 
+    def digests(self) -> dict[str, str]:
+        """Return the sha256 of each file that the submission has for the task, by its path there."""
+        files = self.submission.files_of(self.task.name, self.file.split)
+        return {name: file_digest(path) for name, path in files.items()}
+
 
 class _FaultyFileError(SubmissionError):
     def __init__(self, reason: str, faults: int) -> None:
@@ -269,6 +295,8 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
         return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
     counts = count_answers(lines.values())
+    if others := _count_other_labels(job, answers):
+        counts = replace(counts, by_kind={**counts.by_kind, "other_label": others})
     ceiling = None
     if counts.context_kept and task.extractive:
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
@@ -290,7 +318,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         partial=partial,
         variants=_score_variants(job, references, score, pool),
     )
-    sample = Sample.of(metric, found.rows, [item.group for item in references], task.name)
+    sample = Sample.of(metric, found.rows, [item.units for item in references], task.name)
     return ScoredTask(result, references, list(answers.values()), sample, found.rows)
 
 
@@ -328,12 +356,23 @@ def _score_variants(
     return {"scores": scores, "predictions": digests, **summary, **({"failed": failed} if failed else {})}
 
 
+def _count_other_labels(job: _Job, answers: Mapping[str, str]) -> int:
+    """Count the answers that are none of the labels that their questions offer."""
+    output = job.task.output
+    if not isinstance(output, Label):
+        return 0
+    rows = () if output.names else job.store.read(job.task.name, job.file.split, ("id", "question"))
+    questions = {row["id"]: row["question"] for row in rows}
+    return sum(is_other_label(text, output, questions.get(id_, "")) for id_, text in answers.items())
+
+
 @dataclass(frozen=True)
 class AnswerCounts:
     """How many answers of a file came to be in ways that a reader of the score must know."""
 
     by_kind: Mapping[str, int]
-    """How many were `unparseable`, `truncated` or `refused`, or had their `context_cut`; 0 is left out."""
+    """How many were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`; 0 is
+    left out."""
     context_kept: Mapping[str, tuple[int, int]]
     """By id, which characters of the context the model was shown, if not all."""
 
@@ -437,10 +476,6 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
         yield pool
 
 
-STATISTICS = "statistics"
-"""The folder of statistics beside `results.json`."""
-
-
 def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
     """Write `statistics/<task>.parquet` for every task that was scored as a whole. Raises StorageError."""
     import numpy as np
@@ -451,9 +486,9 @@ def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
         ):  # limited runs are compared with nothing
             values = np.asarray(found.rows, dtype=float)
             columns = {name: values[:, at] for at, name in enumerate(found.sample.metric.columns)}
-            groups = [item.group for item in found.references]
+            units = [item.units for item in found.references]
             path = folder / STATISTICS / f"{task}.parquet"
-            write_rows(path, found.result.metric, found.result.signature, columns, groups)
+            write_rows(path, found.result.metric, found.result.signature, columns, units)
 
 
 _ALWAYS = "unanswerable"

@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.files import atomic_file, parse_json
+from decabench.files import atomic_file
 from decabench.metrics import METRICS
 from decabench.submission import AnswerKind
 from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite
 from decabench.text import excerpt, printable
+from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
     import pandas
 
 __all__ = [
     "FORMAT",
+    "STATISTICS",
     "DataUsed",
     "InvalidResultsError",
     "Results",
@@ -40,6 +42,9 @@ __all__ = [
 ]
 
 FORMAT = "decabench.results/1"
+
+STATISTICS = "statistics"
+"""The folder of statistics beside `results.json`."""
 
 LIMIT_BYTES = 16 << 20
 """The most that is read of a file; honest ones have a few thousand bytes."""
@@ -99,7 +104,8 @@ class TaskResult:
     faults: int = 0
     """The number of faults in its file."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """How many answers were `unparseable`, `truncated` or `refused`, or had their `context_cut`; 0 is left out."""
+    """How many answers were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`
+    than the question offers; 0 is left out."""
     ceiling: float | None = None
     """If contexts were cut: the share of examples whose gold answer could still be found, 0–100."""
     partial: Mapping[str, Any] = field(default_factory=dict)
