@@ -27,7 +27,7 @@ def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
 
 
 def is_other_label(text: str, output: Output, question: str) -> bool:
-    """Tell whether an answer in the dataset's own words is none of the labels that it can be, ignoring case and spacing.
+    """Tell whether an answer in the dataset's own words is none of its possible labels, ignoring case and spaces.
 
     An output without labels of its own takes those that the question names. False for outputs that are not labels.
     """
