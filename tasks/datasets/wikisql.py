@@ -139,6 +139,7 @@ WIKISQL = Task(
     dataset="WikiSQL",
     output=Text(max_tokens=160),
     metric="lfem",
+    secondary=("nf1", "lfem_normalised"),
     gold_score="lfem_corrected",
     counts={"train": 56_355, "validation": 8_421, "test": 15_878},
     sources=(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, ModelError
 from decabench.text import excerpt
 
 __all__ = [
@@ -69,7 +69,8 @@ def find_source(target: str, revision: str | None) -> ModelSource:
             raise DecabenchError(
                 f"hf: takes a folder, a .gguf file or a name on the hub, but {target} is another kind of file."
             )
-        return ModelSource(path.name, str(path.resolve().parent), gguf=path.name)
+        # The hub's cache keeps a link with the file's name to a blob without one: only the folder is resolved.
+        return ModelSource(path.name, str(path.parent.resolve()), gguf=path.name)
     if target and path.is_dir():
         return _in_folder(path.resolve())
     if in_repository := _GGUF_OF_REPOSITORY.fullmatch(target):
@@ -361,7 +362,7 @@ def _errors(name: str, part: str) -> Iterator[None]:
                 f"hf: {name} needs its own code to run, which decabench never does: serve it with another "
                 "program and use openai:URL."
             ) from error
-        raise DecabenchError(
+        raise ModelError(
             f"hf: the {part} of {name} cannot be loaded ({type(error).__name__}: {said})."
         ) from error
 
