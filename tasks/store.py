@@ -20,6 +20,8 @@ from decabench.files import atomic_file, canonical_json
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks
 from decabench.tasks.task import Task
+from decabench.text import quoted
+from decabench.untrusted import parse_json, read_batches, read_json
 
 if TYPE_CHECKING:
     import datasets
@@ -40,6 +42,7 @@ _EARLIER_FORMATS = ("decabench.task/1",)
 _BATCH = 1_000
 _COLUMNS = ("id", "question", "context", "answers", "units", "meta")
 _LISTS = ("answers", "units")
+_KINDS = {name: "list of strings" if name in _LISTS else "string" for name in _COLUMNS}
 
 
 def home_folder(given: str | Path | None = None) -> Path:
@@ -136,18 +139,16 @@ class Store:
 
     def read(self, task: str, split: str, columns: tuple[str, ...] = _COLUMNS) -> Iterator[dict[str, Any]]:
         """Stream the rows of a prepared split as dicts, `meta` parsed. Raises MissingDataError and DataError."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         self.record(task, split)
         try:
-            with pq.ParquetFile(self.path(task, split)) as file:
-                for batch in file.iter_batches(_BATCH, columns=list(columns)):
-                    for row in batch.to_pylist():
-                        if "meta" in row:
-                            row["meta"] = json.loads(row["meta"])
-                        yield row
-        except (pa.ArrowException, OSError) as error:
+            for batch in read_batches(
+                self.path(task, split), {name: _KINDS[name] for name in columns}, _BATCH
+            ):
+                for row in batch.to_pylist():
+                    if "meta" in row:
+                        row["meta"] = _parse_meta(row["meta"])
+                    yield row
+        except (OSError, ValueError) as error:
             raise DataError(
                 f"The prepared data of {task}, {split}, is damaged ({error}): run decabench prepare {task} --force."
             ) from error
@@ -155,6 +156,12 @@ class Store:
     def examples(self, task: str, split: str) -> Iterator[Example]:
         """Stream the examples of a prepared split. Raises MissingDataError and DataError."""
         for row in self.read(task, split):
+            for name in _LISTS:
+                if not row[name]:
+                    raise DataError(
+                        f"The prepared data of {task}, {split}, is damaged (the example {quoted(row['id'])} has no "
+                        f"{name}): run decabench prepare {task} --force."
+                    )
             yield Example(**{**row, **{name: tuple(row[name]) for name in _LISTS}})
 
     def ids(self, task: str, split: str) -> list[str]:
@@ -166,25 +173,22 @@ class Store:
 
         Raises DataError if they are damaged, or have the layout of an earlier version, unless `earlier` allows that.
         """
+        import msgspec
+
         path = self.folder(task) / "task.json"
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            if content["format"] in _EARLIER_FORMATS and not earlier:
+            content = read_json(path)
+            if content.get("format") in _EARLIER_FORMATS and not earlier:
                 raise DataError(
                     f"{task} in {self.home} was prepared by an earlier version of decabench, in another layout: run "
                     f"decabench prepare {task} again, with the --mirror or --sample that you used."
                 )
-            if content["format"] not in (FORMAT, *_EARLIER_FORMATS):
-                raise DataError(
-                    f"{path} has format {content['format']!r}, not {FORMAT!r}: run decabench prepare {task} --force."
-                )
-            return {
-                split: SplitRecord(**{**value, "files": tuple(value["files"])})
-                for split, value in content["splits"].items()
-            }
+            if content.get("format") not in (FORMAT, *_EARLIER_FORMATS):
+                raise ValueError(f"its format is {quoted(str(content.get('format')))}, not {FORMAT!r}")
+            return msgspec.convert(content.get("splits"), dict[str, SplitRecord])
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError) as error:
             raise DataError(f"{path} is damaged ({error}): run decabench prepare {task} --force.") from error
 
     def record(self, task: str, split: str) -> SplitRecord:
@@ -210,6 +214,13 @@ class Store:
         }
         with atomic_file(self.folder(task.name) / "task.json") as file:
             file.write(json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n")
+
+
+def _parse_meta(text: str) -> dict[str, Any]:
+    meta = parse_json(text)
+    if not isinstance(meta, dict):
+        raise ValueError("a meta is not a JSON object")
+    return meta
 
 
 def _validate(examples: Iterable[Example], name: str) -> Iterator[Example]:
@@ -305,5 +316,5 @@ def _write_arrow(source: Path, target: Path) -> None:
             with pa.ipc.new_stream(sink, file.schema_arrow) as writer:
                 for batch in file.iter_batches(1_000):
                     writer.write_batch(batch)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise DataError(f"{source} is damaged ({error}): run decabench prepare with --force.") from error

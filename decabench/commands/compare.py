@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import home_option, include_option, jobs_option, processes, tasks_option
 
 if TYPE_CHECKING:
@@ -85,15 +86,15 @@ def compare(
     allowed = [_limit(text) for text in limits]
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     found = run(a, b, split, names, home, processes(jobs), include, reported, seed, flips)
-    click.echo(found.to_json(), nl=False) if as_json else _print(found)
+    echo(found.to_json(), nl=False) if as_json else _print(found)
     if html:
         from decabench.leaderboard import write_comparison_page
 
         write_comparison_page(found, html)
-        click.echo(f"Page: {html.resolve().as_uri()}", err=as_json)
+        echo(f"Page: {html.resolve().as_uri()}", err=as_json)
     broken = [sentence for name, points in allowed if (sentence := _regression(found, name, points))]
     for sentence in broken:
-        click.echo(sentence, err=True)
+        echo(sentence, err=True)
     context.exit(1 if broken else 0)
 
 

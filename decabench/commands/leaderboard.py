@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import home_option, include_option, output_option
 
 if TYPE_CHECKING:
@@ -68,11 +69,11 @@ def leaderboard(
     page = write_leaderboard(
         submissions, output, home, suites=suites, include=include, examples=cast("Policy", examples)
     )
-    click.echo(f"Board: {page.resolve().as_uri()}")
+    echo(f"Board: {page.resolve().as_uri()}")
     if serve:
         with open_server(output, port) as server:
-            click.echo(f"Serving on http://127.0.0.1:{server.server_address[1]}/ until Ctrl-C.")
+            echo(f"Serving on http://127.0.0.1:{server.server_address[1]}/ until Ctrl-C.")
             try:
                 server.serve_forever()
             except KeyboardInterrupt:
-                click.echo("Stopped.")
+                echo("Stopped.")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from decabench.commands._console import console, format_count, peak_memory, start_clock, write_run_file
+from decabench.commands._console import console, echo, format_count, peak_memory, start_clock, write_run_file
 from decabench.commands._options import (
     SectionedCommand,
     fill,
@@ -87,8 +87,9 @@ def predict(context: click.Context, /, **given: Any) -> None:
 
     Without --tasks or --suite, answers every task of the decathlon that has the split. Each answer is written to
     DIR/journal as it arrives: after a crash, Ctrl-C or failed examples, run the same command again to continue. Exits
-    with 1 if examples failed; the submission is then marked incomplete.
+    with 4 if examples failed; the submission is then marked incomplete.
     """
+    from decabench.errors import ModelError
     from decabench.runs import estimate_run, plan_run, run_plan
 
     if given["show_prompt"]:
@@ -107,7 +108,7 @@ def predict(context: click.Context, /, **given: Any) -> None:
         report = run_plan(plan, progress)
     write_record(plan, report, clock, prices)
     print_report(plan, report, prices)
-    context.exit(1 if report.failed else 0)
+    context.exit(ModelError.exit_code if report.failed else 0)
 
 
 def _run(given: dict[str, Any]) -> Run:
@@ -159,8 +160,8 @@ def _show_prompt(given: dict[str, Any]) -> None:
                 f"{plan.run.predictor} takes no prompts: it gets the id, question and context unchanged."
             )
         question = next(task.questions())
-        click.echo(f"{task.name}, {question.id}")
-        click.echo(show(task.prompting, question, chat=is_chat))
+        echo(f"{task.name}, {question.id}")
+        echo(show(task.prompting, question, chat=is_chat))
 
 
 _LINE_SECONDS = 60.0
@@ -208,7 +209,7 @@ class Lines:
 
 
 def _write_line(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    echo(line, err=True)
 
 
 class Bar:

@@ -170,8 +170,11 @@ def _print_record(split: str, record: SplitRecord) -> None:
     out.print(f"\nprepared   {split}: {record.rows:,} examples from {record.origin} ({record.source})")
     out.print(f"           {record.fingerprint}")
     for file in record.files:
+        size = file.get("size")
+        size = f"{size:,}" if isinstance(size, int) else size
         out.print(
-            f"           {file['name']}  {file['size']:,} bytes  sha256 {file['sha256'][:16]}…  {file['status']}"
+            f"           {file.get('name')}  {size} bytes  "
+            f"sha256 {str(file.get('sha256'))[:16]}…  {file.get('status')}"
         )
     if record.note:
         out.print(f"           {record.note}", style="yellow")

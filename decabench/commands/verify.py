@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import home_option, include_option, jobs_option, processes, submission_option
 
 __all__ = ["verify"]
@@ -49,8 +50,8 @@ def verify(
         except DataError as error:  # changed data or a damaged file is a finding, not a failure
             found = [str(error)]
         for line in found:
-            click.echo(line)
+            echo(line)
         verdict = f"not verified, {len(found)} differences" if found else "verified, the same bytes"
-        click.echo(f"{path}: {verdict}")
+        echo(f"{path}: {verdict}")
         failed = failed or bool(found)
     context.exit(1 if failed else 0)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from decabench.errors import DecabenchError
-from decabench.files import file_digest, fingerprint, parse_json
+from decabench.files import file_digest, fingerprint
 from decabench.predictors.protocol import (
     Failure,
     ModelOptions,
@@ -30,6 +30,7 @@ from decabench.predictors.protocol import (
 )
 from decabench.tasks import Question
 from decabench.text import excerpt, well_formed
+from decabench.untrusted import parse_json
 
 __all__ = [
     "CommandBackend",
@@ -218,7 +219,7 @@ class _Replies:
         """
         text = line.decode("utf-8", "replace")
         try:
-            row = parse_json(text)
+            row = parse_json(text, surrogates=True)
         except ValueError as error:
             raise _stray(number, text, f"is not JSON ({error})") from None
         id_ = row.get("id") if isinstance(row, dict) else None
@@ -308,7 +309,8 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                env={**os.environ, **environment},
+                # A program is sent questions, and not the way to the answers.
+                env={key: os.environ[key] for key in os.environ if key != "DECABENCH_HOME"} | {**environment},
                 process_group=0,  # a session would get less of the CPU from the scheduler of a busy Linux
             )
         except OSError as error:

@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.files import atomic_file, parse_json
+from decabench.files import atomic_file
 from decabench.metrics import METRICS
 from decabench.submission import AnswerKind
 from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite
 from decabench.text import excerpt, printable
+from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
     import pandas
 
 __all__ = [
     "FORMAT",
+    "STATISTICS",
     "DataUsed",
     "InvalidResultsError",
     "Results",
@@ -40,6 +42,9 @@ __all__ = [
 ]
 
 FORMAT = "decabench.results/1"
+
+STATISTICS = "statistics"
+"""The folder of statistics beside `results.json`."""
 
 LIMIT_BYTES = 16 << 20
 """The most that is read of a file; honest ones have a few thousand bytes."""

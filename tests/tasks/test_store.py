@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import DataError, MissingDataError
@@ -218,6 +220,38 @@ def test_damaged_parquet_names_the_command(store: Store, cut: int) -> None:
         list(store.examples("sst", "test"))
 
 
+def row(**changes: Any) -> dict[str, Any]:
+    """A table of one row, as it is stored."""
+    plain = {"id": "a", "question": "q", "context": "", "answers": ["x"], "units": ["a"], "meta": "{}"}
+    return {name: [value] for name, value in {**plain, **changes}.items() if value is not ...}
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        (row(id=...), "it has no column 'id'"),
+        (row(id=3), "its column 'id' holds int64, not string"),
+        (row(id=None), "its column 'id' holds null, not string"),
+        (row(answers="x"), "its column 'answers' holds string, not list of strings"),
+        (row(answers=[1]), "not list of strings"),
+        (row(answers=[]) | {"answers": pa.array([[]], pa.list_(pa.string()))}, "'a' has no answers"),
+        (row(answers=["x", None]), "its column 'answers' has a row without a value"),
+        (row(meta="["), "Expecting value at column 2"),
+        (row(meta="[]"), "a meta is not a JSON object"),
+        (row(meta='{"a":' * 900 + "1" + "}" * 900), "its brackets are nested too deeply"),
+        (row(context=pa.array([b"\xff"]).view(pa.string())[0]), "it is not a complete parquet file"),
+    ],
+)
+def test_another_table_names_the_fault(store: Store, columns: dict[str, Any], reason: str) -> None:
+    write(store)
+    pq.write_table(pa.table(columns), store.path("sst", "test"))
+    with pytest.raises(
+        DataError, match=r"sst, test, is damaged .*: run decabench prepare sst --force\."
+    ) as caught:
+        list(store.examples("sst", "test"))
+    assert reason in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -233,6 +267,14 @@ def test_damaged_parquet_names_the_command(store: Store, cut: int) -> None:
         '{"format": "decabench.task/2", "splits": {"test": {"files": []}}}',
         '{"format": "decabench.task/2", "splits": {"test": {"files": 3}}}',
         "\xff",
+        '{"format": "decabench.task/2", "splits": {"test": ' + "[" * 900 + "]" * 900 + "}}",
+        '{"format": "decabench.task/2", "splits": {"test": ' + '{"a":' * 2000 + "1" + "}" * 2002,
+        '{"format": "decabench.task/2", "format": "decabench.task/2", "splits": {}}',
+        '{"format": "decabench.task/2", "splits": {"test": {"rows": "two", "fingerprint": "sha256:0", '
+        '"origin": "mirror", "source": "s", "verified": true, "files": [], "version": 1}}}',
+        '{"format": "decabench.task/2", "splits": {"test": {"rows": 2, "fingerprint": "sha256:0", '
+        '"origin": "mirror", "source": "s", "verified": true, "files": [3], "version": 1}}}',
+        '{"format": "decabench.task/2", "splits": {"test": {"rows": ' + "9" * 10_000 + "}}}",
     ],
 )
 def test_damaged_record_names_the_command(store: Store, text: str) -> None:
