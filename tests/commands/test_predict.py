@@ -170,7 +170,9 @@ def test_a_model_that_breaks_ends_with_4(command, home, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
     done = command("predict", "--predictor", "broken_model:Model", *options)
-    assert done.exit_code == 4 and "failed on sst before its first question (OSError: no weights)" in done.stderr
+    assert (
+        done.exit_code == 4 and "failed on sst before its first question (OSError: no weights)" in done.stderr
+    )
 
 
 def test_a_list_of_examples(command, home, tmp_path):
