@@ -7,7 +7,9 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,8 +27,11 @@ __all__ = [
     "file_digests",
     "fingerprint",
     "is_refused_write",
+    "is_within",
     "make_folder",
+    "require_within",
     "storage_errors",
+    "sweep_temporary",
 ]
 
 Compression = Literal["gz", "zst"] | None
@@ -74,6 +79,21 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def is_within(folder: Path, path: Path) -> bool:
+    """Return whether a path, its links followed, is inside a folder."""
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def require_within(folder: Path, *paths: Path) -> None:
+    """Raise StorageError for the first path that a link leads out of the folder, before anything is written there."""
+    for path in paths:
+        if not is_within(folder, path):
+            raise StorageError(
+                f"{path} is behind a link that leads out of {folder}, and is not written: remove the link, or give "
+                f"the folder that is meant with --output."
+            )
+
+
 @contextmanager
 def atomic_file(path: Path, compress: Compression = None) -> Iterator[IO[bytes]]:
     """Open a new file that is renamed to `path` once the block has succeeded and the data is on disk.
@@ -82,19 +102,88 @@ def atomic_file(path: Path, compress: Compression = None) -> Iterator[IO[bytes]]
     """
     make_folder(path.parent)
     with storage_errors(path):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        handle, temporary = _make_temporary(path)
         try:
             with os.fdopen(handle, "wb") as file:
                 with _compressing(file, compress) as writer:
                     yield writer
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)
+                os.chmod(temporary, 0o666 & ~_umask())
+                if os.name == "posix":  # while it is locked, so that no sweep removes it just before
+                    os.replace(temporary, path)
+            if os.name != "posix":  # where open files cannot be renamed
+                os.replace(temporary, path)
             _sync_folder(path.parent)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
+"""The names of what `atomic_file` has not finished: `.results.json.k3_x9a2b.tmp`."""
+
+_OLD_SECONDS = 24 * 3600
+"""Where files cannot be locked, a temporary file of this age belongs to nobody."""
+
+
+def _make_temporary(path: Path) -> tuple[int, str]:
+    """Create a temporary file beside `path` that is locked for as long as it is open, and return its descriptor."""
+    while True:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        if _try_lock(handle) is not False and os.fstat(handle).st_nlink:
+            return handle, temporary
+        os.close(handle)  # a sweep came between creating and locking
+
+
+def sweep_temporary(folder: Path, recursive: bool = False) -> list[Path]:
+    """Remove the temporary files that killed processes left in a folder, and return their paths.
+
+    Only files with the names that `atomic_file` gives are touched, and only if no process is writing them. Links are
+    neither removed nor followed. What cannot be removed stays.
+    """
+    swept = []
+    for here, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = sorted(folders) if recursive else []
+        for name in sorted(names):
+            path = Path(here, name)
+            if _TEMPORARY.fullmatch(name) and not path.is_symlink() and path.is_file() and _sweep(path):
+                swept.append(path)
+    return swept
+
+
+def _sweep(path: Path) -> bool:
+    """Remove a temporary file unless a process holds it, and return whether it was removed."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        locked = _try_lock(descriptor)
+        if locked is None:
+            locked = time.time() - os.fstat(descriptor).st_mtime > _OLD_SECONDS
+        if locked:
+            path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return locked
+
+
+def _try_lock(descriptor: int) -> bool | None:
+    """Lock a file until it is closed, its process killed included; None where files cannot be locked."""
+    if os.name != "posix":
+        return None
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 @contextmanager

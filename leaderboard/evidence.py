@@ -80,10 +80,10 @@ class Evidence:
             return None
         metric = self.metrics[result.metric]
         try:
-            groups, rows = read_rows(path, metric.columns)
+            units, rows = read_rows(path, metric.columns)
         except Exception:  # a damaged file can fail in many ways, and the board can do without it
             return None
-        evidence = _sum_by_group(metric, task, groups, rows)
+        evidence = _sum_by_group(metric, task, units[:, -1], rows)
         if not abs(evidence.sample.score - result.score) <= _FAR:
             return None
         return evidence

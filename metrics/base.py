@@ -45,7 +45,7 @@ class DecabenchError(Exception):
     """The base class of all errors: one sentence that says what was wrong, what was given and what to do.
 
     The command line prints the sentence without a traceback and exits with `exit_code`: 1 what was checked has
-    faults, 2 wrong usage, 3 data missing or damaged.
+    faults, 2 wrong usage, 3 data missing or damaged, 4 a model or server failed.
     """
 
     exit_code: ClassVar[int] = 2
@@ -95,7 +95,7 @@ class Reference(Protocol):
     @property
     def answers(self) -> Sequence[str]: ...
     @property
-    def group(self) -> str: ...
+    def units(self) -> Sequence[str]: ...
     @property
     def meta(self) -> Mapping[str, Any]: ...
 
@@ -123,8 +123,8 @@ class Item:
     """All references; never empty."""
     id: str = ""
     """The example's id, if the metric needs one (dialogue turns)."""
-    group: str = ""
-    """The unit that was sampled: its dialogue, paragraph or document."""
+    units: Sequence[str] = ()
+    """What it was sampled in, outermost first: its article and paragraph, or its dialogue."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """What a structured metric needs: the table and the logical form."""
 
@@ -150,7 +150,7 @@ class Metric:
     score: Callable[[Totals], Scores]
     """Sums of columns -> named scores; takes floats and arrays alike."""
     scope: Literal["example", "group", "corpus"] = "example"
-    """What one call of `statistics` needs: any slice of the examples, whole groups (dialogues), or all examples."""
+    """What one call of `statistics` needs: any slice, whole innermost units (`group`: dialogues), or all examples."""
     range: tuple[float, float] = (0.0, 100.0)
     """The lowest and the highest possible headline."""
     higher_is_better: bool = True
@@ -192,7 +192,7 @@ class Score:
 def items(references: Sequence[Any], **columns: Sequence[Any]) -> list[Item]:
     """Make items from one list of strings per example; a plain string is a single reference.
 
-    `columns` may give `id`, `group` and `meta`, one value per example.
+    `columns` may give `id`, `units` and `meta`, one value per example.
     Raises MetricError for an empty list of references, a non-string, or columns of another length.
     """
     if isinstance(references, str):

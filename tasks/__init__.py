@@ -30,7 +30,7 @@ from decabench.tasks.registry import (
     select_suite,
     select_tasks,
 )
-from decabench.tasks.store import SplitRecord, Store, fingerprint_line, home_folder, load
+from decabench.tasks.store import SplitRecord, Store, fingerprint_line, home_folder, load, units_line
 from decabench.tasks.suite import Combination, PublishedRow, Suite
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import (
@@ -109,5 +109,6 @@ __all__ = [
     "requested_splits",
     "select_suite",
     "select_tasks",
+    "units_line",
     "wrapped",
 ]

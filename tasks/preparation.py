@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.files import atomic_file, make_folder, storage_errors
-from decabench.tasks.example import SPLITS
+from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder
 from decabench.tasks.suites.decathlon import DECATHLON
@@ -290,7 +290,8 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
     if not request.sample or request.force:
         return
     try:
-        origins = {record.origin for record in store.records(task.name).values()} & {"mirror", "upstream"}
+        records = store.records(task.name, earlier=True)
+        origins = {record.origin for record in records.values()} & {"mirror", "upstream"}
     except DataError:
         return
     if origins:
@@ -350,7 +351,8 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     names = {file.name for file in source.files[split]}
     files = [record for record in opened.records if record.name in names]
     _write_inputs(store, task, split, None)  # a run that is killed from here on must not look finished
-    rows, fingerprint = store.write(task.name, split, source.read(opened.files, split))
+    examples = _check_levels(task, source.read(opened.files, split))
+    rows, fingerprint, units_digest = store.write(task.name, split, examples)
     record = SplitRecord(
         rows=rows,
         fingerprint=fingerprint,
@@ -360,6 +362,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         files=tuple(asdict(file) for file in files),
         version=task.version,
         note=sample_note(task.name) if request.sample else "",
+        units_digest=units_digest,
     )
     try:
         records = store.records(task.name)
@@ -368,6 +371,17 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     store.write_records(task, {**records, split: record})
     stamps = _stamp_files(task, record, request)
     _write_inputs(store, task, split, {"place": request.place, "files": stamps})
+
+
+def _check_levels(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
+    """Yield the examples. Raises DataError if the task names more or fewer units than its first example has."""
+    for number, example in enumerate(examples):
+        if not number and task.unit_names and len(task.unit_names) != len(example.units):
+            raise DataError(
+                f"{task.name} names its units {', '.join(task.unit_names)}, but an example has "
+                f"{len(example.units)}: {', '.join(map(repr, example.units))}. Give one name for each."
+            )
+        yield example
 
 
 def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:

@@ -97,7 +97,9 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"There is no file .*a\.toml"):
         read_toml(path)
     path.write_bytes(b'a = "\xff"')
-    with pytest.raises(DataError, match=r"a\.toml is not valid TOML \(it is not UTF-8 at line 1: save it as UTF-8\)"):
+    with pytest.raises(
+        DataError, match=r"a\.toml is not valid TOML \(it is not UTF-8 at line 1: save it as UTF-8\)"
+    ):
         read_toml(path)
     path.write_text("a = ", encoding="utf-8")
     with pytest.raises(DecabenchError, match=r"a\.toml is not valid TOML"):

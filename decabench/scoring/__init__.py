@@ -10,7 +10,18 @@ from decabench.scoring.evaluator import (
     score_task,
     write_statistics,
 )
+from decabench.scoring.manifest import (
+    MANIFEST,
+    BoundResults,
+    BoundTask,
+    InvalidManifestError,
+    Manifest,
+    ManifestFault,
+    check_manifest,
+    read_manifest,
+)
 from decabench.scoring.proof import prove_task
+from decabench.scoring.record import Recorded, record_scores
 from decabench.scoring.results import (
     DataUsed,
     InvalidResultsError,
@@ -34,16 +45,24 @@ from decabench.scoring.significance import (
 from decabench.scoring.verification import results_files, verify
 
 __all__ = [
+    "MANIFEST",
+    "BoundResults",
+    "BoundTask",
     "Compared",
     "Comparison",
     "DataUsed",
+    "InvalidManifestError",
     "InvalidResultsError",
+    "Manifest",
+    "ManifestFault",
+    "Recorded",
     "Results",
     "Sample",
     "ScoredTask",
     "ScoringOptions",
     "SuiteTotal",
     "TaskResult",
+    "check_manifest",
     "compare",
     "describe_partial",
     "evaluate",
@@ -52,9 +71,11 @@ __all__ = [
     "p_value",
     "prove_task",
     "read_bounded",
+    "read_manifest",
     "read_results",
     "read_results_file",
     "read_rows",
+    "record_scores",
     "results_files",
     "score_submission",
     "score_task",

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from decabench.errors import (
     UnknownNameError,
     require_name,
 )
+from decabench.files import file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
-from decabench.scoring.results import DataUsed, Results, TaskResult
+from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
 from decabench.scoring.significance import Sample, bootstrap, combine, interval, write_rows
 from decabench.submission import (
     AnswerKind,
@@ -46,6 +47,7 @@ from decabench.tasks import (
     home_folder,
     known_tasks,
     select_suite,
+    units_line,
 )
 from decabench.workers import process_pool
 
@@ -54,6 +56,7 @@ __all__ = [
     "ScoredTask",
     "ScoringOptions",
     "TaskScores",
+    "add_intervals",
     "context_ceiling",
     "count_answers",
     "evaluate",
@@ -100,6 +103,8 @@ class ScoredTask:
     """The statistics by group; None if the task failed."""
     rows: Sequence[Row] = ()
     """The statistics of each example."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files of its answers, other wordings included: path in the submission to sha256."""
 
 
 def evaluate(
@@ -143,21 +148,32 @@ def score_submission(
             for name, file in files.items()
         ]
         with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
-            scored = {job.task.name: _score_file(job, pool) for job in jobs}
+            scored = {job.task.name: replace(_score_file(job, pool), files=job.digests()) for job in jobs}
         description = opened.info.described()
+    samples = {name: found.sample for name, found in scored.items() if found.sample}
+    results, ends = add_intervals(
+        {name: found.result for name, found in scored.items()}, samples, options.suite
+    )
+    return (
+        Results(description, options.split, results, ends, answers=options.answers, suite=options.suite),
+        scored,
+    )
+
+
+def add_intervals(
+    results: Mapping[str, TaskResult], samples: Mapping[str, Sample], suite: Suite
+) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
+    """Return the results with an interval for each task that has a sample, and the interval of the suite's total."""
     # A single group, drawn repeatedly, would give an interval of zero width.
-    samples = {name: found.sample for name, found in scored.items()}
-    drawn = {name: bootstrap(sample) for name, sample in samples.items() if sample and len(sample.rows) > 1}
-    results = {
-        name: replace(found.result, interval=interval(drawn[name]).ends) if name in drawn else found.result
-        for name, found in scored.items()
+    drawn = {name: bootstrap(sample) for name, sample in samples.items() if len(sample.rows) > 1}
+    found = {
+        name: replace(result, interval=interval(drawn[name]).ends) if name in drawn else result
+        for name, result in results.items()
     }
-    suite = options.suite
-    whole = [drawn[name] for name in suite.tasks if name in drawn and results[name].status == "scored"]
-    ends = None
-    if suite.total != "none" and len(whole) == len(suite.tasks):
-        ends = interval(combine(whole, suite.total)).ends
-    return Results(description, options.split, results, ends, answers=options.answers, suite=suite), scored
+    whole = [drawn[name] for name in suite.tasks if name in drawn and found[name].status == "scored"]
+    if suite.total == "none" or len(whole) < len(suite.tasks):
+        return found, None
+    return found, interval(combine(whole, suite.total)).ends
 
 
 def _known_tasks(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
@@ -215,11 +231,14 @@ def _require_same_data(submission: Submission, files: Mapping[str, PredictionFil
 
 def _read_references(store: Store, task: str, split: str) -> list[Item]:
     """Read the gold answers. Raises DataError if the prepared data does not match its record."""
-    digest, references = hashlib.sha256(), []
+    digest, units_digest, references = hashlib.sha256(), hashlib.sha256(), []
     for example in store.examples(task, split):
         digest.update(fingerprint_line(example))
-        references.append(Item(example.answers, example.id, example.group, example.meta))
-    if f"sha256:{digest.hexdigest()}" != store.record(task, split).fingerprint:
+        units_digest.update(units_line(example.units))
+        references.append(Item(example.answers, example.id, example.units, example.meta))
+    record = store.record(task, split)
+    found = (f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}")
+    if found != (record.fingerprint, record.units_digest):
         raise DataError(
             f"The prepared data of {task}, {split}, does not match its record: run decabench prepare {task} --force."
         )
@@ -245,6 +264,11 @@ class _Job:
         if reader.fault_count:
             raise _FaultyFileError(reader.reason, reader.fault_count)
         return lines
+
+    def digests(self) -> dict[str, str]:
+        """Return the sha256 of each file that the submission has for the task, by its path there."""
+        files = self.submission.files_of(self.task.name, self.file.split)
+        return {name: file_digest(path) for name, path in files.items()}
 
 
 class _FaultyFileError(SubmissionError):
@@ -290,7 +314,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         partial=partial,
         variants=_score_variants(job, references, score, pool),
     )
-    sample = Sample.of(metric, found.rows, [item.group for item in references], task.name)
+    sample = Sample.of(metric, found.rows, [item.units for item in references], task.name)
     return ScoredTask(result, references, list(answers.values()), sample, found.rows)
 
 
@@ -437,10 +461,6 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
         yield pool
 
 
-STATISTICS = "statistics"
-"""The folder of statistics beside `results.json`."""
-
-
 def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
     """Write `statistics/<task>.parquet` for every task that was scored as a whole. Raises StorageError."""
     import numpy as np
@@ -451,9 +471,9 @@ def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
         ):  # limited runs are compared with nothing
             values = np.asarray(found.rows, dtype=float)
             columns = {name: values[:, at] for at, name in enumerate(found.sample.metric.columns)}
-            groups = [item.group for item in found.references]
+            units = [item.units for item in found.references]
             path = folder / STATISTICS / f"{task}.parquet"
-            write_rows(path, found.result.metric, found.result.signature, columns, groups)
+            write_rows(path, found.result.metric, found.result.signature, columns, units)
 
 
 _ALWAYS = "unanswerable"

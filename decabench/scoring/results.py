@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMAT",
+    "STATISTICS",
     "DataUsed",
     "InvalidResultsError",
     "Results",
@@ -41,6 +42,9 @@ __all__ = [
 ]
 
 FORMAT = "decabench.results/1"
+
+STATISTICS = "statistics"
+"""The folder of statistics beside `results.json`."""
 
 LIMIT_BYTES = 16 << 20
 """The most that is read of a file; honest ones have a few thousand bytes."""

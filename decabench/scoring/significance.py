@@ -66,20 +66,22 @@ class Sample:
     """The task's name; it seeds the task's resamples, so that tasks are drawn independently."""
 
     @classmethod
-    def of(cls, metric: Metric, rows: Sequence[Row], groups: Sequence[str], name: str = "") -> Sample:
-        """Sum rows by group, given one of each for every example; groups keep the order of their first example.
+    def of(
+        cls, metric: Metric, rows: Sequence[Row], units: Sequence[Sequence[str]], name: str = ""
+    ) -> Sample:
+        """Sum rows by innermost unit, given the units of every example, outermost first; units keep their order.
 
-        Raises DecabenchError if there are no rows, or if the numbers of rows and groups differ.
+        Raises DecabenchError if there are no rows, or if there are not units for each of them.
         """
         import numpy as np
 
-        if len(rows) != len(groups) or not rows:
+        if len(rows) != len(units) or not rows:
             raise DecabenchError(
-                f"{name or metric.name} has {len(rows)} rows for {len(groups)} groups: give one group for each row."
+                f"{name or metric.name} has {len(rows)} rows and the units of {len(units)}: give units for each row."
             )
-        number = {group: index for index, group in enumerate(dict.fromkeys(groups))}
-        sums = np.zeros((len(number), len(metric.columns)))
-        np.add.at(sums, [number[group] for group in groups], np.asarray(rows, dtype=float))
+        numbers = _number_units(units)[-1]
+        sums = np.zeros((max(numbers) + 1, len(metric.columns)))
+        np.add.at(sums, numbers, np.asarray(rows, dtype=float))
         return cls(metric, sums, len(rows), name)
 
     def headline(self, totals: Array) -> Array:
@@ -96,15 +98,32 @@ class Sample:
 # Rows on disk: what intervals and tests need, without answers or data
 
 
+def _number_units(units: Sequence[Sequence[str]]) -> list[list[int]]:
+    """Number the units of each level from 0, in order of their first example; inner ones are told apart by outer ones.
+
+    Rows without units are each a unit of their own.
+    """
+    if not units[0]:
+        return [list(range(len(units)))]
+    levels = []
+    for depth in range(1, len(units[0]) + 1):
+        numbers: dict[tuple[str, ...], int] = {}
+        levels.append([numbers.setdefault(tuple(names[:depth]), len(numbers)) for names in units])
+    return levels
+
+
 def write_rows(
-    path: Path, metric: str, signature: str, rows: Mapping[str, Any], groups: Sequence[str]
+    path: Path, metric: str, signature: str, rows: Mapping[str, Any], units: Sequence[Sequence[str]]
 ) -> None:
-    """Write a parquet file with a row for each example: `group`, a number for each group, and the columns of `rows`."""
+    """Write a parquet file with a row for each example: its units and the columns of `rows`.
+
+    `unit_1` numbers the outermost units, `unit_2` those within, and so on.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    numbers: dict[str, int] = {}
-    columns = {"group": pa.array([numbers.setdefault(group, len(numbers)) for group in groups], pa.int32())}
+    levels = enumerate(_number_units(units), start=1)
+    columns = {f"unit_{level}": pa.array(numbers, pa.int32()) for level, numbers in levels}
     columns |= {name: pa.array(values) for name, values in rows.items()}
     table = pa.table(columns).replace_schema_metadata({"metric": metric, "signature": signature})
     with atomic_file(path) as file:
@@ -112,23 +131,27 @@ def write_rows(
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
-    """Return the group number of each example, (examples,), and its row, (examples, columns).
+    """Return the numbers of each example's units, (examples, levels), and its row, (examples, columns).
 
-    Raises DataError if the file is damaged, empty or has other columns.
+    Levels are outermost first; files of earlier versions have one, `group`. Raises DataError if the file is damaged,
+    empty or has other columns.
     """
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(path, memory_map=True).read(["group", *columns], use_threads=False)
-        groups = table.column("group").to_numpy()
+        file = pq.ParquetFile(path, memory_map=True)
+        levels = [f"unit_{level}" for level in range(1, len(file.schema_arrow.names) + 1)]
+        levels = [name for name in levels if name in file.schema_arrow.names] or ["group"]
+        table = file.read([*levels, *columns], use_threads=False)
+        units = np.stack([table.column(name).to_numpy() for name in levels], axis=1)
         rows = np.stack([table.column(name).to_numpy().astype(float) for name in columns], axis=1)
-        if not len(rows) or groups.dtype.kind not in "iu" or not np.isfinite(rows).all():
-            raise ValueError("no finite rows and numbered groups")
+        if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
+            raise ValueError("no finite rows and numbered units")
     except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
         raise DataError(f"{path} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
-    return groups, rows
+    return units, rows
 
 
 # Intervals

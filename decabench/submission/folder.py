@@ -64,6 +64,11 @@ class Submission:
     variants: Mapping[int, Mapping[tuple[str, str], PredictionFile]] = field(default_factory=dict)
     """The same for other wordings of the questions, by their number from 1."""
 
+    def files_of(self, task: str, split: str) -> dict[str, Path]:
+        """Return every file that the submission has for a split: its path in the submission to where it is."""
+        files = (found.get((task, split)) for found in (self.files, *self.variants.values()))
+        return {file.name: file.path for file in files if file is not None}
+
 
 @contextmanager
 def open_submission(path: str | Path) -> Iterator[Submission]:

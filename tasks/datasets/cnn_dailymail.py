@@ -45,7 +45,7 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _example(id: str, article: str, highlights: Sequence[str]) -> Example:
-    return Example(id, _QUESTION, article, (_joined(highlights),), id)
+    return Example(id, _QUESTION, article, (_joined(highlights),), (id,))
 
 
 # Parquet
@@ -227,6 +227,7 @@ CNN_DAILYMAIL = Task(
         "The hub's parquet drops 114 training documents without text and ends lines that had no mark in ` .`; "
         "upstream's stories give the paper's 287,227."
     ),
+    unit_names=("document",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     context_limit=ContextLimit(400, "cut"),

@@ -73,8 +73,8 @@ def _examples(pairs: Iterator[Pair], split: str) -> Iterator[Example]:
     index = 0
     for talk, source, target in pairs:
         if source and target:  # decaNLP leaves out lines that are empty on one side
-            group = f"iwslt.en.de.{split}.talk.{talk}"
-            yield Example(f"iwslt.en.de.{split}.{index}", _QUESTION, source, (target,), group)
+            units = (f"iwslt.en.de.{split}.talk.{talk}",)
+            yield Example(f"iwslt.en.de.{split}.{index}", _QUESTION, source, (target,), units)
             index += 1
 
 
@@ -234,7 +234,7 @@ IWSLT_EN_DE = Task(
     citation="Cettolo et al. 2016, The IWSLT 2016 Evaluation Campaign",
     homepage="https://wit3.fbk.eu/",
     notes="Validation is tst2013, test is tst2014, as in decaNLP.",
-    units=("talk",),
+    unit_names=("talk",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     redistributable=False,

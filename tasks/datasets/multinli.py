@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 from decabench.tasks.example import Example
@@ -21,7 +22,9 @@ _HUB = Hub("nyu-mll/multi_nli", "da70db2af9d09693783c3320c4249840212ee221")
 
 def _example(id: str, prompt: str, premise: str, hypothesis: str, label: str) -> Example:
     question = f'Hypothesis: "{hypothesis}" -- entailment, neutral, or contradiction?'
-    return Example(id, question, f'Premise: "{premise}"', (label,), prompt)
+    # Three hypotheses were written for each premise, and their prompts have ids of their own.
+    units = hashlib.sha256(premise.encode()).hexdigest()[:16], prompt
+    return Example(id, question, f'Premise: "{premise}"', (label,), units)
 
 
 def _read_zip(files: Files, split: str) -> Iterator[Example]:
@@ -115,7 +118,7 @@ MULTINLI = Task(
     citation="Williams et al. 2018, A Broad-Coverage Challenge Corpus for Sentence Understanding",
     homepage="https://cims.nyu.edu/~sbowman/multinli/",
     notes="Rows without a gold label are left out. The test labels are hidden.",
-    units=("premise",),
+    unit_names=("premise", "prompt"),
     prompt=_PROMPT,
     variants=_VARIANTS,
 )

@@ -56,7 +56,7 @@ def _read_text(files: Files, split: str) -> Iterator[Example]:
             (number, triple) for number, block in enumerate(_blocks(file)) for triple in _triples(block)
         ]
     for index, (number, (question, context, answer)) in enumerate(numbered[_SLICES[split]]):
-        yield Example(f"schema.{split}.{index}", question, context, (answer,), f"schema.{number}")
+        yield Example(f"schema.{split}.{index}", question, context, (answer,), (f"schema.{number}",))
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
@@ -65,8 +65,8 @@ def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     for index, row in enumerate(files.rows(f"data/{split}-00000-of-00001.parquet", columns)):
         first, second = row["options"]
         question = f"{row['question']} {first} or {second}?"
-        group = f"schema.{(start + index) // 2}"
-        yield Example(f"schema.{split}.{index}", question, row["sentence"], (row["answer"],), group)
+        units = (f"schema.{(start + index) // 2}",)
+        yield Example(f"schema.{split}.{index}", question, row["sentence"], (row["answer"],), units)
 
 
 _TEXT = RemoteFile(
@@ -116,7 +116,7 @@ SCHEMA = Task(
         "The file's last block is left out, as in 2018. One schema has two alternatives in a line; both are "
         "resolved here, where the 2018 reader left `education] had been [taken` in the text."
     ),
-    units=("schema",),
+    unit_names=("schema",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",

@@ -24,35 +24,35 @@ class _Paragraphs:
         self._title = self._context = ""
         self._number = -1
 
-    def group(self, title: str, context: str) -> str:
-        """Return the group of the paragraph: its title and number."""
+    def units(self, title: str, context: str) -> tuple[str, str]:
+        """Return the article and the paragraph: the title, and the title with a number."""
         if title != self._title:
             self._title, self._context, self._number = title, context, 0
         elif context != self._context:
             self._context, self._number = context, self._number + 1
-        return f"{title}.{self._number}"
+        return title, f"{title}.{self._number}"
 
 
-def _example(id: str, group: str, question: str, context: str, answers: list[str]) -> Example:
-    return Example(id, " ".join(question.split()), context, tuple(answers), group)
+def _example(id: str, units: tuple[str, str], question: str, context: str, answers: list[str]) -> Example:
+    return Example(id, " ".join(question.split()), context, tuple(answers), units)
 
 
 def _read_json(files: Files, split: str) -> Iterator[Example]:
     paragraphs = _Paragraphs()
     for article in stream_items(files.path(_FILES[split]), "data.item"):
         for paragraph in article["paragraphs"]:
-            group = paragraphs.group(article["title"], paragraph["context"])
+            units = paragraphs.units(article["title"], paragraph["context"])
             for qa in paragraph["qas"]:
                 answers = [answer["text"] for answer in qa["answers"]]
-                yield _example(qa["id"], group, qa["question"], paragraph["context"], answers)
+                yield _example(qa["id"], units, qa["question"], paragraph["context"], answers)
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     paragraphs = _Paragraphs()
     columns = ("id", "title", "context", "question", "answers")
     for row in files.rows(f"plain_text/{split}-00000-of-00001.parquet", columns):
-        group = paragraphs.group(row["title"], row["context"])
-        yield _example(row["id"], group, row["question"], row["context"], row["answers"]["text"])
+        units = paragraphs.units(row["title"], row["context"])
+        yield _example(row["id"], units, row["question"], row["context"], row["answers"]["text"])
 
 
 def _json(split: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ...]:
@@ -121,7 +121,7 @@ SQUAD = Task(
     citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
     homepage="https://rajpurkar.github.io/SQuAD-explorer/",
     notes="The test set is hidden by its authors. All reference answers are kept, repeated ones too.",
-    units=("paragraph",),
+    unit_names=("article", "paragraph"),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="hard",  # alone, it was the best of what the paper tried first (Appendix F)

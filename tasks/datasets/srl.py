@@ -85,8 +85,8 @@ def _read(files: Files, split: str) -> Iterator[Example]:
                 sentence, context = sentence + 1, detokenise(line)
             else:
                 question, answers = _question(" ".join(fields), context)
-                group = f"srl.{split}.sentence.{sentence}"
-                yield Example(f"srl.{split}.{index}", question, context, answers, group)
+                units = (f"srl.{split}.sentence.{sentence}",)
+                yield Example(f"srl.{split}.{index}", question, context, answers, units)
                 index += 1
 
 
@@ -139,7 +139,7 @@ SRL = Task(
     licence="Not stated (University of Washington); the sentences are Wikipedia's, CC BY-SA",
     citation="He et al. 2015, Question-Answer Driven Semantic Role Labeling",
     homepage="https://dada.cs.washington.edu/qasrl/",
-    units=("sentence",),
+    unit_names=("sentence",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",

@@ -22,7 +22,7 @@ _SETFIT = "https://huggingface.co/datasets/SetFit/sst2/resolve/00ea8ccb7a54b4e37
 
 def _example(split: str, index: int, label: int, sentence: str) -> Example:
     id = f"sst.{split}.{index}"
-    return Example(id, _QUESTION, sentence, (_LABELS[label],), id)
+    return Example(id, _QUESTION, sentence, (_LABELS[label],), (id,))
 
 
 def _read_csv(files: Files, split: str) -> Iterator[Example]:
@@ -114,6 +114,7 @@ SST = Task(
     licence="Not stated (Stanford); for research",
     citation="Socher et al. 2013, Recursive Deep Models for Semantic Compositionality",
     homepage="https://nlp.stanford.edu/sentiment/",
+    unit_names=("sentence",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",

@@ -46,7 +46,7 @@ def _example(split: str, index: int, entry: Mapping[str, Any], table: Table) -> 
     if table.get("rows") and split != "train":  # execution accuracy is for evaluation; rows are large
         meta["rows"] = table["rows"]
     id = f"wikisql.{split}.{index}"
-    return Example(id, _QUESTION, context, (_text(entry["sql"], header),), entry["table_id"], meta)
+    return Example(id, _QUESTION, context, (_text(entry["sql"], header),), (entry["table_id"],), meta)
 
 
 @contextmanager
@@ -131,7 +131,7 @@ WIKISQL = Task(
     citation="Zhong et al. 2017, Seq2SQL: Generating Structured Queries from Natural Language",
     homepage="https://github.com/salesforce/WikiSQL",
     notes="Three gold queries of the test set cannot be parsed back to their logical form, so gold scores 99.98.",
-    units=("table",),
+    unit_names=("table",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",

@@ -53,7 +53,7 @@ def _turns(dialogue: int, turns: Sequence[Any]) -> Iterator[Example]:
         changed = [pair for pair in informed if pair not in previous]
         context = " ".join(f"{_acts(turn['system_acts'])}{turn['transcript']}".split())
         id = f"en_{dialogue}_{number}"
-        yield Example(id, _QUESTION, context, (_change(changed, requested),), f"en_{dialogue}")
+        yield Example(id, _QUESTION, context, (_change(changed, requested),), (f"en_{dialogue}",))
         previous = informed
 
 
@@ -128,7 +128,7 @@ WOZ_EN = Task(
     citation="Wen et al. 2016, A Network-based End-to-End Trainable Task-oriented Dialogue System",
     homepage="https://github.com/nmrksic/neural-belief-tracker",
     notes="Ids are `en_<dialogue>_<turn>`: the score rebuilds the state of a dialogue turn by turn.",
-    units=("dialogue",),
+    unit_names=("dialogue",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",

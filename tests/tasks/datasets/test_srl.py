@@ -33,7 +33,7 @@ def answers_to(files: FolderFiles, sentence: str, answers: str) -> tuple[str, ..
 def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: int, sentences: int) -> None:
     examples = sample(SRL, split)
     assert [example.id for example in examples] == [f"srl.{split}.{index}" for index in range(rows)]
-    groups = list(dict.fromkeys(example.group for example in examples))
+    groups = list(dict.fromkeys(example.units[0] for example in examples))
     assert groups == [f"srl.{split}.sentence.{index}" for index in range(sentences)]
     assert all(answer in example.context for example in examples for answer in example.answers)
 
@@ -45,7 +45,7 @@ def test_sample_starts_as_upstream_does(sample: Callable[[Task, str], list[Examp
         "Plans to artificially oxygenate areas of the Baltic that have experienced eutrophication have been "
         "proposed by the University of Gothenburg and Inocean AB.",
         ("areas of the Baltic that have experienced eutrophication",),
-        "srl.validation.sentence.0",
+        ("srl.validation.sentence.0",),
     )
 
 
@@ -74,7 +74,7 @@ def test_blocks(files: FolderFiles) -> None:
         ("who didn't sit?", "Bo ran and Liv sat.", ("Bo",)),
         ("who left some_thing from?", "2 men left.", ("2 men",)),
     ]
-    sentences = [example.group for example in examples]
+    sentences = [example.units[0] for example in examples]
     assert sentences == [f"srl.validation.sentence.{number}" for number in (0, 0, 0, 2)]
 
 
@@ -90,7 +90,7 @@ def test_only_an_empty_line_ends_a_block(files: FolderFiles) -> None:
         row("what\tdid\t_\trun\t_\t_\t_", "Bo"),
         " \t ",
     )
-    assert first.group == second.group
+    assert first.units == second.units
 
 
 @pytest.mark.parametrize(

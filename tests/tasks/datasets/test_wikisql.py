@@ -62,7 +62,7 @@ def test_sample_starts_as_upstream_does(sample: Callable[[Task, str], list[Examp
     )
     assert first.answers == ("SELECT Position FROM table WHERE School/Club Team = Butler CC (KS)",)
     assert first.meta["sql"] == {"sel": 3, "conds": [[5, 0, "Butler CC (KS)"]], "agg": 0}
-    assert first.group == "1-10015132-11"
+    assert first.units == ("1-10015132-11",)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_tables_in_any_order(files: FolderFiles) -> None:
     names = ["1-2", "1-0", "1-0", "1-3", "1-2"]
     examples = read(files, [entry(name) for name in names], tables)
     assert [example.meta["header"] for example in examples] == [[f"Höhe {name[2:]}"] for name in names]
-    assert [example.group for example in examples] == names
+    assert [example.units[0] for example in examples] == names
 
 
 def test_a_table_that_is_not_there(files: FolderFiles) -> None:

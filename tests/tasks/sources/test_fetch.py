@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import MissingDataError, StorageError
-from decabench.tasks.sources.download import Downloads, Network
+from decabench.tasks.sources.download import Downloads
 from decabench.tasks.sources.fetch import fetch, fetch_from_mirror
 from decabench.tasks.sources.local_files import SourceFiles
+from decabench.tasks.sources.network import Network
 from decabench.tasks.task import RemoteFile, Source
 from tests.tasks.sources.build import no_reader, pinned, sha256, source
 from tests.tasks.sources.server import Fault, FileServer
