@@ -19,6 +19,7 @@ from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import Task
+from decabench.untrusted import read_json
 
 if TYPE_CHECKING:
     from decabench.tasks.sources.local_files import SourceFiles
@@ -403,10 +404,9 @@ def _inputs_path(store: Store, task: Task) -> Path:
 def _read_inputs(store: Store, task: Task) -> dict[str, Any]:
     """Read the inputs of each split: `place`, and `files` with their sizes and times."""
     try:
-        content = json.loads(_inputs_path(store, task).read_text(encoding="utf-8"))
+        return read_json(_inputs_path(store, task))
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _write_inputs(store: Store, task: Task, split: str, entry: Mapping[str, Any] | None) -> None:

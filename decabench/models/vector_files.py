@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import msgspec
@@ -188,8 +190,12 @@ def _read_matrix(matrix: Path, index: Path) -> WordVectors:
     else:
         words = index.read_bytes().decode("utf-8").split("\n")
         words = words[:-1] if words[-1] == "" else words
-    values = np.load(matrix, mmap_mode="r", allow_pickle=False)
+    try:
+        values = np.load(matrix, mmap_mode="r", allow_pickle=False)
+    except (SyntaxError, TokenError, RecursionError, zipfile.BadZipFile) as error:  # of its header, which is Python
+        raise ValueError(f"its header is damaged: {error}") from error
     if not isinstance(values, np.ndarray):
+        values.close()
         raise DataError(f"{matrix} is an archive of arrays: vectors are one array.")
     if values.dtype.kind != "f":
         raise DataError(f"{matrix} contains {values.dtype}: vectors are floating-point numbers.")

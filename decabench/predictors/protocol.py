@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from decabench.errors import DecabenchError
-from decabench.files import canonical_json, parse_json
+from decabench.files import canonical_json
 from decabench.submission import Limits, read_details
 from decabench.tasks import Question, Task
 from decabench.text import excerpt
+from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
     from decabench.prompts import Prompting

@@ -13,7 +13,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
-from decabench.files import parse_json
 from decabench.predictors.openai.client import (
     Client,
     GaveUpError,
@@ -36,6 +35,7 @@ from decabench.predictors.protocol import (
 )
 from decabench.prompts import Prompting, PromptTooLongError, fit
 from decabench.tasks import Question
+from decabench.untrusted import parse_json
 
 __all__ = ["CHARACTERS_PER_TOKEN", "OpenAIBackend", "OpenAIPredictor", "backend"]
 
