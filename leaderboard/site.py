@@ -26,6 +26,7 @@ from decabench.leaderboard.ranking import Board, rank_suite
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import find_metric
 from decabench.tasks import DECATHLON, Suite, Task, get_suite, home_folder, known_suites, known_tasks
+from decabench.untrusted import read_json
 
 __all__ = ["open_server", "write_leaderboard"]
 
@@ -155,7 +156,7 @@ def _site_files(pages: Pages, evidence: Evidence) -> Iterator[tuple[str, bytes]]
 def _remove_stale(output: Path, files: Sequence[str]) -> None:
     """Remove files that the last build wrote and this one did not; no other file is touched."""
     try:
-        before = json.loads((output / _MANIFEST).read_text(encoding="utf-8"))
+        before = read_json(output / _MANIFEST)
         named = before["files"] if before["format"] == FORMAT else []
     except (OSError, ValueError, KeyError, TypeError):
         return
