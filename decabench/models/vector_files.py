@@ -190,9 +190,9 @@ def _read_matrix(matrix: Path, index: Path) -> WordVectors:
     else:
         words = index.read_bytes().decode("utf-8").split("\n")
         words = words[:-1] if words[-1] == "" else words
-    try:
+    try:  # the header is written as Python is
         values = np.load(matrix, mmap_mode="r", allow_pickle=False)
-    except (SyntaxError, TokenError, RecursionError, zipfile.BadZipFile) as error:  # of its header, which is Python
+    except (SyntaxError, TokenError, RecursionError, zipfile.BadZipFile) as error:
         raise ValueError(f"its header is damaged: {error}") from error
     if not isinstance(values, np.ndarray):
         values.close()
