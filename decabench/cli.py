@@ -39,7 +39,7 @@ _INTERRUPTED = 130
 _BUG = 70
 _EPILOG = (
     "Exit codes: 0 done; 1 what was checked has faults; 2 wrong usage; 3 data missing or damaged; "
-    "70 a bug in decabench; 130 interrupted."
+    "4 a model or server failed; 70 a bug in decabench; 130 interrupted."
 )
 
 
@@ -149,7 +149,7 @@ cli.params.append(_debug_option())
 def main() -> None:
     """Run the console script."""
     os.environ.pop("DECABENCH_DEBUG", None)
-    cli()
+    cli(obj="console")  # a process of its own, which commands may fork
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Statistical evidence from the files beside the results: samples for tests between systems, and scores of examples.
 
-`statistics/<task>.parquet` has a row for each example: its units, and a number for each column of the metric. It is
-used only if it adds up to the score stated in the results; otherwise it counts as missing.
+`statistics/<task>.parquet` has a row for each example: its units, and a number for each column of the metric. `audit`
+refuses results that contradict theirs before anything here is used.
 """
 
 from __future__ import annotations
@@ -11,9 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.leaderboard.entries import Entry
+from decabench.leaderboard.entries import Entry, is_inside
 from decabench.metrics import METRICS, Metric
-from decabench.scoring import Sample, read_rows
+from decabench.scoring import (
+    Sample,
+    describe_units,
+    read_rows,
+    score_interval,
+    show_units,
+    total_interval,
+)
+from decabench.tasks import TASKS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +42,14 @@ class TaskEvidence:
     """The statistics, summed by unit."""
     scores: Array
     """(examples,): the headline score of each example by itself; NaN if it has none."""
+    units: str = ""
+    """What the interval rests on: `48 articles (41.2 effective)`."""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the score; None if nothing is known of it."""
+        found = score_interval(self.sample)
+        return None if found is None else found.ends
 
 
 class Evidence:
@@ -51,10 +67,21 @@ class Evidence:
             self._known[key] = self._read(entry, task)
         return self._known[key]
 
+    def total_interval(self, entry: Entry) -> tuple[float, float] | None:
+        """Return the 95 % interval of an entry's total; None unless there are statistics of every task of its suite."""
+        found = [self.find(entry, task) for task in entry.suite.tasks]
+        samples = [known.sample for known in found if known is not None]
+        if entry.suite.total == "none" or len(samples) < len(found):
+            return None
+        ends = total_interval(samples, entry.suite.total)
+        return None if ends is None else ends.ends
+
     def _read(self, entry: Entry, task: str) -> TaskEvidence | None:
         result = entry.tasks.get(task)
         path = (self._submissions / entry.path).parent / "statistics" / f"{task}.parquet"
         if result is None or result.score is None or result.metric not in self.metrics or not path.is_file():
+            return None
+        if not is_inside(path, self._submissions):
             return None
         metric = self.metrics[result.metric]
         try:
@@ -75,4 +102,7 @@ def _make_evidence(metric: Metric, task: str, units: Array, rows: Array) -> Task
         scores = sample.headline(rows).astype(np.float32)
     if metric.range[0] < 0:  # a correlation, which a single example does not have
         scores = np.full_like(scores, np.nan)
-    return TaskEvidence(sample, scores)
+    names = TASKS[task].unit_names if task in TASKS else ()
+    if len(names) != units.shape[1]:  # files of earlier versions have one level, whatever it was
+        names = ()
+    return TaskEvidence(sample, scores, show_units(describe_units(sample, names)))

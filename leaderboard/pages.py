@@ -188,7 +188,7 @@ class Pages:
             about=self.tasks.get(name),
             metric=self.metrics.get(column.metric),
             example=self._task_example(name),
-            rankings=[ranking for ranking in rankings if any(ranking[-1])],
+            rankings=[ranking for ranking in rankings if any(ranking[-1]) or ranking[1].apart],
             published=[
                 (board.suite, row) for board in boards for row in board.suite.published if name in row.scores
             ],
@@ -261,7 +261,7 @@ def rank_on_task(
         sorted((row for row in rows if row.cells[index].value is not None), key=sort_key)
         for rows in (table.rows, table.floors, table.ceilings)
     )
-    numbers = {id(row): number for number, row in enumerate(table.all_rows)}
+    numbers = {id(row): number for number, row in enumerate(table.compared_rows)}
     places = assign_places(
         [row.cells[index].text for row in systems],
         table.tests.tasks.get(column.name),

@@ -105,7 +105,8 @@ class TaskResult:
     faults: int = 0
     """The number of faults in its file."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """How many answers were `unparseable`, `truncated` or `refused`, or had their `context_cut`; 0 is left out."""
+    """How many answers were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`
+    than the question offers; 0 is left out."""
     ceiling: float | None = None
     """If contexts were cut: the share of examples whose gold answer could still be found, 0–100."""
     partial: Mapping[str, Any] = field(default_factory=dict)

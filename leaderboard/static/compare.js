@@ -203,10 +203,20 @@
     }
   }
 
+  // A link may name submissions that have gone, were renamed, or stand apart.
+  function tell(gone) {
+    const place = document.querySelector("[data-missing]");
+    place.hidden = !gone.length;
+    place.textContent = gone.length
+      ? "This link compares " + gone.join(" and ") + ", which cannot be compared here: withdrawn, renamed, or not among the ranked results. Another pair is shown."
+      : "";
+  }
+
   function recall() {
     const kept = state.read();
-    const first = data.tables.flatMap((table) => table.rows).some((row) => row.page === kept.get("a"));
-    if (first) form.a.value = kept.get("a");
+    const pages = data.tables.flatMap((table) => table.rows).map((row) => row.page);
+    tell(["a", "b"].map((name) => kept.get(name)).filter((page) => page && !pages.includes(page)));
+    if (pages.includes(kept.get("a"))) form.a.value = kept.get("a");
     offerSecond(kept.get("b"));
     show();
   }

@@ -100,7 +100,8 @@ def test_rare_differences_have_the_sign_test_s_p(wins: int):
     wrong = right.copy()
     wrong[:wins] = 0
     found = paired(em_sample(wrong), em_sample(right))
-    assert found.p[0, 1] == pytest.approx(2 / 2**wins, abs=0.03)
+    exact = 2 / 2**wins
+    assert found.p[0, 1] == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 2_000) + 1e-3)
     assert (found.interval(0, 1).low > 0) == (found.p[0, 1] < 0.05)
 
 
