@@ -11,6 +11,7 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from decabench.leaderboard.entries import Refusal
 from decabench.leaderboard.evidence import Evidence, TaskEvidence, standard_errors
 from decabench.leaderboard.excerpts import Excerpts
 from decabench.leaderboard.ranking import Board, Column, Row, Standings
@@ -64,7 +65,7 @@ def compare_data(boards: Sequence[Board], pages: Mapping[str, str], evidence: Ev
 
 
 def _compared(board: Board, table: Standings, pages: Mapping[str, str], evidence: Evidence) -> dict[str, Any]:
-    rows = table.all_rows
+    rows = table.compared_rows
     return {
         "id": table.id,
         "suite": board.suite.title,
@@ -139,7 +140,7 @@ def task_data(
 def _distribution(
     column: Column, table: Standings, pages: Mapping[str, str], evidence: Evidence
 ) -> dict[str, Any]:
-    known = [(row, evidence.find(row.entry, column.name)) for row in table.all_rows]
+    known = [(row, evidence.find(row.entry, column.name)) for row in table.compared_rows]
     systems = [(row, have.scores) for row, have in known if have and _finite(have.scores).size]
     edges = score_edges(column, [scores for _, scores in systems])
     return {
@@ -200,13 +201,14 @@ def count_scores(scores: Sequence[float] | Array, edges: Sequence[float]) -> dic
 # The board for other programs
 
 _ABOUT = (
-    "suite", "board", "split", "kind", "rank", "rank_group", "state", "name", "total", "total_low", "total_high",
+    "suite", "board", "split", "kind", "rank", "rank_group", "state", "evidence", "reason", "name", "total",
+    "total_low", "total_high",
     "model_size", "date", "open_weights", "page",
 )  # fmt: skip
 
 
-def board_csv(board: Board, pages: Mapping[str, str]) -> str:
-    """Return a board as CSV, with a line for each submission.
+def board_csv(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
+    """Return a board as CSV, with a line for each submission, and for each refused file with its path as name.
 
     Text that a spreadsheet would take for a formula gets an apostrophe in front.
     """
@@ -220,10 +222,13 @@ def board_csv(board: Board, pages: Mapping[str, str]) -> str:
         writer.writerow(
             [_csv_value(about[name]) for name in _ABOUT] + [_csv_value(value) for value in scores]
         )
+    for refusal in refused:
+        about = {**dict.fromkeys(_ABOUT), "kind": "refused", "name": refusal.path, "reason": refusal.reason}
+        writer.writerow([_csv_value(about[name]) for name in _ABOUT] + [""] * (3 * len(tasks)))
     return file.getvalue()
 
 
-def board_json(board: Board, pages: Mapping[str, str]) -> str:
+def board_json(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
     """Return a board as JSON: the suite, every submission with its scores, and the published rows separately."""
     suite = board.suite
     content = {
@@ -245,6 +250,7 @@ def board_json(board: Board, pages: Mapping[str, str]) -> str:
             }
             for table, kind, row in _all_rows(board)
         ],
+        "refused": [{"results": refusal.path, "reason": refusal.reason} for refusal in refused],
         "reported_not_verified": {
             "source": suite.source,
             "rows": [
@@ -266,7 +272,12 @@ def _all_rows(board: Board) -> list[tuple[Standings, str, Row]]:
     kinds = [
         (table, kind, rows)
         for table in board.tables
-        for kind, rows in (("system", table.rows), ("floor", table.floors), ("ceiling", table.ceilings))
+        for kind, rows in (
+            ("system", table.rows),
+            ("floor", table.floors),
+            ("ceiling", table.ceilings),
+            ("apart", table.apart),
+        )
     ]
     return [(table, kind, row) for table, kind, rows in kinds for row in rows]
 
@@ -293,6 +304,8 @@ def _describe_row(
         "rank": row.rank,
         "rank_group": row.group,
         "state": row.state.name.lower(),
+        "evidence": row.entry.kind,
+        "reason": row.entry.apart,
         "name": row.entry.name,
         "total": row.value,
         "total_low": low,
@@ -321,6 +334,7 @@ def _describe_score(row: Row, task: str) -> dict[str, Any]:
     if result.score is None:
         return {"status": "failed", "reason": result.reason}
     found = {"status": "scored", "score": result.score, "interval": result.interval, "n": result.n}
+    found |= {"evidence": {key: value for key, value in asdict(result.check).items() if value}}
     return {**found, "signature": result.signature, "fingerprint": result.fingerprint}
 
 

@@ -1,7 +1,7 @@
 """Statistical evidence from the files beside the results: tests between systems, rank groups and scores of examples.
 
-`statistics/<task>.parquet` has a row for each example: its group, and a number for each column of the metric. It is
-used only if it adds up to the score stated in the results; otherwise it counts as missing.
+`statistics/<task>.parquet` has a row for each example: its group, and a number for each column of the metric. `audit`
+refuses results that contradict theirs before anything here is used.
 """
 
 from __future__ import annotations
@@ -9,14 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from decabench.leaderboard.entries import Entry
+from decabench.leaderboard.entries import Entry, is_inside
 from decabench.metrics import METRICS, Metric
-from decabench.scoring import Sample, holm, p_value, read_rows, seeded_generator, swapped_differences
+from decabench.scoring import (
+    Sample,
+    bootstrap,
+    combine,
+    holm,
+    interval,
+    p_value,
+    read_rows,
+    seeded_generator,
+    swapped_differences,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,6 +67,16 @@ class TaskEvidence:
         """Whether there are enough groups for a standard error."""
         return len(self.influence) >= _FEWEST_GROUPS
 
+    @cached_property
+    def drawn(self) -> Array | None:
+        """The score of each resample; None for a single group, whose interval would have no width."""
+        return bootstrap(self.sample) if len(self.sample.rows) > 1 else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the score."""
+        return None if self.drawn is None else interval(self.drawn).ends
+
 
 class Evidence:
     """The statistics of all submissions in a folder; each file is read only once."""
@@ -73,10 +93,20 @@ class Evidence:
             self._known[key] = self._read(entry, task)
         return self._known[key]
 
+    def total_interval(self, entry: Entry) -> tuple[float, float] | None:
+        """Return the 95 % interval of an entry's total; None unless there are statistics of every task of its suite."""
+        found = [self.find(entry, task) for task in entry.suite.tasks]
+        drawn = [known.drawn for known in found if known is not None and known.drawn is not None]
+        if entry.suite.total == "none" or len(drawn) < len(found):
+            return None
+        return interval(combine(drawn, entry.suite.total)).ends
+
     def _read(self, entry: Entry, task: str) -> TaskEvidence | None:
         result = entry.tasks.get(task)
         path = (self._submissions / entry.path).parent / "statistics" / f"{task}.parquet"
         if result is None or result.score is None or result.metric not in self.metrics or not path.is_file():
+            return None
+        if not is_inside(path, self._submissions):
             return None
         metric = self.metrics[result.metric]
         try:

@@ -180,7 +180,7 @@ class Pages:
             about=self.tasks.get(name),
             metric=self.metrics.get(column.metric),
             example=self._task_example(name),
-            rankings=[ranking for ranking in rankings if any(ranking[-1])],
+            rankings=[ranking for ranking in rankings if any(ranking[-1]) or ranking[1].apart],
             published=[
                 (board.suite, row) for board in boards for row in board.suite.published if name in row.scores
             ],

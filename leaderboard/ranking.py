@@ -4,17 +4,19 @@ The rules:
 
 1. A table covers one suite and one split, with the same data and the same metrics in every shared task
    (`comparability`).
-2. A result is complete if every task of the suite whose labels are public on that split is scored. Its total is the one
-   stated in its results file. If the labels of some tasks are hidden, it is the sum or mean over the public ones, and
-   does not use the suite's name for it.
+2. A result is complete if every task of the suite whose labels are public on that split is scored. Its total is
+   that of its scores, as they were recomputed. If the labels of some tasks are hidden, it is the sum or mean over the
+   public ones, and does not use the suite's name for it.
 3. Complete results are ranked by their total as displayed. Those that do not differ significantly share a rank group,
    as do equal ones: 1, 1, 3 (`evidence`). Without statistics to test with, only equal ones do.
-4. Nothing else is ranked. Below the complete results come the partial ones, by the number of tasks scored and then by
+4. Only scores that were verified or recomputed here are ranked (`audit`). Results that are self-reported, that answer
+   other wordings of the questions or whose whole output was scored stand apart, at the end of their table.
+5. Nothing else is ranked. Below the complete results come the partial ones, by the number of tasks scored and then by
    their total so far; then those with a failed task, in the same order; then those without any score. The score of a
    limited run is shown with its count and enters no total.
-5. A predictor that sees the answers (`oracle`) is a ceiling, and one that hardly reads them (`majority`, ...) a floor:
+6. A predictor that sees the answers (`oracle`) is a ceiling, and one that hardly reads them (`majority`, ...) a floor:
    both are listed separately, without a rank.
-6. A suite without a total has no ranks: complete results are sorted by name.
+7. A suite without a total has no ranks: complete results are sorted by name.
 """
 
 from __future__ import annotations
@@ -204,6 +206,8 @@ class Standings:
     """The baselines, listed separately and unranked."""
     ceilings: tuple[Row, ...]
     """The ceilings, listed separately and unranked."""
+    apart: tuple[Row, ...]
+    """Results that nothing here confirms, or that answer something else; they are compared with nothing."""
     data: tuple[DataLine, ...]
     """The data and metric of each task."""
     notes: tuple[tuple[str, tuple[str, ...]], ...]
@@ -211,7 +215,12 @@ class Standings:
 
     @property
     def all_rows(self) -> tuple[Row, ...]:
-        """Systems, baselines and ceilings."""
+        """All rows that have a page."""
+        return self.compared_rows + self.apart
+
+    @property
+    def compared_rows(self) -> tuple[Row, ...]:
+        """Systems, baselines and ceilings: what may be compared and drawn together."""
         return self.rows + self.floors + self.ceilings
 
 
@@ -314,10 +323,10 @@ def rank_suite(
 
 
 def _rank_pool(board: Board, pool: Pool, split: str, test: TotalTest) -> Standings:
-    by_mark: dict[str, list[Row]] = {"": [], "baseline": [], "ceiling": []}
+    by_mark: dict[str, list[Row]] = {"": [], "baseline": [], "ceiling": [], "apart": []}
     for entry in sorted(pool.entries, key=lambda entry: _sort_key(board, entry)):
         row = _make_row(board, entry)
-        by_mark[row.mark].append(row)
+        by_mark["apart" if entry.apart else row.mark].append(row)
     if board.suite.total != "none":
         by_mark[""] = list(_with_ranks(by_mark[""], pool.names, test))
     heated = _with_heat(by_mark, board.columns)  # ceilings excluded: they would make every system look cold
@@ -333,6 +342,7 @@ def _rank_pool(board: Board, pool: Pool, split: str, test: TotalTest) -> Standin
         rows=heated[""],
         floors=heated["baseline"],
         ceilings=heated["ceiling"],
+        apart=tuple(by_mark["apart"]),
         data=pool.lines,
         notes=pool.notes,
     )
@@ -352,9 +362,7 @@ def _state(entry: Entry, names: Sequence[str]) -> State:
     if not scores:
         return State.PARTIAL if _limited(entry, names) else State.NOTHING
     if len(scores) == len(names):
-        return (
-            State.PARTIAL if entry.is_raw else State.COMPLETE
-        )  # raw output does not make a second entry for a submission
+        return State.COMPLETE
     failed = any(name in entry.tasks and entry.tasks[name].status == "failed" for name in names)
     return State.FAILED if failed else State.PARTIAL
 
@@ -371,7 +379,7 @@ def _limited(entry: Entry, names: Sequence[str]) -> dict[str, LimitedRun]:
 
 
 def _total(board: Board, entry: Entry) -> float | None:
-    """Return the stated total of a complete result, or that of the public tasks if some are hidden."""
+    """Return the total of a complete result, or that of the public tasks if some are hidden."""
     names = board.public(entry.split)
     if board.suite.total == "none" or _state(entry, names) is not State.COMPLETE:
         return None
@@ -438,8 +446,16 @@ def _remarks(board: Board, entry: Entry) -> Iterator[str]:
         yield f"missing: {', '.join(name for name in names if name not in there)}"
     if limited := _limited(entry, names):
         yield f"limited run, not in the total: {', '.join(limited)}"
+    if entry.kind == "self-reported":
+        by_detail: dict[str, list[str]] = {}
+        for name in there:
+            if entry.tasks[name].score is not None and entry.tasks[name].check.kind == "self-reported":
+                by_detail.setdefault(entry.tasks[name].check.detail, []).append(name)
+        for detail, unchecked in by_detail.items():
+            tasks = "" if len(unchecked) == len(names) > 1 else f"{', '.join(unchecked)}: "
+            yield f"self-reported: {tasks}{detail}"
     if entry.wording:
-        yield f"asked with other wording: variant {entry.wording} of the questions"
+        yield f"not ranked: asked with other wording, variant {entry.wording} of the questions"
     if entry.is_raw:
         yield "not ranked: the whole output was scored, without extracting the answer"
     by_reason: dict[str, list[str]] = {}
@@ -490,4 +506,4 @@ def _with_heat(by_mark: Mapping[str, Sequence[Row]], columns: Sequence[Column]) 
             cells.append(replace(cell, heat=column.heat(cell.value, *end)) if known else cell)  # type: ignore[arg-type, misc]
         return replace(row, cells=tuple(cells))
 
-    return {mark: tuple(map(heated, rows)) for mark, rows in by_mark.items()}
+    return {mark: tuple(map(heated, rows)) for mark, rows in by_mark.items() if mark != "apart"}

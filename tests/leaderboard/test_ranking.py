@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import pytest
 
-from decabench.leaderboard.entries import entry_from_results
+from decabench.leaderboard.entries import EvidenceKind
 from decabench.leaderboard.ranking import BASELINES, CEILINGS, State, rank_suite
 from decabench.metrics import METRICS
-from decabench.scoring import Results
 from decabench.tasks import DECATHLON, TASKS
 from tests.leaderboard.small import NAMES, PUBLIC, entry, ranking, results, tables, without
 
@@ -82,10 +81,7 @@ def test_a_result_of_another_suite_is_not_on_this_board() -> None:
     suite = {"name": "eleven", "title": "Eleven tasks", "tasks": [*NAMES, "own"], "total": "none"}
     other = results("other", 90.0)
     other["total"] |= {"score": None, "complete": False}
-    entries = [
-        entry(results("complete", 1.0)),
-        entry_from_results(Results.from_json(json.dumps({**other, "suite": suite})), "y"),
-    ]
+    entries = [entry(results("complete", 1.0)), entry({**other, "suite": suite}, "y")]
     (table,) = rank_suite(DECATHLON, entries, TASKS).tables
     assert ranking(table) == [(1, "complete")]
     (table,) = rank_suite(entries[1].suite, entries, TASKS).tables
@@ -263,13 +259,47 @@ def test_a_limited_run_does_not_change_how_many_the_others_were_scored_on() -> N
 def test_raw_answers_have_no_rank() -> None:
     raw = {**results("a", 90.0), "answers": "raw"}
     (table,) = tables(results("a", 80.0), raw)
-    assert ranking(table) == [(1, "a"), (None, "a")]
-    assert (
-        table.rows[1].remarks[-1] == "not ranked: the whole output was scored, without extracting the answer"
+    assert ranking(table) == [(1, "a")]
+    (row,) = table.apart
+    assert (row.rank, row.entry.apart) == (None, "whole output")
+    assert row.remarks[-1] == "not ranked: the whole output was scored, without extracting the answer"
+
+
+def test_answers_to_other_wordings_take_no_place_among_originals() -> None:
+    (table,) = tables(
+        results("a", 80.0), results("b", 90.0, about={"predictor": {"name": "p", "variant": 2}})
     )
+    assert ranking(table) == [(1, "a")]
+    (row,) = table.apart
+    assert row.remarks == ("not ranked: asked with other wording, variant 2 of the questions",)
+    assert (row.rank, row.entry.apart, row.cells[0].heat) == (None, "other wording", None)
+    assert table.rows[0].cells[0].heat is None, "the tint shows a place among the originals alone"
 
 
-def test_other_words_are_said_to_be_so() -> None:
-    (table,) = tables(results("a", 80.0, about={"predictor": {"name": "p", "variant": 2}}))
-    assert table.rows[0].remarks == ("asked with other wording: variant 2 of the questions",)
-    assert table.rows[0].rank == 1
+def test_a_partial_result_in_other_words_stands_apart_too() -> None:
+    (table,) = tables(
+        results("a", 80.0), results("b", {"sst": 99.0}, about={"predictor": {"name": "p", "variant": 2}})
+    )
+    assert [row.entry.name for row in table.apart] == ["b"]
+
+
+def test_self_reported_scores_stand_apart_whatever_they_are() -> None:
+    forged = results("forged", 99.0, about={"predictor": {"name": "majority"}})
+    entries = [entry(results("a", 50.0), "a"), entry(forged, "b", "self-reported")]
+    (table,) = rank_suite(DECATHLON, entries, TASKS).tables
+    assert ranking(table) == [(1, "a")]
+    assert table.floors == () and [row.entry.name for row in table.apart] == ["forged"]
+    assert table.apart[0].remarks == ("self-reported: it was checked",)
+
+
+def test_one_score_that_is_only_stated_makes_a_row_self_reported() -> None:
+    mixed = entry(results("mixed", 50.0), "b")
+    tasks = {**mixed.tasks, "sst": entry(results("mixed", 50.0), "b", "self-reported").tasks["sst"]}
+    (table,) = rank_suite(DECATHLON, [replace(mixed, tasks=tasks)], TASKS).tables
+    assert table.rows == () and table.apart[0].remarks == ("self-reported: sst: it was checked",)
+
+
+@pytest.mark.parametrize("kind", ["verified", "consistent"])
+def test_verified_and_consistent_scores_are_ranked(kind: EvidenceKind) -> None:
+    (table,) = rank_suite(DECATHLON, [entry(results("a", 50.0), "a", kind)], TASKS).tables
+    assert ranking(table) == [(1, "a")]
