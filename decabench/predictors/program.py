@@ -218,6 +218,7 @@ class _Replies:
         Raises DecabenchError for a line that belongs to no question, after which nothing can be trusted.
         """
         text = line.decode("utf-8", "replace")
+        broken = _first_broken_byte(line)
         try:
             row = parse_json(text, surrogates=True)
         except ValueError as error:
@@ -232,10 +233,25 @@ class _Replies:
             raise _stray(number, text, "answers a question that was not asked")
         length = self.waiting.pop(id_)
         self.answered.add(id_)
+        if (
+            broken is not None
+        ):  # with replacement characters, another answer than the program's would be scored
+            return id_, Failure(
+                f"Line {number} of the program's output is not UTF-8 (byte 0x{line[broken]:02x} at position "
+                f"{broken + 1}): write UTF-8, as with PYTHONIOENCODING=utf-8, or escape it as JSON allows."
+            )
         try:
             return id_, _parse_outcome(row, length)
         except ValueError as error:
             return id_, Failure(f"Line {number} of the program's output cannot be used: {error}.")
+
+
+def _first_broken_byte(line: bytes) -> int | None:
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
 
 
 def _stray(number: int, text: str, fault: str) -> DecabenchError:

@@ -25,7 +25,13 @@ from decabench.metrics import METRICS, Item, Metric, Reference, Row, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
 from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
-from decabench.scoring.significance import Sample, bootstrap, combine, interval, write_rows
+from decabench.scoring.significance import (
+    Sample,
+    describe_units,
+    score_interval,
+    total_interval,
+    write_rows,
+)
 from decabench.submission import (
     AnswerKind,
     AnswerLine,
@@ -166,16 +172,16 @@ def add_intervals(
     results: Mapping[str, TaskResult], samples: Mapping[str, Sample], suite: Suite
 ) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
     """Return the results with an interval for each task that has a sample, and the interval of the suite's total."""
-    # A single group, drawn repeatedly, would give an interval of zero width.
-    drawn = {name: bootstrap(sample) for name, sample in samples.items() if len(sample.rows) > 1}
+    intervals = {name: score_interval(sample) for name, sample in samples.items()}
     found = {
-        name: replace(result, interval=interval(drawn[name]).ends) if name in drawn else result
+        name: replace(result, interval=interval.ends) if (interval := intervals.get(name)) else result
         for name, result in results.items()
     }
-    whole = [drawn[name] for name in suite.tasks if name in drawn and found[name].status == "scored"]
+    whole = [samples[name] for name in suite.tasks if name in samples and found[name].status == "scored"]
     if suite.total == "none" or len(whole) < len(suite.tasks):
         return found, None
-    return found, interval(combine(whole, suite.total)).ends
+    total = total_interval(whole, suite.total)
+    return found, total.ends if total else None
 
 
 def _known_tasks(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
@@ -303,6 +309,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         ceiling = context_ceiling(counts.context_kept, references, contexts)
     partial = job.submission.info.partial.get(f"{task.name}.{job.file.split}", {})
     score = found.scores[found.headline]
+    sample = Sample.of(metric, found.rows, [item.units for item in references], task.name)
     result = replace(
         result,
         status="partial" if partial else "scored",
@@ -317,8 +324,8 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         ceiling=ceiling,
         partial=partial,
         variants=_score_variants(job, references, score, pool),
+        units=describe_units(sample, task.unit_names),
     )
-    sample = Sample.of(metric, found.rows, [item.units for item in references], task.name)
     return ScoredTask(result, references, list(answers.values()), sample, found.rows)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 from decabench.errors import DecabenchError, ModelError
 from decabench.text import excerpt
+from decabench.untrusted import read_json
 
 __all__ = [
     "Loaded",
@@ -110,7 +110,7 @@ def local_folder(source: ModelSource, weights: bool = True) -> Path:
 def read_config(name: str, folder: Path) -> dict[str, Any]:
     """Read the model's config.json. Raises DecabenchError."""
     try:
-        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return read_json(folder / "config.json")
     except FileNotFoundError:
         raise DecabenchError(
             f"hf: {name} has no config.json, so it is not a transformers model: name the folder that save_pretrained "
@@ -118,9 +118,6 @@ def read_config(name: str, folder: Path) -> dict[str, Any]:
         ) from None
     except (OSError, ValueError) as error:
         raise DecabenchError(f"hf: config.json of {name} cannot be read ({excerpt(str(error))}).") from None
-    if not isinstance(content, dict):
-        raise DecabenchError(f"hf: config.json of {name} is not a JSON object.")
-    return content
 
 
 def _in_folder(folder: Path) -> ModelSource:
