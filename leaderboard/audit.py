@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,10 +24,11 @@ from decabench.leaderboard.entries import (
     is_inside,
     is_task_name,
     printable_line,
+    submission_folder,
 )
 from decabench.leaderboard.evidence import Evidence
 from decabench.metrics import METRICS, Metric
-from decabench.scoring import read_rows
+from decabench.scoring import ManifestFault, check_manifest, read_rows
 from decabench.tasks import Store
 
 if TYPE_CHECKING:
@@ -35,7 +36,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-__all__ = ["ContradictionError", "audit", "count_kinds", "find_impossible_rows", "numbers_agree"]
+__all__ = [
+    "ContradictionError",
+    "audit",
+    "count_kinds",
+    "find_answers",
+    "find_impossible_rows",
+    "numbers_agree",
+    "units_fit",
+]
 
 TOLERANCE = 1e-6
 """How far a stated score may be from the recomputed one, relative to it: sums differ in their last digits only."""
@@ -54,10 +63,13 @@ def audit(found: Entries, evidence: Evidence, submissions: Path, home: Path) -> 
     """Recompute every score from its statistics; return the entries with what was found, contradictions refused."""
     kept: list[Entry] = []
     refused = list(found.refused)
-    store = Store(home)
+    manifests = _Manifests(submissions)
+    data = _Data(Store(home))
     for entry in found.entries:
         try:
-            kept.append(_audit_entry(entry, evidence, submissions, store))
+            if fault := manifests.find_fault(entry):
+                raise ContradictionError(fault)
+            kept.append(_audit_entry(entry, evidence, submissions, data))
         except ContradictionError as error:
             refused.append(Refusal(entry.path, printable_line(str(error), 300)))
     return replace(
@@ -70,18 +82,102 @@ def count_kinds(entries: Entries) -> Counter[str]:
     return Counter(entry.kind for entry in entries.entries if entry.kind is not None)
 
 
-def _audit_entry(entry: Entry, evidence: Evidence, submissions: Path, store: Store) -> Entry:
+class _Manifests:
+    """What contradicts the manifests of submissions; each is held against its files once."""
+
+    def __init__(self, submissions: Path) -> None:
+        self._submissions = submissions
+        self._known: dict[Path, list[ManifestFault]] = {}
+
+    def find_fault(self, entry: Entry) -> str:
+        """Return what contradicts the manifest of an entry's results; empty if nothing does, or it has no manifest."""
+        path = self._submissions / entry.path
+        place = find_answers(entry, self._submissions)
+        root = place.with_name(f"{place.name}.results") if place is not None and place.is_file() else place
+        if root is None or not path.is_relative_to(root):
+            return ""
+        if root not in self._known:
+            self._known[root] = check_manifest(root)
+        folder = path.parent.relative_to(root).as_posix()
+        faults = (fault for fault in self._known[root] if fault.folder in ("", folder))
+        return next((f"{fault.task}: {fault.reason}" if fault.task else fault.reason for fault in faults), "")
+
+
+def find_answers(entry: Entry, submissions: Path) -> Path | None:
+    """Return the folder or the archive of the answers behind an entry; None if it is not there."""
+    *folders, _ = entry.path.split("/")
+    archives = [index for index, part in enumerate(folders) if part.endswith(".results")]
+    if archives:
+        name = folders[archives[0]].removesuffix(".results")
+        path = submissions.joinpath(*folders[: archives[0]], name)
+        return path if path.is_file() and is_inside(path, submissions) else None
+    path = submissions / submission_folder(entry.path)
+    if path == submissions or not path.is_dir() or not is_inside(path, submissions):
+        return None
+    return path
+
+
+class _Data:
+    """The prepared data that results name, if it is at hand; each split is read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[tuple[str, str], tuple[str, list[tuple[str, ...]]]] = {}
+
+    def find_units(self, name: str, split: str, fingerprint: str) -> list[tuple[str, ...]] | None:
+        """Return the units of every example; None if it is not the data with this fingerprint that is prepared."""
+        if (name, split) not in self._known:
+            self._known[name, split] = self._read(name, split)
+        known, units = self._known[name, split]
+        return units if known and known == fingerprint else None
+
+    def _read(self, name: str, split: str) -> tuple[str, list[tuple[str, ...]]]:
+        try:
+            fingerprint = self._store.record(name, split).fingerprint
+            return fingerprint, [tuple(row["units"]) for row in self._store.read(name, split, ("units",))]
+        except DecabenchError:
+            return "", []
+
+
+def units_fit(found: Array, wanted: Sequence[Sequence[str]]) -> bool:
+    """Return whether numbered units, (examples, levels), are those of the data; old files have the innermost alone."""
+    if len(found) != len(wanted):
+        return False
+    theirs, ours = _number_levels(found.tolist()), _number_levels(wanted)
+    return theirs == ours or (len(theirs) == 1 and theirs[0] == ours[-1])
+
+
+def _number_levels(units: Sequence[Sequence[Any]]) -> list[list[int]]:
+    """Number the units of each level in the order of their first example."""
+    levels = []
+    for depth in range(1, len(units[0]) + 1):
+        numbers: dict[tuple[Any, ...], int] = {}
+        levels.append([numbers.setdefault(tuple(names[:depth]), len(numbers)) for names in units])
+    return levels
+
+
+def _audit_entry(entry: Entry, evidence: Evidence, submissions: Path, data: _Data) -> Entry:
     folder = (submissions / entry.path).parent / "statistics"
     tasks = {}
     for name, task in entry.tasks.items():
         path = folder / f"{name}.parquet"
         usable = is_task_name(name) and is_inside(path, submissions)
-        tasks[name] = _audit_task(name, task, evidence.metrics, path if usable else None)
-        _check_count(name, entry.split, tasks[name], store)
+        units = data.find_units(name, entry.split, task.fingerprint) if is_task_name(name) else None
+        if units is not None and task.score is not None and len(units) != task.n:
+            raise ContradictionError(
+                f"it scored {task.n or 0:,} examples of {name}, but the data that it names has {len(units):,}"
+            )
+        tasks[name] = _audit_task(name, task, evidence.metrics, path if usable else None, units)
     return _with_intervals(replace(entry, tasks=tasks), evidence)
 
 
-def _audit_task(name: str, task: TaskEntry, metrics: Mapping[str, Metric], path: Path | None) -> TaskEntry:
+def _audit_task(
+    name: str,
+    task: TaskEntry,
+    metrics: Mapping[str, Metric],
+    path: Path | None,
+    units: Sequence[Sequence[str]] | None,
+) -> TaskEntry:
     """Recompute one task from its statistics. Raises ContradictionError."""
     stated = task.score if task.limited is None else task.limited.score
     if stated is None:
@@ -102,7 +198,7 @@ def _audit_task(name: str, task: TaskEntry, metrics: Mapping[str, Metric], path:
         return replace(task, check=Check(detail="it is a limited run, which has no statistics"))
     if path is None or not path.is_file():
         return replace(task, check=Check(detail=NO_STATISTICS))
-    scores = _recompute(name, task, metric, path)
+    scores = _recompute(name, task, metric, path, units)
     if scores is None:
         reason = "it was scored by another version of the metric, whose statistics mean something else here"
         return replace(task, check=Check(detail=reason))
@@ -134,7 +230,9 @@ def _is_version_of(signature: str, metric: Metric) -> bool:
     return signature == metric.signature or signature.startswith(f"{metric.signature}|")
 
 
-def _recompute(name: str, task: TaskEntry, metric: Metric, path: Path) -> dict[str, float] | None:
+def _recompute(
+    name: str, task: TaskEntry, metric: Metric, path: Path, units: Sequence[Sequence[str]] | None
+) -> dict[str, float] | None:
     """Return the scores that the statistics give; None if they are those of another version of the metric.
 
     Raises ContradictionError if they do not give the stated ones.
@@ -142,7 +240,7 @@ def _recompute(name: str, task: TaskEntry, metric: Metric, path: Path) -> dict[s
     is_same_version = _is_version_of(task.signature, metric)
     try:
         _check_file(name, task, path)
-        rows = _read(name, metric, path)
+        found, rows = _read(name, metric, path)
     except ContradictionError:
         if is_same_version or not task.signature:
             raise
@@ -151,6 +249,8 @@ def _recompute(name: str, task: TaskEntry, metric: Metric, path: Path) -> dict[s
         raise ContradictionError(
             f"it scored {task.n or 0:,} of {task.rows:,} examples of {name}, but its statistics have {len(rows):,}"
         )
+    if units is not None and not units_fit(found, units):
+        raise ContradictionError(f"its statistics for {name} group the examples otherwise than the data does")
     if fault := find_impossible_rows(metric, rows):
         raise ContradictionError(f"its statistics for {name} cannot come from {metric.name}: {fault}")
     totals = {column: math.fsum(values) for column, values in zip(metric.columns, rows.T, strict=True)}
@@ -189,9 +289,9 @@ def _check_file(name: str, task: TaskEntry, path: Path) -> None:
             )
 
 
-def _read(name: str, metric: Metric, path: Path) -> Array:
+def _read(name: str, metric: Metric, path: Path) -> tuple[Array, Array]:
     try:
-        return read_rows(path, metric.columns)[1]
+        return read_rows(path, metric.columns)
     except Exception as error:  # a damaged file can fail in many ways
         raise ContradictionError(
             f"its statistics for {name} are damaged or not those of {metric.name}: evaluate again"
@@ -208,30 +308,15 @@ def _show(value: float | None) -> str:
     return "missing" if value is None else f"{value:.8g}"
 
 
-def _check_count(name: str, split: str, task: TaskEntry, store: Store) -> None:
-    """Compare the number of examples with the prepared data, if it is the data that was scored."""
-    if task.score is None or not is_task_name(name):
-        return
-    try:
-        record = store.record(name, split)
-    except DecabenchError:
-        return
-    if record.fingerprint == task.fingerprint and record.rows != task.n:
-        raise ContradictionError(
-            f"it scored {task.n or 0:,} examples of {name}, but the data that it names has {record.rows:,}"
-        )
-
-
 def _with_intervals(entry: Entry, evidence: Evidence) -> Entry:
-    """Replace stated totals and intervals by recomputed ones where the statistics allow it."""
-    tasks = dict(entry.tasks)
-    for name, task in tasks.items():
-        if task.check.kind != "self-reported" and (known := evidence.find(entry, name)) is not None:
-            tasks[name] = replace(task, interval=known.interval)
+    """Replace stated totals by recomputed ones, and stated intervals by those of the statistics or none."""
+    tasks = {}
+    for name, task in entry.tasks.items():
+        known = evidence.find(entry, name) if task.check.kind != "self-reported" else None
+        tasks[name] = replace(task, interval=known.interval if known is not None else None)
     scores = {name: task.score for name, task in tasks.items() if task.score is not None}
-    recomputed = replace(
-        entry, tasks=tasks, total=entry.suite.combine(scores) if entry.total is not None else None
-    )
+    total = entry.suite.combine(scores) if entry.total is not None else None
+    recomputed = replace(entry, tasks=tasks, total=total, interval=None)
     if recomputed.kind in (None, "self-reported"):
         return recomputed
     return replace(recomputed, interval=evidence.total_interval(recomputed))

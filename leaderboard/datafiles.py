@@ -12,9 +12,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from decabench.leaderboard.entries import Refusal
-from decabench.leaderboard.evidence import Evidence, TaskEvidence, standard_errors
+from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.excerpts import Excerpts
+from decabench.leaderboard.places import find_verdict
 from decabench.leaderboard.ranking import Board, Column, Row, Standings
+from decabench.scoring import PairTests
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,14 +59,12 @@ def excerpt_data(excerpts: Mapping[str, Excerpts]) -> dict[str, Any]:
 # The comparison of two submissions
 
 
-def compare_data(boards: Sequence[Board], pages: Mapping[str, str], evidence: Evidence) -> dict[str, Any]:
-    """Return every table of every suite, with its rows and the standard errors of all differences."""
-    return {
-        "tables": [_compared(board, table, pages, evidence) for board in boards for table in board.tables]
-    }
+def compare_data(boards: Sequence[Board], pages: Mapping[str, str]) -> dict[str, Any]:
+    """Return every table of every suite, with its rows and the tests of all differences."""
+    return {"tables": [_compared(board, table, pages) for board in boards for table in board.tables]}
 
 
-def _compared(board: Board, table: Standings, pages: Mapping[str, str], evidence: Evidence) -> dict[str, Any]:
+def _compared(board: Board, table: Standings, pages: Mapping[str, str]) -> dict[str, Any]:
     rows = table.compared_rows
     return {
         "id": table.id,
@@ -90,9 +90,12 @@ def _compared(board: Board, table: Standings, pages: Mapping[str, str], evidence
             for column in board.columns
         ],
         "rows": [_compared_row(row, pages) for row in rows],
-        "errors": {
-            column.name: _triangle([evidence.find(row.entry, column.name) for row in rows])
-            for column in board.columns
+        "tests": {
+            "total": _describe_tests(table.tests.total, [row.total for row in rows]),
+            "tasks": {
+                name: _describe_tests(tests, [_shown(row, name) for row in rows])
+                for name, tests in table.tests.tasks.items()
+            },
         },
     }
 
@@ -115,12 +118,37 @@ def _compared_row(row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _triangle(systems: Sequence[TaskEvidence | None]) -> list[float | None] | None:
-    """Return the errors of pairs (0,1), (0,2), (1,2), (0,3), ...: the lower triangle by rows."""
-    if not any(systems):
+def _shown(row: Row, task: str) -> str:
+    return next((cell.text for cell in row.cells if cell.task == task), "")
+
+
+def _describe_tests(tests: PairTests | None, shown: Sequence[str]) -> dict[str, list[Any]] | None:
+    """Return what is known of the pairs (0,1), (0,2), (1,2), (0,3), ...: the later row minus the earlier one.
+
+    `low` and `high` are the interval of the difference, `p` is the pair's own and `adjusted` that for all pairs;
+    `verdict` is 1 if the later row's score is significantly higher, -1 if it is lower, 0 if neither.
+    """
+    if tests is None:
         return None
-    errors = standard_errors(systems)
-    return [errors[row][column] for row in range(len(systems)) for column in range(row)]
+    pairs = [(a, b) for b in range(len(shown)) for a in range(b)]
+    tested = [pair if tests.is_tested(*pair) else None for pair in pairs]
+    if not any(tested):
+        return None
+    intervals = [tests.interval(*pair) if pair else None for pair in tested]
+    return {
+        "low": [_round_end(interval.low) if interval else None for interval in intervals],
+        "high": [_round_end(interval.high) if interval else None for interval in intervals],
+        "p": [round(float(tests.p[pair]), 4) if pair else None for pair in tested],
+        "adjusted": [round(float(tests.adjusted[pair]), 4) if pair else None for pair in tested],
+        "verdict": [
+            find_verdict(tests, *pair, shown[pair[0]], shown[pair[1]]) if pair else None for pair in tested
+        ],
+    }
+
+
+def _round_end(end: float) -> float:
+    """Round to three decimals, or below 0.1 to three digits, so that intervals on short scales do not become 0."""
+    return round(end, 3) if abs(end) >= 0.1 else float(f"{end:.3g}")
 
 
 # The distribution of the scores of single examples
@@ -201,9 +229,8 @@ def count_scores(scores: Sequence[float] | Array, edges: Sequence[float]) -> dic
 # The board for other programs
 
 _ABOUT = (
-    "suite", "board", "split", "kind", "rank", "rank_group", "state", "evidence", "reason", "name", "total",
-    "total_low", "total_high",
-    "model_size", "date", "open_weights", "page",
+    "suite", "board", "split", "kind", "rank", "rank_best", "rank_worst", "rank_group", "state", "evidence", "reason",
+    "name", "total", "total_low", "total_high", "model_size", "date", "open_weights", "page",
 )  # fmt: skip
 
 
@@ -302,6 +329,8 @@ def _describe_row(
         "split": table.split,
         "kind": kind,
         "rank": row.rank,
+        "rank_best": row.ranks[0] if row.ranks else None,
+        "rank_worst": row.ranks[1] if row.ranks else None,
         "rank_group": row.group,
         "state": row.state.name.lower(),
         "evidence": row.entry.kind,

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from decabench.errors import StorageError
+from decabench.errors import DecabenchError, StorageError
 from decabench.files import make_folder, storage_errors
 from decabench.leaderboard.entries import LeaderboardError
-from decabench.untrusted import parse_json
+from decabench.untrusted import read_json
 
 __all__ = ["MARKER", "SITE_FORMAT", "publish", "sweep_builds"]
 
@@ -146,9 +146,7 @@ def _read_marker(site: Path) -> Mapping[str, str]:
     if not path.is_file() or path.is_symlink():
         raise LeaderboardError(f"{site} is not empty, and not a board that decabench has built: {advice}.")
     try:
-        if path.stat().st_size > _LARGEST_MARKER:
-            raise ValueError("it is too large")
-        content = parse_json(path.read_text(encoding="utf-8"))
+        content = read_json(path, _LARGEST_MARKER)
         kind = content["format"]
         if kind != SITE_FORMAT:
             raise ValueError(f"its format is {kind!r:.60}")
@@ -157,7 +155,7 @@ def _read_marker(site: Path) -> Mapping[str, str]:
             not _OURS.fullmatch(name) or ".." in PurePosixPath(name).parts for name in files
         ):
             raise ValueError("it lists files that no board has")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (DecabenchError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise LeaderboardError(
             f"{path} is not that of a board built by this version ({error}): if the folder holds nothing but a board, "
             f"remove it and build again; otherwise {advice}."

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import decabench
 from decabench.errors import DecabenchError
 from decabench.files import atomic_file
-from decabench.leaderboard.audit import ContradictionError, numbers_agree
+from decabench.leaderboard.audit import ContradictionError, find_answers, numbers_agree, units_fit
 from decabench.leaderboard.entries import (
     Check,
     Entries,
@@ -26,13 +25,12 @@ from decabench.leaderboard.entries import (
     TaskEntry,
     is_inside,
     printable_line,
-    submission_folder,
 )
 from decabench.metrics import Metric
 from decabench.scoring import ScoredTask, ScoringOptions, read_rows, score_submission
 from decabench.submission import find_predictions
 from decabench.tasks import Store
-from decabench.untrusted import parse_json
+from decabench.untrusted import read_json
 
 __all__ = ["RECORD_FORMAT", "Verification", "verify_entries"]
 
@@ -75,7 +73,7 @@ def verify_entries(
 def _verify_entry(
     entry: Entry, submissions: Path, metrics: Mapping[str, Metric], options: Verification
 ) -> Entry:
-    place = _place(entry, submissions)
+    place = find_answers(entry, submissions)
     if entry.kind is None or place is None:
         return entry
     record = options.home / _FOLDER / f"{_digest(entry, submissions, place)}.json"
@@ -91,19 +89,6 @@ def _verify_entry(
         for name, task in entry.tasks.items()
     }
     return replace(entry, tasks=tasks)
-
-
-def _place(entry: Entry, submissions: Path) -> Path | None:
-    """Return the folder or the archive of an entry's answers; None if it is not there."""
-    *folders, _ = entry.path.split("/")
-    if archives := [index for index, part in enumerate(folders) if part.endswith(".results")]:
-        path = submissions.joinpath(*folders[: archives[0]], folders[archives[0]].removesuffix(".results"))
-        inside = is_inside(path, submissions) if path.exists() else False
-        return path if inside and path.is_file() else None
-    folder = submissions / submission_folder(entry.path)
-    if folder == submissions or not folder.is_dir() or not is_inside(folder, submissions):
-        return None
-    return folder
 
 
 # Records
@@ -129,13 +114,11 @@ def _digest(entry: Entry, submissions: Path, place: Path) -> str:
 def _read_record(path: Path) -> dict[str, Check] | None:
     """Return the verified tasks of a record; None if there is no usable one."""
     try:
-        if path.stat().st_size > _LARGEST_RECORD:
-            return None
-        content = parse_json(path.read_text(encoding="utf-8"))
+        content = read_json(path, _LARGEST_RECORD)
         if content["format"] != RECORD_FORMAT:
             return None
         return {name: _verified(content["decabench"], content["date"]) for name in content["tasks"]}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (DecabenchError, OSError, ValueError, KeyError, TypeError):
         return None
 
 
@@ -191,12 +174,11 @@ def _score_again(
         if again.status != "scored":
             why = printable_line(again.reason, 120)
             raise ContradictionError(f"it states a score for {name}, but its answers cannot be scored: {why}")
-        if again.signature != scored[name].signature:
-            reason = "its answers were scored by another version of the metric"
-            checks[name] = _with_reason(checks[name], reason)
+        if fault := next(_differences(name, scored[name], found[name]), ""):
+            if again.signature == scored[name].signature:
+                raise ContradictionError(fault)
+            checks[name] = _with_reason(checks[name], "another version of the metric gives another score")
             continue
-        for fault in _differences(name, scored[name], found[name]):
-            raise ContradictionError(fault)
         path = (submissions / entry.path).parent / "statistics" / f"{name}.parquet"
         if scored[name].check.kind == "consistent":
             _compare_statistics(name, path, metrics[scored[name].metric], found[name])
@@ -254,17 +236,5 @@ def _compare_statistics(name: str, path: Path, metric: Metric, again: ScoredTask
     units, rows = read_rows(path, metric.columns)
     if not np.allclose(rows, np.asarray(again.rows, dtype=float), rtol=1e-6, atol=1e-6):
         raise ContradictionError(f"its statistics for {name} are not those of its answers: evaluate again")
-    sampled = [item.units for item in again.references]
-    for level in range(1, units.shape[1] + 1):  # from the innermost; files of earlier versions have no other
-        if level > len(sampled[0]) or _number(units[:, -level].tolist()) != _number(
-            [one[: len(one) - level + 1] for one in sampled]
-        ):
-            raise ContradictionError(
-                f"its statistics for {name} group the examples otherwise than the data does"
-            )
-
-
-def _number(labels: Sequence[Any]) -> list[int]:
-    """Number labels in the order of their first occurrence."""
-    numbers: dict[Any, int] = {}
-    return [numbers.setdefault(label, len(numbers)) for label in labels]
+    if not units_fit(units, [item.units for item in again.references]):
+        raise ContradictionError(f"its statistics for {name} group the examples otherwise than the data does")

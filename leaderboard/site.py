@@ -21,14 +21,14 @@ from decabench.leaderboard.datafiles import (
     task_data,
 )
 from decabench.leaderboard.entries import Entries, Entry, LeaderboardError, Refusal, read_submissions
-from decabench.leaderboard.evidence import Evidence, ShuffleTest
+from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.excerpts import Policy, collect_excerpts
 from decabench.leaderboard.pages import Pages
 from decabench.leaderboard.publishing import publish
 from decabench.leaderboard.ranking import Board, rank_suite
 from decabench.leaderboard.rescoring import Verification, verify_entries
 from decabench.metrics import METRICS, Metric
-from decabench.scoring import find_metric
+from decabench.scoring import Sample, find_metric
 from decabench.tasks import DECATHLON, Suite, Task, get_suite, home_folder, known_suites, known_tasks
 
 __all__ = ["Site", "build_leaderboard", "open_server", "write_leaderboard"]
@@ -146,14 +146,11 @@ def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
 def _rank_suites(
     suites: Sequence[Suite], found: Entries, tasks: Mapping[str, Task], evidence: Evidence
 ) -> list[Board]:
-    shuffles = ShuffleTest()
+    def find_sample(entry: Entry, task: str) -> Sample | None:
+        found = evidence.find(entry, task)
+        return found.sample if found else None
 
-    def test(first: Entry, second: Entry, names: Sequence[str]) -> float | None:
-        return shuffles.test_totals(
-            [evidence.find(first, name) for name in names], [evidence.find(second, name) for name in names]
-        )
-
-    return [rank_suite(suite, found.entries, tasks, evidence.metrics, test) for suite in suites]
+    return [rank_suite(suite, found.entries, tasks, evidence.metrics, find_sample) for suite in suites]
 
 
 def _site_files(pages: Pages, evidence: Evidence) -> Iterator[tuple[str, bytes]]:
@@ -172,7 +169,7 @@ def _site_files(pages: Pages, evidence: Evidence) -> Iterator[tuple[str, bytes]]
         yield f"tasks/{name}.html", pages.render_task(task)
         data = task_data(pages.boards, task, names, evidence)
         yield f"data/tasks/{name}.js", make_script(f"tasks/{name}", data)
-    yield "data/compare.js", make_script("compare", compare_data(pages.boards, names, evidence))
+    yield "data/compare.js", make_script("compare", compare_data(pages.boards, names))
     yield "compare.html", pages.render_compare()
     for board in pages.boards:
         files = pages.board_files[board.suite.name]

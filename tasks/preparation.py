@@ -20,8 +20,13 @@ from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder
 from decabench.tasks.suites.decathlon import DECATHLON
+<<<<<<< HEAD
 from decabench.tasks.task import Source, Task
 from decabench.text import printable
+=======
+from decabench.tasks.task import Task
+from decabench.untrusted import read_json
+>>>>>>> input
 
 if TYPE_CHECKING:
     from decabench.tasks.sources.local_files import FileRecord, SourceFiles
@@ -485,10 +490,9 @@ def _inputs_path(store: Store, task: Task) -> Path:
 def _read_inputs(store: Store, task: Task) -> dict[str, Any]:
     """Read the inputs of each split: `place`, and `files` with their sizes and times."""
     try:
-        content = json.loads(_inputs_path(store, task).read_text(encoding="utf-8"))
+        return read_json(_inputs_path(store, task))
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _write_inputs(store: Store, task: Task, split: str, entry: Mapping[str, Any] | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -397,6 +397,7 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
     totals = {tally.task: tally.total for tally in report.tallies}
     if limited := [task for task in rows if totals.get(task, rows[task]) < rows[task]]:
         remarks.append(f"Partial: {', '.join(limited)}: only {run.selection}; its scores are not ranked.")
+    remarks += [sentence for tally in report.tallies for sentence in _forms(tally)]
     for tally in report.tallies:
         if tally.failed:
             remarks.append(
@@ -404,6 +405,15 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
                 f"({tally.commonest_error}); run the same command again to retry them."
             )
     return remarks
+
+
+def _forms(tally: Tally) -> Iterator[str]:
+    """Say how many answers are not of the task's form: such a score says little about the model."""
+    count = tally.resumed + tally.answered
+    if tally.other_label:
+        yield f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels."
+    elif tally.unparseable:
+        yield f"{tally.task}: {tally.unparseable:,} of {count:,} answers are unparseable or refused."
 
 
 def _gpu_memory() -> str:

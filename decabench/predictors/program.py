@@ -18,7 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Self
 
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, ModelError
 from decabench.files import file_digest, fingerprint
 from decabench.predictors.protocol import (
     Failure,
@@ -280,7 +280,7 @@ def _explain_end(process: Process, answers: int) -> str:
         how = f"was killed by {_signal_name(-status)}"
     if answers:
         return f"The program {how} after {answers} answers, before it answered this question.{_last_words(process)}"
-    raise DecabenchError(f"The program {how} before it answered anything.{_last_words(process)}")
+    raise ModelError(f"The program {how} before it answered anything.{_last_words(process)}")
 
 
 def _signal_name(number: int) -> str:
@@ -330,7 +330,7 @@ class Process:
                 process_group=0,  # a session would get less of the CPU from the scheduler of a busy Linux
             )
         except OSError as error:
-            raise DecabenchError(
+            raise ModelError(
                 f"{arguments[0]} cannot be started ({error.strerror or error}): check the program and what runs it."
             ) from None
         self._passes_on = bool(os.environ.get("DECABENCH_DEBUG"))
@@ -371,7 +371,7 @@ class Process:
                     break
                 *whole, rest = (rest + chunk).split(b"\n")
                 if len(rest) > LONGEST_LINE:
-                    raise DecabenchError(f"The program wrote a line of more than {LONGEST_LINE >> 20} MiB.")
+                    raise ModelError(f"The program wrote a line of more than {LONGEST_LINE >> 20} MiB.")
                 yield from whole
             if ready & {self._process.stdin, self._process.stdout}:
                 # Only now: the time the caller spent on the lines does not count against the program.

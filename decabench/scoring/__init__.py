@@ -20,6 +20,7 @@ from decabench.scoring.manifest import (
     check_manifest,
     read_manifest,
 )
+from decabench.scoring.pairs import FlippedTask, PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import prove_task
 from decabench.scoring.record import Recorded, record_scores
 from decabench.scoring.results import (
@@ -32,19 +33,10 @@ from decabench.scoring.results import (
     read_bounded,
     read_results,
     read_results_file,
+    show_units,
     write_results_file,
 )
-from decabench.scoring.significance import (
-    Sample,
-    bootstrap,
-    combine,
-    holm,
-    interval,
-    p_value,
-    read_rows,
-    seeded_generator,
-    swapped_differences,
-)
+from decabench.scoring.significance import Sample, read_rows, score_interval, total_interval
 from decabench.scoring.verification import results_files, verify
 
 __all__ = [
@@ -54,10 +46,12 @@ __all__ = [
     "Compared",
     "Comparison",
     "DataUsed",
+    "FlippedTask",
     "InvalidManifestError",
     "InvalidResultsError",
     "Manifest",
     "ManifestFault",
+    "PairTests",
     "Recorded",
     "Results",
     "Sample",
@@ -65,16 +59,13 @@ __all__ = [
     "ScoringOptions",
     "SuiteTotal",
     "TaskResult",
-    "bootstrap",
     "check_manifest",
-    "combine",
     "compare",
+    "compare_pairs",
     "describe_partial",
     "evaluate",
     "find_metric",
-    "holm",
-    "interval",
-    "p_value",
+    "flip_signs",
     "prove_task",
     "read_bounded",
     "read_manifest",
@@ -83,10 +74,11 @@ __all__ = [
     "read_rows",
     "record_scores",
     "results_files",
+    "score_interval",
     "score_submission",
     "score_task",
-    "seeded_generator",
-    "swapped_differences",
+    "show_units",
+    "total_interval",
     "verify",
     "write_results_file",
     "write_statistics",

@@ -23,8 +23,15 @@ from decabench.errors import (
 from decabench.files import file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
+from decabench.prompts import is_other_label
 from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
-from decabench.scoring.significance import Sample, bootstrap, combine, interval, write_rows
+from decabench.scoring.significance import (
+    Sample,
+    describe_units,
+    score_interval,
+    total_interval,
+    write_rows,
+)
 from decabench.submission import (
     AnswerKind,
     AnswerLine,
@@ -39,6 +46,7 @@ from decabench.tasks import (
     METRIC_GROUP,
     SPLITS,
     TASKS,
+    Label,
     Store,
     Suite,
     Task,
@@ -164,16 +172,16 @@ def add_intervals(
     results: Mapping[str, TaskResult], samples: Mapping[str, Sample], suite: Suite
 ) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
     """Return the results with an interval for each task that has a sample, and the interval of the suite's total."""
-    # A single group, drawn repeatedly, would give an interval of zero width.
-    drawn = {name: bootstrap(sample) for name, sample in samples.items() if len(sample.rows) > 1}
+    intervals = {name: score_interval(sample) for name, sample in samples.items()}
     found = {
-        name: replace(result, interval=interval(drawn[name]).ends) if name in drawn else result
+        name: replace(result, interval=interval.ends) if (interval := intervals.get(name)) else result
         for name, result in results.items()
     }
-    whole = [drawn[name] for name in suite.tasks if name in drawn and found[name].status == "scored"]
+    whole = [samples[name] for name in suite.tasks if name in samples and found[name].status == "scored"]
     if suite.total == "none" or len(whole) < len(suite.tasks):
         return found, None
-    return found, interval(combine(whole, suite.total)).ends
+    total = total_interval(whole, suite.total)
+    return found, total.ends if total else None
 
 
 def _known_tasks(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
@@ -293,12 +301,15 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
         return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
     counts = count_answers(lines.values())
+    if others := _count_other_labels(job, answers):
+        counts = replace(counts, by_kind={**counts.by_kind, "other_label": others})
     ceiling = None
     if counts.context_kept and task.extractive:
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
         ceiling = context_ceiling(counts.context_kept, references, contexts)
     partial = job.submission.info.partial.get(f"{task.name}.{job.file.split}", {})
     score = found.scores[found.headline]
+    sample = Sample.of(metric, found.rows, [item.units for item in references], task.name)
     result = replace(
         result,
         status="partial" if partial else "scored",
@@ -313,8 +324,8 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         ceiling=ceiling,
         partial=partial,
         variants=_score_variants(job, references, score, pool),
+        units=describe_units(sample, task.unit_names),
     )
-    sample = Sample.of(metric, found.rows, [item.units for item in references], task.name)
     return ScoredTask(result, references, list(answers.values()), sample, found.rows)
 
 
@@ -352,12 +363,23 @@ def _score_variants(
     return {"scores": scores, "predictions": digests, **summary, **({"failed": failed} if failed else {})}
 
 
+def _count_other_labels(job: _Job, answers: Mapping[str, str]) -> int:
+    """Count the answers that are none of the labels that their questions offer."""
+    output = job.task.output
+    if not isinstance(output, Label):
+        return 0
+    rows = () if output.names else job.store.read(job.task.name, job.file.split, ("id", "question"))
+    questions = {row["id"]: row["question"] for row in rows}
+    return sum(is_other_label(text, output, questions.get(id_, "")) for id_, text in answers.items())
+
+
 @dataclass(frozen=True)
 class AnswerCounts:
     """How many answers of a file came to be in ways that a reader of the score must know."""
 
     by_kind: Mapping[str, int]
-    """How many were `unparseable`, `truncated` or `refused`, or had their `context_cut`; 0 is left out."""
+    """How many were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`; 0 is
+    left out."""
     context_kept: Mapping[str, tuple[int, int]]
     """By id, which characters of the context the model was shown, if not all."""
 

@@ -115,8 +115,8 @@ def _read_nested(files: Files, split: str) -> Iterator[Example]:
     return _read_sides(english, german, split)
 
 
-# IWSLT 2017 publishes tst2010 to tst2015 as one test set. These are its rows of 2013 and 2014, and the digests that
-# their English and German text (one line each, newline-ended) must have.
+# IWSLT 2017 publishes tst2010 to tst2015 as one test set. These are its rows of 2013 and 2014, the digests that their
+# English and German text (one line each, newline-ended) must have, and the talks of that text with their lines.
 _SLICES = {"validation": (4701, 5694), "test": (5694, 6999)}
 _DIGESTS = {
     "validation": (
@@ -126,6 +126,16 @@ _DIGESTS = {
     "test": (
         "e82bfa58d4a170573826999a4852c496162a229f405eb488b3d6d385dbabcbaa",
         "66aa2e5c16a1c0e04b6c58e263e448edb6992f639736b57daf5c26733140c928",
+    ),
+}
+_TALKS = {
+    "validation": (
+        *((1666, 63), (1617, 123), (1592, 33), (1518, 90), (1685, 100), (1548, 59), (1539, 18), (1647, 80)),
+        *((1659, 51), (1694, 90), (1600, 40), (1520, 56), (1553, 41), (1534, 59), (1699, 63), (1634, 27)),
+    ),
+    "test": (
+        *((1741, 128), (1781, 32), (1755, 60), (1852, 131), (1858, 74), (1898, 122), (1835, 72), (1443, 173)),
+        *((1733, 52), (1854, 59), (1829, 93), (1650, 108), (1864, 88), (1477, 43), (1736, 70)),
     ),
 }
 
@@ -145,8 +155,8 @@ def _read_hub(files: Files, split: str) -> Iterator[Example]:
                 f"The {language} text of {_SETS[split]} on the hub has sha256 {found}, not {expected}: "
                 "it is not the text of IWSLT 2016."
             )
-    # The hub does not say which talk a line is from, so each line stands for itself.
-    return _examples(((str(number), *pair) for number, pair in enumerate(sides)), split)
+    talks = (str(talk) for talk, lines in _TALKS[split] for _ in range(lines))  # the hub does not name them
+    return _examples(((talk, *pair) for talk, pair in zip(talks, sides, strict=True)), split)
 
 
 def _remote(

@@ -31,6 +31,7 @@ _KEY_WORDS = ", ".join((*_AGGREGATES[1:], *_OPERATORS, *_SYMBOLS))
 Table = Record
 
 
+<<<<<<< HEAD
 def _text(sql: Record, header: list[str]) -> str:
     """Write a query as decaNLP does: words of the header and values of conditions as upstream has them."""
     last = len(header) - 1
@@ -49,6 +50,15 @@ def _text(sql: Record, header: list[str]) -> str:
             fields.text("value")
         conditions.append(f"{header[fields.integer('column', 0, last)]} {operator} {condition[2]}")
     return f"{query} WHERE {' AND '.join(conditions)}" if conditions else query
+=======
+def _text(sql: Mapping[str, Any], header: list[str]) -> str:
+    """Write a query as decaNLP does: upstream's words of the header and values, with runs of whitespace squeezed."""
+    select = ["SELECT", _AGGREGATES[sql["agg"]], header[sql["sel"]], "FROM table"]
+    query = " ".join(word for word in select if word)
+    conditions = [f"{header[column]} {_OPERATORS[op]} {value}" for column, op, value in sql["conds"]]
+    whole = f"{query} WHERE {' AND '.join(conditions)}" if conditions else query
+    return " ".join(whole.split())
+>>>>>>> units
 
 
 def _example(split: str, index: int, entry: Record, table: Table) -> Example:
@@ -139,6 +149,7 @@ WIKISQL = Task(
     dataset="WikiSQL",
     output=Text(max_tokens=160),
     metric="lfem",
+    secondary=("nf1", "lfem_normalised"),
     gold_score="lfem_corrected",
     counts={"train": 56_355, "validation": 8_421, "test": 15_878},
     sources=(
@@ -156,7 +167,12 @@ WIKISQL = Task(
     licence="BSD-3-Clause",
     citation="Zhong et al. 2017, Seq2SQL: Generating Structured Queries from Natural Language",
     homepage="https://github.com/salesforce/WikiSQL",
-    notes="Three gold queries of the test set cannot be parsed back to their logical form, so gold scores 99.98.",
+    version=2,
+    notes=(
+        "Runs of whitespace in a query (U+2003 and U+2009 too) are one space, as in 2018, which decides three answers "
+        "of train and three of test. Three gold queries of the test set cannot be parsed back to their logical form, "
+        "so gold scores 99.98."
+    ),
     unit_names=("table",),
     prompt=_PROMPT,
     variants=_VARIANTS,

@@ -167,9 +167,9 @@ def write_statistics(folder: Path, file: Mapping[str, Any]) -> None:
         metric = ALL_METRICS[task["metric"]]
         row = row_of(metric, task["score"])
         columns = {column: [row[column]] * task["n"] for column in metric.columns}
-        groups = [str(index) for index in range(task["n"])]
+        units = [(str(index),) for index in range(task["n"])]
         path = folder / "statistics" / f"{name}.parquet"
-        write_rows(path, metric.name, task["signature"], columns, groups)
+        write_rows(path, metric.name, task["signature"], columns, units)
 
 
 @cache

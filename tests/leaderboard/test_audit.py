@@ -113,6 +113,7 @@ def test_intervals_and_totals_are_computed_here(system: Path) -> None:
 def test_without_statistics_a_result_is_self_reported(system: Path) -> None:
     shutil.rmtree(next(system.rglob("statistics")))
     (entry,) = audited(system).entries
+    assert entry.interval is None and entry.tasks[TASK].interval is None, "no interval is shown as stated"
     assert (entry.kind, entry.apart) == ("self-reported", "self-reported")
     assert entry.tasks[TASK].check.detail == "there are no statistics beside the results"
 
@@ -162,6 +163,30 @@ def test_rows_that_no_answer_gives_are_refused(system: Path) -> None:
 
     change_statistics(system, lift)
     assert reason(system) == f"its statistics for {TASK} cannot come from em: em is negative in 1 rows"
+
+
+def test_other_units_than_those_of_the_data_are_refused(system: Path, home: Path) -> None:
+    """Units decide how wide an interval is, and change no score."""
+    change_statistics(
+        system,
+        lambda table: table.set_column(0, "unit_1", pa.array(np.arange(len(table), dtype=np.int32))),
+        "squad",
+    )
+    assert reason(system, home) == "its statistics for squad group the examples otherwise than the data does"
+    assert audited(system).refused == (), "without the data nobody can tell"
+
+
+def test_what_contradicts_the_manifest_is_refused(system: Path) -> None:
+    results = next(system.rglob("results.json"))
+    manifest = {"format": "decabench.manifest/1", "decabench": "0.1.0", "results": {}}
+    bound = {"split": "validation", "results": f"sha256:{'0' * 64}", "tasks": {}}
+    (system / "system-00" / "manifest.json").write_text(
+        json.dumps({**manifest, "results": {"results/validation": bound}}), encoding="utf-8"
+    )
+    assert results.is_file()
+    assert reason(system) == "its results.json is not the one whose digest is in manifest.json"
+    (system / "system-00" / "manifest.json").write_text("{", encoding="utf-8")
+    assert reason(system).startswith("manifest.json: ")
 
 
 def test_the_easy_examples_alone_are_not_the_data(system: Path, home: Path) -> None:

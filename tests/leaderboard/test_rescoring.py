@@ -132,8 +132,9 @@ def test_statistics_forged_along_with_the_score_are_consistent_until_the_answers
 def test_statistics_of_other_answers_with_the_same_sum_are_refused(place: tuple[Path, Path]) -> None:
     (path,) = place[0].rglob("sst.parquet")
     table = pq.read_table(path)
-    turned = table.select(["group"])
-    for name in table.column_names[1:]:
+    units = [name for name in table.column_names if name.startswith("unit_")]
+    turned = table.select(units)
+    for name in table.column_names[len(units) :]:
         turned = turned.append_column(name, pa.array(table.column(name).to_numpy()[::-1]))
     pq.write_table(turned.replace_schema_metadata(table.schema.metadata), path)
     assert verified(place).refused[0].reason == (
@@ -145,8 +146,9 @@ def test_other_groups_than_those_of_the_data_are_refused(place: tuple[Path, Path
     """Groups decide how wide an interval is, and not the score."""
     (path,) = place[0].rglob("schema.parquet")
     table = pq.read_table(path)
-    half = pa.array((np.arange(len(table)) // 5).astype(np.int32))
-    pq.write_table(table.set_column(0, "group", half).replace_schema_metadata(table.schema.metadata), path)
+    name = table.column_names[0]
+    other = pa.array((np.arange(len(table)) // 5).astype(np.int32))
+    pq.write_table(table.set_column(0, name, other).replace_schema_metadata(table.schema.metadata), path)
     assert "group the examples otherwise than the data does" in verified(place).refused[0].reason
 
 
@@ -167,6 +169,18 @@ def test_what_is_not_at_hand_stays_consistent_and_says_why(place: tuple[Path, Pa
     (place[1] / "tasks").unlink()
     found = verified((place[0], place[1] / "none"))
     assert "the data is not prepared here" in found.entries[0].tasks["schema"].check.detail
+
+
+def test_another_version_of_a_metric_that_agrees_verifies_and_one_that_does_not_refutes_nothing(
+    place: tuple[Path, Path],
+) -> None:
+    shutil.rmtree(next(place[0].rglob("statistics")))
+    edit_results(place[0], lambda tasks: tasks["sst"].update(signature="em|v:0", signatures={}))
+    assert kinds(verified(place)) == dict.fromkeys(TASKS, "verified")
+    edit_results(place[0], lambda tasks: tasks["sst"].update(score=99.0))
+    found = verified(place)
+    assert kinds(found) == {"sst": "self-reported", "schema": "verified"}
+    assert "another version of the metric gives another score" in found.entries[0].tasks["sst"].check.detail
 
 
 def test_answers_alone_verify_a_score_that_has_no_statistics(place: tuple[Path, Path]) -> None:

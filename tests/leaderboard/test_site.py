@@ -301,7 +301,9 @@ def test_the_columns_of_the_decathlon(tmp_path: Path) -> None:
 def test_a_task_page_ranks_by_its_score_alone(site: Path) -> None:
     page = Page(site / "site" / "tasks" / "squad.html")
     firsts = [
-        (row[0][2].strip(), row[1][2].strip()) for row in page.rows if len(row) == 6 and row[0][0] == "td"
+        (re.split(":|may have", row[0][2])[0].strip(), row[1][2].strip())
+        for row in page.rows
+        if len(row) == 6 and row[0][0] == "td"
     ]
     assert firsts == [
         ("1", "failed"),
