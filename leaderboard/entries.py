@@ -488,7 +488,7 @@ def _task_entry(task: TaskResult) -> TaskEntry:
             for name, value in sorted(task.signatures.items())[:20]
         },
         interval=task.interval,
-        units=_text(show_units(task.units)),
+        units=printable_line(show_units(task.units)),
         empty=task.empty,
         answer_counts={key: count for key, count in counts.items() if count},
         gold_kept=task.ceiling,

@@ -20,13 +20,9 @@ from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder
 from decabench.tasks.suites.decathlon import DECATHLON
-<<<<<<< HEAD
 from decabench.tasks.task import Source, Task
 from decabench.text import printable
-=======
-from decabench.tasks.task import Task
 from decabench.untrusted import read_json
->>>>>>> input
 
 if TYPE_CHECKING:
     from decabench.tasks.sources.local_files import FileRecord, SourceFiles

@@ -31,9 +31,8 @@ _KEY_WORDS = ", ".join((*_AGGREGATES[1:], *_OPERATORS, *_SYMBOLS))
 Table = Record
 
 
-<<<<<<< HEAD
 def _text(sql: Record, header: list[str]) -> str:
-    """Write a query as decaNLP does: words of the header and values of conditions as upstream has them."""
+    """Write a query as decaNLP does: upstream's words of the header and values, with runs of whitespace squeezed."""
     last = len(header) - 1
     aggregate, column = sql.integer("agg", 0, len(_AGGREGATES) - 1), sql.integer("sel", 0, last)
     select = ["SELECT", _AGGREGATES[aggregate], header[column], "FROM table"]
@@ -49,16 +48,8 @@ def _text(sql: Record, header: list[str]) -> str:
         if not isinstance(condition[2], (int, float)):
             fields.text("value")
         conditions.append(f"{header[fields.integer('column', 0, last)]} {operator} {condition[2]}")
-    return f"{query} WHERE {' AND '.join(conditions)}" if conditions else query
-=======
-def _text(sql: Mapping[str, Any], header: list[str]) -> str:
-    """Write a query as decaNLP does: upstream's words of the header and values, with runs of whitespace squeezed."""
-    select = ["SELECT", _AGGREGATES[sql["agg"]], header[sql["sel"]], "FROM table"]
-    query = " ".join(word for word in select if word)
-    conditions = [f"{header[column]} {_OPERATORS[op]} {value}" for column, op, value in sql["conds"]]
     whole = f"{query} WHERE {' AND '.join(conditions)}" if conditions else query
     return " ".join(whole.split())
->>>>>>> units
 
 
 def _example(split: str, index: int, entry: Record, table: Table) -> Example:
