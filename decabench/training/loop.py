@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from decabench.errors import DecabenchError, require_name
-from decabench.files import atomic_file, make_folder
+from decabench.files import atomic_file, make_folder, sweep_temporary
 from decabench.models import (
     Checkpoint,
     Family,
@@ -206,6 +206,8 @@ class _Trainer:
 
     def __init__(self, run: TrainingRun, group: Processes) -> None:
         make_folder(run.output)
+        if group.is_first:
+            sweep_temporary(run.output, recursive=True)
         saved = latest_checkpoint(run.output) if run.resume else None
         if saved is not None:  # the initial checkpoint is not needed again and may be gone
             run = replace(run, config=replace(run.config, init=saved.record["config"]["init"]))
