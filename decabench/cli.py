@@ -39,7 +39,7 @@ _INTERRUPTED = 130
 _BUG = 70
 _EPILOG = (
     "Exit codes: 0 done; 1 what was checked has faults; 2 wrong usage; 3 data missing or damaged; "
-    "70 a bug in decabench; 130 interrupted."
+    "4 a model or server failed; 70 a bug in decabench; 130 interrupted."
 )
 
 

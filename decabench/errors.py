@@ -12,6 +12,7 @@ __all__ = [
     "LostDeviceError",
     "MetricError",
     "MissingDataError",
+    "ModelError",
     "StorageError",
     "SubmissionError",
     "UnknownNameError",
@@ -40,5 +41,11 @@ class SubmissionError(DecabenchError):
     exit_code: ClassVar[int] = 1
 
 
-class LostDeviceError(DecabenchError):
+class ModelError(DecabenchError):
+    """A model, or the server or program that runs it, failed."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class LostDeviceError(ModelError):
     """The accelerator no longer answers this process; a new process may continue."""

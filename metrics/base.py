@@ -45,7 +45,7 @@ class DecabenchError(Exception):
     """The base class of all errors: one sentence that says what was wrong, what was given and what to do.
 
     The command line prints the sentence without a traceback and exits with `exit_code`: 1 what was checked has
-    faults, 2 wrong usage, 3 data missing or damaged.
+    faults, 2 wrong usage, 3 data missing or damaged, 4 a model or server failed.
     """
 
     exit_code: ClassVar[int] = 2

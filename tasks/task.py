@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
@@ -194,7 +194,8 @@ class Task:
     def answer_form(self) -> AnswerForm:
         """The form of an answer in a model's text: given by its prompt, or else by its output."""
         own = self.prompt.form if self.prompt else None
-        return own or default_form(self.output, self.metric)
+        form = own or default_form(self.output, self.metric)
+        return replace(form, stop=self.prompt.stop) if self.prompt else form
 
     def _faults(self) -> Iterator[str]:
         if not NAME.fullmatch(self.name):

@@ -66,6 +66,9 @@ class AnswerForm:
     """What may introduce an answer, besides `Answer:` and the like: `Summary:`."""
     unquote: bool = False
     """span, line, text: whether quotation marks around the answer are removed."""
+    stop: tuple[str, ...] = ()
+    """Texts that begin an invented example after the answer; those of the prompt, so a template file never gives them
+    here."""
 
 
 def default_form(output: Output, metric: str) -> AnswerForm:

@@ -87,8 +87,9 @@ def predict(context: click.Context, /, **given: Any) -> None:
 
     Without --tasks or --suite, answers every task of the decathlon that has the split. Each answer is written to
     DIR/journal as it arrives: after a crash, Ctrl-C or failed examples, run the same command again to continue. Exits
-    with 1 if examples failed; the submission is then marked incomplete.
+    with 4 if examples failed; the submission is then marked incomplete.
     """
+    from decabench.errors import ModelError
     from decabench.runs import estimate_run, plan_run, run_plan
 
     if given["show_prompt"]:
@@ -107,7 +108,7 @@ def predict(context: click.Context, /, **given: Any) -> None:
         report = run_plan(plan, progress)
     write_record(plan, report, clock, prices)
     print_report(plan, report, prices)
-    context.exit(1 if report.failed else 0)
+    context.exit(ModelError.exit_code if report.failed else 0)
 
 
 def _run(given: dict[str, Any]) -> Run:

@@ -246,6 +246,8 @@ class Family:
     """The names of the losses. A single loss appears in the log only as `loss`."""
     size: Callable[[Mapping[str, Integers]], Integers] | None = None
     """(column name to lengths) -> how much of a batch each example takes up. If None, its number of words."""
+    padded: Callable[[Mapping[str, Integers]], Integers] | None = None
+    """(column name to lengths) -> the length that `batch_rule = "padded"` counts. If None, its size."""
     order: Callable[[Mapping[str, Integers]], Sequence[Integers]] | None = None
     """(column name to lengths) -> sort keys, primary one last, to group similar examples. If None, `size`."""
     abilities: frozenset[str] = frozenset()
@@ -266,6 +268,10 @@ class Family:
         words = [lengths[name] for name in lengths if self.columns[name] == "words"]
         total: Integers = np.sum(words, axis=0, dtype=np.int64)
         return total
+
+    def padded_lengths(self, lengths: Mapping[str, Integers]) -> Integers:
+        """Return the length of each example that `batch_rule = "padded"` counts."""
+        return self.padded(lengths) if self.padded is not None else self.sizes(lengths)
 
     def sort_keys(self, lengths: Mapping[str, Integers]) -> Sequence[Integers]:
         """Return the keys by which `np.lexsort` orders examples before they are split into batches."""

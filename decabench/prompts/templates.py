@@ -104,6 +104,8 @@ def describe_template(template: PromptTemplate) -> dict[str, Any]:
 
 def _plain(template: PromptTemplate) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps(asdict(template)))
+    if plain["form"]:
+        del plain["form"]["stop"]  # the template's own, which stands beside it
     return plain
 
 

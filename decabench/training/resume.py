@@ -26,7 +26,7 @@ from decabench.models import (
 )
 from decabench.tasks import Output, Store
 from decabench.training.config import TrainConfig, from_mapping, read_config, to_mapping, to_toml
-from decabench.training.data import fingerprints
+from decabench.training.encoding import fingerprints
 from decabench.training.optimizers import restore_optimizer
 from decabench.training.schedule import Schedule
 
@@ -158,7 +158,13 @@ def check_same_run(
 ) -> None:
     """Refuse to resume with anything that would make it a different run. Raises DecabenchError."""
     before, now = to_mapping(from_mapping(checkpoint.record["config"])), to_mapping(config)
-    differs = [key for key in now if key not in _MAY_CHANGE and before[key] != now[key]]
+    may_change = _MAY_CHANGE
+    if "score" in (
+        config.order,
+        *(phase.order for phase in config.phases),
+    ):  # validation decides what is learned
+        may_change = may_change - {"validate_every", "validation_examples"}
+    differs = [key for key in now if key not in may_change and before[key] != now[key]]
     if differs:
         raise DecabenchError(
             f"{checkpoint.folder} was trained with other settings ({', '.join(differs)}): resume with the same "

@@ -13,7 +13,7 @@ from decabench.scoring import find_metric, score_task
 from decabench.tasks import Example, Store, Task
 from decabench.training.config import TrainConfig
 
-__all__ = ["ValidationScores", "Validator", "check_best_by", "sample_validation"]
+__all__ = ["ValidationScores", "Validator", "check_best_by", "check_scores_rise", "sample_validation"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,16 @@ def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
             "meaningless: choose the best checkpoint by one task, --set best_by=TASK."
         )
     return all(directions.values())
+
+
+def check_scores_rise(tasks: Mapping[str, Task]) -> None:
+    """Check that a higher score is better for every task, as the order `score` needs it. Raises DecabenchError."""
+    lower = [name for name, task in tasks.items() if not find_metric(task.metric).higher_is_better]
+    if lower:
+        raise DecabenchError(
+            "The order 'score' trains tasks with low scores more often, but a low score is good for "
+            f"{', '.join(lower)}: choose another order."
+        )
 
 
 def sample_validation(store: Store, task: str, limit: int, whole_units: bool) -> list[Example]:

@@ -139,7 +139,7 @@ def test_a_dry_run_knows_the_journal_and_the_speed(command, home, tmp_path):
     assert cells[1:3] == ["32", "10"] and " ".join(cells[5:7]) == "44.0 s"  # 22 more, at 2 s each
 
 
-def test_examples_that_failed_end_with_1(command, home, tmp_path, monkeypatch):
+def test_examples_that_failed_end_with_4(command, home, tmp_path, monkeypatch):
     (tmp_path / "picky_model.py").write_text(
         "class Model:\n"
         "    def predict(self, questions):\n"
@@ -151,10 +151,28 @@ def test_examples_that_failed_end_with_1(command, home, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
     done = command("predict", "--predictor", "picky_model:model", *options)
-    assert done.exit_code == 1
+    assert done.exit_code == 4
     assert "Incomplete: sst: 1 of 32 examples failed (ValueError: not this one)" in done.stdout
     again = command("predict", "--predictor", "picky_model:model", *options)
-    assert again.exit_code == 1 and "sst: 31 of 32 answers are in the journal" in again.stderr
+    assert again.exit_code == 4 and "sst: 31 of 32 answers are in the journal" in again.stderr
+
+
+def test_a_server_that_is_not_there_ends_with_4(command, home, tmp_path):
+    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--retries", "0"]
+    done = command("predict", *SERVER, *options)
+    assert done.exit_code == 4 and "never answered" in done.stderr
+
+
+def test_a_model_that_breaks_ends_with_4(command, home, tmp_path, monkeypatch):
+    (tmp_path / "broken_model.py").write_text(
+        "class Model:\n    def __init__(self, setting):\n        raise OSError('no weights')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
+    done = command("predict", "--predictor", "broken_model:Model", *options)
+    assert (
+        done.exit_code == 4 and "failed on sst before its first question (OSError: no weights)" in done.stderr
+    )
 
 
 def test_a_list_of_examples(command, home, tmp_path):
