@@ -149,7 +149,7 @@ cli.params.append(_debug_option())
 def main() -> None:
     """Run the console script."""
     os.environ.pop("DECABENCH_DEBUG", None)
-    cli()
+    cli(obj="console")  # a process of its own, which commands may fork
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ __all__ = [
     "StorageError",
     "SubmissionError",
     "UnknownNameError",
+    "install_hint",
     "near_matches",
     "require_name",
 ]
@@ -49,3 +50,8 @@ class ModelError(DecabenchError):
 
 class LostDeviceError(ModelError):
     """The accelerator no longer answers this process; a new process may continue."""
+
+
+def install_hint(extra: str) -> str:
+    """Say how to install an extra, for a message about a package that is missing."""
+    return f"run pip install 'decabench[{extra}]', or in a clone pip install -e '.[{extra}]'"

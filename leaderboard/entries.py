@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
 from decabench.metrics import METRICS
-from decabench.scoring import InvalidResultsError, Results, TaskResult, read_bounded
+from decabench.scoring import InvalidResultsError, Results, TaskResult, read_bounded, show_units
 from decabench.tasks import DECATHLON, SUITES, Suite
 
 __all__ = [
@@ -141,6 +141,8 @@ class TaskEntry:
     """Signatures by metric name."""
     interval: tuple[float, float] | None = None
     """The headline's 95 % interval, if the file has one."""
+    units: str = ""
+    """What the interval rests on: `48 articles (41.2 effective)`; empty if the file does not say."""
     empty: int | None = None
     """The number of empty answers."""
     answer_counts: Mapping[str, int] = field(default_factory=dict)
@@ -486,6 +488,7 @@ def _task_entry(task: TaskResult) -> TaskEntry:
             for name, value in sorted(task.signatures.items())[:20]
         },
         interval=task.interval,
+        units=printable_line(show_units(task.units)),
         empty=task.empty,
         answer_counts={key: count for key, count in counts.items() if count},
         gold_kept=task.ceiling,

@@ -32,6 +32,7 @@ __all__ = [
     "TaskPlace",
     "name_submissions",
     "name_tasks",
+    "rank_on_task",
     "write_comparison_page",
 ]
 
@@ -172,7 +173,7 @@ class Pages:
         """Render the page of a task, with its ranking on every suite that it belongs to."""
         boards = [board for board in self.boards if name in board.suite.tasks]
         rankings = [
-            (board, table, column, _rank_on_task(table, index, column))
+            (board, table, column, rank_on_task(table, index, column))
             for board in boards
             for index, column in enumerate(board.columns)
             if column.name == name
@@ -248,7 +249,7 @@ def _best(rows: Sequence[Row], index: int, but: Row, column: Column) -> float | 
     return max((value for value in values if value is not None), key=column.goodness, default=None)
 
 
-def _rank_on_task(
+def rank_on_task(
     table: Standings, index: int, column: Column
 ) -> tuple[list[TaskPlace], list[TaskPlace], list[TaskPlace]]:
     """Return the systems, floors and ceilings that are scored on a task, best first."""

@@ -151,6 +151,8 @@ class Cell:
     """`48.1–51.9`; empty if unknown."""
     value: float | None = None
     """The score; None for a limited run, which is not compared."""
+    units: str = ""
+    """What the interval rests on: `48 articles (41.2 effective)`; empty if unknown."""
     heat: int | None = None
     """0 to 8, from the worst to the best of the column; None for ceilings, or if all are equal."""
 
@@ -467,10 +469,10 @@ def _make_cell(entry: Entry, column: Column) -> Cell:
     interval = column.show_interval(result.interval) if result.interval else ""
     if limited := result.limited:
         label = f"partial, {limited.answered:,} of {limited.of:,}"
-        return Cell(column.name, "limited", column.show(limited.score), label, interval)
+        return Cell(column.name, "limited", column.show(limited.score), label, interval, units=result.units)
     if result.score is None:
         return Cell(column.name, "failed", "", f"failed: {result.reason}")
-    return Cell(column.name, "scored", column.show(result.score), "", interval, result.score)
+    return Cell(column.name, "scored", column.show(result.score), "", interval, result.score, result.units)
 
 
 def _remarks(board: Board, entry: Entry) -> Iterator[str]:

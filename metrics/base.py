@@ -25,6 +25,7 @@ __all__ = [
     "Totals",
     "UnknownNameError",
     "any_nonzero",
+    "bounded",
     "evaluate",
     "exponential",
     "f1",
@@ -160,6 +161,17 @@ class Metric:
     example depend on the others, as ranks do, so that sums of other rows would not score another sample."""
     packages: tuple[str, ...] = ()
     """Distributions that do the counting, by their names on PyPI; their versions end the full signature."""
+    resample: Callable[[Any, Any], Any] | None = None
+    """What `resampled_totals` does where a row depends on the other examples, as a rank does; None if rows add up."""
+
+    def resampled_totals(self, rows: Any, counts: Any) -> Any:
+        """Return the sums of each resample, (resamples, columns), to be scored by `score`.
+
+        Args:
+            rows: (examples, columns), as `statistics` gives them. If `resample` is None they may be sums over units.
+            counts: (resamples, examples), how often each resample draws each row.
+        """
+        return counts @ rows if self.resample is None else self.resample(rows, counts)
 
     @property
     def full_signature(self) -> str:
@@ -307,6 +319,15 @@ def exponential(value: Any) -> Any:
     import numpy
 
     return numpy.exp(value)
+
+
+def bounded(value: Any, low: float = 0.0, high: float = 100.0) -> Any:
+    """Return the value, or the end of the range that a rounding error has passed."""
+    if is_scalar(value):
+        return min(max(value, low), high)
+    import numpy
+
+    return numpy.clip(value, low, high)
 
 
 def any_nonzero(value: Any) -> bool:

@@ -97,6 +97,8 @@ class Source:
     """Set if the files are parquet on the hub; the file names are then paths in the repository."""
     members: tuple[str, ...] = ()
     """Members of archives that the reader asks for, so that one pass can extract them all."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Number of examples by split where this form has others than the task's published counts."""
 
 
 # The task

@@ -46,7 +46,7 @@ KIND_OF_METRIC: Mapping[str, Kind] = {
         ("bleu", "rouge", "rouge_lines", "rouge_perl", "rouge_perl_lines", "rouge_score"), "text"
     ),
     **dict.fromkeys(("tag_accuracy", "sequence_f1", "parsing", "pearson", "spearman", "mse"), "line"),
-    "lfem": "sql",
+    **dict.fromkeys(("lfem", "lfem_normalised"), "sql"),
     "joint_goal_em": "state",
 }
 """The form that a metric reads from free text; metrics of other packages read a span."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -89,6 +89,11 @@ def predict(context: click.Context, /, **given: Any) -> None:
     DIR/journal as it arrives: after a crash, Ctrl-C or failed examples, run the same command again to continue. Exits
     with 4 if examples failed; the submission is then marked incomplete.
     """
+    from decabench.workers import watched_process
+
+    if context.obj == "console":  # now, before a library starts threads
+        context.with_resource(watched_process())
+
     from decabench.errors import ModelError
     from decabench.runs import estimate_run, plan_run, run_plan
 
@@ -392,6 +397,7 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
     totals = {tally.task: tally.total for tally in report.tallies}
     if limited := [task for task in rows if totals.get(task, rows[task]) < rows[task]]:
         remarks.append(f"Partial: {', '.join(limited)}: only {run.selection}; its scores are not ranked.")
+    remarks += [sentence for tally in report.tallies for sentence in _forms(tally)]
     for tally in report.tallies:
         if tally.failed:
             remarks.append(
@@ -399,6 +405,15 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
                 f"({tally.commonest_error}); run the same command again to retry them."
             )
     return remarks
+
+
+def _forms(tally: Tally) -> Iterator[str]:
+    """Say how many answers are not of the task's form: such a score says little about the model."""
+    count = tally.resumed + tally.answered
+    if tally.other_label:
+        yield f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels."
+    elif tally.unparseable:
+        yield f"{tally.task}: {tally.unparseable:,} of {count:,} answers are unparseable or refused."
 
 
 def _gpu_memory() -> str:

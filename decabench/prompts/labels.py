@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from decabench.prompts.clutter import is_remark, lines_of
-from decabench.tasks import AnswerForm
+from decabench.tasks import AnswerForm, Label, Output
 
-__all__ = ["find_label", "labels_for", "match_label", "options"]
+__all__ = ["find_label", "is_other_label", "labels_for", "match_label", "options"]
 
 _CLAUSE = re.compile(r"(?<=[.?!:;])\s+|\s+--\s+")
 _ASKS = re.compile(
@@ -24,6 +24,19 @@ def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
     if form.labels and all(_pattern([label]).search(question) for label in form.labels):
         return form.labels
     return options(question) or form.labels
+
+
+def is_other_label(text: str, output: Output, question: str) -> bool:
+    """Tell whether an answer in the dataset's own words is none of its possible labels, ignoring case and spaces.
+
+    An output without labels of its own takes those that the question names. False for outputs that are not labels.
+    """
+    labels = (output.names or options(question)) if isinstance(output, Label) else ()
+    return bool(labels) and _folded(text) not in map(_folded, labels)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.lower().split())
 
 
 def options(question: str) -> tuple[str, ...]:

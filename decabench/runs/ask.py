@@ -67,6 +67,10 @@ class Tally:
     """Answers with a context that was cut to fit, including those from the journal."""
     truncated: int = 0
     """Answers that reached the limit of new tokens, including those from the journal."""
+    unparseable: int = 0
+    """Answers in which the extraction found no answer of the task's form, including refusals."""
+    other_label: int = 0
+    """Answers that are none of the labels that the question offers."""
     seconds: float = 0.0
     """Wall time, including loading."""
     commonest_error: str = ""

@@ -33,6 +33,7 @@ from decabench.scoring.results import (
     read_bounded,
     read_results,
     read_results_file,
+    show_units,
     write_results_file,
 )
 from decabench.scoring.significance import Sample, read_rows, score_interval, total_interval
@@ -76,6 +77,7 @@ __all__ = [
     "score_interval",
     "score_submission",
     "score_task",
+    "show_units",
     "total_interval",
     "verify",
     "write_results_file",

@@ -23,6 +23,7 @@ from decabench.errors import (
 from decabench.files import file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
+from decabench.prompts import is_other_label
 from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
 from decabench.scoring.significance import (
     Sample,
@@ -45,6 +46,7 @@ from decabench.tasks import (
     METRIC_GROUP,
     SPLITS,
     TASKS,
+    Label,
     Store,
     Suite,
     Task,
@@ -299,6 +301,8 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
         return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
     counts = count_answers(lines.values())
+    if others := _count_other_labels(job, answers):
+        counts = replace(counts, by_kind={**counts.by_kind, "other_label": others})
     ceiling = None
     if counts.context_kept and task.extractive:
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
@@ -359,12 +363,23 @@ def _score_variants(
     return {"scores": scores, "predictions": digests, **summary, **({"failed": failed} if failed else {})}
 
 
+def _count_other_labels(job: _Job, answers: Mapping[str, str]) -> int:
+    """Count the answers that are none of the labels that their questions offer."""
+    output = job.task.output
+    if not isinstance(output, Label):
+        return 0
+    rows = () if output.names else job.store.read(job.task.name, job.file.split, ("id", "question"))
+    questions = {row["id"]: row["question"] for row in rows}
+    return sum(is_other_label(text, output, questions.get(id_, "")) for id_, text in answers.items())
+
+
 @dataclass(frozen=True)
 class AnswerCounts:
     """How many answers of a file came to be in ways that a reader of the score must know."""
 
     by_kind: Mapping[str, int]
-    """How many were `unparseable`, `truncated` or `refused`, or had their `context_cut`; 0 is left out."""
+    """How many were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`; 0 is
+    left out."""
     context_kept: Mapping[str, tuple[int, int]]
     """By id, which characters of the context the model was shown, if not all."""
 

@@ -38,6 +38,7 @@ __all__ = [
     "read_bounded",
     "read_results",
     "read_results_file",
+    "show_units",
     "write_results_file",
 ]
 
@@ -104,7 +105,8 @@ class TaskResult:
     faults: int = 0
     """The number of faults in its file."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """How many answers were `unparseable`, `truncated` or `refused`, or had their `context_cut`; 0 is left out."""
+    """How many answers were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`
+    than the question offers; 0 is left out."""
     ceiling: float | None = None
     """If contexts were cut: the share of examples whose gold answer could still be found, 0–100."""
     partial: Mapping[str, Any] = field(default_factory=dict)
@@ -255,6 +257,25 @@ def describe_partial(task: TaskResult) -> str:
     """Return what a limited run answered: `100 of 872 examples, limit 100`."""
     answered, whole, chosen = (task.partial.get(key) for key in ("answered", "of", "chosen"))
     return f"{answered:,} of {whole:,} examples" + (f", {printable(chosen)}" if chosen else "")
+
+
+def show_units(units: Mapping[str, Any]) -> str:
+    """Return what an interval rests on: `48 articles (41.2 effective)`, `120 sentences in these 6 relations`.
+
+    The effective number is left out if it is the number itself. Empty for what no version of decabench wrote.
+    """
+    number, effective, fixed = (units.get(key, 0) for key in ("number", "effective", "fixed"))
+    if not all(type(value) in (int, float) and 0 <= value < 1e12 for value in (number, effective, fixed)):
+        return ""
+    if not number:
+        return ""
+    level, within = (printable(str(units.get(key, "unit"))[:40]) for key in ("level", "within"))
+    text = f"{number:,} {level}{'' if number == 1 else 's'}"
+    if effective and abs(number - effective) >= 0.05:
+        text += f" ({effective:,.1f} effective)"
+    if fixed == 1:
+        return f"{text} in this 1 {within}"
+    return f"{text} in these {fixed} {within}s" if fixed else text
 
 
 def write_results_file(folder: Path, results: Results) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import github_raw, hub_file, stream_items
+from decabench.tasks.readers import github_raw, hub_file, json_records, parquet_records
 from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, wrapped
 
@@ -39,20 +39,28 @@ def _example(id: str, units: tuple[str, str], question: str, context: str, answe
 
 def _read_json(files: Files, split: str) -> Iterator[Example]:
     paragraphs = _Paragraphs()
-    for article in stream_items(files.path(_FILES[split]), "data.item"):
-        for paragraph in article["paragraphs"]:
-            units = paragraphs.units(article["title"], paragraph["context"])
-            for qa in paragraph["qas"]:
-                answers = [answer["text"] for answer in qa["answers"]]
-                yield _example(qa["id"], units, qa["question"], paragraph["context"], answers)
+    for article in json_records(files.path(_FILES[split]), "data.item", "article"):
+        title = article.text("title")
+        for paragraph in article.records("paragraphs", "paragraph"):
+            context = paragraph.text("context")
+            units = paragraphs.units(title, context)
+            for qa in paragraph.records("qas", "question"):
+                answers = [answer.text("text") for answer in qa.records("answers", "answer")]
+                if not answers:
+                    raise qa.fault("it has no answer")
+                yield _example(qa.text("id"), units, qa.text("question"), context, answers)
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     paragraphs = _Paragraphs()
     columns = ("id", "title", "context", "question", "answers")
-    for row in files.rows(f"plain_text/{split}-00000-of-00001.parquet", columns):
-        units = paragraphs.units(row["title"], row["context"])
-        yield _example(row["id"], units, row["question"], row["context"], row["answers"]["text"])
+    for row in parquet_records(files, f"plain_text/{split}-00000-of-00001.parquet", columns):
+        context = row.text("context")
+        units = paragraphs.units(row.text("title"), context)
+        answers = row.record("answers").texts("text")
+        if not answers:
+            raise row.fault("it has no answer")
+        yield _example(row.text("id"), units, row.text("question"), context, answers)
 
 
 def _json(split: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ...]:

@@ -67,6 +67,8 @@ class Downloads:
     """Whether to download files that already exist."""
     strict: bool = True
     """Whether a file must have the published digests; a mirror's need not."""
+    standard: str = "the published one"
+    """What a file must be, for the message if it is not."""
     say: Callable[[str], None] | None = None
     """Called with a sentence before every wait for another attempt."""
 
@@ -77,7 +79,7 @@ class Downloads:
     def find(self, file: RemoteFile, urls: tuple[str, ...]) -> Origin | None:
         """Return the origin of a file that exists, is intact and came from one of these URLs; None otherwise."""
         origin = None if self.force else _read_origin(self.path(file), file)
-        if origin is None or origin.url not in map(plain_url, urls):
+        if origin is None or not origin.digests.size or origin.url not in map(plain_url, urls):
             return None
         return None if self.strict and find_faults(file, origin.digests) else origin
 
@@ -104,7 +106,7 @@ class Downloads:
                     part.discard()
                     return digests
                 part.discard()
-        raise DataError(f"the file is not the published one: {'; '.join(faults)}")
+        raise DataError(f"the file is not {self.standard}: {'; '.join(faults)}")
 
     def most_bytes(self, file: RemoteFile) -> int:
         """Return the most bytes that a file may have: twice its published size, or the network's limit."""
@@ -314,7 +316,7 @@ class _Transfer:
                 is_first = start == 0
                 for chunk in read_body(response, self.network, patience, self.most - start):
                     if is_first and _is_web_page(response, chunk):
-                        raise TransferError("a web page was sent instead of the file")
+                        raise TransferError("a web page was sent instead of the file", is_page=True)
                     is_first = False
                     file.write(chunk)
                     bar.update(len(chunk))

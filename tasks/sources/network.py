@@ -71,9 +71,10 @@ class Network:
 class TransferError(Exception):
     """A download that failed; the message is only the reason, without URLs or secrets."""
 
-    def __init__(self, reason: str, status: int | None = None) -> None:
+    def __init__(self, reason: str, status: int | None = None, is_page: bool = False) -> None:
         super().__init__(reason)
         self.status = status
+        self.is_page = is_page
 
 
 class InterruptedTransferError(TransferError):

@@ -175,6 +175,41 @@ def test_a_model_that_breaks_ends_with_4(command, home, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ("'good'", "sst: 0 of 32 answers are one of the labels."),
+        ("'Positive'", None),
+        (
+            "'positive' if question.id.endswith('.7') else 'good'",
+            "sst: 1 of 32 answers are one of the labels.",
+        ),
+    ],
+)
+def test_answers_that_are_no_labels_are_said_aloud(command, home, tmp_path, monkeypatch, answer, sentence):
+    name = f"talking_model_{len(answer)}"
+    (tmp_path / f"{name}.py").write_text(
+        "class Model:\n    def predict(self, questions):\n"
+        f"        return [{answer} for question in questions]\nmodel = Model()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
+    done = command("predict", "--predictor", f"{name}:model", *options)
+    scored = command("evaluate", "--submission", tmp_path / "s", "--home", home)
+    for output in (done.stdout, scored.stdout):
+        assert (sentence in output) if sentence else ("one of the labels" not in output)
+
+
+def test_the_options_of_a_question_are_labels_too(command, home, tmp_path):
+    options = ["--tasks", "schema", "--home", home, "--output", tmp_path / "s"]
+    done = command("predict", "--predictor", "copy-context", *options)
+    assert "schema: 0 of 82 answers are one of the labels." in done.stdout
+    scored = command("evaluate", "--submission", tmp_path / "s", "--home", home)
+    assert "schema: 0 of 82 answers are one of the labels." in scored.stdout
+    oracle = command("predict", "--predictor", "oracle", *options, "--force")
+    assert "one of the labels" not in oracle.stdout
+
+
 def test_a_list_of_examples(command, home, tmp_path):
     chosen = Store(home).ids("sst", "validation")[3:6]
     (tmp_path / "ids").write_text("\n".join(chosen))

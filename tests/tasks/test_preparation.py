@@ -189,7 +189,7 @@ def test_leftovers_of_a_killed_run_are_removed(request_for: Requests, words: Pat
     request = request_for(mirror=str(words))
     folder = Store(request.home).folder("lines")
     folder.mkdir(parents=True)
-    (folder / ".train.parquet.abc123.tmp").write_bytes(b"half")
+    (folder / ".train.parquet.abc123_x.tmp").write_bytes(b"half")
     prepare_task(TASK, request)
     assert sorted(stamps(request)) == [
         "inputs.json",
@@ -225,7 +225,7 @@ def test_a_failure_leaves_what_was_there(request_for: Requests, words: Path) -> 
     request = request_for(mirror=str(words))
     first = prepare_task(TASK, request)
     write_lines(words / "lines" / "train.txt", [])
-    with pytest.raises(DataError, match="lines, train has no examples"):
+    with pytest.raises(DataError, match=r"train\.txt is empty"):
         prepare_task(TASK, request)
     assert answers(request, "train") == ["train one", "train two"]
     assert Store(request.home).records("lines") == first

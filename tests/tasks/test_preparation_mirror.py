@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from decabench.metrics import METRICS, evaluate
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS
 from tests.tasks.commands import ROOT, prepare_command
@@ -153,6 +154,75 @@ def test_wikisql_answers_of_the_official_cases(prepared: Prepared, shared: Path)
     ]
     cases = [case for (case,) in gold(shared, "wikisql")]
     assert found == [(case["answer"], case["sql"], case["header"]) for case in cases]
+
+
+@pytest.mark.parametrize(
+    ("split", "rows"),
+    [("train", [50_592, 50_593, 50_594]), ("validation", []), ("test", [8_862, 8_865, 8_866])],
+)
+def test_whitespace_of_wikisql_decides_six_answers(prepared: Prepared, split: str, rows: list[int]) -> None:
+    found = examples(prepared, "wikisql", split)
+    assert all(" ".join(example.answers[0].split()) == example.answers[0] for example in found)
+    strange = [
+        number
+        for number, example in enumerate(found)
+        if any(
+            text != " ".join(text.split())
+            for sql in [example.meta["sql"]]
+            for text in [
+                *(str(value) for *_, value in sql["conds"]),
+                *(
+                    example.meta["header"][at]
+                    for at in [sql["sel"], *(column for column, *_ in sql["conds"])]
+                ),
+            ]
+        )
+    ]
+    assert strange == rows
+    if split == "test":
+        assert found[8_865].answers == (
+            "SELECT L2-Cache FROM table WHERE Frequency = 1333 mhz AND Model Number = c3 1.3a",
+        )
+
+
+def test_gold_of_wikisqls_test_set(prepared: Prepared) -> None:
+    """Three gold queries cannot be parsed back, with their whitespace or without."""
+    found = examples(prepared, "wikisql", "test")
+    scores = evaluate(METRICS["lfem"], [example.answers[0] for example in found], found).details
+    assert round(scores["lfem"], 2) == 99.98
+    assert scores["lfem_corrected"] == 100
+
+
+def read_schema_as_in_2018(path: Path) -> list[tuple[str, str, str]]:
+    """(question, context, answer): an alternative goes from the first bracket to the last, and answers keep spaces."""
+
+    def resolve(text: str, choice: int) -> str:
+        start, end = text.find("["), text.rfind("]")
+        return (
+            text if start < 0 else text[:start] + text[start + 1 : end].split("/")[choice] + text[end + 1 :]
+        )
+
+    *blocks, _ = re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))
+    rows = []
+    for context, question, answer in ([line.strip() for line in block.split("\n")] for block in blocks):
+        options = answer.split("/")
+        for choice in (0, 1):
+            asked = f"{resolve(question, choice)} {options[0]} or {options[1]}?"
+            rows.append((asked, resolve(context, choice), options[choice]))
+    return rows
+
+
+def test_eight_rows_of_schema_differ_from_2018(prepared: Prepared) -> None:
+    before = read_schema_as_in_2018(prepared.mirror / "schema" / "schema.txt")
+    found = [example for split in ROWS["schema"] for example in examples(prepared, "schema", split)]
+    assert len(before) == len(found) == 262
+    differing = [
+        found[at].id
+        for at, old in enumerate(before)
+        if old != (found[at].question, found[at].context, found[at].answers[0])
+    ]
+    assert differing == [f"schema.test.{number}" for number in (42, 43, 46, 47, 50, 51, 70, 71)]
+    assert all(f"{number}" in TASKS["schema"].notes for number in (42, 43, 46, 47, 50, 51, 70, 71))
 
 
 def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> None:

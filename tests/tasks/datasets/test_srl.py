@@ -78,19 +78,28 @@ def test_blocks(files: FolderFiles) -> None:
     assert sentences == [f"srl.validation.sentence.{number}" for number in (0, 0, 0, 2)]
 
 
-def test_only_an_empty_line_ends_a_block(files: FolderFiles) -> None:
-    first, second = read(
-        files,
-        "WIKI1_1\t1",
-        "Bo ran .",
-        "1\tran\t1",
-        row("who\t_\t_\tran\t_\t_\t_", "Bo"),
-        "WIKI1_2\t1",
-        "1\tran\t1",
-        row("what\tdid\t_\trun\t_\t_\t_", "Bo"),
-        " \t ",
-    )
-    assert first.units == second.units
+BLOCK = [
+    "WIKI1_1\t2",
+    "Bo ran .",
+    "1\tran\t1",
+    row("who\t_\t_\tran\t_\t_\t_", "Bo"),
+    "1\tran\t1",
+    row("what\tdid\t_\trun\t_\t_\t_", "Bo"),
+    " \t ",
+]
+
+
+@pytest.mark.parametrize("dropped", range(6))
+def test_a_block_without_one_of_its_lines_is_named(files: FolderFiles, dropped: int) -> None:
+    """A block says how many lines it has; without the check, a lost line moved answers to other sentences."""
+    assert len(read(files, *BLOCK)) == 2
+    with pytest.raises(DataError, match=r"^wiki1\.dev\.qa, line \d: "):
+        read(files, *BLOCK[:dropped], *BLOCK[dropped + 1 :])
+
+
+def test_two_blocks_without_an_empty_line_are_named(files: FolderFiles) -> None:
+    with pytest.raises(DataError, match=r"^wiki1\.dev\.qa, line 7: the block does not have as many lines"):
+        read(files, *BLOCK[:-1], *BLOCK)
 
 
 @pytest.mark.parametrize(

@@ -76,14 +76,15 @@ def test_sample_starts_as_upstream_does(sample: Callable[[Task, str], list[Examp
         ({"agg": 5, "sel": 1}, "SELECT AVG No. FROM table"),
         (
             {"conds": [[2, 0, 'Ås  (N), "it\'s"']]},
-            'SELECT Player FROM table WHERE School/Club  Team = Ås  (N), "it\'s"',
+            'SELECT Player FROM table WHERE School/Club Team = Ås (N), "it\'s"',
         ),
         ({"conds": [[1, 1, 5]]}, "SELECT Player FROM table WHERE No. > 5"),
+        ({"conds": [[0, 0, "200\u2009mhz\u2003"]]}, "SELECT Player FROM table WHERE Player = 200 mhz"),
         ({"conds": [[1, 2, 5.0]]}, "SELECT Player FROM table WHERE No. < 5.0"),
         ({"conds": [[1, 3, "x"]]}, "SELECT Player FROM table WHERE No. OP x"),
         (
             {"sel": 2, "conds": [[1, 1, 3], [0, 0, "Bo AND Liv"], [1, 2, 9]]},
-            "SELECT School/Club  Team FROM table WHERE No. > 3 AND Player = Bo AND Liv AND No. < 9",
+            "SELECT School/Club Team FROM table WHERE No. > 3 AND Player = Bo AND Liv AND No. < 9",
         ),
     ],
 )
