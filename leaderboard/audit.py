@@ -323,11 +323,12 @@ def _show(value: float | None) -> str:
 
 
 def _with_intervals(entry: Entry, evidence: Evidence) -> Entry:
-    """Replace stated totals by recomputed ones, and stated intervals by those of the statistics or none."""
+    """Replace stated totals by recomputed ones, and stated intervals and units by those of the statistics."""
     tasks = {}
     for name, task in entry.tasks.items():
         known = evidence.find(entry, name) if task.check.kind != "self-reported" else None
-        tasks[name] = replace(task, interval=known.interval if known is not None else None)
+        interval, units = (known.interval, known.units) if known is not None else (None, "")
+        tasks[name] = replace(task, interval=interval, units=units)
     scores = {name: task.score for name, task in tasks.items() if task.score is not None}
     total = entry.suite.combine(scores) if entry.total is not None else None
     recomputed = replace(entry, tasks=tasks, total=total, interval=None)

@@ -36,7 +36,13 @@ from decabench.scoring.results import (
     show_units,
     write_results_file,
 )
-from decabench.scoring.significance import Sample, read_rows, score_interval, total_interval
+from decabench.scoring.significance import (
+    Sample,
+    describe_units,
+    read_rows,
+    score_interval,
+    total_interval,
+)
 from decabench.scoring.verification import results_files, verify
 
 __all__ = [
@@ -63,6 +69,7 @@ __all__ = [
     "compare",
     "compare_pairs",
     "describe_partial",
+    "describe_units",
     "evaluate",
     "find_metric",
     "flip_signs",
