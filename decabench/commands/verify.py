@@ -19,6 +19,12 @@ __all__ = ["verify"]
     metavar="FILE",
     help="Results file to verify.  [default: all of the submission's]",
 )
+@click.option(
+    "--remade",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PATH",
+    help="Submission with the withheld answers made again: they are compared to their digests and scored.",
+)
 @home_option
 @jobs_option
 @include_option
@@ -27,30 +33,40 @@ def verify(
     context: click.Context,
     submission: Path,
     results: Path | None,
+    remade: Path | None,
     home: Path | None,
     jobs: int | None,
     include: tuple[Path, ...],
 ) -> None:
     """Score a submission again and report every difference from its results file.
 
-    Changed answers, changed data, changed metrics and edited scores are distinguished. Exits with 1 if
-    anything differs.
+    Each task is the same, differs, or is not at hand because its answers may not be passed on; then its statistics
+    must give its score. Changed answers, data and metrics, edited scores and files that contradict manifest.json are
+    distinguished. Exits with 1 if anything differs, or if the file lacks a task that is answered.
     """
     from decabench.errors import DataError, MissingDataError
-    from decabench.scoring import results_files
-    from decabench.scoring import verify as run
+    from decabench.scoring import ScoringOptions, results_files, verify_file
 
+    options = ScoringOptions(home=home, jobs=processes(jobs), include=include, remade=remade)
     failed = False
     for path in [results] if results else results_files(submission):
         try:
-            found = [str(one) for one in run(submission, path, home, processes(jobs), include)]
+            found = verify_file(submission, path, options)
         except MissingDataError:
             raise
         except DataError as error:  # changed data or a damaged file is a finding, not a failure
-            found = [str(error)]
-        for line in found:
-            click.echo(line)
-        verdict = f"not verified, {len(found)} differences" if found else "verified, the same bytes"
-        click.echo(f"{path}: {verdict}")
-        failed = failed or bool(found)
+            click.echo(str(error))
+            click.echo(f"{path}: not verified")
+            failed = True
+            continue
+        for name, check in found.tasks.items():
+            click.echo(f"{name}: {check.status}{f' ({check.note})' if check.note else ''}")
+            for one in check.differences:
+                click.echo(f"  {one}")
+        for one in found.other:
+            click.echo(str(one))
+        for name in found.lacking:
+            click.echo(f"{name}: answered, but {path.name} has no result for it")
+        click.echo(f"{path}: {found.verdict}")
+        failed = failed or not found.ok
     context.exit(1 if failed else 0)

@@ -11,7 +11,6 @@ from decabench.scoring.evaluator import (
     write_statistics,
 )
 from decabench.scoring.manifest import (
-    MANIFEST,
     BoundResults,
     BoundTask,
     InvalidManifestError,
@@ -42,10 +41,9 @@ from decabench.scoring.significance import (
     seeded_generator,
     swapped_differences,
 )
-from decabench.scoring.verification import results_files, verify
+from decabench.scoring.verification import Verification, results_files, verify, verify_file
 
 __all__ = [
-    "MANIFEST",
     "BoundResults",
     "BoundTask",
     "Compared",
@@ -62,6 +60,7 @@ __all__ = [
     "ScoringOptions",
     "SuiteTotal",
     "TaskResult",
+    "Verification",
     "check_manifest",
     "compare",
     "describe_partial",
@@ -82,6 +81,7 @@ __all__ = [
     "seeded_generator",
     "swapped_differences",
     "verify",
+    "verify_file",
     "write_results_file",
     "write_statistics",
 ]

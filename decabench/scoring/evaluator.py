@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,8 @@ class ScoringOptions:
     """Whether to score the extracted answers or the model's raw output."""
     suite: Suite = DECATHLON
     """The suite whose total to compute."""
+    remade: str | Path | None = None
+    """A submission with answers that this one withholds, made again."""
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,8 @@ def score_submission(
     Raises the errors of `evaluate`.
     """
     store = Store(home_folder(options.home))
-    with open_submission(submission) as opened:
-        known = _known_tasks(opened, options)
+    with open_with_remade(submission, options.remade) as opened:
+        known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
         _require_same_data(opened, files, store)
         jobs = [
@@ -175,7 +177,19 @@ def add_intervals(
     return found, interval(combine(whole, suite.total)).ends
 
 
-def _known_tasks(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
+@contextmanager
+def open_with_remade(submission: str | Path, remade: str | Path | None) -> Iterator[Submission]:
+    """Open a submission, with the answers of another one in place of those that it withholds."""
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_submission(submission))
+        if remade is not None:
+            again = stack.enter_context(open_submission(remade))
+            files = {pair: file for pair, file in again.files.items() if pair not in opened.files}
+            opened = replace(opened, files={**opened.files, **files})
+        yield opened
+
+
+def known_to(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
     """Return the tasks by name. Installed packages are searched only for names that are not built in."""
     names = {task for task, split in submission.files if split == options.split} | set(options.tasks or ())
     if names <= TASKS.keys() and not options.include:

@@ -15,11 +15,10 @@ import decabench
 from decabench.errors import DataError, SubmissionError
 from decabench.files import atomic_file, file_digest, is_within, parse_json
 from decabench.scoring.results import STATISTICS, InvalidResultsError, Results, read_results_file
-from decabench.submission import METADATA_NAME, answers_digest, read_answers
+from decabench.submission import MANIFEST, METADATA_NAME, answers_digest, read_answers
 from decabench.text import printable
 
 __all__ = [
-    "MANIFEST",
     "BoundResults",
     "BoundTask",
     "InvalidManifestError",
@@ -33,8 +32,6 @@ __all__ = [
 ]
 
 FORMAT = "decabench.manifest/1"
-MANIFEST = "manifest.json"
-"""The name of the file."""
 LIMIT_BYTES = 4 << 20
 """The most that is read of a file; honest ones have a few thousand bytes."""
 

@@ -16,7 +16,6 @@ from decabench.scoring.evaluator import (
     write_statistics,
 )
 from decabench.scoring.manifest import (
-    MANIFEST,
     BoundResults,
     InvalidManifestError,
     Manifest,
@@ -35,10 +34,18 @@ from decabench.scoring.results import (
     write_results_file,
 )
 from decabench.scoring.significance import Sample, read_rows
-from decabench.submission import AnswerKind, Submission, answers_digest, open_submission, read_answers
+from decabench.submission import (
+    MANIFEST,
+    AnswerKind,
+    Submission,
+    answers_digest,
+    open_submission,
+    read_answers,
+    read_withheld,
+)
 from decabench.tasks import TASKS, Store, Task, home_folder, known_tasks
 
-__all__ = ["Recorded", "manifest_root", "read_sample", "record_scores"]
+__all__ = ["Recorded", "manifest_root", "read_sample", "record_scores", "require_withheld"]
 
 _EQUAL = 1e-6
 """How far, relative to the score, statistics may be off: libraries add in different orders."""
@@ -270,8 +277,7 @@ def _require_same_answers(
 ) -> None:
     file = opened.files.get((task.name, split))
     if file is None:
-        if task.redistributable and not task.withhold_texts:
-            raise DataError("its answers are no longer there")
+        require_withheld(opened, task, split, result)
         return
     if result.status == "failed":
         return
@@ -281,6 +287,21 @@ def _require_same_answers(
         found = file if number == "0" else others.get(number)
         if found is None or answers_digest(read_answers(found, kind)) != digest:
             raise DataError("its answers have changed")
+
+
+def require_withheld(opened: Submission, task: Task, split: str, result: TaskResult) -> bool:
+    """Check that answers which are not there may be withheld, and return whether there are digests of them.
+
+    Raises SubmissionError if the digests are damaged, DataError if the answers or digests do not belong to the result.
+    """
+    path = opened.withheld.get((task.name, split))
+    if path is None:
+        if task.redistributable:
+            raise DataError("its answers are no longer there")
+        return False
+    if read_withheld(path).answers != result.predictions:
+        raise DataError("the digests of its withheld answers are not those of the answers that were scored")
+    return True
 
 
 def _bind_elsewhere(root: Path, earlier: _Earlier) -> dict[str, BoundResults]:

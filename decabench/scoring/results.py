@@ -34,6 +34,7 @@ __all__ = [
     "TaskResult",
     "describe_partial",
     "parse_record",
+    "parse_task",
     "read_bounded",
     "read_results",
     "read_results_file",
@@ -333,7 +334,7 @@ def _read_results(record: dict[str, Any]) -> Results:
     results = Results(
         submission=record["submission"],
         split=record["split"],
-        tasks={name: _read_task(name, value) for name, value in record["tasks"].items()},
+        tasks={name: parse_task(name, value) for name, value in record["tasks"].items()},
         interval=_convert(record, "interval", tuple[float, float] | None),
         decabench=_convert(record, "decabench", str),
         answers=record.get("answers", "extracted"),
@@ -391,7 +392,8 @@ def _check_claim(claim: float | None, results: Results, partial: bool = False) -
         raise ValueError(f"its {name} is {claim:.2f}, but its task scores give {total.score or 0.0:.2f}")
 
 
-def _read_task(name: str, value: Any) -> TaskResult:
+def parse_task(name: str, value: Any) -> TaskResult:
+    """Return one result of a parsed results file. Raises ValueError."""
     import msgspec
 
     try:
