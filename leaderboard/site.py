@@ -9,7 +9,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path, PurePosixPath
 
 from decabench.errors import DecabenchError
-from decabench.files import atomic_file
+from decabench.files import Paths, as_paths, atomic_file
 from decabench.leaderboard.datafiles import (
     board_csv,
     board_json,
@@ -41,7 +41,7 @@ def write_leaderboard(
     home: str | Path | None = None,
     *,
     suites: str | Sequence[str] = (),
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
     examples: Policy = "free",
 ) -> Path:
     """Read the results below `submissions`, write the site to `output` and return its `index.html`.
@@ -59,7 +59,7 @@ def write_leaderboard(
     UnknownNameError for an unknown suite.
     """
     folder, site = Path(submissions), Path(output)
-    paths = [Path(path) for path in include]
+    paths = as_paths(include)
     tasks, known = known_tasks(paths), known_suites(paths)
     chosen = [
         get_suite(name, known) for name in dict.fromkeys([suites] if isinstance(suites, str) else suites)

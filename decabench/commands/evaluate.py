@@ -135,7 +135,7 @@ def _total(results: Results) -> str:
     if total.score is None or not (total.tasks or total.failed or total.partial):
         return ""
     part = f"{suite.total.capitalize()} (no {suite.total_name})"
-    ends = f" (95 %: {_interval(results.interval)})" if results.interval else ""
+    ends = f" (95 %: {_interval(results.interval, results.total_digits)})" if results.interval else ""
     return f"{suite.total_name if total.complete else part}: {total.text}{ends}"
 
 
@@ -143,6 +143,7 @@ def _table(results: Results, all_scores: bool) -> Table:
     from rich.table import Table
 
     from decabench.commands._console import format_count, format_score
+    from decabench.scoring import score_digits
 
     table = Table("task", "metric", box=None, header_style="bold")
     for heading in ("score", "95 %", "n", "empty"):
@@ -151,11 +152,12 @@ def _table(results: Results, all_scores: bool) -> Table:
     if all_scores:
         table.add_column("all scores")
     for name, task in results.tasks.items():
+        digits = score_digits(name, task.metric)
         cells = [
             name,
             _metric(task),
-            format_score(task.score),
-            _interval(task.interval),
+            format_score(task.score, max(2, digits)),
+            _interval(task.interval, digits),
             format_count(task.n),
         ]
         cells += [format_count(task.empty), _data(task.data)]
@@ -167,7 +169,7 @@ def _table(results: Results, all_scores: bool) -> Table:
             shown = {
                 _metric(task) if key == task.headline else key: value for key, value in task.scores.items()
             }
-            cells.append(", ".join(f"{key} {value:.2f}" for key, value in shown.items()))
+            cells.append(", ".join(f"{key} {value:.{max(2, digits)}f}" for key, value in shown.items()))
         table.add_row(*cells)
     return table
 
@@ -188,6 +190,7 @@ def _print_variants(results: Results) -> None:
     from rich.table import Table
 
     from decabench.commands._console import console
+    from decabench.scoring import score_digits
 
     asked = {name: task.variants for name, task in results.tasks.items() if task.variants}
     if not asked:
@@ -199,7 +202,8 @@ def _print_variants(results: Results) -> None:
     for name, variants in asked.items():
         scores = [variants["scores"].get(str(number)) for number in numbers]
         values = [*(variants[key] for key in ("mean", "worst", "spread")), *scores]
-        table.add_row(name, *("–" if value is None else f"{value:.1f}" for value in values))
+        digits = score_digits(name, results.tasks[name].metric)
+        table.add_row(name, *("–" if value is None else f"{value:.{digits}f}" for value in values))
     out = console()
     out.print("\nOther wordings of the questions (0 is the dataset's own)", style="bold")
     out.print(table)
@@ -208,8 +212,8 @@ def _print_variants(results: Results) -> None:
             out.print(f"Not scored: {name}, variant {number}: {reason}")
 
 
-def _interval(ends: tuple[float, float] | None) -> str:
-    return "–" if ends is None else f"{ends[0]:.1f} to {ends[1]:.1f}"
+def _interval(ends: tuple[float, float] | None, digits: int) -> str:
+    return "–" if ends is None else f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
 
 
 def _data(data: DataUsed) -> str:

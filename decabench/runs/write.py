@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import DecabenchError
-from decabench.files import atomic_file, make_folder, require_within, storage_errors
+from decabench.files import Paths, atomic_file, make_folder, require_within, storage_errors
 from decabench.predictors import Answer
 from decabench.prompts import extract
 from decabench.runs.ask import (
@@ -118,7 +118,7 @@ def predict(
     tasks: str | Task | Iterable[str | Task] | None = None,
     split: str = "validation",
     home: str | Path | None = None,
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
     **settings: Any,
 ) -> Path:
     """Answer prepared tasks with a predictor and write the submission, whole or not at all; return its folder.
@@ -130,7 +130,7 @@ def predict(
     """
     if tasks is None:
         tasks = [name for name in DECATHLON.tasks if split in available_splits(TASKS[name])]
-    chosen = select_tasks(tasks, known_tasks([Path(path) for path in include]))
+    chosen = select_tasks(tasks, known_tasks(include))
     run = Run(predictor, chosen, split, Path(output), Store(home_folder(home)), **settings)
     return run_plan(plan_run(run)).folder
 

@@ -31,6 +31,7 @@ from decabench.scoring.results import (
     read_bounded,
     read_results,
     read_results_file,
+    score_digits,
     write_results_file,
 )
 from decabench.scoring.significance import (
@@ -76,6 +77,7 @@ __all__ = [
     "read_rows",
     "record_scores",
     "results_files",
+    "score_digits",
     "score_submission",
     "score_task",
     "seeded_generator",

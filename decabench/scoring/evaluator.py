@@ -20,7 +20,7 @@ from decabench.errors import (
     UnknownNameError,
     require_name,
 )
-from decabench.files import file_digest
+from decabench.files import Paths, file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
@@ -80,7 +80,7 @@ class ScoringOptions:
     """The folder of prepared data."""
     jobs: int = 1
     """The number of processes."""
-    include: Sequence[str | Path] = ()
+    include: Paths = ()
     """Files that define tasks."""
     answers: AnswerKind = "extracted"
     """Whether to score the extracted answers or the model's raw output."""
@@ -114,7 +114,7 @@ def evaluate(
     tasks: str | Sequence[str] | None = None,
     home: str | Path | None = None,
     jobs: int = 1,
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
     answers: AnswerKind = "extracted",
     suite: str | Suite | None = None,
 ) -> Results:
@@ -194,7 +194,7 @@ def known_to(submission: Submission, options: ScoringOptions) -> Mapping[str, Ta
     names = {task for task, split in submission.files if split == options.split} | set(options.tasks or ())
     if names <= TASKS.keys() and not options.include:
         return TASKS
-    return known_tasks([Path(path) for path in options.include])
+    return known_tasks(options.include)
 
 
 def _files_to_score(

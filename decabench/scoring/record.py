@@ -229,7 +229,7 @@ def _still_valid(
     kept: dict[str, _Kept] = {}
     left_out = []
     if names:
-        known = known_tasks([Path(path) for path in options.include]) if set(names) - set(TASKS) else TASKS
+        known = known_tasks(options.include) if set(names) - set(TASKS) else TASKS
         with open_submission(submission) as opened:
             for name in names:
                 try:

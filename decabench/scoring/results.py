@@ -38,6 +38,7 @@ __all__ = [
     "read_bounded",
     "read_results",
     "read_results_file",
+    "score_digits",
     "write_results_file",
 ]
 
@@ -183,11 +184,30 @@ class Results:
             of=of,
             tasks=len(scores),
             complete=complete,
-            text=_total_text(suite, score, of, len(scores), len(by_status["partial"])),
+            text=self._total_text(score, of, len(scores), len(by_status["partial"])),
             missing=tuple(by_status["missing"]),
             failed=tuple(by_status["failed"]),
             partial=tuple(by_status["partial"]),
         )
+
+    @property
+    def total_digits(self) -> int:
+        """How many decimals to print of the total: as many as of the finest of its tasks."""
+        scored = (task for task in self.suite.tasks if task in self.tasks)
+        return max((score_digits(task, self.tasks[task].metric) for task in scored), default=1)
+
+    def _total_text(self, score: float | None, of: int, count: int, partial: int) -> str:
+        suite = self.suite
+        complete = count == len(suite.tasks)
+        tasks = f"{count} of {len(suite.tasks)} tasks"
+        if score is None:
+            return f"no total ({tasks})"
+        shown = f"{score:.{self.total_digits}f}"
+        if suite.total == "mean":
+            left_out = f"; {partial} partial, not averaged" if partial else ""
+            return f"{shown} (mean of {count if complete else tasks}{left_out})"
+        left_out = f"; {partial} partial, not summed" if partial else ""
+        return shown if complete else f"{shown} of {of} ({tasks}{left_out})"
 
     @property
     def ok(self) -> bool:
@@ -237,16 +257,10 @@ def _without_defaults(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _total_text(suite: Suite, score: float | None, of: int, count: int, partial: int) -> str:
-    complete = count == len(suite.tasks)
-    tasks = f"{count} of {len(suite.tasks)} tasks"
-    if score is None:
-        return f"no total ({tasks})"
-    if suite.total == "mean":
-        left_out = f"; {partial} partial, not averaged" if partial else ""
-        return f"{score:.1f} (mean of {count if complete else tasks}{left_out})"
-    left_out = f"; {partial} partial, not summed" if partial else ""
-    return f"{score:.1f}" if complete else f"{score:.1f} of {of} ({tasks}{left_out})"
+def score_digits(task: str, metric: str) -> int:
+    """Return how many decimals to print of a task's headline: 1 for long scales, 3 for short and unbounded ones."""
+    low, high = _score_range(task, metric)
+    return 1 if 20 <= high - low < math.inf else 3
 
 
 def describe_partial(task: TaskResult) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from decabench.errors import DecabenchError, MissingDataError
+from decabench.files import Paths
 from decabench.scoring.evaluator import (
     ScoringOptions,
     add_intervals,
@@ -157,7 +158,7 @@ def verify(
     results: str | Path | None = None,
     home: str | Path | None = None,
     jobs: int = 1,
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
 ) -> list[Discrepancy]:
     """Score a submission again and return every difference from a results file; none if they agree.
 
