@@ -50,6 +50,12 @@ __all__ = ["evaluate"]
     show_default=True,
     help="Score the extracted answers, or the model's whole output.",
 )
+@click.option(
+    "--sign-with",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="KEY",
+    help="Sign manifest.json with this SSH key (ssh-keygen -Y sign).",
+)
 @click.option("--all-scores", is_flag=True, help="Print every score, not just each task's headline score.")
 @home_option
 @jobs_option
@@ -63,6 +69,7 @@ def evaluate(
     split: str,
     output: Path | None,
     answers: AnswerKind,
+    sign_with: Path | None,
     all_scores: bool,
     home: Path | None,
     jobs: int | None,
@@ -79,7 +86,7 @@ def evaluate(
     """
     from decabench.commands._console import start_clock, write_run_file
     from decabench.commands._options import chosen_tasks
-    from decabench.scoring import ScoringOptions, record_scores, score_submission
+    from decabench.scoring import ScoringOptions, record_scores, score_submission, sign_manifest
     from decabench.tasks import select_suite
 
     clock = start_clock()
@@ -89,6 +96,7 @@ def evaluate(
     folder = output or _default_folder(submission, results)
     recorded = record_scores(submission, folder, results, scored, options)
     write_run_file(folder, clock)
+    signature = sign_manifest(recorded.root, sign_with) if sign_with else None
     expected = names or reported.tasks
     missing = [name for name in expected if name not in (results if names else recorded.results).tasks]
     if not names and len(missing) == len(expected):
@@ -99,6 +107,8 @@ def evaluate(
         click.echo(f"Kept from the earlier results.json: {', '.join(recorded.kept)}")
     for sentence in recorded.left_out:
         click.echo(f"Not kept from the earlier results.json: {sentence}")
+    if signature:
+        click.echo(f"Signature: {signature}")
     click.echo(f"Results: {recorded.path}")
     whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)

@@ -25,6 +25,12 @@ __all__ = ["verify"]
     metavar="PATH",
     help="Submission with the withheld answers made again: they are compared to their digests and scored.",
 )
+@click.option(
+    "--signed-by",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="KEYS",
+    help="Also verify the signature of manifest.json: a public SSH key, or a file of allowed signers.",
+)
 @home_option
 @jobs_option
 @include_option
@@ -34,6 +40,7 @@ def verify(
     submission: Path,
     results: Path | None,
     remade: Path | None,
+    signed_by: Path | None,
     home: Path | None,
     jobs: int | None,
     include: tuple[Path, ...],
@@ -45,7 +52,7 @@ def verify(
     distinguished. Exits with 1 if anything differs, or if the file lacks a task that is answered.
     """
     from decabench.errors import DataError, MissingDataError
-    from decabench.scoring import ScoringOptions, results_files, verify_file
+    from decabench.scoring import ScoringOptions, manifest_root, results_files, verify_file
 
     options = ScoringOptions(home=home, jobs=processes(jobs), include=include, remade=remade)
     failed = False
@@ -67,6 +74,30 @@ def verify(
             click.echo(str(one))
         for name in found.lacking:
             click.echo(f"{name}: answered, but {path.name} has no result for it")
-        click.echo(f"{path}: {found.verdict}")
-        failed = failed or not found.ok
+        root = manifest_root(submission, path.parent)
+        signed = _check_signature(root, signed_by, path)
+        click.echo(
+            f"{path}: {found.verdict if signed or not found.ok else 'not verified: not signed as asked'}"
+        )
+        failed = failed or not (found.ok and signed)
     context.exit(1 if failed else 0)
+
+
+def _check_signature(root: Path, signed_by: Path | None, results: Path) -> bool:
+    """Print who signed the manifest, or why that is not known; return whether all is as asked."""
+    from decabench.scoring import SignatureError, check_signature, read_manifest
+
+    if signed_by is None:
+        return True
+    try:
+        who = check_signature(root, signed_by)
+    except SignatureError as error:
+        click.echo(str(error))
+        return False
+    manifest = read_manifest(root)
+    name = results.parent.resolve().relative_to(root.resolve()).as_posix()
+    if manifest is None or name not in manifest.results:
+        click.echo(f"{results} is not mentioned in the signed manifest.")
+        return False
+    click.echo(f"manifest.json is signed by {who}")
+    return True

@@ -20,7 +20,7 @@ from decabench.scoring.manifest import (
     read_manifest,
 )
 from decabench.scoring.proof import prove_task
-from decabench.scoring.record import Recorded, record_scores
+from decabench.scoring.record import Recorded, manifest_root, record_scores
 from decabench.scoring.results import (
     DataUsed,
     InvalidResultsError,
@@ -42,6 +42,7 @@ from decabench.scoring.significance import (
     seeded_generator,
     swapped_differences,
 )
+from decabench.scoring.signing import SignatureError, check_signature, sign_manifest
 from decabench.scoring.verification import Verification, results_files, verify, verify_file
 
 __all__ = [
@@ -59,15 +60,18 @@ __all__ = [
     "Sample",
     "ScoredTask",
     "ScoringOptions",
+    "SignatureError",
     "SuiteTotal",
     "TaskResult",
     "Verification",
     "check_manifest",
+    "check_signature",
     "compare",
     "describe_partial",
     "evaluate",
     "find_metric",
     "holm",
+    "manifest_root",
     "p_value",
     "prove_task",
     "read_bounded",
@@ -81,6 +85,7 @@ __all__ = [
     "score_submission",
     "score_task",
     "seeded_generator",
+    "sign_manifest",
     "swapped_differences",
     "verify",
     "verify_file",

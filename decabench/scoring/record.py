@@ -59,6 +59,8 @@ class Recorded:
     """The new scores, and the earlier ones that still hold."""
     path: Path
     """The results file."""
+    root: Path
+    """The folder of the manifest."""
     kept: tuple[str, ...] = ()
     """Tasks whose earlier results were kept."""
     left_out: tuple[str, ...] = ()
@@ -105,6 +107,7 @@ def record_scores(
         tasks, ends = add_intervals(both, samples, results.suite)
         merged = replace(results, tasks=tasks, interval=ends)
     elsewhere = _bind_elsewhere(root, earlier)
+    signed = (root / MANIFEST).read_bytes() if earlier.manifest else None
     (root / MANIFEST).unlink(missing_ok=True)
     written = earlier.bound.tasks if earlier.bound else {}
     for name in {*TASKS, *earlier.tasks, *written} - set(kept):
@@ -115,8 +118,8 @@ def record_scores(
     for name, held in kept.items():
         bound[name] = bind_task(root, folder, name, merged, held.files, held.version)
     mine = BoundResults(merged.split, file_digest(path), bound)
-    write_manifest(root, Manifest({**elsewhere, earlier.name: mine}))
-    return Recorded(merged, path, tuple(kept), tuple(left_out))
+    write_manifest(root, Manifest({**elsewhere, earlier.name: mine}), signed)
+    return Recorded(merged, path, root, tuple(kept), tuple(left_out))
 
 
 def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Sample:
