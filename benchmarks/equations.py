@@ -62,8 +62,13 @@ def attention(x: Tensor, y: Tensor, z: Tensor, causal: bool) -> Tensor:
 
 
 def multi_head(x: Tensor, y: Tensor, w: Weights, name: str, heads: int, causal: bool = False) -> Tensor:
-    """Eq. 23, head by head"""
+    """Eq. 23, head by head; without an output projection the heads split d, as in the authors' code"""
     d, made = x.shape[-1], []
+    if not has(w, f"{name}.output."):
+        projected = (y @ w[f"{name}.{part}.weight"].T for part, y in (("query", x), ("key", y), ("value", y)))
+        for q, k, v in zip(*(each.chunk(heads, -1) for each in projected), strict=True):
+            made.append(attention(q * math.sqrt(q.shape[-1] / d), k, v, causal))  # scores / sqrt(d)
+        return torch.cat(made, -1)
     for j in range(heads):
         own = slice(j * d, (j + 1) * d)
         q, k, v = (w[f"{name}.{part}.weight"][own].T for part in ("query", "key", "value"))
@@ -88,7 +93,11 @@ def depth(w: Weights, prefix: str) -> int:
 
 
 def encode(context: Tensor, question: Tensor, w: Weights, heads: int):
-    """C_fin and Q_fin of (B, l, demb) and (B, m, demb); Q_fin is None where the model points at the context only."""
+    """C_fin, Q_fin, the last h and c, and the outputs of the context's self-attentive layers.
+
+    Of (B, l, demb) and (B, m, demb); Q_fin is None where the model points at the context only.
+    """
+    layers = []
     coattends, points = has(w, "encoder.coattention"), has(w, "decoder.question_query")
     if not coattends:
         context = torch.cat([context, question], 1)
@@ -100,6 +109,8 @@ def encode(context: Tensor, question: Tensor, w: Weights, heads: int):
         rows = (len(context), 1, c_out.shape[-1])
         cd = torch.cat([w["encoder.coattention.context_dummy"].expand(*rows), c_out], 1)
         qd = torch.cat([w["encoder.coattention.question_dummy"].expand(*rows), q_ind], 1)
+        if has(w, "encoder.coattention.project."):
+            qd = torch.tanh(linear(qd, w, "encoder.coattention.project"))
         s_cq = torch.softmax(cd @ qd.transpose(1, 2), 1)  # Eq. 17: columns sum to 1
         s_qc = torch.softmax(qd @ cd.transpose(1, 2), 1)
         c_sum, q_sum = s_cq.transpose(1, 2) @ cd, s_qc.transpose(1, 2) @ qd  # Eq. 18
@@ -114,6 +125,7 @@ def encode(context: Tensor, question: Tensor, w: Weights, heads: int):
             name = f"encoder.attend.context.{layer}"
             mha = multi_head(c_out, c_out, w, f"{name}.attention", heads)
             c_out = ffn(c_out + mha, w, f"{name}.feed_forward")
+            layers.append(c_out)
             if q_out is not None:
                 name = f"encoder.attend.question.{layer}"
                 mha = multi_head(q_out, q_out, w, f"{name}.attention", heads)
@@ -121,7 +133,7 @@ def encode(context: Tensor, question: Tensor, w: Weights, heads: int):
         c_out, h, c = bilstm(c_out, w, "encoder.final.context")  # Eq. 27
         if q_out is not None:
             q_out = bilstm(q_out, w, "encoder.final.question")[0]
-    return c_out, q_out, h, c
+    return c_out, q_out, h, c, layers
 
 
 def position(t: int, k: int, d: int) -> float:
@@ -131,10 +143,17 @@ def position(t: int, k: int, d: int) -> float:
 
 
 def decode(
-    encoded, answer: Tensor, context_words: Tensor, question_words: Tensor, size: int, w: Weights, heads: int
+    encoded,
+    answer: Tensor,
+    context_words: Tensor,
+    question_words: Tensor,
+    size: int,
+    w: Weights,
+    heads: int,
+    layer_by_layer: bool = False,
 ):
     """p(w_t) of every step, a list of (B, size), for answer vectors (B, n, demb) from <init> on; `size` is v + o."""
-    c_fin, q_fin, h, cell = encoded
+    c_fin, q_fin, h, cell, encoder_layers = encoded
     if not has(w, "encoder.coattention"):
         context_words = torch.cat([context_words, question_words], 1)
     a = linear(answer, w, "decoder.project")  # Eq. 2
@@ -144,8 +163,12 @@ def decode(
         for layer in range(depth(w, "decoder.layers")):
             name = f"decoder.layers.{layer}"
             mha = multi_head(a, a, w, f"{name}.over_answer", heads, causal=True)  # Eq. 4
-            ac = multi_head(mha + a, c_fin, w, f"{name}.over_context", heads)  # Eq. 5
-            a = ffn(ac + mha + a, w, f"{name}.feed_forward")  # Eq. 6
+            a = mha + a
+            if has(w, f"{name}.norm."):
+                a = layer_norm(a, w, f"{name}.norm")
+            read = encoder_layers[layer] if layer_by_layer else c_fin
+            ac = multi_head(a, read, w, f"{name}.over_context", heads)  # Eq. 5
+            a = ffn(ac + a, w, f"{name}.feed_forward")  # Eq. 6
     v = w["generate.weight"].shape[0]
     state, made = torch.zeros_like(h), []
     for t in range(a.shape[1]):
@@ -176,14 +199,13 @@ def decode(
     return made
 
 
-def negative_log_likelihood(batch, w: Weights, heads: int) -> Tensor:
+def negative_log_likelihood(batch, w: Weights, heads: int, layer_by_layer: bool = False) -> Tensor:
     """-log p(a_t) of every token, (B, n), of a batch without padding and with its two inputs apart."""
     vectors = batch.vectors
     encoded = encode(vectors[batch.context], vectors[batch.question], w, heads)
     size = w["generate.weight"].shape[0] + len(batch.others)
-    steps = decode(
-        encoded, vectors[batch.answer], batch.context_output, batch.question_output, size, w, heads
-    )
+    words = (batch.context_output, batch.question_output)
+    steps = decode(encoded, vectors[batch.answer], *words, size, w, heads, layer_by_layer)
     at = [-p.gather(1, batch.target[:, t : t + 1]).log() for t, p in enumerate(steps)]
     return torch.cat(at, 1)
 

@@ -1,4 +1,4 @@
-"""Atomic writes, digests of files, and canonical, strict JSON."""
+"""Atomic writes, digests of files, and canonical JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, NoReturn, Protocol, cast
+from typing import IO, Any, Literal, Protocol, cast
 
 from decabench.errors import StorageError
 
@@ -31,7 +31,6 @@ __all__ = [
     "is_refused_write",
     "is_within",
     "make_folder",
-    "parse_json",
     "require_within",
     "storage_errors",
     "sweep_temporary",
@@ -264,29 +263,3 @@ def canonical_json(value: Any, allow_nan: bool = True) -> str:
 def fingerprint(content: Mapping[str, Any]) -> str:
     """Compute `sha256:…` over canonical JSON: values matter, the order of keys does not."""
     return f"sha256:{hashlib.sha256(canonical_json(content, allow_nan=False).encode()).hexdigest()}"
-
-
-def parse_json(text: str) -> Any:
-    """Parse JSON strictly: no key twice in an object, no NaN or Infinity. Raises ValueError with the reason."""
-    try:
-        return _DECODER.decode(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("its brackets are nested too deeply") from None
-
-
-def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice[:60]!r} occurs twice in one object")
-    return value
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_make_object, parse_constant=_refuse_constant)

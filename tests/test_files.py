@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, their digests, and JSON with one spelling and one reading."""
+"""Files that appear whole or not at all, their digests, and JSON with one spelling."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from decabench.files import (
     is_refused_write,
     is_within,
     make_folder,
-    parse_json,
     require_within,
     storage_errors,
     sweep_temporary,
@@ -163,26 +162,6 @@ def test_fingerprint_is_the_sha256_of_canonical_json() -> None:
 @pytest.mark.parametrize("other", [{"a": 2}, {"a": "1"}, {"a": 1.5}, {"a": 1, "b": None}, {"b": 1}, {}])
 def test_every_value_counts_in_a_fingerprint(other: dict[str, Any]) -> None:
     assert fingerprint({"a": 1}) != fingerprint(other)
-
-
-def test_parse_json() -> None:
-    assert parse_json('{"a": [1, null, "x"]}') == {"a": [1, None, "x"]}
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ('{"a": 1, "a": 2}', "the key 'a' occurs twice in one object"),
-        ("[NaN]", "NaN is not JSON"),
-        ("[-Infinity]", "-Infinity is not JSON"),
-        ("[1", "Expecting ',' delimiter at column 3"),
-        ("[" * 100_000, "its brackets are nested too deeply"),
-    ],
-)
-def test_json_that_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        parse_json(text)
-    assert str(caught.value) == reason
 
 
 WRITER = """

@@ -4,7 +4,7 @@
     python tools/make_submissions.py HOME
 
 The results cover all ten tasks. Digests stand in place of answers that repeat text which may not be passed on
-(submissions/README.md says which); the predictors reproduce these to the byte, and `decabench verify --remade` proves it.
+(submissions/README.md says which); the predictors reproduce these to the byte, as `decabench verify --remade` shows.
 """
 
 from __future__ import annotations

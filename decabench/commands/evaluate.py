@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -104,12 +105,12 @@ def evaluate(
     _print(recorded.results, missing, all_scores)
     _print_variants(recorded.results)
     if recorded.kept:
-        click.echo(f"Kept from the earlier results.json: {', '.join(recorded.kept)}")
+        echo(f"Kept from the earlier results.json: {', '.join(recorded.kept)}")
     for sentence in recorded.left_out:
-        click.echo(f"Not kept from the earlier results.json: {sentence}")
+        echo(f"Not kept from the earlier results.json: {sentence}")
     if signature:
-        click.echo(f"Signature: {signature}")
-    click.echo(f"Results: {recorded.path}")
+        echo(f"Signature: {signature}")
+    echo(f"Results: {recorded.path}")
     whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
 
@@ -251,7 +252,7 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
         if task.status == "partial":
             run = describe_partial(task)
             yield f"Partial: {name}: a limited run of {run}: left out of totals and rankings."
-        yield from (f"{name}: {sentence}." for sentence in _answer_forms(task))
+        yield from (f"{name}: {sentence}." for sentence in (*_answer_forms(task), *_lenient(task)))
     if any(task.data.origin == "sample" for _, task in tasks):
         yield "Scored on the bundled sample: not comparable with scores on the full datasets."
     for name, task in tasks:
@@ -260,6 +261,18 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
             yield f"{name}: {data.rows:,} of the {data.published_count:,} published examples, not the whole split."
         if data.note:
             yield f"{name}: {data.note}"
+
+
+_LENIENT = {"lfem": ("lfem_normalised", "quotation marks, COUNT(column) and case")}
+"""A strict headline, the score beside it that is less strict, and what that one overlooks."""
+
+
+def _lenient(task: TaskResult) -> Iterator[str]:
+    """Yield a strict score and a lenient one side by side, where they differ: the model writes another form."""
+    other, overlooked = _LENIENT.get(task.headline, ("", ""))
+    if task.score is not None and task.scores.get(other, task.score) != task.score:
+        score = f"{task.headline} {task.score:.2f} by the strict form"
+        yield f"{score}, {other} {task.scores[other]:.2f} without regard to {overlooked}"
 
 
 _FORMS = {
@@ -275,6 +288,8 @@ def _answer_forms(task: TaskResult) -> Iterator[str]:
         form.format(f"{task.answers[kind]:,}") for kind, form in _FORMS.items() if kind in task.answers
     ]:
         yield ", ".join(counts)
+    if others := task.answers.get("other_label"):
+        yield f"{task.n - others:,} of {task.n:,} answers are one of the labels"
     if cut := task.answers.get("context_cut"):
         verb = "context was" if cut == 1 else "contexts were"
         left = f"; the gold answer is still inside for {task.ceiling or 0:.1f} % (ceiling)"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import home_option, include_option, jobs_option, processes, submission_option
 
 __all__ = ["verify"]
@@ -62,23 +63,21 @@ def verify(
         except MissingDataError:
             raise
         except DataError as error:  # changed data or a damaged file is a finding, not a failure
-            click.echo(str(error))
-            click.echo(f"{path}: not verified")
+            echo(str(error))
+            echo(f"{path}: not verified")
             failed = True
             continue
         for name, check in found.tasks.items():
-            click.echo(f"{name}: {check.status}{f' ({check.note})' if check.note else ''}")
+            echo(f"{name}: {check.status}{f' ({check.note})' if check.note else ''}")
             for one in check.differences:
-                click.echo(f"  {one}")
+                echo(f"  {one}")
         for one in found.other:
-            click.echo(str(one))
+            echo(str(one))
         for name in found.lacking:
-            click.echo(f"{name}: answered, but {path.name} has no result for it")
+            echo(f"{name}: answered, but {path.name} has no result for it")
         root = manifest_root(submission, path.parent)
         signed = _check_signature(root, signed_by, path)
-        click.echo(
-            f"{path}: {found.verdict if signed or not found.ok else 'not verified: not signed as asked'}"
-        )
+        echo(f"{path}: {found.verdict if signed or not found.ok else 'not verified: not signed as asked'}")
         failed = failed or not (found.ok and signed)
     context.exit(1 if failed else 0)
 
@@ -92,12 +91,12 @@ def _check_signature(root: Path, signed_by: Path | None, results: Path) -> bool:
     try:
         who = check_signature(root, signed_by)
     except SignatureError as error:
-        click.echo(str(error))
+        echo(str(error))
         return False
     manifest = read_manifest(root)
     name = results.parent.resolve().relative_to(root.resolve()).as_posix()
     if manifest is None or name not in manifest.results:
-        click.echo(f"{results} is not mentioned in the signed manifest.")
+        echo(f"{results} is not mentioned in the signed manifest.")
         return False
-    click.echo(f"manifest.json is signed by {who}")
+    echo(f"manifest.json is signed by {who}")
     return True

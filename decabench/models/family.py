@@ -34,11 +34,12 @@ losses too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol, Self
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -246,6 +247,8 @@ class Family:
     """The names of the losses. A single loss appears in the log only as `loss`."""
     size: Callable[[Mapping[str, Integers]], Integers] | None = None
     """(column name to lengths) -> how much of a batch each example takes up. If None, its number of words."""
+    padded: Callable[[Mapping[str, Integers]], Integers] | None = None
+    """(column name to lengths) -> the length that `batch_rule = "padded"` counts. If None, its size."""
     order: Callable[[Mapping[str, Integers]], Sequence[Integers]] | None = None
     """(column name to lengths) -> sort keys, primary one last, to group similar examples. If None, `size`."""
     abilities: frozenset[str] = frozenset()
@@ -266,6 +269,10 @@ class Family:
         words = [lengths[name] for name in lengths if self.columns[name] == "words"]
         total: Integers = np.sum(words, axis=0, dtype=np.int64)
         return total
+
+    def padded_lengths(self, lengths: Mapping[str, Integers]) -> Integers:
+        """Return the length of each example that `batch_rule = "padded"` counts."""
+        return self.padded(lengths) if self.padded is not None else self.sizes(lengths)
 
     def sort_keys(self, lengths: Mapping[str, Integers]) -> Sequence[Integers]:
         """Return the keys by which `np.lexsort` orders examples before they are split into batches."""
@@ -313,11 +320,14 @@ def find_family(name: str) -> Family:
 
 
 def read_model_config(table: Mapping[str, Any]) -> Any:
-    """Create a configuration from a `[model]` table of JSON values. Raises TypeError, DecabenchError."""
-    values: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
-    }
-    return find_family(values["name"]).config(**values)
+    """Create a configuration from a `[model]` table of JSON values. Raises ValueError, DecabenchError."""
+    name = table.get("name")
+    if not isinstance(name, str):
+        raise ValueError("its model has no name")
+    kind = find_family(name).config
+    if unknown := table.keys() - {entry.name for entry in fields(kind)}:
+        raise ValueError(f"the model {name} has no setting {min(unknown)[:60]!r}")
+    return msgspec.convert(table, kind)
 
 
 def label_names(output: Output) -> tuple[str, ...]:

@@ -134,16 +134,22 @@ class BiLSTM(nn.Module):
 
 
 class MultiHead(nn.Module):
-    """Multi-head scaled dot-product attention (Eq. 22-23); every head has the full width d."""
+    """Multi-head scaled dot-product attention (Eq. 22-23); every head has the full width d.
 
-    def __init__(self, d: int, heads: int, dropout: float) -> None:
+    With `split`, as in the authors' code, the heads share the width d between them, scores are still divided by
+    sqrt(d), and nothing is projected afterwards.
+    """
+
+    def __init__(self, d: int, heads: int, dropout: float, split: bool = False) -> None:
         super().__init__()
         self.heads = heads
         self.rate = dropout
-        self.query = nn.Linear(d, heads * d, bias=False)  # W^X of all heads
-        self.key = nn.Linear(d, heads * d, bias=False)  # W^Y
-        self.value = nn.Linear(d, heads * d, bias=False)  # W^Z
-        self.output = nn.Linear(heads * d, d, bias=False)  # W^o
+        self.width = d if split else heads * d
+        self.scale = d**-0.5 if split else None  # None: the width of a head decides
+        self.query = nn.Linear(d, self.width, bias=False)  # W^X of all heads
+        self.key = nn.Linear(d, self.width, bias=False)  # W^Y
+        self.value = nn.Linear(d, self.width, bias=False)  # W^Z
+        self.output = nn.Identity() if split else nn.Linear(heads * d, d, bias=False)  # W^o
         self.dropout = nn.Dropout(dropout)
 
     def keys_values(self, y: Tensor) -> KeysValues:
@@ -157,11 +163,19 @@ class MultiHead(nn.Module):
         rate = self.rate if self.training else 0.0
         # softmax(X Y^T / sqrt(d)) Z, with dropout before Z (Eq. 22)
         heads = F.scaled_dot_product_attention(
-            self._split(self.query(x)), *known, attn_mask=mask, dropout_p=rate, is_causal=causal
+            self._split(self.query(x)),
+            *known,
+            attn_mask=mask,
+            dropout_p=rate,
+            is_causal=causal,
+            scale=self.scale,
         )
-        return cast(Tensor, self.dropout(self.output(heads.transpose(1, 2).flatten(2))))
+        joined = heads.transpose(1, 2).flatten(2)[..., : self.width]
+        return cast(Tensor, self.dropout(self.output(joined)))
 
     def _split(self, x: Tensor) -> Tensor:
+        if self.width % self.heads:  # the last head is narrower: zeros change none of its products
+            x = F.pad(x, (0, -self.width % self.heads))
         return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
 
 
@@ -186,9 +200,9 @@ class FeedForward(nn.Module):
 class SelfAttention(nn.Module):
     """One self-attentive encoder layer: FFN(X + MultiHead(X, X, X)) (Eq. 24 and 26)."""
 
-    def __init__(self, d: int, f: int, heads: int, dropout: float) -> None:
+    def __init__(self, d: int, f: int, heads: int, dropout: float, split: bool = False) -> None:
         super().__init__()
-        self.attention = MultiHead(d, heads, dropout)
+        self.attention = MultiHead(d, heads, dropout, split)
         self.feed_forward = FeedForward(d, f, dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from .protocol import Answer as Answer
 from .protocol import Backend as Backend
 from .protocol import Failure as Failure
 from .protocol import Finish as Finish
+from .protocol import Header as Header
 from .protocol import ModelOptions as ModelOptions
 from .protocol import OptionInfo as OptionInfo
 from .protocol import Outcome as Outcome
@@ -32,6 +33,7 @@ __all__ = [
     "Backend",
     "Failure",
     "Finish",
+    "Header",
     "ModelOptions",
     "OptionInfo",
     "OracleSetting",

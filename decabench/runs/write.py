@@ -16,7 +16,7 @@ from typing import Any
 from decabench.errors import DecabenchError
 from decabench.files import Paths, atomic_file, make_folder, require_within, storage_errors
 from decabench.predictors import Answer
-from decabench.prompts import extract
+from decabench.prompts import extract, is_other_label
 from decabench.runs.ask import (
     BATCH,
     Engine,
@@ -273,7 +273,16 @@ def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
     for question in done.planned.questions():
         outcome = done.journal.outcomes.get(question.id)
         if isinstance(outcome, Answer):
-            yield make_line(question, outcome, done.planned.form, done.planned.wording)
+            line = make_line(question, outcome, done.planned.form, done.planned.wording)
+            _count_form(done, question, line)
+            yield line
+
+
+def _count_form(done: _Answered, question: Question, line: Mapping[str, Any]) -> None:
+    """Count an answer that is not of the task's form: nothing else tells it from a wrong one."""
+    tally = done.tally
+    tally.unparseable += str(line.get("rule", "")).split("+")[-1] in ("unparseable", "refused")
+    tally.other_label += is_other_label(line["answer"], done.planned.task.output, question.question)
 
 
 def make_line(

@@ -19,6 +19,7 @@ from decabench.scoring.manifest import (
     check_manifest,
     read_manifest,
 )
+from decabench.scoring.pairs import FlippedTask, PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import prove_task
 from decabench.scoring.record import Recorded, manifest_root, record_scores
 from decabench.scoring.results import (
@@ -32,16 +33,10 @@ from decabench.scoring.results import (
     read_results,
     read_results_file,
     score_digits,
+    show_units,
     write_results_file,
 )
-from decabench.scoring.significance import (
-    Sample,
-    holm,
-    p_value,
-    read_rows,
-    seeded_generator,
-    swapped_differences,
-)
+from decabench.scoring.significance import Sample, read_rows, score_interval, total_interval
 from decabench.scoring.signing import SignatureError, check_signature, sign_manifest
 from decabench.scoring.verification import Verification, results_files, verify, verify_file
 
@@ -51,10 +46,12 @@ __all__ = [
     "Compared",
     "Comparison",
     "DataUsed",
+    "FlippedTask",
     "InvalidManifestError",
     "InvalidResultsError",
     "Manifest",
     "ManifestFault",
+    "PairTests",
     "Recorded",
     "Results",
     "Sample",
@@ -67,12 +64,12 @@ __all__ = [
     "check_manifest",
     "check_signature",
     "compare",
+    "compare_pairs",
     "describe_partial",
     "evaluate",
     "find_metric",
-    "holm",
+    "flip_signs",
     "manifest_root",
-    "p_value",
     "prove_task",
     "read_bounded",
     "read_manifest",
@@ -82,11 +79,12 @@ __all__ = [
     "record_scores",
     "results_files",
     "score_digits",
+    "score_interval",
     "score_submission",
     "score_task",
-    "seeded_generator",
+    "show_units",
     "sign_manifest",
-    "swapped_differences",
+    "total_interval",
     "verify",
     "verify_file",
     "write_results_file",

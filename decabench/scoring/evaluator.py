@@ -23,8 +23,15 @@ from decabench.errors import (
 from decabench.files import Paths, file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
+from decabench.prompts import is_other_label
 from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
-from decabench.scoring.significance import Sample, bootstrap, combine, interval, write_rows
+from decabench.scoring.significance import (
+    Sample,
+    describe_units,
+    score_interval,
+    total_interval,
+    write_rows,
+)
 from decabench.submission import (
     AnswerKind,
     AnswerLine,
@@ -39,6 +46,7 @@ from decabench.tasks import (
     METRIC_GROUP,
     SPLITS,
     TASKS,
+    Label,
     Store,
     Suite,
     Task,
@@ -47,6 +55,7 @@ from decabench.tasks import (
     home_folder,
     known_tasks,
     select_suite,
+    units_line,
 )
 from decabench.workers import process_pool
 
@@ -165,16 +174,16 @@ def add_intervals(
     results: Mapping[str, TaskResult], samples: Mapping[str, Sample], suite: Suite
 ) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
     """Return the results with an interval for each task that has a sample, and the interval of the suite's total."""
-    # A single group, drawn repeatedly, would give an interval of zero width.
-    drawn = {name: bootstrap(sample) for name, sample in samples.items() if len(sample.rows) > 1}
+    intervals = {name: score_interval(sample) for name, sample in samples.items()}
     found = {
-        name: replace(result, interval=interval(drawn[name]).ends) if name in drawn else result
+        name: replace(result, interval=interval.ends) if (interval := intervals.get(name)) else result
         for name, result in results.items()
     }
-    whole = [drawn[name] for name in suite.tasks if name in drawn and found[name].status == "scored"]
+    whole = [samples[name] for name in suite.tasks if name in samples and found[name].status == "scored"]
     if suite.total == "none" or len(whole) < len(suite.tasks):
         return found, None
-    return found, interval(combine(whole, suite.total)).ends
+    total = total_interval(whole, suite.total)
+    return found, total.ends if total else None
 
 
 @contextmanager
@@ -244,11 +253,14 @@ def _require_same_data(submission: Submission, files: Mapping[str, PredictionFil
 
 def _read_references(store: Store, task: str, split: str) -> list[Item]:
     """Read the gold answers. Raises DataError if the prepared data does not match its record."""
-    digest, references = hashlib.sha256(), []
+    digest, units_digest, references = hashlib.sha256(), hashlib.sha256(), []
     for example in store.examples(task, split):
         digest.update(fingerprint_line(example))
-        references.append(Item(example.answers, example.id, example.group, example.meta))
-    if f"sha256:{digest.hexdigest()}" != store.record(task, split).fingerprint:
+        units_digest.update(units_line(example.units))
+        references.append(Item(example.answers, example.id, example.units, example.meta))
+    record = store.record(task, split)
+    found = (f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}")
+    if found != (record.fingerprint, record.units_digest):
         raise DataError(
             f"The prepared data of {task}, {split}, does not match its record: run decabench prepare {task} --force."
         )
@@ -303,12 +315,15 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
         return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
     counts = count_answers(lines.values())
+    if others := _count_other_labels(job, answers):
+        counts = replace(counts, by_kind={**counts.by_kind, "other_label": others})
     ceiling = None
     if counts.context_kept and task.extractive:
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
         ceiling = context_ceiling(counts.context_kept, references, contexts)
     partial = job.submission.info.partial.get(f"{task.name}.{job.file.split}", {})
     score = found.scores[found.headline]
+    sample = Sample.of(metric, found.rows, [item.units for item in references], task.name)
     result = replace(
         result,
         status="partial" if partial else "scored",
@@ -323,8 +338,8 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         ceiling=ceiling,
         partial=partial,
         variants=_score_variants(job, references, score, pool),
+        units=describe_units(sample, task.unit_names),
     )
-    sample = Sample.of(metric, found.rows, [item.group for item in references], task.name)
     return ScoredTask(result, references, list(answers.values()), sample, found.rows)
 
 
@@ -362,12 +377,23 @@ def _score_variants(
     return {"scores": scores, "predictions": digests, **summary, **({"failed": failed} if failed else {})}
 
 
+def _count_other_labels(job: _Job, answers: Mapping[str, str]) -> int:
+    """Count the answers that are none of the labels that their questions offer."""
+    output = job.task.output
+    if not isinstance(output, Label):
+        return 0
+    rows = () if output.names else job.store.read(job.task.name, job.file.split, ("id", "question"))
+    questions = {row["id"]: row["question"] for row in rows}
+    return sum(is_other_label(text, output, questions.get(id_, "")) for id_, text in answers.items())
+
+
 @dataclass(frozen=True)
 class AnswerCounts:
     """How many answers of a file came to be in ways that a reader of the score must know."""
 
     by_kind: Mapping[str, int]
-    """How many were `unparseable`, `truncated` or `refused`, or had their `context_cut`; 0 is left out."""
+    """How many were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`; 0 is
+    left out."""
     context_kept: Mapping[str, tuple[int, int]]
     """By id, which characters of the context the model was shown, if not all."""
 
@@ -481,9 +507,9 @@ def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
         ):  # limited runs are compared with nothing
             values = np.asarray(found.rows, dtype=float)
             columns = {name: values[:, at] for at, name in enumerate(found.sample.metric.columns)}
-            groups = [item.group for item in found.references]
+            units = [item.units for item in found.references]
             path = folder / STATISTICS / f"{task}.parquet"
-            write_rows(path, found.result.metric, found.result.signature, columns, groups)
+            write_rows(path, found.result.metric, found.result.signature, columns, units)
 
 
 _ALWAYS = "unanswerable"

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import decabench
 from decabench.errors import DataError, SubmissionError
-from decabench.files import atomic_file, file_digest, is_within, parse_json
+from decabench.files import atomic_file, file_digest, is_within
 from decabench.scoring.results import STATISTICS, InvalidResultsError, Results, read_results_file
 from decabench.submission import MANIFEST, METADATA_NAME, SIGNATURE, answers_digest, read_answers
 from decabench.text import printable
+from decabench.untrusted import parse_json
 
 __all__ = [
     "BoundResults",

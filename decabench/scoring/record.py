@@ -132,7 +132,7 @@ def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Samp
         raise MissingDataError("its statistics are missing")
     metric = find_metric(result.metric)
     units, rows = read_rows(path, metric.columns)
-    sample = Sample.of(metric, rows.tolist(), units.tolist(), task)
+    sample = Sample.of_levels(metric, rows, units, task)
     if sample.examples != result.n:
         raise DataError(f"its statistics have {sample.examples:,} examples, results.json has {result.n:,}")
     stated = float("nan") if result.score is None else result.score

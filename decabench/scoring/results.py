@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.files import atomic_file, parse_json
+from decabench.files import atomic_file
 from decabench.metrics import METRICS
 from decabench.submission import AnswerKind
 from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite
 from decabench.text import excerpt, printable
+from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
     import pandas
@@ -39,6 +40,7 @@ __all__ = [
     "read_results",
     "read_results_file",
     "score_digits",
+    "show_units",
     "write_results_file",
 ]
 
@@ -89,7 +91,7 @@ class TaskResult:
     score: float | None = None
     """The headline: 0–100, unless the metric has another range."""
     interval: tuple[float, float] | None = None
-    """The headline's 95 % interval: percentiles of 1,000 bootstrap resamples of groups."""
+    """The headline's 95 % interval: Student's t over the units that were sampled, on log-odds."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """All scores by name."""
     signature: str = ""
@@ -105,13 +107,16 @@ class TaskResult:
     faults: int = 0
     """The number of faults in its file."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """How many answers were `unparseable`, `truncated` or `refused`, or had their `context_cut`; 0 is left out."""
+    """How many answers were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`
+    than the question offers; 0 is left out."""
     ceiling: float | None = None
     """If contexts were cut: the share of examples whose gold answer could still be found, 0–100."""
     partial: Mapping[str, Any] = field(default_factory=dict)
     """`answered`, `of` and `chosen` of a limited run."""
     variants: Mapping[str, Any] = field(default_factory=dict)
     """Other wordings of the questions: `scores` by number, `mean`, `worst`, `spread`, `predictions`, `failed`."""
+    units: Mapping[str, Any] = field(default_factory=dict)
+    """What was sampled: the `number` of units, the `effective` number, their `level`, and what they are `fixed` in."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,7 @@ class Results:
     tasks: Mapping[str, TaskResult]
     """By name; the tasks of the suite come first, in its order."""
     interval: tuple[float, float] | None = None
-    """The total's 95 % interval, resampled within each task; None unless all tasks of the suite are scored."""
+    """The total's 95 % interval, from the spreads of the tasks; None unless all tasks of the suite are scored."""
     decabench: str = decabench.__version__
     """The version of decabench that scored."""
     answers: AnswerKind = "extracted"
@@ -245,7 +250,7 @@ class Results:
 
 _SUITE_FIELDS = ("name", "title", "tasks", "total", "total_name")
 
-_ADDED_LATER = ("answers", "ceiling", "partial", "variants")
+_ADDED_LATER = ("answers", "ceiling", "partial", "units", "variants")
 """Fields that the first files lacked: left out if empty."""
 
 
@@ -267,6 +272,25 @@ def describe_partial(task: TaskResult) -> str:
     """Return what a limited run answered: `100 of 872 examples, limit 100`."""
     answered, whole, chosen = (task.partial.get(key) for key in ("answered", "of", "chosen"))
     return f"{answered:,} of {whole:,} examples" + (f", {printable(chosen)}" if chosen else "")
+
+
+def show_units(units: Mapping[str, Any]) -> str:
+    """Return what an interval rests on: `48 articles (41.2 effective)`, `120 sentences in these 6 relations`.
+
+    The effective number is left out if it is the number itself. Empty for what no version of decabench wrote.
+    """
+    number, effective, fixed = (units.get(key, 0) for key in ("number", "effective", "fixed"))
+    if not all(type(value) in (int, float) and 0 <= value < 1e12 for value in (number, effective, fixed)):
+        return ""
+    if not number:
+        return ""
+    level, within = (printable(str(units.get(key, "unit"))[:40]) for key in ("level", "within"))
+    text = f"{number:,} {level}{'' if number == 1 else 's'}"
+    if effective and abs(number - effective) >= 0.05:
+        text += f" ({effective:,.1f} effective)"
+    if fixed == 1:
+        return f"{text} in this 1 {within}"
+    return f"{text} in these {fixed} {within}s" if fixed else text
 
 
 def write_results_file(folder: Path, results: Results) -> Path:

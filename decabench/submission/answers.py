@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from decabench.errors import SubmissionError
-from decabench.files import Writable, parse_json
+from decabench.files import Writable
 from decabench.submission.faults import KEPT, WARNINGS, Fault, FileCount
 from decabench.submission.metadata import Marks
 from decabench.text import excerpt, printable, quoted
+from decabench.untrusted import parse_json
 
 __all__ = [
     "FINISHES",
@@ -261,7 +262,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
             id_, answer = plain[1].decode(), plain[2].decode()
             if answer and not answer.isspace():
                 return AnswerLine(number, id_, answer)
-        record = parse_json(raw.decode())
+        record = parse_json(raw.decode(), surrogates=True)
     except UnicodeDecodeError as error:
         reason = f"byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8"
         return AnswerLine(number, None, None, (("bad-encoding", reason),))

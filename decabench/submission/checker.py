@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
-from decabench.files import atomic_file, parse_json
+from decabench.files import atomic_file
 from decabench.submission.answers import FOLDER, AnswerReader, Ids, PredictionFile, read_answers
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
@@ -33,6 +33,7 @@ from decabench.submission.metadata import Marks, SubmissionInfo
 from decabench.submission.withheld import WithheldAnswers, WithheldReader
 from decabench.tasks import SPLITS
 from decabench.text import printable, quoted
+from decabench.untrusted import parse_json
 
 __all__ = ["FORMAT", "IdList", "check_submission", "read_id_list", "write_id_list"]
 

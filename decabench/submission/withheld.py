@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError
-from decabench.files import SUFFIXES, Compression, atomic_file, parse_json, require_within
+from decabench.files import SUFFIXES, Compression, atomic_file, require_within
 from decabench.submission.answers import (
     FOLDER,
     BrokenFileError,
@@ -32,6 +32,7 @@ from decabench.submission.answers import (
 from decabench.submission.faults import Fault, FileCount
 from decabench.submission.folder import WITHHELD, find_predictions
 from decabench.text import quoted
+from decabench.untrusted import parse_json
 
 __all__ = [
     "WithheldAnswers",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -14,8 +13,10 @@ from typing import Any
 from decabench.errors import DecabenchError, require_name
 from decabench.models import ModelConfig, find_family
 from decabench.tasks import TASKS, context_limits
+from decabench.untrusted import parse_toml, read_toml
 
 __all__ = [
+    "BATCH_RULES",
     "OPTIMIZERS",
     "ORDERS",
     "RATES",
@@ -29,8 +30,9 @@ __all__ = [
     "with_settings",
 ]
 
+BATCH_RULES = ("sum", "padded")
 SCHEDULES = ("joint", "curriculum", "anti-curriculum", "sequential")
-ORDERS = ("turn", "random", "size", "sequence")
+ORDERS = ("turn", "random", "size", "score", "sequence")
 OPTIMIZERS = ("adam", "adagrad", "sgd")
 RATES = ("inverse-root", "constant", "epoch-decay", "step-decay")
 
@@ -47,7 +49,8 @@ class Phase:
     """Length in epochs; 0 if the phase is counted in steps. An epoch has as many steps as a pass over all its tasks."""
     order: str = "turn"
     """How the task of each step is chosen: in `turn`, at `random`, at random in proportion to `size` (its number of
-    batches), or in `sequence`, which gives each task a whole pass and needs epochs."""
+    batches; see `temperature`) or to how far its last validation `score` is below `targets`, or in `sequence`, which
+    gives each task a whole pass and needs epochs."""
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     freeze: tuple[str, ...] = ()
@@ -81,7 +84,8 @@ class TrainConfig:
     """The training schedule: `joint`, `curriculum`, `anti-curriculum` or `sequential`."""
     order: str = "turn"
     """How the task of each step is chosen: in `turn`, at `random`, at random in proportion to `size` (its number of
-    batches), or in `sequence`, which gives each task a whole pass and needs epochs."""
+    batches; see `temperature`) or to how far its last validation `score` is below `targets`, or in `sequence`, which
+    gives each task a whole pass and needs epochs."""
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     steps: int = 100_000
@@ -96,6 +100,12 @@ class TrainConfig:
     """Custom phases, as `[[phases]]` tables; they replace `schedule`, `order`, `together`, `steps` and `epochs`."""
     iterations: Mapping[str, int] = field(default_factory=dict)
     """Number of batches per turn, by task; 1 for tasks not listed."""
+    temperature: float = 1.0
+    """With the order `size`, tasks are chosen in proportion to size ** (1 / temperature): 1 for size itself, 2 for its
+    square root, more for less difference."""
+    targets: Mapping[str, float] = field(default_factory=dict)
+    """With the order `score`, the score that each task should reach, such as that of a model trained on it alone; 100
+    for tasks not listed."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """Factor applied to a task's loss, by task; 1 for tasks not listed."""
     loss_weights: Mapping[str, float] = field(default_factory=dict)
@@ -108,10 +118,19 @@ class TrainConfig:
     """Batch size per process in examples; 0 to use `batch_tokens`."""
     batch_sizes: Mapping[str, int] = field(default_factory=dict)
     """Batch size per process in examples, by task; overrides `batch_examples`."""
+    batch_rule: str = "sum"
+    """How the tokens of a batch are counted: the `sum` of its examples' sizes, or `padded`, the longest times their
+    number. MQAN's size is context + question + 5 x answer; its length when padded is the larger of context and 5 x
+    answer, as in the authors' code (there with `batch_tokens = 9000`)."""
     train_examples: int = 0
     """Use only the first N training examples of each task; 0 for all."""
     skip_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
     """Skip training examples whose context is longer than this many tokens, by task."""
+    skip_answer: int = 0
+    """Skip training examples whose answer is longer than this many tokens, in all tasks; 0 for none. The authors' code
+    has 50."""
+    validation_words: bool = False
+    """Whether words of the validation examples also count for the vocabulary, as in the authors' code."""
     cut_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
     """Truncate contexts to this many tokens, by task, in training and prediction."""
     optimizer: str = "adam"
@@ -171,6 +190,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         require_name(self.schedule, SCHEDULES, "schedule")
         require_name(self.order, ORDERS, "order")
+        require_name(self.batch_rule, BATCH_RULES, "rule for batches")
         require_name(self.optimizer, OPTIMIZERS, "optimizer")
         require_name(self.rate, RATES, "learning rate schedule (rate)")
         require_name(self.precision, ("auto", "float32", "bfloat16"), "precision")
@@ -183,6 +203,7 @@ class TrainConfig:
                 "first_steps",
                 "batch_examples",
                 "train_examples",
+                "skip_answer",
                 "validate_every",
                 "checkpoint_every",
             ),
@@ -195,6 +216,8 @@ class TrainConfig:
                 raise DecabenchError(
                     f"{key} is {getattr(self, key)}: give a number of at least 0 and below 1."
                 )
+        if not 0 < self.temperature < math.inf:
+            raise DecabenchError(f"temperature is {self.temperature}: give a number above 0.")
         for key in ("learning_rate", "epsilon"):
             if not 0 <= getattr(self, key) < math.inf:
                 raise DecabenchError(f"{key} is {getattr(self, key)}: give a number of 0 or more.")
@@ -230,7 +253,10 @@ class TrainConfig:
             for name, value in getattr(self, key).items():
                 if not 0 <= value < math.inf:
                     raise DecabenchError(f"{key} of {name} is {value}: give a number of 0 or more.")
-        for key in ("iterations", "weights", "batch_sizes", "clips") if self.tasks else ():
+        for name, value in self.targets.items():
+            if not 0 < value < math.inf:
+                raise DecabenchError(f"targets of {name} is {value}: give a score above 0.")
+        for key in ("iterations", "weights", "targets", "batch_sizes", "clips") if self.tasks else ():
             for task in getattr(self, key):
                 require_name(task, self.tasks, f"task in {key}")
 
@@ -256,7 +282,7 @@ def to_toml(config: TrainConfig) -> str:
 def read_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
     """Update `base` with the values in a TOML file. Raises DecabenchError, UnknownNameError."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = read_toml(path)
     except (OSError, ValueError) as error:
         raise DecabenchError(f"{path} cannot be read as TOML ({error}).") from error
     try:
@@ -293,8 +319,8 @@ def _read_setting(setting: str) -> tuple[str, Any]:
             f"Invalid setting {setting!r}: write it as KEY=VALUE, such as model.dimension=100."
         )
     try:
-        return path, tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return path, parse_toml(f"value = {text}")["value"]
+    except ValueError:
         return path, text
 
 

@@ -36,8 +36,9 @@ from decabench.models import (
 )
 from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, home_folder, known_tasks
 from decabench.training.config import TrainConfig, from_mapping, read_config, to_toml, with_settings
-from decabench.training.data import BatchStream, TrainingData, encode_tasks
+from decabench.training.data import BatchStream, TrainingData
 from decabench.training.distributed import Processes, join_processes
+from decabench.training.encoding import encode_tasks
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
 from decabench.training.optimizers import apply_freezes, learning_rate, make_optimizer, optimizer_state
 from decabench.training.resume import (
@@ -51,7 +52,7 @@ from decabench.training.resume import (
     restore,
 )
 from decabench.training.schedule import Schedule, Stretch, plan_phases
-from decabench.training.validator import ValidationScores, Validator, check_best_by
+from decabench.training.validator import ValidationScores, Validator, check_best_by, check_scores_rise
 
 __all__ = ["FinishedRun", "TrainingRun", "plan_training", "run_training", "train"]
 
@@ -186,6 +187,8 @@ def check_run(run: TrainingRun) -> None:
     phases = plan_phases(config)
     family.check_tasks(name, run.tasks.values())
     check_best_by(config, run.tasks)
+    if any(phase.order == "score" for phase in phases):
+        check_scores_rise(run.tasks)
     for loss in config.loss_weights:
         require_name(loss, family.losses, f"loss of the model {name}")
     if config.compile and "compile" not in family.abilities:
@@ -211,9 +214,7 @@ class _Trainer:
         self.family: Family = find_family(run.config.model.name)
         begun = time.perf_counter()
         vectors = join_vectors(run.config.vectors)
-        self.data: TrainingData = group.first_alone(
-            lambda: encode_tasks(run.store, run.config, run.tasks, run.output / "data")
-        )
+        self.data: TrainingData = group.first_alone(lambda: encode_tasks(run.store, run.config, run.tasks))
         self.words = WordTable(self.data.lexicon, vectors)
         if found := saved or origin:
             check_vectors(found, self.words)
@@ -256,7 +257,9 @@ class _Trainer:
         )
 
     def _schedule(self, config: TrainConfig) -> Schedule:
-        return Schedule(config, lambda task, epoch: self.streams[task].count(epoch))
+        return Schedule(
+            config, lambda task, epoch: self.streams[task].count(epoch), lambda: self.state.scores
+        )
 
     def _say(self, text: str) -> None:
         if self.group.is_first:
@@ -408,6 +411,8 @@ class _Trainer:
             log.validation(state.step, {**found.tasks, "total": found.total})
             shown = ", ".join(f"{task} {score:.1f}" for task, score in found.tasks.items())
             self._say(f"step {state.step}: {shown}; total {found.total:.1f}")
+        if self.schedule.needs_scores:  # every process must draw the same tasks
+            state.scores = {task: self.group.agree(state.scores.get(task, 0.0)) for task in config.tasks}
         own = ValidationScores(state.scores).by(config.best_by) if state.scores else 0.0
         score = self.group.agree(own)
         is_best = state.best is None or (score > state.best if self.higher_is_better else score < state.best)

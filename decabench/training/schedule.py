@@ -13,12 +13,15 @@ from decabench.errors import DecabenchError
 from decabench.tasks import TASKS
 from decabench.training.config import Phase, TrainConfig
 
-__all__ = ["EASY", "HARD", "Schedule", "Stretch", "plan_phases"]
+__all__ = ["EASY", "HARD", "LEAST_GAP", "Schedule", "Stretch", "plan_phases"]
 
 EASY = tuple(name for name, task in TASKS.items() if task.curriculum == "easy")
 """Tasks that the paper's curriculum trains first (section 4.2)."""
 HARD = tuple(name for name, task in TASKS.items() if task.curriculum == "hard")
 """Tasks that its anti-curriculum trains first: SQuAD alone was the best choice tried (Appendix F)."""
+
+LEAST_GAP = 0.05
+"""With the order `score`, the gap of a task that has reached its target, so that it is still trained."""
 
 
 def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
@@ -102,10 +105,24 @@ class Stretch:
 
 
 class Schedule:
-    """The tasks of every step. They depend only on the configuration and the number of batches in each pass."""
+    """The tasks of every step.
 
-    def __init__(self, config: TrainConfig, count_batches: Callable[[str, int], int]) -> None:
-        """`count_batches(task, epoch)` returns the number of batches in a task's pass; passes are numbered from 0."""
+    They depend only on the configuration, the number of batches in each pass, and, with the order `score`, on the
+    scores of the last validation.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        count_batches: Callable[[str, int], int],
+        scores: Callable[[], Mapping[str, float]] = dict,
+    ) -> None:
+        """Plan all steps.
+
+        `count_batches(task, epoch)` returns the number of batches in a task's pass, which are numbered from 0, and
+        `scores()` the scores of the last validation, none before the first.
+        """
+        self._config, self._scores = config, scores
         self.phases = plan_phases(config)
         self.stretches: list[Stretch] = []
         self._seed = config.seed
@@ -134,6 +151,11 @@ class Schedule:
         self.stretches.append(Stretch(self.steps, steps, phase, epoch, first, new_epoch, plan))
 
     @property
+    def needs_scores(self) -> bool:
+        """Whether validation scores decide which tasks are trained."""
+        return any(phase.order == "score" for phase in self.phases)
+
+    @property
     def steps(self) -> int:
         """The total number of steps."""
         return self.stretches[-1].start + self.stretches[-1].steps if self.stretches else 0
@@ -150,11 +172,23 @@ class Schedule:
         tasks, order = stretch.plan.tasks, stretch.plan.order
         if stretch.plan.together:
             return tuple(dict.fromkeys(tasks))
-        if order in ("random", "size"):
+        if order in ("random", "size", "score"):
             random = np.random.default_rng([self._seed, step, 1])
-            sizes = np.array([self._sizes[task] if order == "size" else 1 for task in tasks])
-            return (tasks[int(random.choice(len(tasks), p=sizes / sizes.sum()))],)
+            shares = np.array([self._share(task, order) for task in tasks])
+            return (tasks[int(random.choice(len(tasks), p=shares / shares.sum()))],)
         return (tasks[(step - stretch.start) % len(tasks)],)
+
+    def _share(self, task: str, order: str) -> float:
+        """Compute how often a task is chosen at random, in proportion."""
+        match order:
+            case "size":
+                return float(self._sizes[task] ** (1 / self._config.temperature))
+            case "score":
+                # As in dynamic sampling (Gottumukkala et al. 2020), in proportion to what a task lacks.
+                score = self._scores().get(task, 0.0)
+                return max(1 - score / self._config.targets.get(task, 100.0), LEAST_GAP)
+            case _:
+                return 1.0
 
     def course(self, step: int) -> list[tuple[Any, ...]]:
         """Return everything that decides the first `step` steps, for comparison with another schedule."""

@@ -291,3 +291,28 @@ def test_one_task_of_ten_is_scored_again(command, home, submit):
     (folder / "predictions" / "squad.validation.jsonl").unlink()
     done = command("evaluate", "--submission", folder, "--home", home, "--tasks", "sst")
     assert "Not kept from the earlier results.json: squad: its answers are no longer there" in done.stdout
+
+
+def test_queries_in_standard_sql_are_shown_strictly_and_normalised(command, home, tmp_path, monkeypatch):
+    (tmp_path / "sql_model.py").write_text(
+        "from decabench.tasks.store import Store\n"
+        "class Model:\n"
+        "    def predict(self, questions):\n"
+        f"        golds = {{e.id: e.answers[0] for e in Store(__import__('pathlib').Path({str(home)!r}))"
+        ".examples('wikisql', 'validation')}\n"
+        "        return [golds[q.id].replace(' FROM table', ' FROM \"table\"') + ';' for q in questions]\n"
+        "model = Model()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    options = ["--tasks", "wikisql", "--home", home]
+    done = command("predict", "--predictor", "sql_model:model", *options, "--output", tmp_path / "s")
+    assert done.exit_code == 0
+    done = command("evaluate", "--submission", tmp_path / "s", *options)
+    (line,) = (line for line in done.stdout.splitlines() if "lfem_normalised" in line)
+    assert "by the strict form, lfem_normalised 100.00 without regard to quotation marks" in line
+    results = json.loads((tmp_path / "s" / "results" / "validation" / "results.json").read_text())
+    scores = results["tasks"]["wikisql"]["scores"]
+    assert (
+        results["tasks"]["wikisql"]["headline"] == "lfem"
+        and scores["lfem"] < scores["lfem_normalised"] == 100
+    )

@@ -5,8 +5,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks import equations
+from decabench.errors import DecabenchError
 from decabench.models.layers import positions
-from decabench.models.mqan import MODELS
+from decabench.models.mqan import MODELS, DecoderPast, MQANConfig
+from decabench.models.words import INIT
 from tests.models.conftest import TEXTS
 
 HEADS = 3
@@ -25,6 +27,44 @@ def test_it_is_what_the_equations_say(kit, name):
         expected = -equations.negative_log_likelihood(made.apart(text), weights(made.model), HEADS)[0]
         torch.testing.assert_close(log_p[row, : len(expected)], expected, atol=1e-5, rtol=1e-5)
         assert log_p[row, len(expected) :].eq(0).all()
+
+
+DEPARTURES = ["split_heads", "layer_by_layer", "norm_sublayers", "tanh_coattention"]
+
+
+@pytest.mark.parametrize("name", ["mqan", "satt"])
+@pytest.mark.parametrize("dimension", [10, 12])
+@pytest.mark.parametrize("departures", [*([name] for name in DEPARTURES), DEPARTURES])
+def test_it_is_what_the_authors_code_says(kit, name, dimension, departures):
+    made = kit(name, dimension=dimension, **dict.fromkeys(departures, True))
+    log_p = made.model.log_likelihood(made.batch())
+    as_paper = kit(name, dimension=dimension).model
+    for row, text in enumerate(TEXTS):
+        expected = -equations.negative_log_likelihood(
+            made.apart(text), weights(made.model), HEADS, "layer_by_layer" in departures
+        )[0]
+        torch.testing.assert_close(log_p[row, : len(expected)], expected, atol=1e-5, rtol=1e-5)
+    if departures == ["layer_by_layer"]:  # the same weights, read elsewhere
+        assert not torch.allclose(log_p, as_paper.log_likelihood(made.batch()))
+    elif name == "mqan":
+        assert weights(made.model).keys() != weights(as_paper).keys()
+
+
+@pytest.mark.parametrize("departure", DEPARTURES)
+def test_a_departure_decodes_as_it_was_trained(kit, departure, monkeypatch):
+    made = kit("mqan", **{departure: True})
+    model, batch = made.model.eval(), made.batch()
+    monkeypatch.setattr(
+        model, "words", lambda rows, batch: batch.vectors[rows]
+    )  # reads the given answer, not its own
+    past = DecoderPast(model, batch, batch.answer.shape[1])
+    with torch.no_grad():
+        log_p = model.log_likelihood(batch)
+        for step, (said, target) in enumerate(zip(batch.answer.T, batch.target.T, strict=True)):
+            p = past.step(said)
+            counts = target > INIT  # the other special words are no answers
+            found = p.gather(1, target[:, None])[counts, 0].log()
+            torch.testing.assert_close(found, log_p[counts, step], atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -115,6 +155,33 @@ def test_positions():
     expected = [0.8414709848, 0.5403023059, 0.0998334166, 0.9950041653]  # sin 1, cos 1, sin .1, cos .1
     assert table[1].tolist() == pytest.approx(expected)
     assert torch.equal(positions(1, 4, start=2), table[2:])
+
+
+def test_dropout_on_the_inputs_of_lstms_is_a_setting_of_its_own(kit):
+    def losses(**rates):
+        made = kit("mqan", **rates)
+        torch.manual_seed(5)
+        return made.model.log_likelihood(made.batch())
+
+    plain = losses(dropout=0.0)
+    assert torch.equal(losses(dropout=0.0, lstm_dropout=0.0), plain)
+    assert not torch.equal(losses(dropout=0.0, lstm_dropout=0.5), plain)
+    same = losses(dropout=0.5)
+    assert torch.equal(losses(dropout=0.5, lstm_dropout=-1.0), same)
+    assert torch.equal(losses(dropout=0.5, lstm_dropout=0.5), same)
+    assert not torch.equal(losses(dropout=0.5, lstm_dropout=0.0), same)
+    made = kit("mqan", dropout=0.5, lstm_dropout=0.0).model.encoder
+    lstms = [made.independent, *made.compress.values(), *made.final.values()]
+    assert [lstm.dropout.p for lstm in lstms] == [0.0] * 5
+    assert made.dropout.p == 0.5
+
+
+@pytest.mark.parametrize("rate", [-0.5, 1.0, float("nan")])
+def test_a_rate_of_dropout_that_is_none(rate):
+    with pytest.raises(
+        DecabenchError, match=r"lstm_dropout is .*: give a number of at least 0 and below 1, or -1"
+    ):
+        MQANConfig(lstm_dropout=rate)
 
 
 def test_dropout_is_for_training_alone(kit):

@@ -385,6 +385,6 @@ def test_ray_that_is_missing(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(
-        DecabenchError, match=re.escape("--engine ray needs Ray: run pip install 'decabench[ray]'.")
+        DecabenchError, match=re.escape("--engine ray needs Ray: run pip install 'decabench[ray]', or")
     ):
         make_engine("ray", EngineOptions(make_backend("majority", ModelOptions())))

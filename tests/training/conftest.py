@@ -15,6 +15,7 @@ from decabench.models.mqan import MQANConfig
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.training.config import TrainConfig
+from decabench.training.encoding import encode_tasks
 from decabench.training.loop import TrainingRun
 
 TINY = TrainConfig(
@@ -30,6 +31,12 @@ TINY = TrainConfig(
     checkpoint_every=2,
 )
 """Six steps that take a second."""
+
+
+def encode_config(store, config):
+    """The lexicon and the tasks' data of a configuration."""
+    found = encode_tasks(store, config, {name: TASKS[name] for name in config.tasks})
+    return found.lexicon, found.tasks
 
 
 @pytest.fixture(autouse=True)

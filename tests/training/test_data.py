@@ -8,22 +8,14 @@ import pytest
 pytest.importorskip("torch")
 
 from decabench.models.mqan import FAMILY
-from decabench.models.words import EOS, INIT, SPECIALS, tokenize
-from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
-from decabench.training.data import BatchStream, cut_batches
-from decabench.training.data import encode_tasks as encode
+from decabench.training.data import BatchStream, Ragged, TaskData, cut_batches
 from tests.training.conftest import TINY
+from tests.training.conftest import encode_config as encode_tasks
 
 
-def encode_tasks(store, config, cache=None):
-    """The lexicon and the tasks' data."""
-    found = encode(store, config, {name: TASKS[name] for name in config.tasks}, cache)
-    return found.lexicon, found.tasks
-
-
-def batches_of(data, budget, seed, epoch):
-    return cut_batches(data, FAMILY, budget, False, seed, epoch)
+def batches_of(data, budget, seed, epoch, rule="sum"):
+    return cut_batches(data, FAMILY, budget, rule, seed, epoch)
 
 
 def stream(data, position=(0, 0), **settings):
@@ -36,52 +28,6 @@ def encoded(home):
     return encode_tasks(Store(home), config)
 
 
-def test_numbers_say_what_the_texts_said(encoded, home):
-    lexicon, found = encoded
-    for task, data in found.items():
-        rows = list(Store(home).examples(task, "train"))
-        rows = [row for row in rows if task != "squad" or len(tokenize(row.context.lower())) <= 400]
-        assert len(rows) == len(data)
-        for at, row in enumerate(rows):
-            item = data.item(at)
-            assert lexicon.decode(item["context"][1:]) == row.context.lower()
-            assert lexicon.decode(item["question"][1:]) == row.question.lower()
-            assert lexicon.decode(item["answer"][1:]) == row.answers[0].lower()
-            assert (item["answer"][0], item["answer"][-1]) == (INIT, EOS)
-            size = len(item["context"]) + len(item["question"]) + 5 * len(item["answer"])
-            assert FAMILY.sizes(data.lengths)[at] == size
-
-
-def test_the_vocabulary_is_the_most_frequent_words(home):
-    from collections import Counter
-
-    config = replace(
-        TINY, tasks=("sst", "schema"), train_examples=0, model=replace(TINY.model, vocabulary=20)
-    )
-    lexicon, _ = encode_tasks(Store(home), config)
-    counts = Counter()
-    for task in config.tasks:
-        for row in Store(home).examples(task, "train"):
-            for text in (row.context, row.question, row.answers[0]):
-                counts.update(tokenize(text.lower()))
-    kept = lexicon.words[len(SPECIALS) : lexicon.size]
-    assert len(kept) == 20
-    assert min(counts[word] for word in kept) >= max(counts[word] for word in counts.keys() - set(kept))
-    assert set(lexicon.words) == counts.keys() | set(SPECIALS)
-
-
-def test_long_contexts_are_left_out_or_cut(home):
-    config = replace(TINY, tasks=("sst",), train_examples=0)
-    _, whole = encode_tasks(Store(home), config)
-    lengths = whole["sst"].lengths["context"] - 2
-    limit = int(np.median(lengths))
-    _, without = encode_tasks(Store(home), replace(config, skip_context={"sst": limit}))
-    assert without["sst"].lengths["context"].max() - 2 == limit
-    assert len(without["sst"]) == (lengths <= limit).sum()
-    _, cut = encode_tasks(Store(home), replace(config, cut_context={"sst": limit}))
-    assert (cut["sst"].lengths["context"] - 2).tolist() == np.minimum(lengths, limit).tolist()
-
-
 @pytest.mark.parametrize("budget", [1, 300, 2_000])
 def test_the_token_rule(encoded, budget):
     data = encoded[1]["squad"]
@@ -89,6 +35,47 @@ def test_the_token_rule(encoded, budget):
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(data)))
     sizes = [FAMILY.sizes(data.lengths)[rows].sum() for rows in batches]
     assert all(size <= budget or len(rows) == 1 for size, rows in zip(sizes, batches, strict=True))
+
+
+@pytest.mark.parametrize("budget", [1, 300, 2_000])
+def test_the_rule_of_the_authors_code(encoded, budget):
+    data = encoded[1]["squad"]
+    batches = batches_of(data, budget, seed=0, epoch=0, rule="padded")
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(data)))
+    longest = np.maximum(data.lengths["context"], 5 * data.lengths["answer"])
+    fills = [longest[rows].max() * len(rows) for rows in batches]
+    assert all(fill <= budget or len(rows) == 1 for fill, rows in zip(fills, batches, strict=True))
+    if budget == 2_000:
+        assert np.mean(fills) > 0.6 * budget
+
+
+def test_the_rule_is_a_setting(encoded):
+    data = encoded[1]["squad"]
+    found = [next(stream(data, batch_tokens=500, batch_rule=rule)).tolist() for rule in ("sum", "padded")]
+    expected = [batches_of(data, 500, 0, 0, rule)[0].tolist() for rule in ("sum", "padded")]
+    assert found == expected
+
+
+def test_little_padding():
+    """Lengths as those of SQuAD: the older order, by answer // 4 and then context, padded 21 % of them."""
+    random = np.random.default_rng(0)
+    count = 20_000
+    sizes = {
+        "context": random.lognormal(4.9, 0.4, count).astype(int).clip(20, 402),
+        "question": random.normal(13.6, 3.7, count).astype(int).clip(4, 60),
+        "answer": (2 + random.geometric(0.28, count)).clip(3, 50),
+    }
+    columns = {
+        name: Ragged(np.zeros(length.sum(), np.int32), np.cumsum(length)) for name, length in sizes.items()
+    }
+    data = TaskData("squad", columns)
+    batches = batches_of(data, 10_000, seed=0, epoch=0)
+    padded = sum(
+        len(rows)
+        * sum(weight * length[rows].max() for length, weight in zip(sizes.values(), (1, 1, 5), strict=True))
+        for rows in batches
+    )
+    assert 1 - FAMILY.sizes(data.lengths).sum() / padded < 0.15
 
 
 def test_like_lengths_go_together(home):
@@ -123,24 +110,3 @@ def test_a_stream_goes_on_from_its_position(encoded):
     for at in (0, 1, len(seen) // 2, len(seen) - 1):
         again = stream(data, positions[at])
         assert [next(again).tolist() for _ in seen[at:]] == seen[at:]
-
-
-def test_what_was_read_is_kept(home, tmp_path):
-    config = replace(TINY, tasks=("sst", "woz.en"))
-    lexicon, found = encode_tasks(Store(home), config, tmp_path)
-
-    def same(config):
-        again, read = encode_tasks(Store(home), config, tmp_path)
-        return (again.words, again.size) == (lexicon.words, lexicon.size) and all(
-            np.array_equal(getattr(one.columns[part], name), getattr(read[task].columns[part], name))
-            for task, one in found.items()
-            for part in ("context", "question", "answer")
-            for name in ("values", "ends")
-        )
-
-    kept = (tmp_path / "words.json").stat().st_mtime_ns
-    assert same(config)
-    assert (tmp_path / "words.json").stat().st_mtime_ns == kept
-    assert not same(replace(config, train_examples=3))
-    (tmp_path / "numbers.safetensors").write_bytes(b"x")
-    assert same(config)

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file
 
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, MissingDataError
 from decabench.models.checkpoint import Checkpoint
 from decabench.models.classifier import ClassifierConfig
 from decabench.training.config import TrainConfig, read_config, to_toml
@@ -348,3 +348,9 @@ def test_the_first_line_fits_the_model_and_the_number_of_tasks(make_run, model, 
     run_training(replace(run, report=said.append))
     assert "examples from 1 task, " in said[0]
     assert f" {words}, " in said[0]
+
+
+def test_vectors_that_are_missing_are_noticed_before_any_data_is_read(make_run, monkeypatch, tmp_path):
+    monkeypatch.setattr("decabench.training.loop.encode_tasks", None)
+    with pytest.raises(MissingDataError, match="Unknown word vectors"):
+        run_training(make_run(vectors=("none:12", str(tmp_path / "glove.txt"))))

@@ -77,3 +77,14 @@ def test_where_a_checkpoint_is(run, tmp_path):
     (run.output / "best.json").write_text("[]")
     with pytest.raises(DataError, match="does not point to a checkpoint"):
         find_checkpoint(run.output)
+
+
+def test_an_order_by_scores_goes_on_as_it_was(make_run):
+    settings = {"order": "score", "validate_every": 2, "checkpoint_every": 3, "learning_rate": 0.05}
+    run_training(make_run("whole", **settings))
+    run_training(make_run("cut", **{**settings, "steps": 3}))
+    run_training(make_run("cut", resume=True, **settings))
+    one, two = (latest_checkpoint(make_run(name).output) for name in ("whole", "cut"))
+    assert one.digest() == two.digest()
+    with pytest.raises(DecabenchError, match="other settings \\(validate_every\\)"):
+        run_training(make_run("cut", resume=True, **{**settings, "steps": 8, "validate_every": 3}))

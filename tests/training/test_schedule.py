@@ -7,7 +7,7 @@ pytest.importorskip("torch")
 from decabench.errors import DecabenchError
 from decabench.tasks import DECATHLON
 from decabench.training.config import Phase, TrainConfig
-from decabench.training.schedule import Schedule, plan_phases
+from decabench.training.schedule import LEAST_GAP, Schedule, plan_phases
 
 
 def order(**settings):
@@ -115,6 +115,46 @@ def test_random_orders_depend_on_seed_and_step_alone():
     assert one == two != three
     by_size = shown(plan(Phase(steps=400, order="size"), batches={"a": 9, "b": 1}))[0].split()
     assert 0.85 < by_size.count("a") / 400 < 0.95
+
+
+@pytest.mark.parametrize(
+    ("temperature", "expected"), [(1.0, 0.9), (2.0, 0.75), (1e9, 0.5)]
+)  # 9 : 1, 3 : 1, 1 : 1
+def test_a_temperature_evens_out_sizes(temperature, expected):
+    phase, batches = Phase(steps=2_000, order="size"), {"a": 9, "b": 1}
+    found = shown(plan(phase, batches=batches, temperature=temperature))[0].split()
+    assert found.count("a") / 2_000 == pytest.approx(expected, abs=0.03)
+
+
+def test_tasks_far_below_their_targets_are_chosen_more_often():
+    scores = {}
+    config = TrainConfig(tasks=("a", "b"), order="score", steps=4_000, targets={"a": 50.0})
+    schedule = Schedule(config, lambda task, epoch: 1, lambda: scores)
+
+    def share():
+        return sum(schedule.tasks_at(step) == ("a",) for step in range(4_000)) / 4_000
+
+    assert schedule.needs_scores
+    assert share() == pytest.approx(0.5, abs=0.03)  # before the first validation
+    scores.update(a=40.0, b=40.0)
+    assert share() == pytest.approx(0.2 / 0.8, abs=0.03)  # lacks 10 of 50, and 60 of 100
+    scores.update(a=60.0, b=100.0)
+    assert share() == pytest.approx(0.5, abs=0.03)  # both the least gap
+    scores.update(b=0.0)
+    assert share() == pytest.approx(LEAST_GAP / (1 + LEAST_GAP), abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"temperature": 0.0}, "temperature is 0.0: give a number above 0"),
+        ({"targets": {"a": 0.0}}, "targets of a is 0.0: give a score above 0"),
+        ({"targets": {"c": 50.0}}, "task in targets"),
+    ],
+)
+def test_settings_of_sampling_that_cannot_be(settings, words):
+    with pytest.raises(DecabenchError, match=words):
+        TrainConfig(tasks=("a", "b"), **settings)
 
 
 @pytest.mark.parametrize(

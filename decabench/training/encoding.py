@@ -1,0 +1,247 @@
+"""From prepared examples to numbers: tokenizing, the vocabulary, and a cache that all runs of a home folder share."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import unicodedata
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from decabench.errors import DataError, MissingDataError, StorageError
+from decabench.files import atomic_file, file_digest, fingerprint
+from decabench.models import (
+    FAMILIES,
+    SPECIALS,
+    Family,
+    Item,
+    Lexicon,
+    TextReader,
+    TooLongError,
+    find_family,
+    label_names,
+    output_record,
+    with_label_names,
+)
+from decabench.tasks import Output, Question, Store, Task
+from decabench.training.config import TrainConfig
+from decabench.training.data import Ragged, TaskData, TrainingData
+
+__all__ = ["CACHE", "encode_tasks", "fingerprints"]
+
+CACHE = "encoded"
+"""The folder of the cache, in the home folder."""
+_UNUSED_DAYS = 30  # entries that no run has used for so long are removed
+_NUMBERS, _WORDS = "numbers.safetensors", "words.json"
+Integers = npt.NDArray[np.int64]
+
+
+def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData:
+    """Encode the training examples of the tasks for the model's family.
+
+    Tokenizing ten tasks takes minutes, so the result is kept in the home folder, by a digest of everything that decides
+    it, and read by every run with the same data and settings. Families from outside are encoded anew each time, because
+    their code may have changed. Raises MissingDataError, DataError.
+    """
+    key = _cache_key(store, config, tasks) if config.model.name in FAMILIES else None
+    if key and (known := _read_cache(store.home / CACHE / key, config, tasks)):
+        return known
+    family, lexicon = find_family(config.model.name), Lexicon()
+    outputs: dict[str, Output] = {}
+    found: dict[str, TaskData] = {}
+    for name in config.tasks:
+        found[name], outputs[name] = _read_task(store, tasks[name], config, family, lexicon)
+    counts = _count_words(found.values(), family, lexicon)
+    if config.validation_words:
+        for name in config.tasks:
+            counts = _add_validation(store, tasks[name], config, family, lexicon, counts)
+    made = _number_by_frequency(
+        TrainingData(lexicon, outputs, found), family, config.model.vocabulary, counts
+    )
+    if key:
+        with suppress(StorageError):  # a home folder that is full, or somebody else's: a run needs no cache
+            _write_cache(store.home / CACHE / key, made)
+    return made
+
+
+def _read_task(
+    store: Store, task: Task, config: TrainConfig, family: Family, lexicon: Lexicon
+) -> tuple[TaskData, Output]:
+    """Encode a task's examples; return them and the task's output with the labels found, in alphabetical order."""
+    skip = config.skip_context.get(task.name)
+    reader = TextReader(task, lexicon, config.cut_context.get(task.name), skip)
+    items: list[Item] = []
+    rows = store.read(task.name, "train", ("id", "question", "context", "answers"))
+    for row in islice(rows, config.train_examples or None):
+        question = Question(row["id"], row["question"], row["context"])
+        try:
+            item = family.encode(question, row["answers"][0], task, reader)
+        except TooLongError:
+            continue
+        except DataError as error:
+            raise DataError(f"{task.name}, train, {row['id']}: {error}") from error
+        if not config.skip_answer or len(lexicon.encode(row["answers"][0])) - 2 <= config.skip_answer:
+            items.append(item)
+    if not items:
+        limits = {"a context": skip, "an answer": config.skip_answer}
+        wanted = " and ".join(f"{what} of at most {limit} tokens" for what, limit in limits.items() if limit)
+        raise MissingDataError(f"{task.name} has no training example{' with ' if wanted else ''}{wanted}.")
+    columns = {name: Ragged.of([item[name] for item in items]) for name in items[0]}
+    learned = reader.learned_labels
+    if not learned:
+        return TaskData(task.name, columns), task.output
+    order = sorted(range(len(learned)), key=learned.__getitem__)
+    numbers = np.argsort(order).astype(np.int32)
+    for name, column in columns.items():
+        if family.columns[name] == "labels":
+            columns[name] = Ragged(numbers[column.values], column.ends)
+    return TaskData(task.name, columns), with_label_names(task.output, tuple(sorted(learned)))
+
+
+def _count_words(tasks: Iterable[TaskData], family: Family, lexicon: Lexicon) -> Integers:
+    counts = np.zeros(len(lexicon), dtype=np.int64)
+    for task in tasks:
+        for name, column in task.columns.items():
+            if family.columns[name] == "words":
+                counts += np.bincount(column.values, minlength=len(counts))
+    return counts
+
+
+def _add_validation(
+    store: Store, task: Task, config: TrainConfig, family: Family, lexicon: Lexicon, counts: Integers
+) -> Integers:
+    """Add the words of a task's validation examples to the counts."""
+    reader = TextReader(task, lexicon, config.cut_context.get(task.name))
+    found: list[npt.NDArray[Any]] = []
+    for row in store.read(task.name, "validation", ("id", "question", "context", "answers")):
+        question = Question(row["id"], row["question"], row["context"])
+        item = family.encode(question, row["answers"][0], task, reader)
+        found += [values for name, values in item.items() if family.columns[name] == "words"]
+    more = (
+        np.bincount(np.concatenate(found), minlength=len(lexicon))
+        if found
+        else np.zeros(len(lexicon), np.int64)
+    )
+    more[: len(counts)] += counts
+    return more.astype(np.int64)
+
+
+def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts: Integers) -> TrainingData:
+    """Renumber the words by descending frequency; the first `limit` become the vocabulary."""
+    words, first = data.lexicon.words, len(SPECIALS)
+    order = sorted(range(first, len(words)), key=lambda number: (-counts[number], words[number]))
+    lexicon = Lexicon([words[number] for number in order[:limit]])
+    lexicon.number(words[number] for number in order[limit:])
+    numbers = np.arange(len(words), dtype=np.int32)
+    numbers[order] = np.arange(first, len(words), dtype=np.int32)
+    tasks = {
+        task.name: TaskData(
+            task.name,
+            {
+                name: Ragged(numbers[column.values], column.ends)
+                if family.columns[name] == "words"
+                else column
+                for name, column in task.columns.items()
+            },
+        )
+        for task in data.tasks.values()
+    }
+    return TrainingData(lexicon, data.outputs, tasks)
+
+
+def fingerprints(store: Store, tasks: Iterable[str], split: str) -> Mapping[str, str]:
+    """Return the fingerprint of each task's data."""
+    return {f"{task}.{split}": store.record(task, split).fingerprint for task in tasks}
+
+
+def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> str:
+    """Compute a digest of everything that decides the encoding: data, settings, the code of tokenizer and family."""
+    family = FAMILIES[config.model.name].partition(":")[0]
+    modules = (
+        family,
+        "decabench.models.family",
+        "decabench.models.words",
+        "decabench.models.heads",
+        __name__,
+    )
+    splits = ("train", "validation") if config.validation_words else ("train",)
+    content: dict[str, Any] = {
+        "code": file_digest(*(Path(str(import_module(name).__file__)) for name in modules)),
+        "unicode": unicodedata.unidata_version,
+        "data": {
+            key: value for split in splits for key, value in fingerprints(store, config.tasks, split).items()
+        },
+        "outputs": {name: output_record(tasks[name].output) for name in config.tasks},
+        "family": family,
+        "vocabulary": config.model.vocabulary,
+        "train_examples": config.train_examples,
+        "skip_answer": config.skip_answer,
+        "skip_context": {name: config.skip_context.get(name) for name in config.tasks},
+        "cut_context": {name: config.cut_context.get(name) for name in config.tasks},
+    }
+    return fingerprint(content).removeprefix("sha256:")
+
+
+def _write_cache(folder: Path, data: TrainingData) -> None:
+    """Write an entry, and remove those that no run has used for a month."""
+    arrays = {
+        f"{task}/{column}/{name}": np.ascontiguousarray(getattr(ragged, name))
+        for task, own in data.tasks.items()
+        for column, ragged in own.columns.items()
+        for name in ("values", "ends")
+    }
+    content = {
+        "key": folder.name,
+        "size": data.lexicon.size,
+        "words": data.lexicon.words[len(SPECIALS) :],
+        "labels": {task: label_names(output) for task, output in data.outputs.items()},
+    }
+    with atomic_file(folder / _NUMBERS) as file:
+        file.write(save(arrays, {"key": folder.name}))
+    with atomic_file(folder / _WORDS) as file:  # last: without it there is no entry
+        file.write(json.dumps(content).encode() + b"\n")
+    for other in folder.parent.iterdir():
+        last_used = max(
+            (path.stat().st_mtime for path in (other, *other.glob("*")) if path.exists()), default=0.0
+        )
+        if other != folder and other.is_dir() and time.time() - last_used > _UNUSED_DAYS * 86_400:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _read_cache(folder: Path, config: TrainConfig, tasks: Mapping[str, Task]) -> TrainingData | None:
+    """Read what `_write_cache` wrote. None if it is missing, damaged or for other data: it can be rebuilt."""
+    try:
+        content = json.loads((folder / _WORDS).read_text(encoding="utf-8"))
+        with safe_open(folder / _NUMBERS, "numpy") as file:
+            if (file.metadata() or {}).get("key") != folder.name or content["key"] != folder.name:
+                return None
+            columns: dict[str, dict[str, Ragged]] = {task: {} for task in config.tasks}
+            for name in file.keys():
+                if name.endswith("/values"):
+                    task, column, _ = name.rsplit("/", 2)
+                    ends = file.get_tensor(f"{task}/{column}/ends")
+                    columns[task][column] = Ragged(file.get_tensor(name), ends)
+        size = content["size"] - len(SPECIALS)
+        lexicon = Lexicon(content["words"][:size])
+        lexicon.number(content["words"][size:])
+        outputs = {
+            task: with_label_names(tasks[task].output, tuple(content["labels"][task]))
+            for task in config.tasks
+        }
+        made = TrainingData(lexicon, outputs, {task: TaskData(task, own) for task, own in columns.items()})
+        with suppress(OSError):  # in the home folder of somebody else
+            os.utime(folder / _WORDS)  # in use
+        return made
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError):
+        return None

@@ -1,0 +1,171 @@
+"""From examples to numbers: the texts, the vocabulary, limits on lengths, and the cache that runs share."""
+
+import os
+import shutil
+import time
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from decabench.errors import MissingDataError
+from decabench.models.mqan import FAMILY
+from decabench.models.words import EOS, INIT, SPECIALS, tokenize
+from decabench.tasks.store import Store
+from decabench.training import encoding
+from decabench.training.encoding import CACHE
+from tests.training.conftest import TINY
+from tests.training.conftest import encode_config as encode_tasks
+
+
+@pytest.fixture
+def encoded(home):
+    config = replace(TINY, tasks=("squad", "woz.en"), train_examples=0)
+    return encode_tasks(Store(home), config)
+
+
+def test_numbers_say_what_the_texts_said(encoded, home):
+    lexicon, found = encoded
+    for task, data in found.items():
+        rows = list(Store(home).examples(task, "train"))
+        rows = [row for row in rows if task != "squad" or len(tokenize(row.context.lower())) <= 400]
+        assert len(rows) == len(data)
+        for at, row in enumerate(rows):
+            item = data.item(at)
+            assert lexicon.decode(item["context"][1:]) == row.context.lower()
+            assert lexicon.decode(item["question"][1:]) == row.question.lower()
+            assert lexicon.decode(item["answer"][1:]) == row.answers[0].lower()
+            assert (item["answer"][0], item["answer"][-1]) == (INIT, EOS)
+            size = len(item["context"]) + len(item["question"]) + 5 * len(item["answer"])
+            assert FAMILY.sizes(data.lengths)[at] == size
+
+
+def test_the_vocabulary_is_the_most_frequent_words(home):
+    config = replace(
+        TINY, tasks=("sst", "schema"), train_examples=0, model=replace(TINY.model, vocabulary=20)
+    )
+    lexicon, _ = encode_tasks(Store(home), config)
+    counts = Counter()
+    for task in config.tasks:
+        for row in Store(home).examples(task, "train"):
+            for text in (row.context, row.question, row.answers[0]):
+                counts.update(tokenize(text.lower()))
+    kept = lexicon.words[len(SPECIALS) : lexicon.size]
+    assert len(kept) == 20
+    assert min(counts[word] for word in kept) >= max(counts[word] for word in counts.keys() - set(kept))
+    assert set(lexicon.words) == counts.keys() | set(SPECIALS)
+
+
+def test_long_contexts_are_left_out_or_cut(home):
+    config = replace(TINY, tasks=("sst",), train_examples=0)
+    _, whole = encode_tasks(Store(home), config)
+    lengths = whole["sst"].lengths["context"] - 2
+    limit = int(np.median(lengths))
+    _, without = encode_tasks(Store(home), replace(config, skip_context={"sst": limit}))
+    assert without["sst"].lengths["context"].max() - 2 == limit
+    assert len(without["sst"]) == (lengths <= limit).sum()
+    _, cut = encode_tasks(Store(home), replace(config, cut_context={"sst": limit}))
+    assert (cut["sst"].lengths["context"] - 2).tolist() == np.minimum(lengths, limit).tolist()
+
+
+def test_long_answers_are_left_out(home):
+    config = replace(TINY, tasks=("squad", "sst"), train_examples=0)
+    _, whole = encode_tasks(Store(home), config)
+    _, short = encode_tasks(Store(home), replace(config, skip_answer=3))
+    for task, data in whole.items():
+        lengths = data.lengths["answer"] - 2
+        assert short[task].lengths["answer"].tolist() == (lengths[lengths <= 3] + 2).tolist()
+    assert len(short["squad"]) < len(whole["squad"])
+    assert len(short["sst"]) == len(whole["sst"])
+    limits = replace(config, tasks=("cnn_dailymail",), skip_answer=1)
+    with pytest.raises(MissingDataError, match="no training example with an answer of at most 1 tokens"):
+        encode_tasks(Store(home), limits)
+
+
+def test_words_of_validation_may_count_too(home):
+    config = replace(TINY, tasks=("sst", "schema"), train_examples=0, validation_words=True)
+    lexicon, _ = encode_tasks(Store(home), config)
+    counts = Counter()
+    for task in config.tasks:
+        for split in ("train", "validation"):
+            for row in Store(home).examples(task, split):
+                for text in (row.context, row.question, row.answers[0]):
+                    counts.update(tokenize(text.lower()))
+    known = lexicon.words[len(SPECIALS) :]
+    assert set(known) == counts.keys()
+    assert [counts[word] for word in known] == sorted(counts.values(), reverse=True)
+    train, _ = encode_tasks(Store(home), replace(config, validation_words=False))
+    assert set(train.words) < set(lexicon.words)
+
+
+@pytest.fixture
+def own_home(home, tmp_path):
+    """A copy of the sample without a cache."""
+    shutil.copytree(home / "tasks", tmp_path / "tasks")
+    return tmp_path
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The tasks that were tokenized."""
+    found = []
+    original = encoding._read_task
+    monkeypatch.setattr(
+        encoding, "_read_task", lambda *given: found.append(given[1].name) or original(*given)
+    )
+    return found
+
+
+def test_runs_of_one_home_share_what_was_read(own_home, reads):
+    config = replace(TINY, tasks=("sst", "woz.en"))
+    lexicon, found = encode_tasks(Store(own_home), config)
+
+    def is_same(config):
+        reads.clear()
+        again, read = encode_tasks(Store(own_home), config)
+        return (again.words, again.size) == (lexicon.words, lexicon.size) and all(
+            np.array_equal(getattr(one.columns[part], name), getattr(read[task].columns[part], name))
+            for task, one in found.items()
+            for part in ("context", "question", "answer")
+            for name in ("values", "ends")
+        )
+
+    reads.clear()
+    assert is_same(config) and not reads
+    assert is_same(replace(config, seed=7, steps=3, model=replace(config.model, name="catt"))) and not reads
+    assert not is_same(replace(config, train_examples=3))
+    assert not is_same(replace(config, model=replace(config.model, vocabulary=7))) and reads
+    encode_tasks(Store(own_home), replace(config, skip_answer=5, validation_words=True))
+    assert len(list((own_home / CACHE).iterdir())) == 4
+    for path in (own_home / CACHE).glob("*/numbers.safetensors"):
+        path.write_bytes(b"x")
+    assert is_same(config) and reads
+
+
+def test_other_code_reads_anew(own_home, reads, monkeypatch):
+    config = replace(TINY, tasks=("sst",))
+    encode_tasks(Store(own_home), config)
+    monkeypatch.setattr(encoding, "file_digest", lambda *paths: "sha256:of other code")
+    encode_tasks(Store(own_home), config)
+    assert reads == ["sst", "sst"]
+
+
+def test_entries_that_nobody_uses_are_removed(own_home):
+    config = replace(TINY, tasks=("sst",))
+    encode_tasks(Store(own_home), config)
+    encode_tasks(Store(own_home), replace(config, train_examples=3))
+    month_ago = time.time() - 31 * 86_400
+    for path in [*(own_home / CACHE).glob("*"), *(own_home / CACHE).glob("*/*")]:
+        os.utime(path, (month_ago, month_ago))
+    encode_tasks(Store(own_home), config)  # in use again
+    encode_tasks(Store(own_home), replace(config, train_examples=4))
+    assert len(list((own_home / CACHE).iterdir())) == 2
+
+
+def test_a_home_that_cannot_be_written_needs_no_cache(own_home):
+    (own_home / CACHE).write_text("not a folder")
+    _, found = encode_tasks(Store(own_home), replace(TINY, tasks=("sst",)))
+    assert len(found["sst"]) == TINY.train_examples
