@@ -38,7 +38,7 @@ from decabench.scoring.results import (
 )
 from decabench.scoring.significance import Sample, read_rows, score_interval, total_interval
 from decabench.scoring.signing import SignatureError, check_signature, sign_manifest
-from decabench.scoring.verification import Verification, results_files, verify, verify_file
+from decabench.scoring.verification import VerifiedResults, results_files, verify, verify_file
 
 __all__ = [
     "BoundResults",
@@ -60,7 +60,7 @@ __all__ = [
     "SignatureError",
     "SuiteTotal",
     "TaskResult",
-    "Verification",
+    "VerifiedResults",
     "check_manifest",
     "check_signature",
     "compare",

@@ -32,7 +32,7 @@ from decabench.scoring.significance import Sample
 from decabench.submission import Submission, read_answers, read_withheld
 from decabench.tasks import Task
 
-__all__ = ["Discrepancy", "TaskCheck", "Verification", "results_files", "verify", "verify_file"]
+__all__ = ["Discrepancy", "TaskCheck", "VerifiedResults", "results_files", "verify", "verify_file"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class TaskCheck:
 
 
 @dataclass(frozen=True)
-class Verification:
+class VerifiedResults:
     """What verification found about one results file."""
 
     path: Path
@@ -172,7 +172,7 @@ def verify(
     return [found for file in files for found in verify_file(submission, file, options).differences]
 
 
-def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> Verification:
+def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> VerifiedResults:
     """Score a submission again and hold one results file against it.
 
     The file decides over split, suite, tasks and kind of answers; the rest of the options count. Raises the errors of
@@ -225,7 +225,7 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
         for name in stated["tasks"]
     }
     lacking = tuple(task for task in answered if task not in stated["tasks"])
-    return Verification(path, tasks, lacking, tuple(other))
+    return VerifiedResults(path, tasks, lacking, tuple(other))
 
 
 @dataclass(frozen=True)

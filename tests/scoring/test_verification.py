@@ -12,7 +12,7 @@ from decabench.errors import MissingDataError
 from decabench.scoring.evaluator import ScoringOptions, evaluate, score_submission
 from decabench.scoring.record import record_scores
 from decabench.scoring.results import write_results_file
-from decabench.scoring.verification import Verification, results_files, verify, verify_file
+from decabench.scoring.verification import VerifiedResults, results_files, verify, verify_file
 from decabench.submission import MANIFEST, withhold
 from decabench.tasks import DECATHLON
 
@@ -143,12 +143,12 @@ def score(folder: Path, home: Path, **more: object) -> None:
     record_scores(folder, folder / "results" / "validation", *score_submission(folder, options), options)
 
 
-def verified(folder: Path, home: Path, **more: object) -> Verification:
+def verified(folder: Path, home: Path, **more: object) -> VerifiedResults:
     path = folder / "results" / "validation" / "results.json"
     return verify_file(folder, path, ScoringOptions(home=home, **more))  # type: ignore[arg-type]
 
 
-def statuses(verification: Verification) -> dict[str, str]:
+def statuses(verification: VerifiedResults) -> dict[str, str]:
     return {name: check.status for name, check in verification.tasks.items()}
 
 
