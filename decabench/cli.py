@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import click
 
 import decabench
+from decabench.text import terminal_safe
 
 __all__ = ["cli", "main"]
 
@@ -38,7 +39,7 @@ _INTERRUPTED = 130
 _BUG = 70
 _EPILOG = (
     "Exit codes: 0 done; 1 what was checked has faults; 2 wrong usage; 3 data missing or damaged; "
-    "70 a bug in decabench; 130 interrupted."
+    "4 a model or server failed; 70 a bug in decabench; 130 interrupted."
 )
 
 
@@ -94,7 +95,10 @@ class _Cli(click.Group):
                 "Interrupted: nothing is left half-written; run the same command again to continue.",
                 _INTERRUPTED,
             )
-        except (click.exceptions.Exit, click.ClickException, click.Abort, BrokenPipeError):
+        except click.ClickException as error:
+            object.__setattr__(error, "message", terminal_safe(error.message))  # final in its type
+            raise
+        except (click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
             from decabench.errors import DecabenchError
@@ -108,7 +112,7 @@ class _Cli(click.Group):
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    click.echo(f"Warning: {message}", err=True)
+    click.echo(terminal_safe(f"Warning: {message}"), err=True)
 
 
 class _Failure(click.ClickException):
@@ -121,8 +125,8 @@ class _Failure(click.ClickException):
 
 def _fail(sentence: str, exit_code: int) -> NoReturn:
     if os.environ.get("DECABENCH_DEBUG"):
-        traceback.print_exc()
-    raise _Failure(sentence, exit_code) from None
+        click.echo(terminal_safe(traceback.format_exc()), err=True)
+    raise _Failure(terminal_safe(sentence), exit_code) from None
 
 
 @click.group(
@@ -145,7 +149,7 @@ cli.params.append(_debug_option())
 def main() -> None:
     """Run the console script."""
     os.environ.pop("DECABENCH_DEBUG", None)
-    cli()
+    cli(obj="console")  # a process of its own, which commands may fork
 
 
 if __name__ == "__main__":

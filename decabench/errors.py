@@ -12,9 +12,11 @@ __all__ = [
     "LostDeviceError",
     "MetricError",
     "MissingDataError",
+    "ModelError",
     "StorageError",
     "SubmissionError",
     "UnknownNameError",
+    "install_hint",
     "near_matches",
     "require_name",
 ]
@@ -40,5 +42,16 @@ class SubmissionError(DecabenchError):
     exit_code: ClassVar[int] = 1
 
 
-class LostDeviceError(DecabenchError):
+class ModelError(DecabenchError):
+    """A model, or the server or program that runs it, failed."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class LostDeviceError(ModelError):
     """The accelerator no longer answers this process; a new process may continue."""
+
+
+def install_hint(extra: str) -> str:
+    """Say how to install an extra, for a message about a package that is missing."""
+    return f"run pip install 'decabench[{extra}]', or in a clone pip install -e '.[{extra}]'"

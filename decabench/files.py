@@ -1,4 +1,4 @@
-"""Atomic writes, digests of files, and canonical, strict JSON."""
+"""Atomic writes, digests of files, and canonical JSON."""
 
 from __future__ import annotations
 
@@ -7,28 +7,37 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, NoReturn, Protocol, cast
+from typing import IO, Any, Literal, Protocol, cast
 
 from decabench.errors import StorageError
 
 __all__ = [
     "SUFFIXES",
     "Compression",
+    "Paths",
     "Writable",
+    "as_paths",
     "atomic_file",
     "canonical_json",
     "file_digest",
     "file_digests",
     "fingerprint",
     "is_refused_write",
+    "is_within",
     "make_folder",
-    "parse_json",
+    "require_within",
     "storage_errors",
+    "sweep_temporary",
 ]
+
+Paths = str | Path | Iterable[str | Path]
+"""One path, or several."""
 
 Compression = Literal["gz", "zst"] | None
 """How a file is compressed."""
@@ -44,6 +53,11 @@ class Writable(Protocol):
     """The part of a file that a writer of lines uses."""
 
     def write(self, data: bytes, /) -> int: ...
+
+
+def as_paths(given: Paths) -> list[Path]:
+    """Return paths as a list; one alone, which Python would read letter by letter, is a list of one."""
+    return [Path(path) for path in ([given] if isinstance(given, (str, Path)) else given)]
 
 
 def is_refused_write(error: BaseException) -> bool:
@@ -75,6 +89,21 @@ def make_folder(path: Path) -> Path:
     return path
 
 
+def is_within(folder: Path, path: Path) -> bool:
+    """Return whether a path, its links followed, is inside a folder."""
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def require_within(folder: Path, *paths: Path) -> None:
+    """Raise StorageError for the first path that a link leads out of the folder, before anything is written there."""
+    for path in paths:
+        if not is_within(folder, path):
+            raise StorageError(
+                f"{path} is behind a link that leads out of {folder}, and is not written: remove the link, or give "
+                f"the folder that is meant with --output."
+            )
+
+
 @contextmanager
 def atomic_file(path: Path, compress: Compression = None) -> Iterator[IO[bytes]]:
     """Open a new file that is renamed to `path` once the block has succeeded and the data is on disk.
@@ -83,19 +112,88 @@ def atomic_file(path: Path, compress: Compression = None) -> Iterator[IO[bytes]]
     """
     make_folder(path.parent)
     with storage_errors(path):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        handle, temporary = _make_temporary(path)
         try:
             with os.fdopen(handle, "wb") as file:
                 with _compressing(file, compress) as writer:
                     yield writer
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, path)
+                os.chmod(temporary, 0o666 & ~_umask())
+                if os.name == "posix":  # while it is locked, so that no sweep removes it just before
+                    os.replace(temporary, path)
+            if os.name != "posix":  # where open files cannot be renamed
+                os.replace(temporary, path)
             _sync_folder(path.parent)
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
+"""The names of what `atomic_file` has not finished: `.results.json.k3_x9a2b.tmp`."""
+
+_OLD_SECONDS = 24 * 3600
+"""Where files cannot be locked, a temporary file of this age belongs to nobody."""
+
+
+def _make_temporary(path: Path) -> tuple[int, str]:
+    """Create a temporary file beside `path` that is locked for as long as it is open, and return its descriptor."""
+    while True:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        if _try_lock(handle) is not False and os.fstat(handle).st_nlink:
+            return handle, temporary
+        os.close(handle)  # a sweep came between creating and locking
+
+
+def sweep_temporary(folder: Path, recursive: bool = False) -> list[Path]:
+    """Remove the temporary files that killed processes left in a folder, and return their paths.
+
+    Only files with the names that `atomic_file` gives are touched, and only if no process is writing them. Links are
+    neither removed nor followed. What cannot be removed stays.
+    """
+    swept = []
+    for here, folders, names in os.walk(folder, followlinks=False):
+        folders[:] = sorted(folders) if recursive else []
+        for name in sorted(names):
+            path = Path(here, name)
+            if _TEMPORARY.fullmatch(name) and not path.is_symlink() and path.is_file() and _sweep(path):
+                swept.append(path)
+    return swept
+
+
+def _sweep(path: Path) -> bool:
+    """Remove a temporary file unless a process holds it, and return whether it was removed."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        locked = _try_lock(descriptor)
+        if locked is None:
+            locked = time.time() - os.fstat(descriptor).st_mtime > _OLD_SECONDS
+        if locked:
+            path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return locked
+
+
+def _try_lock(descriptor: int) -> bool | None:
+    """Lock a file until it is closed, its process killed included; None where files cannot be locked."""
+    if os.name != "posix":
+        return None
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 @contextmanager
@@ -165,29 +263,3 @@ def canonical_json(value: Any, allow_nan: bool = True) -> str:
 def fingerprint(content: Mapping[str, Any]) -> str:
     """Compute `sha256:…` over canonical JSON: values matter, the order of keys does not."""
     return f"sha256:{hashlib.sha256(canonical_json(content, allow_nan=False).encode()).hexdigest()}"
-
-
-def parse_json(text: str) -> Any:
-    """Parse JSON strictly: no key twice in an object, no NaN or Infinity. Raises ValueError with the reason."""
-    try:
-        return _DECODER.decode(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg} at column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("its brackets are nested too deeply") from None
-
-
-def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ValueError(f"the key {twice[:60]!r} occurs twice in one object")
-    return value
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_make_object, parse_constant=_refuse_constant)

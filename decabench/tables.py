@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from decabench import untrusted
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 
-__all__ = ["TomlTable", "parse_toml", "read_toml"]
+__all__ = ["TomlTable", "read_toml"]
 
 
 class TomlTable:
@@ -136,19 +136,10 @@ def _is_tables(value: Any) -> bool:
 def read_toml(path: Path, error: type[DecabenchError] = DataError) -> dict[str, Any]:
     """Return the content of a TOML file. Raises `error` if it cannot be read."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return untrusted.read_toml(path)
     except FileNotFoundError as reason:
         raise error(f"There is no file {path}.") from reason
-    except UnicodeDecodeError as reason:
-        raise error(f"{path} is not UTF-8 ({reason}): save it as UTF-8.") from reason
     except OSError as reason:
         raise error(f"{path} cannot be read ({reason.strerror}).") from reason
-    return parse_toml(text, str(path), error)
-
-
-def parse_toml(text: str, place: str, error: type[DecabenchError] = DataError) -> dict[str, Any]:
-    """Parse TOML. Raises `error`, which names the place, if the text is not TOML."""
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError) as reason:
-        raise error(f"{place} is not valid TOML ({reason}).") from reason
+    except ValueError as reason:
+        raise error(f"{path} is not valid TOML ({reason}).") from reason

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["describe_error", "excerpt", "printable", "quoted", "well_formed"]
+import re
+
+__all__ = ["describe_error", "excerpt", "printable", "quoted", "terminal_safe", "well_formed"]
 
 _ERROR_LENGTH = 300
 """Characters of an exception's text to show: a sentence or two, not a whole tensor or page."""
@@ -22,6 +24,20 @@ def quoted(text: str, width: int = 60) -> str:
 def printable(text: str) -> str:
     """Return a file name unchanged, or escaped if it contains what a terminal or UTF-8 cannot represent."""
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+_ACTS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal acts on (escape sequences, bells, carriage returns, tabs, directions) or UTF-8 cannot represent."""
+
+_SHORT = {"\t": r"\t", "\r": r"\r"}
+
+
+def terminal_safe(text: str) -> str:
+    r"""Escape every character that a terminal acts on, other than a newline, as JSON does: `\t`, `\r`, `\u001b`.
+
+    A JSON text keeps its meaning.
+    """
+    return _ACTS.sub(lambda found: _SHORT.get(found[0]) or f"\\u{ord(found[0]):04x}", text)
 
 
 def describe_error(error: BaseException) -> str:

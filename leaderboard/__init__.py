@@ -3,11 +3,13 @@
 from decabench.leaderboard.entries import LeaderboardError
 from decabench.leaderboard.excerpts import Policy
 from decabench.leaderboard.pages import write_comparison_page
-from decabench.leaderboard.site import open_server, write_leaderboard
+from decabench.leaderboard.site import Site, build_leaderboard, open_server, write_leaderboard
 
 __all__ = [
     "LeaderboardError",
     "Policy",
+    "Site",
+    "build_leaderboard",
     "open_server",
     "write_comparison_page",
     "write_leaderboard",

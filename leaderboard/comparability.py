@@ -11,8 +11,8 @@ from decabench.leaderboard.entries import Entry, TaskEntry
 
 __all__ = ["DataLine", "Pool", "pool_entries"]
 
-Ground = tuple[str, str]
-"""(data fingerprint, metric signature); an empty signature is unknown and agrees with any other."""
+Ground = tuple[str, str, int]
+"""(data fingerprint, metric signature, number of examples); an empty signature is unknown and agrees with any other."""
 
 _ORIGINS = {
     "upstream": "upstream files",
@@ -60,7 +60,7 @@ class Pool:
         self.entries.append(entry)
         for task, ground in _ground(entry, self.names).items():
             known = self.ground.get(task, ground)
-            self.ground[task] = (known[0], known[1] or ground[1])
+            self.ground[task] = (known[0], known[1] or ground[1], known[2])
 
     def admits(self, entry: Entry) -> bool:
         """Return whether a result agrees on every shared task; without any, the data must have the same origins."""
@@ -73,7 +73,9 @@ class Pool:
     @property
     def id(self) -> str:
         """Eight hexadecimal digits that identify the data and metrics."""
-        lines = "".join(f"{task}\t{a}\t{b}\n" for task, (a, b) in sorted(self.ground.items()))
+        lines = "".join(
+            "\t".join((task, *map(str, ground))) + "\n" for task, ground in sorted(self.ground.items())
+        )
         return hashlib.sha256(lines.encode()).hexdigest()[:8]
 
     @property
@@ -82,8 +84,10 @@ class Pool:
         return tuple(self._line(name) for name in self.names if name in self.ground)
 
     def _line(self, name: str) -> DataLine:
-        tasks = [entry.tasks[name] for entry in self.entries if name in entry.tasks]
-        on_it = [task for task in tasks if task.fingerprint]
+        """Describe the data of a task as the results that may be ranked state it, or all if there is none."""
+        with_it = [entry for entry in self.entries if name in entry.tasks and entry.tasks[name].fingerprint]
+        checked = [entry for entry in with_it if not entry.apart]
+        on_it = [entry.tasks[name] for entry in checked or with_it]
         count, is_subset = _count(on_it)
         return DataLine(
             task=name,
@@ -157,12 +161,13 @@ def pool_entries(entries: Sequence[Entry], names: Sequence[str]) -> list[Pool]:
     return sorted(placed, key=_prominence)
 
 
-def _prominence(pool: Pool) -> tuple[bool, bool, int, int, str]:
-    """Sort real data before samples, verified data before unverified, then larger pools first."""
+def _prominence(pool: Pool) -> tuple[bool, bool, bool, int, int, str]:
+    """Sort pools with results to rank first, then real data before samples, verified before unverified, and by size."""
     lines = pool.lines
+    is_apart = all(entry.apart for entry in pool.entries)
     is_sample = any(line.origin == _ORIGINS["sample"] for line in lines) or not lines
     is_unverified = not all(line.is_verified for line in lines)
-    return is_sample, is_unverified, -len(lines), -len(pool.entries), pool.id
+    return is_apart, is_sample, is_unverified, -len(lines), -len(pool.entries), pool.id
 
 
 def _scored(entry: Entry, names: Sequence[str]) -> int:
@@ -172,20 +177,15 @@ def _scored(entry: Entry, names: Sequence[str]) -> int:
 def _ground(entry: Entry, names: Sequence[str]) -> Mapping[str, Ground]:
     """Return the data and metric of each task, including failed tasks that state their data."""
     tasks = ((name, entry.tasks[name]) for name in names if name in entry.tasks)
-    return {name: (task.fingerprint, task.signature) for name, task in tasks if task.fingerprint}
+    return {name: (task.fingerprint, task.signature, task.rows) for name, task in tasks if task.fingerprint}
 
 
 def _agree(one: Ground, other: Ground) -> bool:
-    return one[0] == other[0] and (one[1] == other[1] or not one[1] or not other[1])
+    return (one[0], one[2]) == (other[0], other[2]) and (one[1] == other[1] or not one[1] or not other[1])
 
 
 def _count(tasks: Sequence[TaskEntry]) -> tuple[str, bool]:
-    """Return the number of examples as text, and whether it is smaller than the published number."""
-    # A limited run does not show how many examples the other results were scored on.
-    whole = [task for task in tasks if task.limited is None] or tasks
-    scored = sorted({task.n for task in whole if task.n is not None})
+    """Return the number of examples of the data as text, and whether it is smaller than the published number."""
+    rows = max(task.rows for task in tasks)  # the same for all: results on other numbers are not in the pool
     published = max((task.published_count or 0 for task in tasks), default=0)
-    text = " or ".join(f"{n:,}" for n in scored) or "unknown"
-    if published:
-        text += f" of {published:,}"
-    return text, bool(scored) and scored[0] < published
+    return f"{rows:,} of {published:,}" if published else f"{rows:,}", rows < published

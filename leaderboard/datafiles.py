@@ -11,9 +11,12 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from decabench.leaderboard.evidence import Evidence, TaskEvidence, standard_errors
+from decabench.leaderboard.entries import Refusal
+from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.excerpts import Excerpts
+from decabench.leaderboard.places import find_verdict
 from decabench.leaderboard.ranking import Board, Column, Row, Standings
+from decabench.scoring import PairTests
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,15 +59,13 @@ def excerpt_data(excerpts: Mapping[str, Excerpts]) -> dict[str, Any]:
 # The comparison of two submissions
 
 
-def compare_data(boards: Sequence[Board], pages: Mapping[str, str], evidence: Evidence) -> dict[str, Any]:
-    """Return every table of every suite, with its rows and the standard errors of all differences."""
-    return {
-        "tables": [_compared(board, table, pages, evidence) for board in boards for table in board.tables]
-    }
+def compare_data(boards: Sequence[Board], pages: Mapping[str, str]) -> dict[str, Any]:
+    """Return every table of every suite, with its rows and the tests of all differences."""
+    return {"tables": [_compared(board, table, pages) for board in boards for table in board.tables]}
 
 
-def _compared(board: Board, table: Standings, pages: Mapping[str, str], evidence: Evidence) -> dict[str, Any]:
-    rows = table.all_rows
+def _compared(board: Board, table: Standings, pages: Mapping[str, str]) -> dict[str, Any]:
+    rows = table.compared_rows
     return {
         "id": table.id,
         "suite": board.suite.title,
@@ -89,9 +90,12 @@ def _compared(board: Board, table: Standings, pages: Mapping[str, str], evidence
             for column in board.columns
         ],
         "rows": [_compared_row(row, pages) for row in rows],
-        "errors": {
-            column.name: _triangle([evidence.find(row.entry, column.name) for row in rows])
-            for column in board.columns
+        "tests": {
+            "total": _describe_tests(table.tests.total, [row.total for row in rows]),
+            "tasks": {
+                name: _describe_tests(tests, [_shown(row, name) for row in rows])
+                for name, tests in table.tests.tasks.items()
+            },
         },
     }
 
@@ -114,12 +118,37 @@ def _compared_row(row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _triangle(systems: Sequence[TaskEvidence | None]) -> list[float | None] | None:
-    """Return the errors of pairs (0,1), (0,2), (1,2), (0,3), ...: the lower triangle by rows."""
-    if not any(systems):
+def _shown(row: Row, task: str) -> str:
+    return next((cell.text for cell in row.cells if cell.task == task), "")
+
+
+def _describe_tests(tests: PairTests | None, shown: Sequence[str]) -> dict[str, list[Any]] | None:
+    """Return what is known of the pairs (0,1), (0,2), (1,2), (0,3), ...: the later row minus the earlier one.
+
+    `low` and `high` are the interval of the difference, `p` is the pair's own and `adjusted` that for all pairs;
+    `verdict` is 1 if the later row's score is significantly higher, -1 if it is lower, 0 if neither.
+    """
+    if tests is None:
         return None
-    errors = standard_errors(systems)
-    return [errors[row][column] for row in range(len(systems)) for column in range(row)]
+    pairs = [(a, b) for b in range(len(shown)) for a in range(b)]
+    tested = [pair if tests.is_tested(*pair) else None for pair in pairs]
+    if not any(tested):
+        return None
+    intervals = [tests.interval(*pair) if pair else None for pair in tested]
+    return {
+        "low": [_round_end(interval.low) if interval else None for interval in intervals],
+        "high": [_round_end(interval.high) if interval else None for interval in intervals],
+        "p": [round(float(tests.p[pair]), 4) if pair else None for pair in tested],
+        "adjusted": [round(float(tests.adjusted[pair]), 4) if pair else None for pair in tested],
+        "verdict": [
+            find_verdict(tests, *pair, shown[pair[0]], shown[pair[1]]) if pair else None for pair in tested
+        ],
+    }
+
+
+def _round_end(end: float) -> float:
+    """Round to three decimals, or below 0.1 to three digits, so that intervals on short scales do not become 0."""
+    return round(end, 3) if abs(end) >= 0.1 else float(f"{end:.3g}")
 
 
 # The distribution of the scores of single examples
@@ -139,7 +168,7 @@ def task_data(
 def _distribution(
     column: Column, table: Standings, pages: Mapping[str, str], evidence: Evidence
 ) -> dict[str, Any]:
-    known = [(row, evidence.find(row.entry, column.name)) for row in table.all_rows]
+    known = [(row, evidence.find(row.entry, column.name)) for row in table.compared_rows]
     systems = [(row, have.scores) for row, have in known if have and _finite(have.scores).size]
     edges = score_edges(column, [scores for _, scores in systems])
     return {
@@ -200,13 +229,13 @@ def count_scores(scores: Sequence[float] | Array, edges: Sequence[float]) -> dic
 # The board for other programs
 
 _ABOUT = (
-    "suite", "board", "split", "kind", "rank", "rank_group", "state", "name", "total", "total_low", "total_high",
-    "model_size", "date", "open_weights", "page",
+    "suite", "board", "split", "kind", "rank", "rank_best", "rank_worst", "rank_group", "state", "evidence", "reason",
+    "name", "total", "total_low", "total_high", "model_size", "date", "open_weights", "page",
 )  # fmt: skip
 
 
-def board_csv(board: Board, pages: Mapping[str, str]) -> str:
-    """Return a board as CSV, with a line for each submission.
+def board_csv(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
+    """Return a board as CSV, with a line for each submission, and for each refused file with its path as name.
 
     Text that a spreadsheet would take for a formula gets an apostrophe in front.
     """
@@ -220,10 +249,13 @@ def board_csv(board: Board, pages: Mapping[str, str]) -> str:
         writer.writerow(
             [_csv_value(about[name]) for name in _ABOUT] + [_csv_value(value) for value in scores]
         )
+    for refusal in refused:
+        about = {**dict.fromkeys(_ABOUT), "kind": "refused", "name": refusal.path, "reason": refusal.reason}
+        writer.writerow([_csv_value(about[name]) for name in _ABOUT] + [""] * (3 * len(tasks)))
     return file.getvalue()
 
 
-def board_json(board: Board, pages: Mapping[str, str]) -> str:
+def board_json(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
     """Return a board as JSON: the suite, every submission with its scores, and the published rows separately."""
     suite = board.suite
     content = {
@@ -245,6 +277,7 @@ def board_json(board: Board, pages: Mapping[str, str]) -> str:
             }
             for table, kind, row in _all_rows(board)
         ],
+        "refused": [{"results": refusal.path, "reason": refusal.reason} for refusal in refused],
         "reported_not_verified": {
             "source": suite.source,
             "rows": [
@@ -266,7 +299,12 @@ def _all_rows(board: Board) -> list[tuple[Standings, str, Row]]:
     kinds = [
         (table, kind, rows)
         for table in board.tables
-        for kind, rows in (("system", table.rows), ("floor", table.floors), ("ceiling", table.ceilings))
+        for kind, rows in (
+            ("system", table.rows),
+            ("floor", table.floors),
+            ("ceiling", table.ceilings),
+            ("apart", table.apart),
+        )
     ]
     return [(table, kind, row) for table, kind, rows in kinds for row in rows]
 
@@ -291,8 +329,12 @@ def _describe_row(
         "split": table.split,
         "kind": kind,
         "rank": row.rank,
+        "rank_best": row.ranks[0] if row.ranks else None,
+        "rank_worst": row.ranks[1] if row.ranks else None,
         "rank_group": row.group,
         "state": row.state.name.lower(),
+        "evidence": row.entry.kind,
+        "reason": row.entry.apart,
         "name": row.entry.name,
         "total": row.value,
         "total_low": low,
@@ -321,6 +363,7 @@ def _describe_score(row: Row, task: str) -> dict[str, Any]:
     if result.score is None:
         return {"status": "failed", "reason": result.reason}
     found = {"status": "scored", "score": result.score, "interval": result.interval, "n": result.n}
+    found |= {"evidence": {key: value for key, value in asdict(result.check).items() if value}}
     return {**found, "signature": result.signature, "fingerprint": result.fingerprint}
 
 

@@ -1,32 +1,42 @@
-"""Reads the results files below a folder into entries of a board: text is sanitized, unreadable files are reported."""
+"""Reads the results files below a folder into entries of a board: text is sanitized, refused files are listed.
+
+Links directly in the submissions folder are the board keeper's own and are followed. A link inside a submission is
+followed only if it stays there.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
 from decabench.metrics import METRICS
-from decabench.scoring import InvalidResultsError, Results, TaskResult, read_bounded
+from decabench.scoring import InvalidResultsError, Results, TaskResult, read_bounded, show_units
 from decabench.tasks import DECATHLON, SUITES, Suite
 
 __all__ = [
     "RANKED_SPLITS",
+    "Check",
     "Entries",
     "Entry",
+    "EvidenceKind",
     "LeaderboardError",
     "LimitedRun",
     "Refusal",
     "TaskEntry",
     "Wordings",
     "entry_from_results",
+    "is_inside",
+    "is_task_name",
+    "printable_line",
     "read_submissions",
     "submission_folder",
 ]
@@ -47,6 +57,24 @@ _DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u
 
 class LeaderboardError(DecabenchError, ValueError):
     """The site cannot be built or served."""
+
+
+EvidenceKind = Literal["verified", "consistent", "self-reported"]
+"""What a score rests on: scored here from answers and data, recomputed here from statistics, or only stated."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """How a score was checked when the board was built."""
+
+    kind: EvidenceKind = "self-reported"
+    """What the score rests on."""
+    detail: str = "it has not been checked"
+    """What was checked, or why nothing could be."""
+    version: str = ""
+    """The version of decabench that checked it; empty if nothing was checked."""
+    date: str = ""
+    """The day on which its answers were scored here, such as `2026-11-22`; empty unless verified."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +141,8 @@ class TaskEntry:
     """Signatures by metric name."""
     interval: tuple[float, float] | None = None
     """The headline's 95 % interval, if the file has one."""
+    units: str = ""
+    """What the interval rests on: `48 articles (41.2 effective)`; empty if the file does not say."""
     empty: int | None = None
     """The number of empty answers."""
     answer_counts: Mapping[str, int] = field(default_factory=dict)
@@ -123,6 +153,10 @@ class TaskEntry:
     """The scores for other wordings, if the questions were also asked in those."""
     predictions: str = ""
     """The digest of the answers that were scored."""
+    rows: int = 0
+    """The number of examples in the data, as the file states it."""
+    check: Check = Check()
+    """How the score was checked."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +201,23 @@ class Entry:
     """Whether the model's whole output was scored rather than the extracted answer."""
 
     @property
+    def kind(self) -> EvidenceKind | None:
+        """The weakest evidence of the scores of its suite; None if it has no score."""
+        scored = [self.tasks[name] for name in self.suite.tasks if name in self.tasks]
+        found = {task.check.kind for task in scored if task.score is not None}
+        kinds: tuple[EvidenceKind, ...] = ("self-reported", "consistent", "verified")
+        return next((kind for kind in kinds if kind in found), None)
+
+    @property
+    def apart(self) -> str:
+        """Why it stands apart from the results that are ranked; empty if it does not."""
+        if self.kind == "self-reported":
+            return "self-reported"
+        if self.wording:
+            return "other wording"
+        return "whole output" if self.is_raw else ""
+
+    @property
     def year(self) -> str:
         """The year, such as `2026`; empty if the date does not start with one."""
         return self.date[:4] if len(self.date) >= 4 and self.date[:4].isdecimal() else ""
@@ -188,8 +239,8 @@ class Entries:
 
     entries: tuple[Entry, ...] = ()
     """The results files that can be shown on a board."""
-    unreadable: tuple[Refusal, ...] = ()
-    """Files that look like results but cannot be used."""
+    refused: tuple[Refusal, ...] = ()
+    """Files that look like results but are damaged or contradict themselves."""
     not_evaluated: tuple[str, ...] = ()
     """Folders with a `submission.toml` and no results file."""
 
@@ -197,7 +248,8 @@ class Entries:
 def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES) -> Entries:
     """Read every results file: `results*.json`, `*.results.json`, and any `*.json` in a folder `results`.
 
-    `suites` are the known suites by name: a file that uses one of their names for other tasks is refused.
+    `suites` are the known suites by name: a file that uses one of their names for other tasks is refused. Files may
+    define other suites; where they define one name in different ways, each definition gets a name of its own.
     Raises LeaderboardError if the folder does not exist.
     """
     if not submissions.is_dir():
@@ -205,11 +257,10 @@ def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES) ->
             f"The folder {submissions} does not exist: give the folder that contains the submissions."
         )
     entries: list[Entry] = []
-    unreadable: list[Refusal] = []
+    refused: list[Refusal] = []
     evaluated: set[str] = set()
     seen: set[tuple[str, str]] = set()
-    agreed = dict(suites)
-    for path, shown in _candidates(submissions, unreadable):
+    for path, shown in _candidates(submissions, refused):
         home = submission_folder(shown)
         try:
             text = read_bounded(path)
@@ -217,11 +268,11 @@ def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES) ->
             if results.split not in RANKED_SPLITS:
                 reason = f"its split is {results.split}; only {' and '.join(RANKED_SPLITS)} are ranked"
                 raise InvalidResultsError(shown, reason)
-            suite = _agree_on_suite(results.suite, agreed, shown)
+            suite = _known_or_own(results.suite, suites, shown)
         except InvalidResultsError as error:
             if not error.kind.startswith("decabench.") or error.kind.startswith("decabench.results/"):
                 evaluated.add(home)
-                unreadable.append(Refusal(_printable(shown), _text(error.reason, 300)))
+                refused.append(Refusal(_printable(shown), printable_line(error.reason, 300)))
             continue
         evaluated.add(home)
         if (home, text) not in seen:
@@ -229,39 +280,82 @@ def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES) ->
             entries.append(replace(entry_from_results(results, shown), suite=suite))
     waiting = (folder for folder in _submission_folders(submissions) if folder not in evaluated)
     return Entries(
-        tuple(entries),
-        tuple(sorted(unreadable, key=lambda refusal: refusal.path)),
+        tuple(_name_suites(entries, suites)),
+        tuple(sorted(refused, key=lambda refusal: refusal.path)),
         tuple(_printable(folder) for folder in waiting),
     )
 
 
-def _agree_on_suite(suite: Suite, agreed: dict[str, Suite], shown: str) -> Suite:
-    """Return the known suite with a file's suite name, or sanitize the file's suite and add it to the known ones.
+# Suites that results files define
+
+
+def _known_or_own(suite: Suite, known: Mapping[str, Suite], shown: str) -> Suite:
+    """Return the known suite with a file's suite name, or the file's own suite, sanitized.
 
     Raises InvalidResultsError if it differs from the known suite of the same name.
     """
-    if suite.name in agreed:
-        known = agreed[suite.name]
-        if (known.tasks, known.total) != (suite.tasks, suite.total):
-            reason = f"its suite {suite.name} differs in tasks or total from the known suite of that name"
+    if same := known.get(suite.name):
+        if _definition(same) != _definition(suite):
+            reason = (
+                f"its suite {suite.name} is {_describe_suite(suite)}, but the suite {suite.name} that is known "
+                f"here is {_describe_suite(same)}; give a suite of your own another name"
+            )
             raise InvalidResultsError(shown, reason)
-        return known
-    if len(suite.tasks) > _MOST_TASKS or not all(map(_TASK_NAME.fullmatch, (suite.name, *suite.tasks))):
+        return same
+    if len(suite.tasks) > _MOST_TASKS or not all(map(is_task_name, (suite.name, *suite.tasks))):
         raise InvalidResultsError(
             shown,
             f"its suite has more than {_MOST_TASKS} tasks, or names of more than 80 characters or with "
             "characters other than a-z, 0-9, '.', '_' and '-'",
         )
-    title, total_name = _text(suite.title, 80) or suite.name, _text(suite.total_name, 40) or "total"
+    title = printable_line(suite.title, 80) or suite.name
+    total_name = printable_line(suite.total_name, 40) or "total"
     # Nothing else is taken from the file: published scores and links would be the submitter's own.
-    agreed[suite.name] = Suite(suite.name, title, suite.tasks, suite.total, total_name, origin="user")
-    return agreed[suite.name]
+    return Suite(suite.name, title, suite.tasks, suite.total, total_name, origin="user")
 
 
-def _candidates(submissions: Path, unreadable: list[Refusal]) -> list[tuple[Path, str]]:
+def _definition(suite: Suite) -> tuple[tuple[str, ...], str]:
+    """Return what decides the total of a suite; titles do not."""
+    return suite.tasks, suite.total
+
+
+def _describe_suite(suite: Suite) -> str:
+    tasks = ", ".join(suite.tasks[:5]) + (f" and {len(suite.tasks) - 5} more" if len(suite.tasks) > 5 else "")
+    return f"{tasks} (total: {suite.total})"
+
+
+def _name_suites(entries: Sequence[Entry], known: Mapping[str, Suite]) -> Iterator[Entry]:
+    """Give entries of one suite one Suite value, and every definition of a suite its own name.
+
+    No file may decide what a name means for the others. So where files define one name in different ways, a digest of
+    the definition is added to each name, and where they only differ in the words to display, the plain name is shown.
+    """
+    definitions: dict[str, dict[tuple[tuple[str, ...], str], list[Suite]]] = {}
+    for entry in entries:
+        suite = entry.suite
+        definitions.setdefault(suite.name, {}).setdefault(_definition(suite), []).append(suite)
+    for entry in entries:
+        suite, rivals = entry.suite, definitions[entry.suite.name]
+        if suite.name in known:
+            yield entry
+            continue
+        same = rivals[_definition(suite)]
+        title = suite.title if len({other.title for other in same}) == 1 else suite.name
+        total_name = suite.total_name if len({other.total_name for other in same}) == 1 else "total"
+        name = suite.name
+        if len(rivals) > 1:
+            digest = hashlib.sha256("\n".join((suite.total, *suite.tasks)).encode()).hexdigest()[:8]
+            name, title = f"{name}-{digest}", f"{title} ({digest})"
+        yield replace(entry, suite=replace(suite, name=name, title=title, total_name=total_name))
+
+
+# Files
+
+
+def _candidates(submissions: Path, refused: list[Refusal]) -> list[tuple[Path, str]]:
     """Return (file, path to show) pairs, with each file only once even if several links lead to it."""
     found: dict[str, tuple[Path, str]] = {}
-    for path, shown in sorted(_walk(submissions, unreadable), key=lambda pair: (pair[1].count("/"), pair[1])):
+    for path, shown in sorted(_walk(submissions, refused), key=lambda pair: (pair[1].count("/"), pair[1])):
         if _is_results_name(path):
             found.setdefault(os.path.realpath(path), (path, shown))
     return sorted(found.values(), key=lambda pair: pair[1])
@@ -272,17 +366,39 @@ def _submission_folders(submissions: Path) -> list[str]:
     return sorted(submission_folder(shown) for shown in manifests)
 
 
-def _walk(submissions: Path, unreadable: list[Refusal]) -> Iterator[tuple[Path, str]]:
+def _walk(submissions: Path, refused: list[Refusal]) -> Iterator[tuple[Path, str]]:
+    """Yield every (file, path to show) that is not behind a link out of its submission."""
+
     def refuse(error: OSError) -> None:
         folder = os.path.relpath(error.filename or submissions, submissions)
-        unreadable.append(Refusal(_printable(folder), error.strerror or "cannot be opened"))
+        refused.append(Refusal(_printable(folder), error.strerror or "cannot be opened"))
+
+    def stays(path: Path) -> bool:
+        if not path.is_symlink() or is_inside(path, submissions):
+            return True
+        shown = path.relative_to(submissions).as_posix()
+        reason = (
+            "it is a link that leads out of its submission: put a copy there, or link the whole submission"
+        )
+        if path.is_dir() or _is_results_name(path):
+            refused.append(Refusal(_printable(shown), reason))
+        return False
 
     for folder, folders, files in os.walk(submissions, onerror=refuse, followlinks=True):
         here = Path(folder)
         depth = len(here.relative_to(submissions).parts)
-        folders[:] = sorted(name for name in folders if depth < _DEPTH and not name.startswith("."))
+        folders[:] = sorted(
+            name for name in folders if depth < _DEPTH and not name.startswith(".") and stays(here / name)
+        )
         for name in sorted(files):
-            yield here / name, (here / name).relative_to(submissions).as_posix()
+            if stays(here / name):
+                yield here / name, (here / name).relative_to(submissions).as_posix()
+
+
+def is_inside(path: Path, submissions: Path) -> bool:
+    """Return whether a path below the submissions folder really lies in the submission that it is named under."""
+    first = path.relative_to(submissions).parts[0]
+    return path.resolve().is_relative_to((submissions / first).resolve())
 
 
 def _is_results_name(path: Path) -> bool:
@@ -296,6 +412,11 @@ def submission_folder(shown: str) -> str:
     """Return the submission's folder that a results file belongs to; `.` is the submissions folder itself."""
     parts = Path(shown).parent.parts
     return Path(*(parts[: parts.index("results")] if "results" in parts else parts)).as_posix()
+
+
+def is_task_name(name: str) -> bool:
+    """Return whether a name may stand for a task or suite in an address and in a file's name."""
+    return _TASK_NAME.fullmatch(name) is not None
 
 
 def _printable(path: str) -> str:
@@ -312,25 +433,25 @@ def entry_from_results(results: Results, path: str) -> Entry:
     open_weights = settings.get("open_weights")
     authors = about.get("authors")
     return Entry(
-        path=_text(path, 300),
-        name=_text(about["name"], 120),
+        path=printable_line(path, 300),
+        name=printable_line(about["name"], 120),
         split=results.split,
         total=results.total.score if results.total.complete else None,
-        tasks={_text(name): _task_entry(task) for name, task in results.tasks.items()},
+        tasks={printable_line(name): _task_entry(task) for name, task in results.tasks.items()},
         authors=tuple(
             name
             for author in (authors[:20] if isinstance(authors, list) else [authors])
-            if (name := _text(author, 80))
+            if (name := printable_line(author, 80))
         ),
-        description=_text(about.get("description"), 500),
+        description=printable_line(about.get("description"), 500),
         url=_web_address(about.get("url")),
         model_size=_count(about.get("model_size")),
-        training_data=_text(about.get("training_data"), 500),
-        date=_text(about.get("date"), 40),
-        predictor=_text(settings.get("name") if settings else predictor, 80),
+        training_data=printable_line(about.get("training_data"), 500),
+        date=printable_line(about.get("date"), 40),
+        predictor=printable_line(settings.get("name") if settings else predictor, 80),
         interval=results.interval,
         open_weights=open_weights if isinstance(open_weights, bool) else None,
-        version=_text(results.decabench, 40),
+        version=printable_line(results.decabench, 40),
         wording=_count(settings.get("variant")) or 0,
         is_raw=results.answers == "raw",
         suite=results.suite,
@@ -340,37 +461,40 @@ def entry_from_results(results: Results, path: str) -> Entry:
 def _task_entry(task: TaskResult) -> TaskEntry:
     metric = METRICS.get(task.metric)
     score = task.score
-    if score is not None and (metric is None or metric.range[1] == 100):
-        score = min(score, 100.0)  # a perfect BLEU is 100.00000000000004
+    if score is not None and metric is not None and metric.range[1] < score <= metric.range[1] + 1e-6:
+        score = metric.range[1]  # a perfect BLEU is 100.00000000000004
     limited = None
     if task.status == "partial" and score is not None:
-        chosen = _text(task.partial.get("chosen"))
+        chosen = printable_line(task.partial.get("chosen"))
         limited = LimitedRun(score, task.partial["answered"], task.partial["of"], chosen)
     counts = {key: task.answers.get(key, 0) for key in ("unparseable", "refused", "truncated", "context_cut")}
     return TaskEntry(
         status=task.status,
         score=score if task.status == "scored" else None,
         limited=limited,
-        reason=_text(task.reason) or ("no reason given" if task.status == "failed" else ""),
-        signature=_text(task.signatures.get(task.metric, task.signature), 300),
+        reason=printable_line(task.reason) or ("no reason given" if task.status == "failed" else ""),
+        signature=printable_line(task.signatures.get(task.metric, task.signature), 300),
         n=task.n,
-        fingerprint=_text(task.data.fingerprint),
-        origin=_text(task.data.origin, 40),
+        fingerprint=printable_line(task.data.fingerprint),
+        origin=printable_line(task.data.origin, 40),
         verified=task.data.verified,
         published_count=task.data.published_count,
-        note=_text(task.data.note, 500),
-        metric=_text(task.metric, 80),
-        headline=_text(task.headline, 80),
-        scores={_text(name, 80): value for name, value in sorted(task.scores.items())[:60]},
+        note=printable_line(task.data.note, 500),
+        metric=printable_line(task.metric, 80),
+        headline=printable_line(task.headline, 80),
+        scores={printable_line(name, 80): value for name, value in sorted(task.scores.items())[:60]},
         signatures={
-            _text(name, 80): _text(value, 300) for name, value in sorted(task.signatures.items())[:20]
+            printable_line(name, 80): printable_line(value, 300)
+            for name, value in sorted(task.signatures.items())[:20]
         },
         interval=task.interval,
+        units=printable_line(show_units(task.units)),
         empty=task.empty,
         answer_counts={key: count for key, count in counts.items() if count},
         gold_kept=task.ceiling,
         wordings=_wordings(task, metric is None or metric.higher_is_better),
-        predictions=_text(task.predictions, 100),
+        predictions=printable_line(task.predictions, 100),
+        rows=task.data.rows,
     )
 
 
@@ -404,7 +528,7 @@ def _web_address(value: object) -> str:
     return value if safe else ""
 
 
-def _text(value: object, limit: int = 200) -> str:
+def printable_line(value: object, limit: int = 200) -> str:
     """Return a value as one short line of well-formed text; anything but a string is empty."""
     if not isinstance(value, str):
         return ""

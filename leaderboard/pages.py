@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from decabench.files import atomic_file
 from decabench.leaderboard.entries import Entries, Entry, submission_folder
 from decabench.leaderboard.excerpts import Excerpts
-from decabench.leaderboard.ranking import Board, Column, Row, Standings
+from decabench.leaderboard.places import assign_places, show_ranks
+from decabench.leaderboard.ranking import Board, Column, Row, Standings, describe_place
 from decabench.metrics import Metric
 from decabench.scoring import Comparison
 from decabench.tasks import Task
@@ -31,6 +32,7 @@ __all__ = [
     "TaskPlace",
     "name_submissions",
     "name_tasks",
+    "rank_on_task",
     "write_comparison_page",
 ]
 
@@ -71,11 +73,17 @@ class TaskPlace:
     """A line of the ranking on one task."""
 
     rank: int | None
-    """The rank by displayed score, shared by equal scores; None for floors and ceilings."""
+    """The rank, shared by systems that do not differ significantly; None for floors and ceilings."""
     row: Row
     """The submission."""
     index: int
     """The index of the task's cell."""
+    group: int | None = None
+    """Its rank group, from 1."""
+    ranks: str = ""
+    """The ranks it may have, `4–7`; empty if there is only one, or if it was not tested."""
+    versus: str = ""
+    """The comparison that decided its rank group, in words."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +173,7 @@ class Pages:
         """Render the page of a task, with its ranking on every suite that it belongs to."""
         boards = [board for board in self.boards if name in board.suite.tasks]
         rankings = [
-            (board, table, column, _rank_on_task(table, index, column))
+            (board, table, column, rank_on_task(table, index, column))
             for board in boards
             for index, column in enumerate(board.columns)
             if column.name == name
@@ -180,7 +188,7 @@ class Pages:
             about=self.tasks.get(name),
             metric=self.metrics.get(column.metric),
             example=self._task_example(name),
-            rankings=[ranking for ranking in rankings if any(ranking[-1])],
+            rankings=[ranking for ranking in rankings if any(ranking[-1]) or ranking[1].apart],
             published=[
                 (board.suite, row) for board in boards for row in board.suite.published if name in row.scores
             ],
@@ -241,7 +249,7 @@ def _best(rows: Sequence[Row], index: int, but: Row, column: Column) -> float | 
     return max((value for value in values if value is not None), key=column.goodness, default=None)
 
 
-def _rank_on_task(
+def rank_on_task(
     table: Standings, index: int, column: Column
 ) -> tuple[list[TaskPlace], list[TaskPlace], list[TaskPlace]]:
     """Return the systems, floors and ceilings that are scored on a task, best first."""
@@ -253,9 +261,25 @@ def _rank_on_task(
         sorted((row for row in rows if row.cells[index].value is not None), key=sort_key)
         for rows in (table.rows, table.floors, table.ceilings)
     )
-    shown = [row.cells[index].text for row in systems]
+    numbers = {id(row): number for number, row in enumerate(table.compared_rows)}
+    places = assign_places(
+        [row.cells[index].text for row in systems],
+        table.tests.tasks.get(column.name),
+        [numbers[id(row)] for row in systems],
+    )
+    names = [row.entry.name for row in systems]
     return (
-        [TaskPlace(shown.index(row.cells[index].text) + 1, row, index) for row in systems],
+        [
+            TaskPlace(
+                place.rank,
+                row,
+                index,
+                place.group,
+                show_ranks(place.ranks),
+                describe_place(place, names),
+            )
+            for row, place in zip(systems, places, strict=True)
+        ],
         [TaskPlace(None, row, index) for row in floors],
         [TaskPlace(None, row, index) for row in ceilings],
     )

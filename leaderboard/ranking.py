@@ -4,30 +4,33 @@ The rules:
 
 1. A table covers one suite and one split, with the same data and the same metrics in every shared task
    (`comparability`).
-2. A result is complete if every task of the suite whose labels are public on that split is scored. Its total is the one
-   stated in its results file. If the labels of some tasks are hidden, it is the sum or mean over the public ones, and
-   does not use the suite's name for it.
+2. A result is complete if every task of the suite whose labels are public on that split is scored. Its total is
+   that of its scores, as they were recomputed. If the labels of some tasks are hidden, it is the sum or mean over the
+   public ones, and does not use the suite's name for it.
 3. Complete results are ranked by their total as displayed. Those that do not differ significantly share a rank group,
-   as do equal ones: 1, 1, 3 (`evidence`). Without statistics to test with, only equal ones do.
-4. Nothing else is ranked. Below the complete results come the partial ones, by the number of tasks scored and then by
+   as do equal ones: 1, 1, 3 (`places`). Without statistics to test with, only equal ones do.
+4. Only scores that were verified or recomputed here are ranked (`audit`). Results that are self-reported, that answer
+   other wordings of the questions or whose whole output was scored stand apart, at the end of their table.
+5. Nothing else is ranked. Below the complete results come the partial ones, by the number of tasks scored and then by
    their total so far; then those with a failed task, in the same order; then those without any score. The score of a
    limited run is shown with its count and enters no total.
-5. A predictor that sees the answers (`oracle`) is a ceiling, and one that hardly reads them (`majority`, ...) a floor:
+6. A predictor that sees the answers (`oracle`) is a ceiling, and one that hardly reads them (`majority`, ...) a floor:
    both are listed separately, without a rank.
-6. A suite without a total has no ranks: complete results are sorted by name.
+7. A suite without a total has no ranks: complete results are sorted by name.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from decabench.leaderboard.comparability import DataLine, Pool, pool_entries
 from decabench.leaderboard.entries import RANKED_SPLITS, Entry, LimitedRun
-from decabench.leaderboard.evidence import LEVEL, Place, assign_places
+from decabench.leaderboard.places import Place, assign_places, show_ranks
 from decabench.metrics import METRICS, Metric
+from decabench.scoring import PairTests, Sample, compare_pairs, flip_signs
 from decabench.tasks import DECATHLON, Suite, Task
 
 __all__ = [
@@ -36,10 +39,12 @@ __all__ = [
     "Board",
     "Cell",
     "Column",
+    "FindSample",
     "Row",
     "Standings",
     "State",
-    "TotalTest",
+    "Tests",
+    "describe_place",
     "rank_suite",
     "suite_columns",
 ]
@@ -146,6 +151,8 @@ class Cell:
     """`48.1–51.9`; empty if unknown."""
     value: float | None = None
     """The score; None for a limited run, which is not compared."""
+    units: str = ""
+    """What the interval rests on: `48 articles (41.2 effective)`; empty if unknown."""
     heat: int | None = None
     """0 to 8, from the worst to the best of the column; None for ceilings, or if all are equal."""
 
@@ -176,8 +183,25 @@ class Row:
     """The formatted interval of the total."""
     group: int | None = None
     """Its rank group, from 1."""
+    ranks: tuple[int, int] | None = None
+    """The ranks it may have, from the best to the worst; None if it was not tested."""
     versus: str = ""
-    """How it compares with the first system of the previous rank group."""
+    """The comparison that decided its rank group, in words."""
+
+    @property
+    def ranks_text(self) -> str:
+        """The ranks it may have, `4–7`; empty if there is only one, or if it was not tested."""
+        return show_ranks(self.ranks)
+
+
+@dataclass(frozen=True)
+class Tests:
+    """The tests between all rows of a table; indexes are those of `Standings.compared_rows`."""
+
+    total: PairTests | None = None
+    """Of the totals; adjusted for all pairs of ranked systems."""
+    tasks: Mapping[str, PairTests] = field(default_factory=dict)
+    """Of each task; adjusted for all pairs of systems that have a place on it."""
 
 
 @dataclass(frozen=True)
@@ -204,14 +228,23 @@ class Standings:
     """The baselines, listed separately and unranked."""
     ceilings: tuple[Row, ...]
     """The ceilings, listed separately and unranked."""
+    apart: tuple[Row, ...]
+    """Results that nothing here confirms, or that answer something else; they are compared with nothing."""
     data: tuple[DataLine, ...]
     """The data and metric of each task."""
     notes: tuple[tuple[str, tuple[str, ...]], ...]
     """Notes on the data, each with the tasks that it applies to."""
+    tests: Tests = field(default_factory=Tests)
+    """The tests between the rows."""
 
     @property
     def all_rows(self) -> tuple[Row, ...]:
-        """Systems, baselines and ceilings."""
+        """All rows that have a page."""
+        return self.compared_rows + self.apart
+
+    @property
+    def compared_rows(self) -> tuple[Row, ...]:
+        """Systems, baselines and ceilings: what may be compared and drawn together."""
         return self.rows + self.floors + self.ceilings
 
 
@@ -286,11 +319,11 @@ def suite_columns(
     return tuple(columns)
 
 
-TotalTest = Callable[[Entry, Entry, Sequence[str]], float | None]
-"""(first, second, tasks) -> p of the difference between their totals, or None if it cannot be tested."""
+FindSample = Callable[[Entry, str], Sample | None]
+"""(entry, task) -> the statistics of an entry on a task, or None if there are no usable ones."""
 
 
-def _no_test(first: Entry, second: Entry, names: Sequence[str]) -> float | None:
+def _find_nothing(entry: Entry, task: str) -> Sample | None:
     return None
 
 
@@ -299,7 +332,7 @@ def rank_suite(
     entries: Sequence[Entry],
     tasks: Mapping[str, Task],
     metrics: Mapping[str, Metric] = METRICS,
-    test: TotalTest = _no_test,
+    find_sample: FindSample = _find_nothing,
 ) -> Board:
     """Rank the entries that were scored for a suite."""
     scored = [entry for entry in entries if entry.suite.name == suite.name]
@@ -309,17 +342,18 @@ def rank_suite(
     tables: list[Standings] = []
     for split in RANKED_SPLITS:
         pools = pool_entries([entry for entry in own if entry.split == split], board.public(split))
-        tables += (_rank_pool(board, pool, split, test) for pool in pools)
+        tables += (_rank_pool(board, pool, split, find_sample) for pool in pools)
     return replace(board, tables=tuple(tables))
 
 
-def _rank_pool(board: Board, pool: Pool, split: str, test: TotalTest) -> Standings:
-    by_mark: dict[str, list[Row]] = {"": [], "baseline": [], "ceiling": []}
+def _rank_pool(board: Board, pool: Pool, split: str, find_sample: FindSample) -> Standings:
+    by_mark: dict[str, list[Row]] = {"": [], "baseline": [], "ceiling": [], "apart": []}
     for entry in sorted(pool.entries, key=lambda entry: _sort_key(board, entry)):
         row = _make_row(board, entry)
-        by_mark[row.mark].append(row)
+        by_mark["apart" if entry.apart else row.mark].append(row)
+    tests = _test_rows(board, by_mark, pool.names, find_sample)
     if board.suite.total != "none":
-        by_mark[""] = list(_with_ranks(by_mark[""], pool.names, test))
+        by_mark[""] = list(_with_ranks(by_mark[""], tests.total))
     heated = _with_heat(by_mark, board.columns)  # ceilings excluded: they would make every system look cold
     suite, is_whole = board.suite, len(pool.names) == len(board.columns)
     return Standings(
@@ -333,9 +367,39 @@ def _rank_pool(board: Board, pool: Pool, split: str, test: TotalTest) -> Standin
         rows=heated[""],
         floors=heated["baseline"],
         ceilings=heated["ceiling"],
+        apart=tuple(by_mark["apart"]),
         data=pool.lines,
         notes=pool.notes,
+        tests=tests,
     )
+
+
+def _test_rows(
+    board: Board, by_mark: Mapping[str, Sequence[Row]], names: Sequence[str], find_sample: FindSample
+) -> Tests:
+    """Test all pairs of rows, on each task and in total, from the same resamples."""
+    systems = by_mark[""]
+    rows = [*systems, *by_mark["baseline"], *by_mark["ceiling"]]
+    flipped = {
+        name: flip_signs([find_sample(row.entry, name) if _is_scored(row, name) else None for row in rows])
+        for name in names
+    }
+    complete = [index for index, row in enumerate(systems) if row.value is not None]
+    return Tests(
+        total=compare_pairs([flipped[name] for name in names], board.suite.total, complete)
+        if names and board.suite.total != "none"
+        else None,
+        tasks={
+            name: compare_pairs(
+                [flipped[name]], family=[index for index, row in enumerate(systems) if _is_scored(row, name)]
+            )
+            for name in names
+        },
+    )
+
+
+def _is_scored(row: Row, task: str) -> bool:
+    return any(cell.task == task and cell.value is not None for cell in row.cells)
 
 
 def _sort_key(board: Board, entry: Entry) -> tuple[State, int, float, str, str]:
@@ -352,9 +416,7 @@ def _state(entry: Entry, names: Sequence[str]) -> State:
     if not scores:
         return State.PARTIAL if _limited(entry, names) else State.NOTHING
     if len(scores) == len(names):
-        return (
-            State.PARTIAL if entry.is_raw else State.COMPLETE
-        )  # raw output does not make a second entry for a submission
+        return State.COMPLETE
     failed = any(name in entry.tasks and entry.tasks[name].status == "failed" for name in names)
     return State.FAILED if failed else State.PARTIAL
 
@@ -371,7 +433,7 @@ def _limited(entry: Entry, names: Sequence[str]) -> dict[str, LimitedRun]:
 
 
 def _total(board: Board, entry: Entry) -> float | None:
-    """Return the stated total of a complete result, or that of the public tasks if some are hidden."""
+    """Return the total of a complete result, or that of the public tasks if some are hidden."""
     names = board.public(entry.split)
     if board.suite.total == "none" or _state(entry, names) is not State.COMPLETE:
         return None
@@ -407,10 +469,10 @@ def _make_cell(entry: Entry, column: Column) -> Cell:
     interval = column.show_interval(result.interval) if result.interval else ""
     if limited := result.limited:
         label = f"partial, {limited.answered:,} of {limited.of:,}"
-        return Cell(column.name, "limited", column.show(limited.score), label, interval)
+        return Cell(column.name, "limited", column.show(limited.score), label, interval, units=result.units)
     if result.score is None:
         return Cell(column.name, "failed", "", f"failed: {result.reason}")
-    return Cell(column.name, "scored", column.show(result.score), "", interval, result.score)
+    return Cell(column.name, "scored", column.show(result.score), "", interval, result.score, result.units)
 
 
 def _remarks(board: Board, entry: Entry) -> Iterator[str]:
@@ -438,8 +500,16 @@ def _remarks(board: Board, entry: Entry) -> Iterator[str]:
         yield f"missing: {', '.join(name for name in names if name not in there)}"
     if limited := _limited(entry, names):
         yield f"limited run, not in the total: {', '.join(limited)}"
+    if entry.kind == "self-reported":
+        by_detail: dict[str, list[str]] = {}
+        for name in there:
+            if entry.tasks[name].score is not None and entry.tasks[name].check.kind == "self-reported":
+                by_detail.setdefault(entry.tasks[name].check.detail, []).append(name)
+        for detail, unchecked in by_detail.items():
+            tasks = "" if len(unchecked) == len(names) > 1 else f"{', '.join(unchecked)}: "
+            yield f"self-reported: {tasks}{detail}"
     if entry.wording:
-        yield f"asked with other wording: variant {entry.wording} of the questions"
+        yield f"not ranked: asked with other wording, variant {entry.wording} of the questions"
     if entry.is_raw:
         yield "not ranked: the whole output was scored, without extracting the answer"
     by_reason: dict[str, list[str]] = {}
@@ -453,26 +523,32 @@ def _remarks(board: Board, entry: Entry) -> Iterator[str]:
         yield f"not counted here: {', '.join(beyond)}"
 
 
-def _with_ranks(rows: Sequence[Row], names: Sequence[str], test: TotalTest) -> Iterator[Row]:
+def _with_ranks(rows: Sequence[Row], tests: PairTests | None) -> Iterator[Row]:
     """Yield the rows of systems, with rank and group for complete ones."""
     complete = [row for row in rows if row.value is not None]
-    places = assign_places(
-        [row.total for row in complete],
-        lambda head, other: test(complete[head].entry, complete[other].entry, names),
-    )
+    indexes = [index for index, row in enumerate(rows) if row.value is not None]
+    places = assign_places([row.total for row in complete], tests, indexes)
     for row, place in zip(complete, places, strict=True):
-        yield replace(row, rank=place.rank, group=place.group, versus=_describe_versus(place, complete))
+        yield replace(
+            row,
+            rank=place.rank,
+            group=place.group,
+            ranks=place.ranks,
+            versus=describe_place(place, [row.entry.name for row in complete]),
+        )
     yield from (row for row in rows if row.value is None)
 
 
-def _describe_versus(place: Place, rows: Sequence[Row]) -> str:
+def describe_place(place: Place, names: Sequence[str]) -> str:
+    """Return the comparison that decided a place, in words, given the names of all systems in order."""
     if place.versus is None:
         return ""
-    name, p = rows[place.versus.head].entry.name, place.versus.p
+    name, p = names[place.versus.index], place.versus.p
     if p is None:
         return f"not tested against {name}: no statistics beside the results"
     given = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
-    return f"{'differs' if p < LEVEL else 'no significant difference'} from {name} ({given})"
+    verdict = "differs" if place.versus.differs else "no significant difference"
+    return f"{verdict} from {name} (adjusted for all pairs, {given})"
 
 
 def _with_heat(by_mark: Mapping[str, Sequence[Row]], columns: Sequence[Column]) -> dict[str, tuple[Row, ...]]:
@@ -490,4 +566,4 @@ def _with_heat(by_mark: Mapping[str, Sequence[Row]], columns: Sequence[Column]) 
             cells.append(replace(cell, heat=column.heat(cell.value, *end)) if known else cell)  # type: ignore[arg-type, misc]
         return replace(row, cells=tuple(cells))
 
-    return {mark: tuple(map(heated, rows)) for mark, rows in by_mark.items()}
+    return {mark: tuple(map(heated, rows)) for mark, rows in by_mark.items() if mark != "apart"}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
-from decabench.files import atomic_file
+from decabench.files import Paths, as_paths
+from decabench.leaderboard.audit import audit, count_kinds
 from decabench.leaderboard.datafiles import (
     board_csv,
     board_json,
@@ -18,21 +21,32 @@ from decabench.leaderboard.datafiles import (
     make_script,
     task_data,
 )
-from decabench.leaderboard.entries import Entries, Entry, LeaderboardError, read_submissions
-from decabench.leaderboard.evidence import Evidence, ShuffleTest
+from decabench.leaderboard.entries import Entries, Entry, LeaderboardError, Refusal, read_submissions
+from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.excerpts import Policy, collect_excerpts
 from decabench.leaderboard.pages import Pages
+from decabench.leaderboard.publishing import publish
 from decabench.leaderboard.ranking import Board, rank_suite
+from decabench.leaderboard.rescoring import Verification, verify_entries
 from decabench.metrics import METRICS, Metric
-from decabench.scoring import find_metric
+from decabench.scoring import Sample, find_metric
 from decabench.tasks import DECATHLON, Suite, Task, get_suite, home_folder, known_suites, known_tasks
 
-__all__ = ["open_server", "write_leaderboard"]
+__all__ = ["Site", "build_leaderboard", "open_server", "write_leaderboard"]
 
-FORMAT = "decabench.site/1"
-
-_MANIFEST = "site.json"
 _STATIC = Path(__file__).parent / "static"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site that was written, and what it rests on."""
+
+    index: Path
+    """Its first page."""
+    kinds: Mapping[str, int]
+    """The number of results files by evidence: `verified`, `consistent`, `self-reported`."""
+    refused: Sequence[Refusal]
+    """The results files that were left off, with the reasons."""
 
 
 def write_leaderboard(
@@ -41,32 +55,55 @@ def write_leaderboard(
     home: str | Path | None = None,
     *,
     suites: str | Sequence[str] = (),
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
     examples: Policy = "free",
+    verify: bool = False,
+    jobs: int = 1,
 ) -> Path:
     """Read the results below `submissions`, write the site to `output` and return its `index.html`.
 
-    The same input gives the same bytes. Files of an earlier site that are no longer part of it are removed; other files
-    are left alone.
+    Every score is recomputed from its statistics; results that contradict them are left off, with the reason on the
+    page. The site replaces an earlier one at `output` as a whole. The same input gives the same bytes.
 
     Args:
         home: The folder of prepared data, the source of example questions if it is the data that was scored.
         suites: The suites to build boards for; by default all suites that have results.
         include: Files that define tasks and suites.
         examples: Which examples go into the site: `free` (datasets that may be redistributed), `all` or `none`.
+        verify: Whether to score again all answers that are at hand and whose data is prepared.
+        jobs: The number of processes for `verify`.
 
-    Raises LeaderboardError if the folder of submissions does not exist, StorageError if the site cannot be written, and
-    UnknownNameError for an unknown suite.
+    Raises LeaderboardError if the folder of submissions does not exist or `output` holds something else than a site,
+    StorageError if the site cannot be written, and UnknownNameError for an unknown suite.
     """
-    folder, site = Path(submissions), Path(output)
-    paths = [Path(path) for path in include]
+    site = build_leaderboard(
+        submissions, output, home, suites=suites, include=include, examples=examples, verify=verify, jobs=jobs
+    )
+    return site.index
+
+
+def build_leaderboard(
+    submissions: str | Path,
+    output: str | Path,
+    home: str | Path | None = None,
+    *,
+    suites: str | Sequence[str] = (),
+    include: Paths = (),
+    examples: Policy = "free",
+    verify: bool = False,
+    jobs: int = 1,
+) -> Site:
+    """Do what `write_leaderboard` does, and return what was checked and refused too."""
+    folder, data = Path(submissions), home_folder(home)
+    paths = as_paths(include)
     tasks, known = known_tasks(paths), known_suites(paths)
     chosen = [
         get_suite(name, known) for name in dict.fromkeys([suites] if isinstance(suites, str) else suites)
     ]
     chosen.sort(key=lambda suite: suite.name != DECATHLON.name)
-    found = read_submissions(folder, known)
     evidence = Evidence(folder, _load_metrics(tasks))
+    found = audit(read_submissions(folder, known), evidence, folder, data)
+    found = verify_entries(found, folder, evidence.metrics, Verification(data, verify, paths, jobs))
     boards = _rank_suites(chosen or _suites_with_results(found.entries), found, tasks, evidence)
     pages = Pages(
         found,
@@ -78,20 +115,13 @@ def write_leaderboard(
             [column for board in boards for column in board.columns],
             evidence,
             folder,
-            home_folder(home),
+            data,
             tasks,
             examples,
         ),
     )
-    files: list[str] = []
-    for name, content in _site_files(pages, evidence):
-        with atomic_file(site / name) as file:
-            file.write(content)
-        files.append(name)
-    _remove_stale(site, files)
-    with atomic_file(site / _MANIFEST) as file:
-        file.write((json.dumps({"format": FORMAT, "files": sorted(files)}, indent=1) + "\n").encode())
-    return site / "index.html"
+    publish(_site_files(pages, evidence), Path(output))
+    return Site(Path(output) / "index.html", count_kinds(found), found.refused)
 
 
 def _suites_with_results(entries: Sequence[Entry]) -> list[Suite]:
@@ -117,14 +147,11 @@ def _load_metrics(tasks: Mapping[str, Task]) -> dict[str, Metric]:
 def _rank_suites(
     suites: Sequence[Suite], found: Entries, tasks: Mapping[str, Task], evidence: Evidence
 ) -> list[Board]:
-    shuffles = ShuffleTest()
+    def find_sample(entry: Entry, task: str) -> Sample | None:
+        found = evidence.find(entry, task)
+        return found.sample if found else None
 
-    def test(first: Entry, second: Entry, names: Sequence[str]) -> float | None:
-        return shuffles.test_totals(
-            [evidence.find(first, name) for name in names], [evidence.find(second, name) for name in names]
-        )
-
-    return [rank_suite(suite, found.entries, tasks, evidence.metrics, test) for suite in suites]
+    return [rank_suite(suite, found.entries, tasks, evidence.metrics, find_sample) for suite in suites]
 
 
 def _site_files(pages: Pages, evidence: Evidence) -> Iterator[tuple[str, bytes]]:
@@ -143,31 +170,38 @@ def _site_files(pages: Pages, evidence: Evidence) -> Iterator[tuple[str, bytes]]
         yield f"tasks/{name}.html", pages.render_task(task)
         data = task_data(pages.boards, task, names, evidence)
         yield f"data/tasks/{name}.js", make_script(f"tasks/{name}", data)
-    yield "data/compare.js", make_script("compare", compare_data(pages.boards, names, evidence))
+    yield "data/compare.js", make_script("compare", compare_data(pages.boards, names))
     yield "compare.html", pages.render_compare()
     for board in pages.boards:
         files = pages.board_files[board.suite.name]
-        yield files.csv, board_csv(board, names).encode("utf-8")
-        yield files.json, board_json(board, names).encode("utf-8")
+        yield files.csv, board_csv(board, names, pages.found.refused).encode("utf-8")
+        yield files.json, board_json(board, names, pages.found.refused).encode("utf-8")
         yield files.page, pages.render_overview(board)
 
 
-def _remove_stale(output: Path, files: Sequence[str]) -> None:
-    """Remove files that the last build wrote and this one did not; no other file is touched."""
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+"""The names under which a browser may ask for the site: any other one is a page elsewhere that reaches for it."""
+
+
+def _is_local(host: str | None) -> bool:
+    """Return whether a Host header names this machine."""
     try:
-        before = json.loads((output / _MANIFEST).read_text(encoding="utf-8"))
-        named = before["files"] if before["format"] == FORMAT else []
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    for name in sorted({name for name in named if isinstance(name, str)} - set(files)):
-        parts = PurePosixPath(name).parts
-        path = output.joinpath(*parts)
-        if parts and ".." not in parts and path.resolve().is_relative_to(output.resolve()):
-            path.unlink(missing_ok=True)
+        return host is not None and urlsplit(f"//{host}").hostname in _LOCAL_NAMES
+    except ValueError:
+        return False
 
 
 class _QuietHandler(SimpleHTTPRequestHandler):
-    """Serves files and logs nothing."""
+    """Serves files to this machine under its own name, and logs nothing."""
+
+    def parse_request(self) -> bool:
+        """Parse a request, and refuse one for another host: a rebound name must not read the site."""
+        if not super().parse_request():
+            return False
+        if not _is_local(self.headers.get("Host")):
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "Ask for localhost")
+            return False
+        return True
 
     def log_message(self, format: str, *args: object) -> None:
         pass

@@ -29,7 +29,7 @@ from .base import (
 from .bleu import BLEU, bleu
 from .corpus_f1 import CORPUS_F1, corpus_f1
 from .joint_goal_em import JOINT_GOAL_EM, joint_goal_em
-from .lfem import LFEM, lfem
+from .lfem import LFEM, LFEM_NORMALISED, lfem
 from .nf1 import EM, NEM, NF1, em, nem, nf1
 from .regression import MSE, PEARSON, SPEARMAN, mse, pearson, spearman
 from .rouge import (
@@ -95,6 +95,7 @@ METRICS: dict[str, Metric] = {
     "corpus_f1": CORPUS_F1,
     "joint_goal_em": JOINT_GOAL_EM,
     "lfem": LFEM,
+    "lfem_normalised": LFEM_NORMALISED,
     "accuracy": ACCURACY,
     "tag_accuracy": TAG_ACCURACY,
     "sequence_f1": SEQUENCE_F1,

@@ -25,6 +25,7 @@ __all__ = [
     "Totals",
     "UnknownNameError",
     "any_nonzero",
+    "bounded",
     "evaluate",
     "exponential",
     "f1",
@@ -45,7 +46,7 @@ class DecabenchError(Exception):
     """The base class of all errors: one sentence that says what was wrong, what was given and what to do.
 
     The command line prints the sentence without a traceback and exits with `exit_code`: 1 what was checked has
-    faults, 2 wrong usage, 3 data missing or damaged.
+    faults, 2 wrong usage, 3 data missing or damaged, 4 a model or server failed.
     """
 
     exit_code: ClassVar[int] = 2
@@ -95,7 +96,7 @@ class Reference(Protocol):
     @property
     def answers(self) -> Sequence[str]: ...
     @property
-    def group(self) -> str: ...
+    def units(self) -> Sequence[str]: ...
     @property
     def meta(self) -> Mapping[str, Any]: ...
 
@@ -123,8 +124,8 @@ class Item:
     """All references; never empty."""
     id: str = ""
     """The example's id, if the metric needs one (dialogue turns)."""
-    group: str = ""
-    """The unit that was sampled: its dialogue, paragraph or document."""
+    units: Sequence[str] = ()
+    """What it was sampled in, outermost first: its article and paragraph, or its dialogue."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """What a structured metric needs: the table and the logical form."""
 
@@ -150,13 +151,27 @@ class Metric:
     score: Callable[[Totals], Scores]
     """Sums of columns -> named scores; takes floats and arrays alike."""
     scope: Literal["example", "group", "corpus"] = "example"
-    """What one call of `statistics` needs: any slice of the examples, whole groups (dialogues), or all examples."""
+    """What one call of `statistics` needs: any slice, whole innermost units (`group`: dialogues), or all examples."""
     range: tuple[float, float] = (0.0, 100.0)
     """The lowest and the highest possible headline."""
     higher_is_better: bool = True
     """The direction of the headline; False for errors such as MSE."""
+    influence: Callable[[Any], Any] | None = None
+    """(examples, columns) -> how much each example moves the headline, to first order; only where the rows of one
+    example depend on the others, as ranks do, so that sums of other rows would not score another sample."""
     packages: tuple[str, ...] = ()
     """Distributions that do the counting, by their names on PyPI; their versions end the full signature."""
+    resample: Callable[[Any, Any], Any] | None = None
+    """What `resampled_totals` does where a row depends on the other examples, as a rank does; None if rows add up."""
+
+    def resampled_totals(self, rows: Any, counts: Any) -> Any:
+        """Return the sums of each resample, (resamples, columns), to be scored by `score`.
+
+        Args:
+            rows: (examples, columns), as `statistics` gives them. If `resample` is None they may be sums over units.
+            counts: (resamples, examples), how often each resample draws each row.
+        """
+        return counts @ rows if self.resample is None else self.resample(rows, counts)
 
     @property
     def full_signature(self) -> str:
@@ -192,7 +207,7 @@ class Score:
 def items(references: Sequence[Any], **columns: Sequence[Any]) -> list[Item]:
     """Make items from one list of strings per example; a plain string is a single reference.
 
-    `columns` may give `id`, `group` and `meta`, one value per example.
+    `columns` may give `id`, `units` and `meta`, one value per example.
     Raises MetricError for an empty list of references, a non-string, or columns of another length.
     """
     if isinstance(references, str):
@@ -304,6 +319,15 @@ def exponential(value: Any) -> Any:
     import numpy
 
     return numpy.exp(value)
+
+
+def bounded(value: Any, low: float = 0.0, high: float = 100.0) -> Any:
+    """Return the value, or the end of the range that a rounding error has passed."""
+    if is_scalar(value):
+        return min(max(value, low), high)
+    import numpy
+
+    return numpy.clip(value, low, high)
 
 
 def any_nonzero(value: Any) -> bool:

@@ -13,6 +13,7 @@ from .base import (
     Score,
     Scores,
     Totals,
+    bounded,
     evaluate,
     exponential,
     items,
@@ -66,7 +67,8 @@ def _corpus_bleu(totals: Totals, prefix: str) -> Any:
         smoothing = where(right == 0, 2 * smoothing, smoothing)
         precision = where(right == 0, ratio(100.0, smoothing * total), ratio(100.0 * right, total))
         logs = logs + logarithm(precision, _LOG_OF_ZERO)
-    return where(totals[prefix + "right1"] == 0, 0.0, brevity * exponential(logs / len(_ORDERS)))
+    score = bounded(brevity * exponential(logs / len(_ORDERS)))
+    return where(totals[prefix + "right1"] == 0, 0.0, score)
 
 
 def _score(totals: Totals) -> Scores:

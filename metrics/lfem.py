@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,17 @@ from .base import (
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["AGGREGATORS", "LFEM", "OPERATORS", "LogicalForm", "Table", "lfem", "parse_query"]
+__all__ = [
+    "AGGREGATORS",
+    "LFEM",
+    "LFEM_NORMALISED",
+    "OPERATORS",
+    "LogicalForm",
+    "Table",
+    "lfem",
+    "parse_query",
+    "read_normalised",
+]
 
 AGGREGATORS = ("", "max", "min", "count", "sum", "avg")
 OPERATORS = ("=", ">", "<", "op")
@@ -243,6 +254,97 @@ LFEM = Metric(
     headline="lfem",
     statistics=per_example(_row),
     score=_score,
+)
+
+
+# The same after normalisation: what a person, or a database, reads in a query that is written as SQL usually is
+
+_LONGEST_QUERY = 10_000
+"""Characters; queries of WikiSQL have a few hundred at most."""
+_OPEN, _CLOSE = r"[\"'`\[]?", r"[\"'`\]]?"
+_QUOTE_PAIRS = (("'", "'"), ('"', '"'), ("`", "`"), ("\u2018", "\u2019"), ("\u201c", "\u201d"))
+
+
+def read_normalised(text: str, header: Sequence[str]) -> LogicalForm | None:
+    """Parse a query in which columns, the table and values may be quoted and aggregators have parentheses.
+
+    Case, spacing and a final semicolon do not matter. Raises nothing: None for anything else.
+    """
+    line = " ".join(text.lower().split())
+    if len(line) > _LONGEST_QUERY:
+        return None
+    names = [" ".join(name.lower().split()) for name in header]
+    whole, condition = _patterns(tuple(names))
+    found = next((match for pattern in whole if (match := pattern.fullmatch(line))), None)
+    if found is None:
+        return None
+    parts = found.groupdict()
+    conditions, position, rest = list[_Condition](), 0, parts["conditions"] or ""
+    while position < len(rest):
+        match = condition.match(rest, position)
+        if match is None:
+            return None
+        operator = OPERATORS.index("=" if match["operator"] == "==" else match["operator"])
+        conditions.append((_find_column(match["column"], names), operator, _bare(match["value"])))
+        position = match.end()
+    aggregator = AGGREGATORS.index(parts.get("aggregator") or "")
+    return LogicalForm(_find_column(parts["column"], names), aggregator, tuple(conditions))
+
+
+@lru_cache(maxsize=64)
+def _patterns(names: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], ...], re.Pattern[str]]:
+    """Make the patterns of a whole query, the first that fits counts, and of a condition."""
+    longest_first = sorted(filter(None, names), key=len, reverse=True)
+    column = f"{_OPEN}(?P<column>{'|'.join(map(re.escape, longest_first)) or '(?!)'}){_CLOSE}"
+    other = column.replace("(?P<column>", "(?:")
+    aggregator = f"(?P<aggregator>{'|'.join(filter(None, AGGREGATORS))})"
+    tail = rf" from {_OPEN}[\w.]+{_CLOSE}(?: where (?P<conditions>.+?))?(?: ?;)?"
+    selections = (column, rf"{aggregator} ?\( ?{column} ?\)", f"{aggregator} {column}")
+    operator = r" ?(?P<operator>==|[=<>]| op ) ?"
+    condition = (
+        rf"(?P<open>\()?{column}{operator}(?P<value>.+?)(?(open)\))(?: and (?=\(?{other} ?(?:[=<>]|op ))|$)"
+    )
+    return tuple(re.compile(f"select {each}{tail}") for each in selections), re.compile(condition)
+
+
+def _bare(value: str) -> str:
+    """Return a value on one line, without the quotation marks around it."""
+    text = " ".join(value.lower().split())
+    for start, end in _QUOTE_PAIRS:
+        inner = text[len(start) : len(text) - len(end)].strip()
+        if inner and text.startswith(start) and text.endswith(end):
+            return _bare(inner.replace("''", "'") if start == "'" else inner)  # `'"Hell"'` has two pairs
+    return text
+
+
+def _normalised_row(prediction: str, reference: Reference) -> Row:
+    gold = LogicalForm.from_sql(_require(reference, "sql"))
+    header = _require(reference, "header")
+    same = (
+        parse_query(prediction, header) == gold
+        or prediction.lower().split() == reference.answers[0].lower().split()
+        or read_normalised(prediction, header)
+        == replace(
+            gold,
+            conditions=tuple((column, operator, _bare(value)) for column, operator, value in gold.conditions),
+        )
+    )
+    return (1.0, float(same))
+
+
+def _normalised_score(totals: Totals) -> Scores:
+    return {"lfem_normalised": percent(totals["lfem_normalised"], totals["n"])}
+
+
+LFEM_NORMALISED = Metric(
+    name="lfem_normalised",
+    definition="lfem that also reads quoted columns and values, COUNT(column), and any case and spacing.",
+    source="beside the official lfEM, for models that write SQL as databases take it",
+    signature="lfem_normalised|case:lower|quotes:dropped|calls:read|conditions:ordered|v:1",
+    columns=("n", "lfem_normalised"),
+    headline="lfem_normalised",
+    statistics=per_example(_normalised_row),
+    score=_normalised_score,
 )
 
 

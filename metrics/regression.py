@@ -6,8 +6,9 @@ Answers are read as numbers; only the first reference counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from .base import (
@@ -18,6 +19,7 @@ from .base import (
     Score,
     Scores,
     Totals,
+    bounded,
     evaluate,
     items,
     percent,
@@ -82,7 +84,19 @@ def ranks(values: Sequence[float]) -> list[float]:
     return found
 
 
-def _moments(left: Sequence[float], right: Sequence[float], unreadable: Sequence[float]) -> list[Row]:
+def _centred(values: Sequence[float]) -> list[float]:
+    """Return the values from their median, in units of a power of 2 near their mean distance from it.
+
+    A correlation ignores both, but sums of squares far from 0 would cancel to nothing, and huge or tiny ones leave the
+    range of floats. The median is near the bulk of any resample, too, and dividing by a power of 2 rounds nothing.
+    """
+    middle = median(values)
+    distances = [value - middle for value in values]
+    _, exponent = math.frexp(math.fsum(map(abs, distances)) / len(distances))
+    return [math.ldexp(distance, -exponent) for distance in distances]
+
+
+def _moments(left: Iterable[float], right: Iterable[float], unreadable: Iterable[float]) -> list[Row]:
     return [
         (1.0, x, y, x * x, y * y, x * y, missing)
         for x, y, missing in zip(left, right, unreadable, strict=True)
@@ -90,12 +104,37 @@ def _moments(left: Sequence[float], right: Sequence[float], unreadable: Sequence
 
 
 def _pearson_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    return _moments(*_read_pairs(predictions, references))
+    predicted, gold, unreadable = _read_pairs(predictions, references)
+    return _moments(_centred(predicted), _centred(gold), unreadable)
 
 
 def _spearman_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
     predicted, gold, unreadable = _read_pairs(predictions, references)
     return _moments(ranks(predicted), ranks(gold), unreadable)
+
+
+def _spearman_influence(rows: Any) -> Any:
+    """How much each example moves Spearman's correlation: by its own pair of ranks, and by the ranks of the others.
+
+    With standardised ranks a and b, adding weight to example j changes the correlation r by
+    (a_j b_j - r (a_j^2 + b_j^2) / 2) / n, the derivative of Pearson's, and each rank i above it by 1 (a tied one by
+    1/2), which changes r by (b_i - r a_i) / (n sd).
+    """
+    import numpy
+
+    left, right = (rows[:, SPEARMAN.columns.index(name)] for name in ("x", "y"))
+    count, spreads = len(rows), (left.std(), right.std())
+    if not all(spreads):
+        return numpy.zeros(count)
+    a, b = ((ranked - ranked.mean()) / spread for ranked, spread in zip((left, right), spreads, strict=True))
+    r = float((a * b).mean())
+    moved = a * b - r * (a**2 + b**2) / 2
+    for ranked, spread, slope in ((left, spreads[0], b - r * a), (right, spreads[1], a - r * b)):
+        _, place = numpy.unique(ranked, return_inverse=True)
+        tied = numpy.bincount(place, weights=slope)
+        above = tied[::-1].cumsum()[::-1] - tied / 2
+        moved = moved + above[place] / spread
+    return 100 * moved / count
 
 
 def _mse_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
@@ -105,13 +144,47 @@ def _mse_statistics(predictions: Sequence[str], references: Sequence[Reference])
     ]
 
 
+def _reranked_totals(rows: Any, counts: Any) -> Any:
+    """Return the sums of each resample with ranks of its own: an example drawn twice ties with itself.
+
+    Ranks of the whole data hold the order of the values and their ties, which is all that ranks of a resample need.
+    """
+    import numpy
+
+    rows, counts = numpy.asarray(rows, float), numpy.asarray(counts, float)
+    left, right = (_ranks_in_resamples(rows[:, column], counts) for column in (1, 2))
+    products = (left, right, left * left, right * right, left * right)
+    sums = [(counts * product).sum(axis=1) for product in products]
+    return numpy.stack([counts.sum(axis=1), *sums, counts @ rows[:, -1]], axis=1)
+
+
+def _ranks_in_resamples(ranked: Any, counts: Any) -> Any:
+    """Return the rank of each value in each resample, (resamples, examples), equal values sharing their mean rank."""
+    import numpy
+
+    _, place = numpy.unique(ranked, return_inverse=True)
+    order = numpy.argsort(place, kind="stable")
+    starts = numpy.searchsorted(place[order], numpy.arange(place.max() + 1))
+    drawn = numpy.add.reduceat(counts[:, order], starts, axis=1)
+    return (numpy.cumsum(drawn, axis=1) - drawn + (drawn + 1) / 2)[:, place]
+
+
+_ROUNDING = 1e-13
+"""A variance below this share of the mean square is what rounding leaves of no variance."""
+
+
 def _correlation(totals: Totals) -> Any:
     """100 times the correlation of moments, and 0 where a side is constant."""
     n = totals["n"]
     covariance = n * totals["xy"] - totals["x"] * totals["y"]
-    left, right = n * totals["xx"] - totals["x"] ** 2, n * totals["yy"] - totals["y"] ** 2
-    left, right = where(left > 0, left, 0.0), where(right > 0, right, 0.0)
-    return percent(covariance, left**0.5 * right**0.5)
+    left, right = (_scatter(n, totals[side], totals[2 * side]) for side in "xy")
+    return bounded(percent(covariance, left**0.5 * right**0.5), -100.0)
+
+
+def _scatter(n: Any, total: Any, squares: Any) -> Any:
+    """n^2 times the variance of values with this sum and this sum of squares."""
+    scatter = n * squares - total**2
+    return where(scatter > _ROUNDING * n * squares, scatter, 0.0)
 
 
 def _pearson_score(totals: Totals) -> Scores:
@@ -133,7 +206,7 @@ PEARSON = Metric(
     name="pearson",
     definition="Pearson's correlation of predicted and gold numbers, times 100.",
     source="SemEval 2014 task 1 (SICK)",
-    signature="pearson|scale:100|unreadable:farthest|refs:first|v:1",
+    signature="pearson|scale:100|centre:median|unreadable:farthest|refs:first|v:2",
     columns=("n", "x", "y", "xx", "yy", "xy", "unreadable"),
     headline="pearson",
     statistics=_pearson_statistics,
@@ -146,10 +219,12 @@ SPEARMAN = replace(
     PEARSON,
     name="spearman",
     definition="Spearman's rank correlation of predicted and gold numbers, times 100.",
-    signature="spearman|scale:100|ties:mean|unreadable:farthest|refs:first|v:1",
+    signature="spearman|scale:100|ties:mean|resamples:reranked|unreadable:farthest|refs:first|v:2",
     headline="spearman",
     statistics=_spearman_statistics,
     score=_spearman_score,
+    influence=_spearman_influence,
+    resample=_reranked_totals,
 )
 
 MSE = replace(

@@ -15,6 +15,7 @@ from decabench.tasks.preparation import (
     Preparation,
     Request,
     available_splits,
+    describe_missing,
     is_web_address,
     prepare,
     prepare_all,
@@ -30,7 +31,7 @@ from decabench.tasks.registry import (
     select_suite,
     select_tasks,
 )
-from decabench.tasks.store import SplitRecord, Store, fingerprint_line, home_folder, load
+from decabench.tasks.store import SplitRecord, Store, fingerprint_line, home_folder, load, units_line
 from decabench.tasks.suite import Combination, PublishedRow, Suite
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import (
@@ -92,6 +93,7 @@ __all__ = [
     "available_splits",
     "context_limits",
     "default_metric",
+    "describe_missing",
     "describe_output",
     "fingerprint_line",
     "fixed",
@@ -109,5 +111,6 @@ __all__ = [
     "requested_splits",
     "select_suite",
     "select_tasks",
+    "units_line",
     "wrapped",
 ]

@@ -24,8 +24,8 @@ class Example:
     """The text that the question is about."""
     answers: tuple[str, ...]
     """All references; the first is the training target. Never empty."""
-    group: str
-    """The unit that was sampled (a SQuAD paragraph, a WOZ dialogue, ...): resampling keeps groups whole."""
+    units: tuple[str, ...]
+    """What it was sampled in, outermost first: SQuAD's article, then paragraph. Resampling keeps a unit whole."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """What a structured metric needs (the table and the logical form); JSON values only."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,22 +14,25 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.files import atomic_file, make_folder, storage_errors
-from decabench.tasks.example import SPLITS
+from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
+from decabench.files import Paths, as_paths, atomic_file, make_folder, storage_errors, sweep_temporary
+from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder
 from decabench.tasks.suites.decathlon import DECATHLON
-from decabench.tasks.task import Task
+from decabench.tasks.task import Source, Task
+from decabench.text import printable
+from decabench.untrusted import read_json
 
 if TYPE_CHECKING:
-    from decabench.tasks.sources.local_files import SourceFiles
+    from decabench.tasks.sources.local_files import FileRecord, SourceFiles
 
 __all__ = [
     "SAMPLE_FOLDER",
     "Preparation",
     "Request",
     "available_splits",
+    "describe_missing",
     "is_prepared",
     "is_web_address",
     "prepare",
@@ -132,7 +137,7 @@ def prepare(
     home: str | Path | None = None,
     force: bool = False,
     jobs: int = 1,
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
 ) -> dict[str, Mapping[str, SplitRecord]]:
     """Turn the published files of tasks (the decathlon's by default) into examples on disk; return records by task.
 
@@ -143,7 +148,7 @@ def prepare(
     Raises UnknownNameError for an unknown task, and DataError with the reason for each task that failed; the
     others are still prepared.
     """
-    files = [Path(path) for path in include]
+    files = as_paths(include)
     known = known_tasks(files)
     chosen = select_tasks(DECATHLON.tasks if tasks is None else tasks, known)
     request = Request(home_folder(home), split, mirror, sample, force)
@@ -249,11 +254,19 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
         folder = make_folder(store.folder(task.name))
         with _locked(folder):
             if due := _due_splits(task, request):
-                for leftover in folder.glob(".*.tmp"):  # left by a killed run
-                    leftover.unlink(missing_ok=True)
+                _sweep(folder, request.home / "raw" / task.name)
                 _prepare_splits(task, due, request, store)
     records = store.records(task.name)
     return {split: records[split] for split in splits if split in records}
+
+
+def _sweep(prepared: Path, raw: Path) -> None:
+    """Remove what killed runs left, but not partial downloads, which are resumed; the task's lock is held."""
+    sweep_temporary(prepared)
+    sweep_temporary(raw, recursive=True)
+    for scratch in raw.glob(".extract-*"):
+        if scratch.is_dir() and not scratch.is_symlink():
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def is_prepared(task: Task, request: Request) -> bool:
@@ -290,7 +303,8 @@ def _refuse_sample_over_data(task: Task, request: Request, store: Store) -> None
     if not request.sample or request.force:
         return
     try:
-        origins = {record.origin for record in store.records(task.name).values()} & {"mirror", "upstream"}
+        records = store.records(task.name, earlier=True)
+        origins = {record.origin for record in records.values()} & {"mirror", "upstream"}
     except DataError:
         return
     if origins:
@@ -316,6 +330,19 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store: Store) -> None:
     opened = _open_files(task, splits, request)
+    try:
+        _read_splits(task, splits, request, store, opened)
+    except StorageError:
+        raise
+    except Exception:
+        if not opened.forget():  # fresh files: they are downloaded again only by the next run
+            raise
+        _read_splits(task, splits, request, store, _open_files(task, splits, request))
+
+
+def _read_splits(
+    task: Task, splits: tuple[str, ...], request: Request, store: Store, opened: SourceFiles
+) -> None:
     with opened.files:
         for split in splits:
             if split not in opened.missing:
@@ -339,10 +366,15 @@ def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> Source
     from decabench.tasks.sources.download import Downloads
     from decabench.tasks.sources.fetch import fetch, fetch_from_mirror
 
-    downloads = Downloads(raw, progress=request.progress, force=request.force)
+    downloads = Downloads(raw, progress=request.progress, force=request.force, say=_say)
     if request.mirror is None:
         return fetch(task.name, task.sources, splits, downloads)
     return fetch_from_mirror(task.name, task.sources, splits, downloads, request.mirror)
+
+
+def _say(sentence: str) -> None:
+    """Say on stderr, from whichever process, what a download waits for."""
+    print(f"  {printable(sentence)}", file=sys.stderr, flush=True)
 
 
 def _prepare_split(task: Task, split: str, request: Request, store: Store, opened: SourceFiles) -> None:
@@ -350,16 +382,22 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     names = {file.name for file in source.files[split]}
     files = [record for record in opened.records if record.name in names]
     _write_inputs(store, task, split, None)  # a run that is killed from here on must not look finished
-    rows, fingerprint = store.write(task.name, split, source.read(opened.files, split))
+    is_verified = bool(files) and all(file.status == "verified" for file in files)
+    examples = _check_levels(task, source.read(opened.files, split))
+    if request.origin == "upstream" and task.folder is None and not is_verified:
+        examples = _require_count(task, split, source, examples)
+    with _naming_files(files):
+        rows, fingerprint, units_digest = store.write(task.name, split, examples)
     record = SplitRecord(
         rows=rows,
         fingerprint=fingerprint,
         origin="user" if task.folder else request.origin,
         source=source.name,
-        verified=bool(files) and all(file.status == "verified" for file in files),
+        verified=is_verified,
         files=tuple(asdict(file) for file in files),
         version=task.version,
         note=sample_note(task.name) if request.sample else "",
+        units_digest=units_digest,
     )
     try:
         records = store.records(task.name)
@@ -368,6 +406,65 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     store.write_records(task, {**records, split: record})
     stamps = _stamp_files(task, record, request)
     _write_inputs(store, task, split, {"place": request.place, "files": stamps})
+
+
+def _require_count(task: Task, split: str, source: Source, examples: Iterable[Example]) -> Iterator[Example]:
+    """Yield the examples of files without a published digest. Raises DataError if there are fewer than published."""
+    rows = 0
+    for example in examples:
+        rows += 1
+        yield example
+    if rows < (published := source.counts.get(split, task.counts.get(split, 0))):
+        raise DataError(
+            f"{', '.join(file.name for file in source.files[split])}: {rows:,} of the {published:,} examples of "
+            f"{task.name}, {split}, are there, {published - rows:,} are missing; fetch again with --force."
+        )
+
+
+def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
+    """Say how many of a split's published examples its files do not have; empty if none, or if it is the sample."""
+    published = next(
+        (
+            source.counts[split]
+            for source in task.sources
+            if source.name == record.source and split in source.counts
+        ),
+        task.counts.get(split, 0),
+    )
+    if record.rows == published or not published or record.origin in ("sample", "user"):
+        return ""
+    differing = [str(file["name"]) for file in record.files if file["status"] == "mirror-differs"]
+    is_other = f"{'is not the published file' if len(differing) == 1 else 'are not the published files'}"
+    names = ", ".join(differing or [str(file["name"]) for file in record.files])
+    reason = f"{names} {is_other}" if differing else names
+    if record.rows > published:
+        return f"{split} has {record.rows:,} examples, {record.rows - published:,} more than published ({reason})"
+    return f"{split} has {record.rows:,} of the {published:,} published examples ({reason})"
+
+
+@contextmanager
+def _naming_files(files: Sequence[FileRecord]) -> Iterator[None]:
+    """Name the files in an error about their content that does not."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except DataError as error:
+        names = [file.name for file in files]
+        if not names or any(Path(name).name in str(error) for name in names):
+            raise
+        raise type(error)(f"{', '.join(names)}: {error}") from error
+
+
+def _check_levels(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
+    """Yield the examples. Raises DataError if the task names more or fewer units than its first example has."""
+    for number, example in enumerate(examples):
+        if not number and task.unit_names and len(task.unit_names) != len(example.units):
+            raise DataError(
+                f"{task.name} names its units {', '.join(task.unit_names)}, but an example has "
+                f"{len(example.units)}: {', '.join(map(repr, example.units))}. Give one name for each."
+            )
+        yield example
 
 
 def _stamp_files(task: Task, record: SplitRecord, request: Request) -> dict[str, list[int]]:
@@ -389,10 +486,9 @@ def _inputs_path(store: Store, task: Task) -> Path:
 def _read_inputs(store: Store, task: Task) -> dict[str, Any]:
     """Read the inputs of each split: `place`, and `files` with their sizes and times."""
     try:
-        content = json.loads(_inputs_path(store, task).read_text(encoding="utf-8"))
+        return read_json(_inputs_path(store, task))
     except (OSError, ValueError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _write_inputs(store: Store, task: Task, split: str, entry: Mapping[str, Any] | None) -> None:

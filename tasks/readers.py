@@ -1,16 +1,139 @@
-"""Helpers for the readers in `datasets/`: streaming JSON, and URLs of files in pinned repositories."""
+"""Helpers for the readers in `datasets/`: records that name their place in every error, and URLs of pinned files."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+import csv
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from decabench.errors import DataError
-from decabench.tasks.task import Hub, RemoteFile
+from decabench.tasks.task import Files, Hub, RemoteFile
+from decabench.untrusted import parse_json
 
-__all__ = ["github_raw", "hub_file", "stream_items", "stream_lines"]
+__all__ = [
+    "Record",
+    "csv_records",
+    "github_raw",
+    "hub_file",
+    "json_records",
+    "line_records",
+    "open_text",
+    "parquet_records",
+    "stream_items",
+    "stream_lines",
+]
+
+
+class Record:
+    """A record of a published file: its fields are read by type, and an error names the file and the place."""
+
+    __slots__ = ("_above", "_kind", "_number", "value")
+
+    def __init__(self, value: Any, above: Record | str, kind: str, number: int) -> None:
+        self.value = value
+        self._above = above
+        self._kind = kind
+        self._number = number
+
+    @property
+    def place(self) -> str:
+        """Where it stands: `dev-v1.1.json, article 3, paragraph 1`."""
+        above = self._above.place if isinstance(self._above, Record) else self._above
+        return f"{above}, {self._kind} {self._number}"
+
+    def fault(self, reason: str) -> DataError:
+        """Make an error that names the place."""
+        return DataError(f"{self.place}: {reason}.")
+
+    def field(self, key: str) -> Any:
+        """Return a field of any type. Raises DataError if there is none."""
+        try:
+            return self.value[key]
+        except (KeyError, TypeError, IndexError):
+            if isinstance(self.value, Mapping):
+                raise self.fault(f"{key!r} is missing") from None
+            raise self.fault(f"it must be an object with {key!r}, not {_kind_of(self.value)}") from None
+
+    def text(self, key: str) -> str:
+        """Return a field that must be text."""
+        return self._require_text(self.field(key), repr(key))
+
+    def texts(self, key: str) -> list[str]:
+        """Return a field that must be a list of texts."""
+        return [self._require_text(value, f"each of {key!r}") for value in self.list(key)]
+
+    def list(self, key: str) -> list[Any]:
+        """Return a field that must be a list."""
+        value = self.field(key)
+        if not isinstance(value, list):
+            raise self.fault(f"{key!r} must be a list, not {_kind_of(value)}")
+        return value
+
+    def integer(self, key: str, low: int, high: int) -> int:
+        """Return a field that must be a whole number from `low` to `high`."""
+        value = self.field(key)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.fault(f"{key!r} must be a whole number, not {_kind_of(value)}")
+        if not low <= value <= high:
+            raise self.fault(f"{key!r} must be from {low} to {high}, not {value!r:.20}")
+        return value
+
+    def choice(self, key: str, allowed: tuple[str, ...]) -> str:
+        """Return a field that must be one of some texts."""
+        value = self.text(key)
+        if value not in allowed:
+            raise self.fault(f"{key!r} must be {' or '.join(map(repr, allowed))}, not {value[:40]!r}")
+        return value
+
+    def records(self, key: str, kind: str) -> Iterator[Record]:
+        """Yield the records of a field that must be a list."""
+        for number, value in enumerate(self.list(key), 1):
+            yield Record(value, self, kind, number)
+
+    def record(self, key: str) -> Record:
+        """Return the record of a field that must be an object."""
+        value = self.field(key)
+        if not isinstance(value, Mapping):
+            raise self.fault(f"{key!r} must be an object, not {_kind_of(value)}")
+        return Record(value, self._above, self._kind, self._number)
+
+    def _require_text(self, value: Any, what: str) -> str:
+        if not isinstance(value, str):
+            raise self.fault(f"{what} must be text, not {_kind_of(value)}")
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:  # JSON escapes may hold half of a character
+                raise self.fault(f"{what} holds half of a character") from None
+        return value
+
+
+def _kind_of(value: object) -> str:
+    kinds = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list"}
+    return "nothing" if value is None else kinds.get(type(value), "an object")
+
+
+@contextmanager
+def open_text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
+    """Open a text file. Raises DataError, with the line, if what the block reads is not UTF-8."""
+    with path.open(encoding="utf-8", newline=newline) as file:
+        try:
+            yield file
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path.name}, line {_first_broken_line(path)}, is not UTF-8.") from error
+
+
+def _first_broken_line(path: Path) -> int:
+    number = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):  # noqa: B007
+            try:
+                line.decode()
+            except UnicodeDecodeError:
+                break
+    return number
 
 
 def stream_items(path: Path, prefix: str) -> Iterator[Any]:
@@ -20,23 +143,58 @@ def stream_items(path: Path, prefix: str) -> Iterator[Any]:
     with path.open("rb") as file:
         try:
             yield from ijson.items(file, prefix, use_float=True)
-        except (ijson.JSONError, UnicodeDecodeError) as error:
+        except (ijson.JSONError, ValueError, ArithmeticError, RecursionError) as error:
             reason = str(error).partition("\n")[0]  # the next lines draw an arrow to the place
             raise DataError(
                 f"{path.name} is not valid JSON ({reason}): prepare again with --force."
             ) from error
 
 
+def json_records(path: Path, prefix: str, kind: str) -> Iterator[Record]:
+    """Yield the items below `prefix` of one large JSON document as records."""
+    for number, value in enumerate(stream_items(path, prefix), 1):
+        yield Record(value, path.name, kind, number)
+
+
 def stream_lines(path: Path) -> Iterator[Any]:
     """Yield the values of a file with one JSON value per line."""
-    with path.open(encoding="utf-8") as file:
+    return (record.value for record in line_records(path))
+
+
+def line_records(path: Path) -> Iterator[Record]:
+    """Yield the values of a file with one JSON value per line as records."""
+    with open_text(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
-                yield json.loads(line)
+                value = parse_json(line, surrogates=True)
             except ValueError as error:
                 raise DataError(f"{path.name}, line {number}, is not JSON ({error}).") from error
+            yield Record(value, path.name, "line", number)
+
+
+def csv_records(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
+    """Yield the rows of a CSV file with a header as records."""
+    with open_text(path, newline="") as file:
+        reader = csv.reader(file, strict=True)
+        try:
+            header = next(reader, [])
+            if absent := [column for column in columns if column not in header]:
+                raise DataError(f"{path.name}, line 1: the header must name the column {', '.join(absent)}.")
+            for row in filter(None, reader):
+                record = Record(dict(zip(header, row, strict=False)), path.name, "line", reader.line_num)
+                if len(row) != len(header):
+                    raise record.fault(f"it has {len(row)} cells, but the header has {len(header)}")
+                yield record
+        except csv.Error as error:
+            raise DataError(f"{path.name}, line {reader.line_num}: it is not CSV ({error}).") from error
+
+
+def parquet_records(files: Files, name: str, columns: tuple[str, ...]) -> Iterator[Record]:
+    """Yield the rows of a parquet file as records."""
+    for number, row in enumerate(files.rows(name, columns), 1):
+        yield Record(row, name, "row", number)
 
 
 def github_raw(repository: str, commit: str, path: str) -> str:

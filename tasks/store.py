@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,8 @@ from decabench.files import atomic_file, canonical_json
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks
 from decabench.tasks.task import Task
+from decabench.text import quoted
+from decabench.untrusted import parse_json, read_batches, read_json
 
 if TYPE_CHECKING:
     import datasets
@@ -31,11 +33,16 @@ __all__ = [
     "fingerprint_line",
     "home_folder",
     "load",
+    "units_line",
 ]
 
-FORMAT = "decabench.task/1"
+FORMAT = "decabench.task/2"
+_EARLIER_FORMATS = ("decabench.task/1",)
+"""Layouts of earlier versions, to be prepared again; 1 had one `group` in place of `units`."""
 _BATCH = 1_000
-_COLUMNS = ("id", "question", "context", "answers", "group", "meta")
+_COLUMNS = ("id", "question", "context", "answers", "units", "meta")
+_LISTS = ("answers", "units")
+_KINDS = {name: "list of strings" if name in _LISTS else "string" for name in _COLUMNS}
 
 
 def home_folder(given: str | Path | None = None) -> Path:
@@ -68,12 +75,22 @@ class SplitRecord:
     """The version of the adapter."""
     note: str = ""
     """What readers of a score must know, such as that the data is a stand-in or a subset."""
+    units_digest: str = ""
+    """`sha256:…` over the units in order: the fingerprint holds only the innermost ones."""
 
 
 def fingerprint_line(example: Example) -> bytes:
-    """Return the bytes that an example contributes to the fingerprint of its split."""
-    values = [example.id, example.question, example.context, list(example.answers), example.group]
+    """Return the bytes that an example contributes to the fingerprint of its split.
+
+    Of its units they hold the innermost alone, so that a task may name what encloses it and keep its fingerprints.
+    """
+    values = [example.id, example.question, example.context, list(example.answers), example.units[-1]]
     return (canonical_json([*values, dict(example.meta)]) + "\n").encode("utf-8", "surrogatepass")
+
+
+def units_line(units: Sequence[str]) -> bytes:
+    """Return the bytes that the units of an example contribute to the digest of its split's units."""
+    return (canonical_json(list(units)) + "\n").encode("utf-8", "surrogatepass")
 
 
 class Store:
@@ -90,15 +107,19 @@ class Store:
         """Return the path of a split's parquet file."""
         return self.folder(task) / f"{split}.parquet"
 
-    def write(self, task: str, split: str, examples: Iterable[Example]) -> tuple[int, str]:
-        """Write a split; returns its number of rows and its fingerprint. Raises DataError and StorageError."""
+    def write(self, task: str, split: str, examples: Iterable[Example]) -> tuple[int, str, str]:
+        """Write a split; return its number of rows, its fingerprint and the digest of its units.
+
+        Raises DataError and StorageError.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         schema = pa.schema(
-            [(name, pa.list_(pa.string()) if name == "answers" else pa.string()) for name in _COLUMNS]
+            [(name, pa.list_(pa.string()) if name in _LISTS else pa.string()) for name in _COLUMNS]
         )
-        ids, digest, name = _Ids(), hashlib.sha256(), f"{task}, {split}"
+        ids, digest, units_digest = _Ids(), hashlib.sha256(), hashlib.sha256()
+        name = f"{task}, {split}"
         valid = _validate(examples, name)
         with atomic_file(self.path(task, split)) as file:
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
@@ -106,6 +127,7 @@ class Store:
                     for example in batch:
                         ids.add(example.id)
                         digest.update(fingerprint_line(example))
+                        units_digest.update(units_line(example.units))
                     writer.write_table(pa.table(_columns(batch), schema=schema))
             if not len(ids):
                 raise DataError(
@@ -113,22 +135,20 @@ class Store:
                 )
             if repeated := ids.count_repeated():
                 raise DataError(f"{name}: {repeated} ids occur more than once; each id must be unique.")
-        return len(ids), f"sha256:{digest.hexdigest()}"
+        return len(ids), f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}"
 
     def read(self, task: str, split: str, columns: tuple[str, ...] = _COLUMNS) -> Iterator[dict[str, Any]]:
         """Stream the rows of a prepared split as dicts, `meta` parsed. Raises MissingDataError and DataError."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         self.record(task, split)
         try:
-            with pq.ParquetFile(self.path(task, split)) as file:
-                for batch in file.iter_batches(_BATCH, columns=list(columns)):
-                    for row in batch.to_pylist():
-                        if "meta" in row:
-                            row["meta"] = json.loads(row["meta"])
-                        yield row
-        except (pa.ArrowException, OSError) as error:
+            for batch in read_batches(
+                self.path(task, split), {name: _KINDS[name] for name in columns}, _BATCH
+            ):
+                for row in batch.to_pylist():
+                    if "meta" in row:
+                        row["meta"] = _parse_meta(row["meta"])
+                    yield row
+        except (OSError, ValueError) as error:
             raise DataError(
                 f"The prepared data of {task}, {split}, is damaged ({error}): run decabench prepare {task} --force."
             ) from error
@@ -136,28 +156,39 @@ class Store:
     def examples(self, task: str, split: str) -> Iterator[Example]:
         """Stream the examples of a prepared split. Raises MissingDataError and DataError."""
         for row in self.read(task, split):
-            yield Example(**{**row, "answers": tuple(row["answers"])})
+            for name in _LISTS:
+                if not row[name]:
+                    raise DataError(
+                        f"The prepared data of {task}, {split}, is damaged (the example {quoted(row['id'])} has no "
+                        f"{name}): run decabench prepare {task} --force."
+                    )
+            yield Example(**{**row, **{name: tuple(row[name]) for name in _LISTS}})
 
     def ids(self, task: str, split: str) -> list[str]:
         """Return the ids of a prepared split, in order."""
         return [row["id"] for row in self.read(task, split, ("id",))]
 
-    def records(self, task: str) -> dict[str, SplitRecord]:
-        """Read the records of a task's prepared splits; empty if nothing is prepared. Raises DataError."""
+    def records(self, task: str, earlier: bool = False) -> dict[str, SplitRecord]:
+        """Read the records of a task's prepared splits; empty if nothing is prepared.
+
+        Raises DataError if they are damaged, or have the layout of an earlier version, unless `earlier` allows that.
+        """
+        import msgspec
+
         path = self.folder(task) / "task.json"
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            if content["format"] != FORMAT:
+            content = read_json(path)
+            if content.get("format") in _EARLIER_FORMATS and not earlier:
                 raise DataError(
-                    f"{path} has format {content['format']!r}, not {FORMAT!r}: run decabench prepare {task} --force."
+                    f"{task} in {self.home} was prepared by an earlier version of decabench, in another layout: run "
+                    f"decabench prepare {task} again, with the --mirror or --sample that you used."
                 )
-            return {
-                split: SplitRecord(**{**value, "files": tuple(value["files"])})
-                for split, value in content["splits"].items()
-            }
+            if content.get("format") not in (FORMAT, *_EARLIER_FORMATS):
+                raise ValueError(f"its format is {quoted(str(content.get('format')))}, not {FORMAT!r}")
+            return msgspec.convert(content.get("splits"), dict[str, SplitRecord])
         except (FileNotFoundError, NotADirectoryError):
             return {}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError) as error:
             raise DataError(f"{path} is damaged ({error}): run decabench prepare {task} --force.") from error
 
     def record(self, task: str, split: str) -> SplitRecord:
@@ -185,10 +216,24 @@ class Store:
             file.write(json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True).encode() + b"\n")
 
 
+def _parse_meta(text: str) -> dict[str, Any]:
+    meta = parse_json(text)
+    if not isinstance(meta, dict):
+        raise ValueError("a meta is not a JSON object")
+    return meta
+
+
 def _validate(examples: Iterable[Example], name: str) -> Iterator[Example]:
+    levels = 0
     for number, example in enumerate(examples):
         if fault := _find_fault(example):
             raise DataError(f"{name}, example {number}: {fault}; given {example!r:.200}.")
+        levels = levels or len(example.units)
+        if len(example.units) != levels:
+            raise DataError(
+                f"{name}, example {number} has {len(example.units)} units and the examples before it {levels}: give "
+                "every example as many."
+            )
         yield example
 
 
@@ -197,7 +242,9 @@ def _find_fault(example: Example) -> str:
         return "its answers must be one or more texts"
     if not (isinstance(example.id, str) and example.id and example.question):
         return "it needs an id and a question"
-    fields = (example.id, example.question, example.context, example.group, *example.answers)
+    if not isinstance(example.units, tuple | list) or not example.units:
+        return "its units must be one or more texts, outermost first, such as ('article', 'paragraph')"
+    fields = (example.id, example.question, example.context, *example.units, *example.answers)
     return "" if all(map(_is_text, fields)) else "every field must be text"
 
 
@@ -234,7 +281,7 @@ def _columns(batch: list[Example]) -> dict[str, list[Any]]:
         "question": [example.question for example in batch],
         "context": [example.context for example in batch],
         "answers": [list(example.answers) for example in batch],
-        "group": [example.group for example in batch],
+        "units": [list(example.units) for example in batch],
         "meta": [canonical_json(dict(example.meta)) for example in batch],
     }
 
@@ -242,8 +289,8 @@ def _columns(batch: list[Example]) -> dict[str, list[Any]]:
 def load(task: str, split: str = "validation", home: str | Path | None = None) -> datasets.Dataset:
     """Load a prepared split as a memory-mapped `datasets.Dataset`.
 
-    Columns: id, question, context, answers (a list), group, meta (JSON text). Raises MissingDataError if the split is
-    not prepared, UnknownNameError if the task is neither known nor prepared, DataError for damaged data.
+    Columns: id, question, context, answers (a list), units (a list), meta (JSON text). Raises MissingDataError if the
+    split is not prepared, UnknownNameError if the task is neither known nor prepared, DataError for damaged data.
     """
     import datasets
 
@@ -251,9 +298,10 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
     require_name(split, SPLITS, "split")
     if not store.records(task):
         require_name(task, known_tasks(), "task")
-    # Named after the fingerprint, so that an old file is never used for data that was prepared again.
-    fingerprint = store.record(task, split).fingerprint.removeprefix("sha256:")
-    path = store.home / "arrow" / f"{task}.{split}.{fingerprint[:16]}.arrow"
+    # Named after what it holds, so that an old file is never used for data that was prepared again.
+    record = store.record(task, split)
+    digests = (value.removeprefix("sha256:")[:16] for value in (record.fingerprint, record.units_digest))
+    path = store.home / "arrow" / f"{task}.{split}.{'.'.join(digests)}.arrow"
     if not path.exists():
         _write_arrow(store.path(task, split), path)
     return datasets.Dataset.from_file(str(path))
@@ -268,5 +316,5 @@ def _write_arrow(source: Path, target: Path) -> None:
             with pa.ipc.new_stream(sink, file.schema_arrow) as writer:
                 for batch in file.iter_batches(1_000):
                     writer.write_batch(batch)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise DataError(f"{source} is damaged ({error}): run decabench prepare with --force.") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
@@ -97,6 +97,8 @@ class Source:
     """Set if the files are parquet on the hub; the file names are then paths in the repository."""
     members: tuple[str, ...] = ()
     """Members of archives that the reader asks for, so that one pass can extract them all."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Number of examples by split where this form has others than the task's published counts."""
 
 
 # The task
@@ -158,8 +160,8 @@ class Task:
     """The score that must be 100 for gold answers, if a quirk of the official scorer keeps the headline below that."""
     output: Output = field(default_factory=Text)
     """The type of an answer, which decides default metric, extraction, highlighting, limits and models' heads."""
-    units: tuple[str, ...] = ()
-    """The unit that was sampled, named in `Example.group` (`paragraph`); none if each example is its own unit."""
+    unit_names: tuple[str, ...] = ()
+    """The names of its sampling units, outermost first: `("article", "paragraph")`; none if each example is its own."""
     prompt: PromptTemplate | None = None
     """Its prompt for language models; None for the general prompt of the default set."""
     variants: tuple[Variant, ...] = ()
@@ -194,7 +196,8 @@ class Task:
     def answer_form(self) -> AnswerForm:
         """The form of an answer in a model's text: given by its prompt, or else by its output."""
         own = self.prompt.form if self.prompt else None
-        return own or default_form(self.output, self.metric)
+        form = own or default_form(self.output, self.metric)
+        return replace(form, stop=self.prompt.stop) if self.prompt else form
 
     def _faults(self) -> Iterator[str]:
         if not NAME.fullmatch(self.name):

@@ -42,6 +42,7 @@ _DATA_KEYS = (
     "context",
     "answer",
     "id",
+    "units",
     "group",
 )
 _ABOUT_KEYS = ("title", "dataset", "licence", "citation", "homepage", "notes")
@@ -64,7 +65,7 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
         context=file.string("context", ""),
         answer=file.string("answer"),
         id=file.string("id", ""),
-        group=file.string("group", ""),
+        units=_read_units(file),
     )
     output = _read_output(file) if "output" in file else Text()
     metric = _read_metric(file, output)
@@ -88,7 +89,7 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
             metric=metric,
             sources=(Source("local files", remote, _reader(columns, files)),),
             output=output,
-            units=(columns.group,) if columns.group else (),
+            unit_names=columns.units,
             origin="user",
             folder=path.parent,
             **fields,
@@ -121,6 +122,18 @@ def _read_metric(file: TomlTable, output: Output) -> str:
     with file.noting():
         require_metric(metric)
     return metric
+
+
+def _read_units(file: TomlTable) -> tuple[str, ...]:
+    """Read the columns of `units`, outermost first; `group` is an earlier name for a single one."""
+    if "units" in file and "group" in file:
+        file.fault("'group' is the earlier name of 'units': give one of them.")
+    if "group" in file:
+        return tuple(filter(None, [file.string("group", "")]))
+    columns = file.strings("units", ())
+    if len(set(columns)) < len(columns):
+        file.fault(f"'units' must name each column once, not {', '.join(columns)}.")
+    return columns
 
 
 def _read_secondary(file: TomlTable) -> tuple[str, ...]:
@@ -206,15 +219,15 @@ class _Columns:
     context: str
     answer: str
     id: str
-    group: str
+    units: tuple[str, ...]
 
     def example(self, row: Mapping[str, Any], split: str, index: int) -> Example:
         found = _cell(row, self.answer)
         given = found if isinstance(found, list) else [found]
         answers = [str(answer) for answer in given if answer is not None]
         id = str(_cell(row, self.id)) if self.id else f"{self.task}.{split}.{index}"
-        group = str(_cell(row, self.group)) if self.group else id
-        return Example(id, _fill(self.question, row), _fill(self.context, row), tuple(answers), group)
+        units = tuple(str(_cell(row, column)) for column in self.units) or (id,)
+        return Example(id, _fill(self.question, row), _fill(self.context, row), tuple(answers), units)
 
 
 def _cell(row: Mapping[str, Any], column: str) -> Any:

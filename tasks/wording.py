@@ -46,7 +46,7 @@ KIND_OF_METRIC: Mapping[str, Kind] = {
         ("bleu", "rouge", "rouge_lines", "rouge_perl", "rouge_perl_lines", "rouge_score"), "text"
     ),
     **dict.fromkeys(("tag_accuracy", "sequence_f1", "parsing", "pearson", "spearman", "mse"), "line"),
-    "lfem": "sql",
+    **dict.fromkeys(("lfem", "lfem_normalised"), "sql"),
     "joint_goal_em": "state",
 }
 """The form that a metric reads from free text; metrics of other packages read a span."""
@@ -66,6 +66,9 @@ class AnswerForm:
     """What may introduce an answer, besides `Answer:` and the like: `Summary:`."""
     unquote: bool = False
     """span, line, text: whether quotation marks around the answer are removed."""
+    stop: tuple[str, ...] = ()
+    """Texts that begin an invented example after the answer; those of the prompt, so a template file never gives them
+    here."""
 
 
 def default_form(output: Output, metric: str) -> AnswerForm:

@@ -239,7 +239,7 @@ def reader(name):
             if split == "validation" and (HERE / "slow").exists():
                 (HERE / f"{name}.begun").touch()
                 time.sleep(0.1)
-            yield Example(f"{name}.{split}.{number}", "Which?", f"Number {number}.", (str(number),), name)
+            yield Example(f"{name}.{split}.{number}", "Which?", f"Number {number}.", (str(number),), (name,))
     return read
 
 def task(name):

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, their digests, and JSON with one spelling and one reading."""
+"""Files that appear whole or not at all, their digests, and JSON with one spelling."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import errno
 import gzip
 import hashlib
 import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +18,18 @@ import zstandard
 
 from decabench.errors import StorageError
 from decabench.files import (
+    as_paths,
     atomic_file,
     canonical_json,
     file_digest,
     file_digests,
     fingerprint,
     is_refused_write,
+    is_within,
     make_folder,
-    parse_json,
+    require_within,
     storage_errors,
+    sweep_temporary,
 )
 
 ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, its first example
@@ -158,21 +164,81 @@ def test_every_value_counts_in_a_fingerprint(other: dict[str, Any]) -> None:
     assert fingerprint({"a": 1}) != fingerprint(other)
 
 
-def test_parse_json() -> None:
-    assert parse_json('{"a": [1, null, "x"]}') == {"a": [1, None, "x"]}
+WRITER = """
+import os, sys
+from decabench.files import atomic_file
+with atomic_file(__import__("pathlib").Path(sys.argv[1])) as file:
+    file.write(b"half")
+    file.flush()
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ('{"a": 1, "a": 2}', "the key 'a' occurs twice in one object"),
-        ("[NaN]", "NaN is not JSON"),
-        ("[-Infinity]", "-Infinity is not JSON"),
-        ("[1", "Expecting ',' delimiter at column 3"),
-        ("[" * 100_000, "its brackets are nested too deeply"),
-    ],
-)
-def test_json_that_is_refused(text: str, reason: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        parse_json(text)
-    assert str(caught.value) == reason
+def test_a_killed_write_is_swept_and_one_under_way_is_not(tmp_path: Path) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path / name)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for name in ("killed", "alive")
+    ]
+    for writer in writers:
+        assert writer.stdout is not None and writer.stdout.readline() == b"writing\n"
+    killed, alive = writers
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert len(list(tmp_path.iterdir())) == 2
+    assert [path.name[:8] for path in sweep_temporary(tmp_path)] == [".killed."]
+    alive.communicate()  # its input ends, and it finishes what it writes
+    assert [path.name for path in tmp_path.iterdir()] == ["alive"]
+    assert (tmp_path / "alive").read_bytes() == b"half"
+
+
+def test_only_names_of_ours_are_swept(tmp_path: Path) -> None:
+    ours = [".a.abcdef12.tmp", ".results.json.k3_x9a2b.tmp"]
+    others = [".a.tmp", "a.abcdef12.tmp", ".a.ABCDEF12.tmp", ".a.abcdef12.tmp.bak", ".abcdef12.tmp"]
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    for name in [*ours, *others]:
+        (tmp_path / name).write_text("x")
+    (inner / ours[0]).write_text("x")
+    (inner / ".link.abcdef12.tmp").symlink_to(tmp_path / others[0])
+    (tmp_path / ".folder.abcdef12.tmp").mkdir()
+    assert [path.name for path in sweep_temporary(tmp_path)] == ours
+    assert (inner / ours[0]).exists()
+    assert sweep_temporary(tmp_path, recursive=True) == [inner / ours[0]]
+    assert {path.name for path in tmp_path.iterdir()} == {*others, "inner", ".folder.abcdef12.tmp"}
+    assert (inner / ".link.abcdef12.tmp").is_symlink()
+    assert sweep_temporary(tmp_path / "missing") == []
+
+
+def test_without_locks_only_old_files_are_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("decabench.files._try_lock", lambda descriptor: None)
+    for name in (".new.abcdef12.tmp", ".old.abcdef12.tmp"):
+        (tmp_path / name).write_text("x")
+    os.utime(tmp_path / ".old.abcdef12.tmp", (1, 1))
+    assert [path.name for path in sweep_temporary(tmp_path)] == [".old.abcdef12.tmp"]
+    with atomic_file(tmp_path / "file") as file:
+        file.write(b"x")
+    assert (tmp_path / "file").exists()
+
+
+def test_links_out_of_a_folder(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    for path in (folder / "inner", elsewhere):
+        path.mkdir(parents=True)
+    (folder / "out").symlink_to(elsewhere)
+    (folder / "in").symlink_to(folder / "inner")
+    assert is_within(folder, folder / "in" / "file") and is_within(folder, folder)
+    assert not is_within(folder, folder / "out" / "file")
+    require_within(folder, folder / "in", folder / "new" / "file")
+    with pytest.raises(StorageError, match="a link that leads out of"):
+        require_within(folder, folder / "in", folder / "out" / "file")
+
+
+def test_one_path_or_several() -> None:
+    assert as_paths("own.toml") == as_paths(Path("own.toml")) == as_paths(["own.toml"]) == [Path("own.toml")]
+    assert as_paths(iter(("a", Path("b")))) == [Path("a"), Path("b")]
+    assert as_paths(()) == []

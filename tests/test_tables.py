@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import DataError, DecabenchError
-from decabench.tables import TomlTable, parse_toml, read_toml
+from decabench.tables import TomlTable, read_toml
+from decabench.untrusted import parse_toml
 
 TABLE = """
 text = "a"
@@ -23,7 +24,7 @@ text = "b"
 
 
 def table() -> TomlTable:
-    return TomlTable(parse_toml(TABLE, "here"))
+    return TomlTable(parse_toml(TABLE))
 
 
 def test_values() -> None:
@@ -96,7 +97,9 @@ def test_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"There is no file .*a\.toml"):
         read_toml(path)
     path.write_bytes(b'a = "\xff"')
-    with pytest.raises(DataError, match=r"a\.toml is not UTF-8"):
+    with pytest.raises(
+        DataError, match=r"a\.toml is not valid TOML \(it is not UTF-8 at line 1: save it as UTF-8\)"
+    ):
         read_toml(path)
     path.write_text("a = ", encoding="utf-8")
     with pytest.raises(DecabenchError, match=r"a\.toml is not valid TOML"):
@@ -105,13 +108,15 @@ def test_files(tmp_path: Path) -> None:
         read_toml(tmp_path)
     path.write_text("a = 1", encoding="utf-8")
     assert read_toml(path) == {"a": 1}
-    with pytest.raises(DataError, match="is not valid TOML"):
-        parse_toml("a = " + "[" * 5000, "deep")
+    for text in ("a = " + "[" * 2000, ".".join("a" * 40) + " = 1", "a = 1e999", "a = " + "1" * 10_000):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(DataError, match="is not valid TOML"):
+            read_toml(path)
 
 
-@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e999"])
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
 def test_numbers_are_finite(value: str) -> None:
-    found = TomlTable(parse_toml(f"half = {value}", "here"))
+    found = TomlTable(parse_toml(f"half = {value}"))
     found.number("half")
     with pytest.raises(DataError, match="half"):
         found.raise_faults("here")

@@ -9,19 +9,45 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from decabench.text import terminal_safe
+
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
-__all__ = ["Clock", "console", "format_count", "format_score", "peak_memory", "start_clock", "write_run_file"]
+__all__ = [
+    "Clock",
+    "console",
+    "echo",
+    "format_count",
+    "format_score",
+    "peak_memory",
+    "start_clock",
+    "write_run_file",
+]
+
+
+def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> None:
+    """Print a text, of whatever origin: nothing in it acts on the terminal. JSON stays the same JSON."""
+    click.secho(terminal_safe(text), nl=nl, err=err, bold=bold or None)
 
 
 def console(stderr: bool = False) -> Console:
-    """Make a console: tables fit the terminal, or 140 columns of a pipe or a file; a sentence stays on one line."""
+    """Make a console: tables fit the terminal, or 140 columns of a pipe or a file; a sentence stays on one line.
+
+    Nothing that is printed acts on the terminal, whatever its origin; only styles do.
+    """
     from rich.console import Console
+
+    class SafeConsole(Console):
+        def render_str(self, text: str, **settings: Any) -> Text:
+            return super().render_str(terminal_safe(text), **settings)
 
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 140
-    return Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return SafeConsole(stderr=stderr, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def format_count(value: int | None) -> str:
@@ -29,9 +55,9 @@ def format_count(value: int | None) -> str:
     return "–" if value is None else f"{value:,}"
 
 
-def format_score(value: float | None) -> str:
+def format_score(value: float | None, digits: int = 2) -> str:
     """Format a score as `75.31`, or as a dash if there is none."""
-    return "–" if value is None else f"{value:.2f}"
+    return "–" if value is None else f"{value:.{digits}f}"
 
 
 @dataclass(frozen=True)

@@ -252,7 +252,7 @@ def require_torch() -> None:
     """Raise ClickException if the training extra is not installed."""
     from importlib.util import find_spec
 
+    from decabench.errors import install_hint
+
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
-        raise click.ClickException(
-            f"{' and '.join(missing)} not installed: run pip install 'decabench[train]'."
-        )
+        raise click.ClickException(f"{' and '.join(missing)} not installed: {install_hint('train')}.")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -90,4 +91,4 @@ def analyze(
         if not sample[name][1]:
             raise DataError(f"{name}, {split}, has no example {example!r}.")
     for line in found.run(saved.load(device), sample, output):
-        click.echo(line)
+        echo(line)

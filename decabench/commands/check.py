@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import home_option, include_option, submission_option, tasks_option
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def check(
         splits=[split] if split else None,
         fingerprints=id_list.fingerprints,
     )
-    click.echo(report.to_json() if as_json else report.text(), nl=False)
+    echo(report.to_json() if as_json else report.text(), nl=False)
     context.exit(report.exit_code)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import home_option, include_option, jobs_option, processes, tasks_option
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
     show_default=True,
     help="Split to compare on.",
 )
-@click.option("--seed", default=0, show_default=True, help="Seed for resampling and shuffling.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the resamples.")
 @click.option(
     "--flips",
     type=click.IntRange(min=0),
@@ -74,9 +75,9 @@ def compare(
 ) -> None:
     """Test whether submission B differs from submission A, task by task.
 
-    Both are scored on the prepared data. Each difference comes with a 95 % interval (paired bootstrap over groups) and
-    a p-value (paired approximate randomization), corrected for the number of tasks by Holm's method. The examples on
-    which B loses most are shown.
+    Both are scored on the prepared data. Each difference comes with a 95 % interval and a two-sided p-value, which
+    agree with each other and with the leaderboard's; p is also corrected for the number of tasks by Holm's method. What
+    is resampled are whole units, such as articles or dialogues. The examples on which B loses most are shown.
     """
     from decabench.commands._options import chosen_tasks
     from decabench.scoring import compare as run
@@ -85,15 +86,15 @@ def compare(
     allowed = [_limit(text) for text in limits]
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     found = run(a, b, split, names, home, processes(jobs), include, reported, seed, flips)
-    click.echo(found.to_json(), nl=False) if as_json else _print(found)
+    echo(found.to_json(), nl=False) if as_json else _print(found)
     if html:
         from decabench.leaderboard import write_comparison_page
 
         write_comparison_page(found, html)
-        click.echo(f"Page: {html.resolve().as_uri()}", err=as_json)
+        echo(f"Page: {html.resolve().as_uri()}", err=as_json)
     broken = [sentence for name, points in allowed if (sentence := _regression(found, name, points))]
     for sentence in broken:
-        click.echo(sentence, err=True)
+        echo(sentence, err=True)
     context.exit(1 if broken else 0)
 
 
@@ -118,7 +119,7 @@ def _regression(found: Comparison, name: str, points: float) -> str:
         )
     if compared.gain >= -points:
         return ""
-    loss = f"{-compared.gain:.2f} points, more than {points:g} (p {compared.p:.4f})"
+    loss = f"{-compared.gain:.2f} points, more than {points:g} (p {_show_p(compared.p)})"
     return f"Regression: on {name}, B is worse by {loss}."
 
 
@@ -175,19 +176,22 @@ def _name(name: str, compared: Compared) -> str:
 def _cells(compared: Compared) -> list[str]:
     from decabench.commands._console import format_count
 
-    low, high = compared.interval
     return [
         f"{compared.a:.2f}",
         f"{compared.b:.2f}",
         f"{compared.difference:+.2f}",
-        f"{low:+.2f} to {high:+.2f}",
-        f"{compared.p:.4f}",
-        f"{compared.p_holm:.4f}",
+        "{:+.2f} to {:+.2f}".format(*compared.interval) if compared.interval else "–",
+        _show_p(compared.p),
+        _show_p(compared.p_holm),
         format_count(compared.a_wins),
         format_count(compared.b_wins),
         format_count(compared.examples),
         format_count(compared.examples_for_one_point),
     ]
+
+
+def _show_p(p: float | None) -> str:
+    return "–" if p is None else f"{p:.4f}"
 
 
 def _cut(text: str, limit: int = 300) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -50,6 +51,12 @@ __all__ = ["evaluate"]
     show_default=True,
     help="Score the extracted answers, or the model's whole output.",
 )
+@click.option(
+    "--sign-with",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="KEY",
+    help="Sign manifest.json with this SSH key (ssh-keygen -Y sign).",
+)
 @click.option("--all-scores", is_flag=True, help="Print every score, not just each task's headline score.")
 @home_option
 @jobs_option
@@ -63,12 +70,15 @@ def evaluate(
     split: str,
     output: Path | None,
     answers: AnswerKind,
+    sign_with: Path | None,
     all_scores: bool,
     home: Path | None,
     jobs: int | None,
     include: tuple[Path, ...],
 ) -> None:
     """Score a submission, print the table and write results.json.
+
+    Scoring some tasks leaves the earlier results of the others in place, provided that they still hold.
 
     Exits with 1 if a task or variant failed or a task in --tasks has no answers, and with 3 if the data is missing or
     is not the data the submission was made for. A decaScore needs all ten tasks of the decathlon; otherwise the total
@@ -77,7 +87,7 @@ def evaluate(
     """
     from decabench.commands._console import start_clock, write_run_file
     from decabench.commands._options import chosen_tasks
-    from decabench.scoring import ScoringOptions, score_submission, write_results_file, write_statistics
+    from decabench.scoring import ScoringOptions, record_scores, score_submission, sign_manifest
     from decabench.tasks import select_suite
 
     clock = start_clock()
@@ -85,16 +95,22 @@ def evaluate(
     options = ScoringOptions(split, names, home, processes(jobs), include, answers, reported)
     results, scored = score_submission(submission, options)
     folder = output or _default_folder(submission, results)
-    write_statistics(folder, scored)
-    path = write_results_file(folder, results)
+    recorded = record_scores(submission, folder, results, scored, options)
     write_run_file(folder, clock)
+    signature = sign_manifest(recorded.root, sign_with) if sign_with else None
     expected = names or reported.tasks
-    missing = [name for name in expected if name not in results.tasks]
+    missing = [name for name in expected if name not in (results if names else recorded.results).tasks]
     if not names and len(missing) == len(expected):
         missing = []  # nothing of the suite was answered: other tasks were meant
-    _print(results, missing, all_scores)
-    _print_variants(results)
-    click.echo(f"Results: {path}")
+    _print(recorded.results, missing, all_scores)
+    _print_variants(recorded.results)
+    if recorded.kept:
+        echo(f"Kept from the earlier results.json: {', '.join(recorded.kept)}")
+    for sentence in recorded.left_out:
+        echo(f"Not kept from the earlier results.json: {sentence}")
+    if signature:
+        echo(f"Signature: {signature}")
+    echo(f"Results: {recorded.path}")
     whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
 
@@ -130,7 +146,7 @@ def _total(results: Results) -> str:
     if total.score is None or not (total.tasks or total.failed or total.partial):
         return ""
     part = f"{suite.total.capitalize()} (no {suite.total_name})"
-    ends = f" (95 %: {_interval(results.interval)})" if results.interval else ""
+    ends = f" (95 %: {_interval(results.interval, results.total_digits)})" if results.interval else ""
     return f"{suite.total_name if total.complete else part}: {total.text}{ends}"
 
 
@@ -138,6 +154,7 @@ def _table(results: Results, all_scores: bool) -> Table:
     from rich.table import Table
 
     from decabench.commands._console import format_count, format_score
+    from decabench.scoring import score_digits
 
     table = Table("task", "metric", box=None, header_style="bold")
     for heading in ("score", "95 %", "n", "empty"):
@@ -146,11 +163,12 @@ def _table(results: Results, all_scores: bool) -> Table:
     if all_scores:
         table.add_column("all scores")
     for name, task in results.tasks.items():
+        digits = score_digits(name, task.metric)
         cells = [
             name,
             _metric(task),
-            format_score(task.score),
-            _interval(task.interval),
+            format_score(task.score, max(2, digits)),
+            _interval(task.interval, digits),
             format_count(task.n),
         ]
         cells += [format_count(task.empty), _data(task.data)]
@@ -162,7 +180,7 @@ def _table(results: Results, all_scores: bool) -> Table:
             shown = {
                 _metric(task) if key == task.headline else key: value for key, value in task.scores.items()
             }
-            cells.append(", ".join(f"{key} {value:.2f}" for key, value in shown.items()))
+            cells.append(", ".join(f"{key} {value:.{max(2, digits)}f}" for key, value in shown.items()))
         table.add_row(*cells)
     return table
 
@@ -183,6 +201,7 @@ def _print_variants(results: Results) -> None:
     from rich.table import Table
 
     from decabench.commands._console import console
+    from decabench.scoring import score_digits
 
     asked = {name: task.variants for name, task in results.tasks.items() if task.variants}
     if not asked:
@@ -194,7 +213,8 @@ def _print_variants(results: Results) -> None:
     for name, variants in asked.items():
         scores = [variants["scores"].get(str(number)) for number in numbers]
         values = [*(variants[key] for key in ("mean", "worst", "spread")), *scores]
-        table.add_row(name, *("–" if value is None else f"{value:.1f}" for value in values))
+        digits = score_digits(name, results.tasks[name].metric)
+        table.add_row(name, *("–" if value is None else f"{value:.{digits}f}" for value in values))
     out = console()
     out.print("\nOther wordings of the questions (0 is the dataset's own)", style="bold")
     out.print(table)
@@ -203,8 +223,8 @@ def _print_variants(results: Results) -> None:
             out.print(f"Not scored: {name}, variant {number}: {reason}")
 
 
-def _interval(ends: tuple[float, float] | None) -> str:
-    return "–" if ends is None else f"{ends[0]:.1f} to {ends[1]:.1f}"
+def _interval(ends: tuple[float, float] | None, digits: int) -> str:
+    return "–" if ends is None else f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
 
 
 def _data(data: DataUsed) -> str:
@@ -232,7 +252,7 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
         if task.status == "partial":
             run = describe_partial(task)
             yield f"Partial: {name}: a limited run of {run}: left out of totals and rankings."
-        yield from (f"{name}: {sentence}." for sentence in _answer_forms(task))
+        yield from (f"{name}: {sentence}." for sentence in (*_answer_forms(task), *_lenient(task)))
     if any(task.data.origin == "sample" for _, task in tasks):
         yield "Scored on the bundled sample: not comparable with scores on the full datasets."
     for name, task in tasks:
@@ -241,6 +261,18 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
             yield f"{name}: {data.rows:,} of the {data.published_count:,} published examples, not the whole split."
         if data.note:
             yield f"{name}: {data.note}"
+
+
+_LENIENT = {"lfem": ("lfem_normalised", "quotation marks, COUNT(column) and case")}
+"""A strict headline, the score beside it that is less strict, and what that one overlooks."""
+
+
+def _lenient(task: TaskResult) -> Iterator[str]:
+    """Yield a strict score and a lenient one side by side, where they differ: the model writes another form."""
+    other, overlooked = _LENIENT.get(task.headline, ("", ""))
+    if task.score is not None and task.scores.get(other, task.score) != task.score:
+        score = f"{task.headline} {task.score:.2f} by the strict form"
+        yield f"{score}, {other} {task.scores[other]:.2f} without regard to {overlooked}"
 
 
 _FORMS = {
@@ -256,6 +288,8 @@ def _answer_forms(task: TaskResult) -> Iterator[str]:
         form.format(f"{task.answers[kind]:,}") for kind, form in _FORMS.items() if kind in task.answers
     ]:
         yield ", ".join(counts)
+    if others := task.answers.get("other_label"):
+        yield f"{task.n - others:,} of {task.n:,} answers are one of the labels"
     if cut := task.answers.get("context_cut"):
         verb = "context was" if cut == 1 else "contexts were"
         left = f"; the gold answer is still inside for {task.ceiling or 0:.1f} % (ceiling)"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import output_option, require_torch
 
 __all__ = ["export"]
@@ -35,4 +36,4 @@ def export(checkpoint: Path, output: Path, words: int, full: bool) -> None:
     if output.exists() and {path.name for path in output.iterdir()} - UNFINISHED_EXPORT:
         raise click.UsageError(f"{output} is not empty: name another folder.")
     made = export_checkpoint(Checkpoint.open(checkpoint), output, words, not full)
-    click.echo(f"{output}: {made.size / 1e6:.1f} MB, with vectors for {made.words:,} words.")
+    echo(f"{output}: {made.size / 1e6:.1f} MB, with vectors for {made.words:,} words.")

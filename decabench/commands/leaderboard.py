@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from decabench.commands._options import home_option, include_option, output_option
+from decabench.commands._console import echo
+from decabench.commands._options import (
+    home_option,
+    include_option,
+    jobs_option,
+    output_option,
+    processes,
+)
 
 if TYPE_CHECKING:
-    from decabench.leaderboard import Policy
+    from decabench.leaderboard import Policy, Site
 
 __all__ = ["leaderboard"]
 
@@ -38,6 +45,12 @@ __all__ = ["leaderboard"]
     show_default=True,
     help="Texts to show on the site: those that may be redistributed, all of them (for private use), or none.",
 )
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Score all answers again whose data is prepared, and refuse results that they contradict. Takes long.",
+)
+@jobs_option
 @click.option("--serve", is_flag=True, help="Then serve the site on localhost until Ctrl-C.")
 @click.option(
     "--port",
@@ -53,6 +66,8 @@ def leaderboard(
     output: Path,
     suites: tuple[str, ...],
     examples: str,
+    verify: bool,
+    jobs: int | None,
     serve: bool,
     port: int,
     home: Path | None,
@@ -61,18 +76,38 @@ def leaderboard(
     """Write the leaderboard as a static site that opens straight from disk.
 
     Each suite that there are results for has a board of its own. Examples of answers come from the prepared data, if it
-    is the data that was scored.
+    is the data that was scored. Every score is recomputed from its statistics; results that contradict theirs are
+    refused.
     """
-    from decabench.leaderboard import open_server, write_leaderboard
+    from decabench.leaderboard import build_leaderboard, open_server
 
-    page = write_leaderboard(
-        submissions, output, home, suites=suites, include=include, examples=cast("Policy", examples)
+    site = build_leaderboard(
+        submissions,
+        output,
+        home,
+        suites=suites,
+        include=include,
+        examples=cast("Policy", examples),
+        verify=verify,
+        jobs=processes(jobs),
     )
-    click.echo(f"Board: {page.resolve().as_uri()}")
+    echo(f"Board: {site.index.resolve().as_uri()}")
+    _print_evidence(site)
     if serve:
         with open_server(output, port) as server:
-            click.echo(f"Serving on http://127.0.0.1:{server.server_address[1]}/ until Ctrl-C.")
+            echo(f"Serving on http://127.0.0.1:{server.server_address[1]}/ until Ctrl-C.")
             try:
                 server.serve_forever()
             except KeyboardInterrupt:
-                click.echo("Stopped.")
+                echo("Stopped.")
+
+
+def _print_evidence(site: Site) -> None:
+    """Print what the rows rest on, and on stderr why files were refused."""
+    kinds = ("verified", "consistent", "self-reported")
+    counts = [f"{site.kinds[kind]} {kind}" for kind in kinds if site.kinds.get(kind)]
+    if counts:
+        unranked = " (not ranked)" if site.kinds.get("self-reported") else ""
+        echo(f"Results: {', '.join(counts)}{unranked}.")
+    for refusal in site.refused:
+        echo(f"Refused: {refusal.path}: {refusal.reason}.", err=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from decabench.commands._console import echo
+
 __all__ = ["metrics"]
 
 
@@ -21,16 +23,16 @@ def metrics(context: click.Context, as_json: bool) -> None:
     if as_json:
         keys = ("definition", "range", "higher_is_better", "headline", "signature", "source")
         content = {name: {key: getattr(metric, key) for key in keys} for name, metric in METRICS.items()}
-        click.echo(json.dumps(content, indent=1))
+        echo(json.dumps(content, indent=1))
         return
     for name, metric in METRICS.items():
         low, high = metric.range
         direction = "higher is better" if metric.higher_is_better else "lower is better"
-        click.secho(name, bold=True)
-        click.echo(f"  {metric.definition}")
-        click.echo(f"  range      {low:g} to {high:g}, {direction}")
-        click.echo(f"  signature  {metric.signature}")
-        click.echo(f"  source     {metric.source}\n")
+        echo(name, bold=True)
+        echo(f"  {metric.definition}")
+        echo(f"  range      {low:g} to {high:g}, {direction}")
+        echo(f"  signature  {metric.signature}")
+        echo(f"  source     {metric.source}\n")
 
 
 @metrics.command()
@@ -49,5 +51,5 @@ def selftest(context: click.Context) -> None:
         table.add_row(case.name, case.scorer, case.score, f"{case.expected:.6f}", f"{case.got:.6f}", state)
     console().print(table)
     failed = sum(not case.passed for case in results)
-    click.echo(f"{len(results)} scores: " + (f"{failed} differ" if failed else "all agree"))
+    echo(f"{len(results)} scores: " + (f"{failed} differ" if failed else "all agree"))
     context.exit(1 if failed else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from decabench.commands._console import console, format_count, peak_memory, start_clock, write_run_file
+from decabench.commands._console import console, echo, format_count, peak_memory, start_clock, write_run_file
 from decabench.commands._options import (
     SectionedCommand,
     fill,
@@ -87,8 +87,14 @@ def predict(context: click.Context, /, **given: Any) -> None:
 
     Without --tasks or --suite, answers every task of the decathlon that has the split. Each answer is written to
     DIR/journal as it arrives: after a crash, Ctrl-C or failed examples, run the same command again to continue. Exits
-    with 1 if examples failed; the submission is then marked incomplete.
+    with 4 if examples failed; the submission is then marked incomplete.
     """
+    from decabench.workers import watched_process
+
+    if context.obj == "console":  # now, before a library starts threads
+        context.with_resource(watched_process())
+
+    from decabench.errors import ModelError
     from decabench.runs import estimate_run, plan_run, run_plan
 
     if given["show_prompt"]:
@@ -107,7 +113,7 @@ def predict(context: click.Context, /, **given: Any) -> None:
         report = run_plan(plan, progress)
     write_record(plan, report, clock, prices)
     print_report(plan, report, prices)
-    context.exit(1 if report.failed else 0)
+    context.exit(ModelError.exit_code if report.failed else 0)
 
 
 def _run(given: dict[str, Any]) -> Run:
@@ -159,8 +165,8 @@ def _show_prompt(given: dict[str, Any]) -> None:
                 f"{plan.run.predictor} takes no prompts: it gets the id, question and context unchanged."
             )
         question = next(task.questions())
-        click.echo(f"{task.name}, {question.id}")
-        click.echo(show(task.prompting, question, chat=is_chat))
+        echo(f"{task.name}, {question.id}")
+        echo(show(task.prompting, question, chat=is_chat))
 
 
 _LINE_SECONDS = 60.0
@@ -208,7 +214,7 @@ class Lines:
 
 
 def _write_line(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    echo(line, err=True)
 
 
 class Bar:
@@ -391,6 +397,7 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
     totals = {tally.task: tally.total for tally in report.tallies}
     if limited := [task for task in rows if totals.get(task, rows[task]) < rows[task]]:
         remarks.append(f"Partial: {', '.join(limited)}: only {run.selection}; its scores are not ranked.")
+    remarks += [sentence for tally in report.tallies for sentence in _forms(tally)]
     for tally in report.tallies:
         if tally.failed:
             remarks.append(
@@ -398,6 +405,15 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
                 f"({tally.commonest_error}); run the same command again to retry them."
             )
     return remarks
+
+
+def _forms(tally: Tally) -> Iterator[str]:
+    """Say how many answers are not of the task's form: such a score says little about the model."""
+    count = tally.resumed + tally.answered
+    if tally.other_label:
+        yield f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels."
+    elif tally.unparseable:
+        yield f"{tally.task}: {tally.unparseable:,} of {count:,} answers are unparseable or refused."
 
 
 def _gpu_memory() -> str:

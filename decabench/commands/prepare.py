@@ -114,7 +114,7 @@ def _print_table(tasks: list[Task], preparations: list[Preparation]) -> None:
     from rich.table import Table
 
     from decabench.commands._console import console, format_count
-    from decabench.tasks import SPLITS
+    from decabench.tasks import SPLITS, describe_missing
 
     table = Table("task", *SPLITS, "of published", "data", "state", box=None, header_style="bold")
     notes = []
@@ -126,6 +126,8 @@ def _print_table(tasks: list[Task], preparations: list[Preparation]) -> None:
         rows = [format_count(records[split].rows) if split in records else "–" for split in SPLITS]
         table.add_row(task.name, *rows, published, ", ".join(data), state)
         notes += sorted({f"{task.name}: {record.note}" for record in records.values() if record.note})
+        missing = (describe_missing(task, split, record) for split, record in records.items())
+        notes += [f"{task.name}: {sentence}" for sentence in missing if sentence]
     out = console()
     out.print(table)
     for note in notes:

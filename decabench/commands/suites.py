@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import home_option, include_option
 
 if TYPE_CHECKING:
@@ -32,13 +33,13 @@ def suites(context: click.Context, as_json: bool, home: Path | None, include: tu
     found = known_suites(include).values()
     if as_json:
         content = {suite.name: {**_described(suite), "prepared": _prepared(suite, home)} for suite in found}
-        click.echo(json.dumps(content, indent=1, ensure_ascii=False))
+        echo(json.dumps(content, indent=1, ensure_ascii=False))
         return
     for suite in found:
-        click.secho(f"{suite.name}: {suite.title}", bold=True)
-        click.echo(f"  tasks     {', '.join(suite.tasks)}")
-        click.echo(f"  prepared  {len(_prepared(suite, home))} of {len(suite.tasks)}")
-        click.echo(f"  total     {_total(suite)}\n")
+        echo(f"{suite.name}: {suite.title}", bold=True)
+        echo(f"  tasks     {', '.join(suite.tasks)}")
+        echo(f"  prepared  {len(_prepared(suite, home))} of {len(suite.tasks)}")
+        echo(f"  total     {_total(suite)}\n")
 
 
 @suites.command()
@@ -65,7 +66,7 @@ def show(name: str, as_json: bool, home: Path | None, include: tuple[Path, ...])
             },
             "published": [asdict(row) for row in suite.published],
         }
-        click.echo(json.dumps(content, indent=1, ensure_ascii=False))
+        echo(json.dumps(content, indent=1, ensure_ascii=False))
         return
     out.print(f"{suite.name}: {suite.title}", style="bold")
     if suite.description:

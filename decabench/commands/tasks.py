@@ -57,9 +57,13 @@ def _status(store: Store, task: Task) -> str:
     from decabench.tasks import SPLITS
 
     try:
-        records = store.records(task.name)
+        records = store.records(task.name, earlier=True)
     except DataError:
         return "damaged"
+    try:
+        store.records(task.name)
+    except DataError:
+        return "of an earlier version: prepare again"
     if not records:
         return "no"
     origins = "/".join(sorted({record.origin for record in records.values()}))
@@ -114,7 +118,7 @@ def _facts(task: Task) -> list[tuple[str, str]]:
         ("dataset", task.dataset),
         ("output", f"{describe_output(task.output)}, {limit}"),
         ("metric", "; ".join(map(_metric, (task.metric, *task.secondary)))),
-        ("units", ", ".join(task.units) or "each example on its own"),
+        ("units", ", ".join(task.unit_names) or "each example on its own"),
         ("published", counts + hidden if counts else ""),
         ("licence", task.licence + _restrictions(task)),
         ("cite", task.citation),
@@ -166,8 +170,11 @@ def _print_record(split: str, record: SplitRecord) -> None:
     out.print(f"\nprepared   {split}: {record.rows:,} examples from {record.origin} ({record.source})")
     out.print(f"           {record.fingerprint}")
     for file in record.files:
+        size = file.get("size")
+        size = f"{size:,}" if isinstance(size, int) else size
         out.print(
-            f"           {file['name']}  {file['size']:,} bytes  sha256 {file['sha256'][:16]}…  {file['status']}"
+            f"           {file.get('name')}  {size} bytes  "
+            f"sha256 {str(file.get('sha256'))[:16]}…  {file.get('status')}"
         )
     if record.note:
         out.print(f"           {record.note}", style="yellow")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -106,14 +107,14 @@ def train(
         device,
         resume,
         include,
-        click.echo,
+        echo,
         bar=sys.stderr.isatty(),
     )
     finished = run_training(run)
     if os.environ.get("RANK", "0") == "0":
         which = "last" if run.config.best_by == "last" else "best"
         score = "" if finished.best is None else f" ({finished.best:.1f})"
-        click.echo(
+        echo(
             f"Trained to step {finished.step}; the {which} checkpoint{score} is {finished.checkpoint}. "
             f"Answer with it: decabench predict --predictor trained:{output}"
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from decabench.commands._console import echo
 from decabench.commands._options import home_option, include_option, require_torch, tasks_option
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def ngrams(
     corpus = _read(names, examples, home, on_terminal)
     found = train_ngrams(corpus.lexicon.words, corpus.text, NgramTraining(**how), on_terminal)
     write_ngram_vectors(output, found)
-    click.echo(
+    echo(
         f"Wrote {len(found.index):,} n-grams of dimension {found.dimension} to {output}, trained on "
         f"{corpus.size:,} tokens ({corpus.distinct:,} distinct) of {len(names)} "
         f"{'task' if len(names) == 1 else 'tasks'} in {time.monotonic() - start:.1f} seconds."
@@ -129,7 +130,7 @@ def _read(names: list[str], examples: int | None, home: Path | None, on_terminal
 
     def report(task: str) -> None:
         if on_terminal:
-            click.echo(f"Reading {task}", err=True)
+            echo(f"Reading {task}", err=True)
 
     return read_corpus(Store(home_folder(home)), names, examples, report)
 
@@ -151,13 +152,13 @@ def convert(source: str, output: Path, force: bool) -> None:
     _refuse(force, output, index)
     words = _open_words(source)
     left_out = write_word_vectors(output, words)
-    click.echo(
+    echo(
         f"Wrote {_count_words(len(words.index) - len(left_out))} of dimension {words.dimension} to {output} and "
         f"{index}."
     )
     if left_out:
         shown = ", ".join(map(ascii, left_out[:_MANY])) + (", …" if len(left_out) > _MANY else "")
-        click.echo(f"Left out {_count_words(len(left_out))} that a line of text cannot hold: {shown}.")
+        echo(f"Left out {_count_words(len(left_out))} that a line of text cannot hold: {shown}.")
 
 
 def _count_words(count: int) -> str:

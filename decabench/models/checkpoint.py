@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save, save_file
+from safetensors.torch import save, save_file
 from torch import Tensor
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, UnknownNameError, require_name
@@ -38,10 +39,12 @@ from decabench.models.family import (
     find_family,
     read_model_config,
 )
+from decabench.models.tensors import build_to_fit, load_tensors, stored_shapes
 from decabench.models.vector_files import index_path, is_line, join_vectors, write_matrix
 from decabench.models.word_vectors import JoinedVectors, NoVectors, Vectors, WordTable, WordVectors
 from decabench.models.words import SPECIALS, Lexicon, detokenize, tokenize
 from decabench.tasks import Example, Label, Number, Output, Question, Tags, Task, Text, Tree
+from decabench.untrusted import read_json
 
 __all__ = [
     "UNFINISHED_EXPORT",
@@ -207,10 +210,13 @@ def latest_checkpoint(run: Path) -> Checkpoint | None:
 
 def _read_pointer(pointer: Path) -> Path | None:
     try:
-        return pointer.parent / str(json.loads(pointer.read_text(encoding="utf-8"))["checkpoint"])
+        name = read_json(pointer, 1 << 16).get("checkpoint")
+        if not isinstance(name, str) or not re.fullmatch(rf"{FOLDER}/[\w-]+", name):
+            raise ValueError(f"it names {str(name)[:60]!r}, not a folder of {FOLDER}/")
+        return pointer.parent / name
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError) as error:
         raise DataError(
             f"{pointer} does not point to a checkpoint ({error}): give the checkpoint's own folder."
         ) from error
@@ -218,27 +224,15 @@ def _read_pointer(pointer: Path) -> Path | None:
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
     """Load the weights of a checkpoint, in full precision. Raises DataError."""
-    return _load_tensors(folder / MODEL)
+    return load_tensors(folder / MODEL)
 
 
 def load_optimizer(folder: Path) -> dict[str, Tensor]:
     """Load the optimizer state from a checkpoint of a run. Raises DataError."""
-    return _load_tensors(folder / OPTIMIZER)
+    return load_tensors(folder / OPTIMIZER)
 
 
-def _load_tensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return {
-            name: value.float() if value.is_floating_point() else value
-            for name, value in load_file(path).items()
-        }
-    except (OSError, SafetensorError) as error:
-        raise DataError(
-            f"{path} cannot be read ({error}): use an unchanged copy of the checkpoint."
-        ) from error
-
-
-_OUTPUTS: Mapping[str, Callable[..., Output]] = {
+_OUTPUTS: Mapping[str, type[Output]] = {
     kind.__name__.lower(): kind for kind in (Text, Label, Tags, Tree, Number)
 }
 
@@ -249,11 +243,34 @@ def output_record(output: Output) -> dict[str, Any]:
 
 
 def output_from_record(record: Mapping[str, Any]) -> Output:
-    """Read what `output_record` wrote. Raises KeyError, TypeError."""
-    values: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in record.items()
-    }
-    return _OUTPUTS[values.pop("kind")](**values)
+    """Read what `output_record` wrote. Raises ValueError, DecabenchError."""
+    kind = record.get("kind")
+    if not isinstance(kind, str) or kind not in _OUTPUTS:
+        raise ValueError(f"an output is of the kind {str(kind)[:60]!r}, not one of {', '.join(_OUTPUTS)}")
+    return msgspec.convert({key: value for key, value in record.items() if key != "kind"}, _OUTPUTS[kind])
+
+
+@dataclass(frozen=True)
+class _Config:
+    """What a checkpoint's configuration must have to be read; the model's family knows the rest of `model`."""
+
+    model: dict[str, Any]
+    vectors: list[str]
+    tasks: list[str]
+    cut_context: dict[str, int]
+    init: str = ""
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What a checkpoint's record must have to be read."""
+
+    config: _Config
+    data: dict[str, str]
+    vectors: str
+    dimension: int
+    step: int
+    outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -274,13 +291,14 @@ class Checkpoint:
         """Open a checkpoint's folder, or the best checkpoint of a run's folder. Raises MissingDataError, DataError."""
         folder = find_checkpoint(Path(path).expanduser())
         try:
-            record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-            if record["format"] != FORMAT:
-                raise ValueError(f"its format is {record['format']!r}, not {FORMAT!r}")
+            record = read_json(folder / RECORD, format=FORMAT)
+            msgspec.convert(record, _Record)
             config = read_model_config(record["config"]["model"])
             outputs = {task: output_from_record(own) for task, own in record.get("outputs", {}).items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"{folder / RECORD} cannot be read ({error}).") from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, DecabenchError) as error:
+            raise DataError(
+                f"{folder / RECORD} cannot be read ({error}): use an unchanged copy of the checkpoint."
+            ) from error
         return cls(folder, record, config, outputs)
 
     @property
@@ -319,8 +337,12 @@ class Checkpoint:
         """Load the model, ready to answer. Raises DataError, DecabenchError."""
         words = WordTable(self.lexicon(), self.open_vectors())
         place = pick_device(device)
+        network = build_to_fit(
+            lambda: self.family.build(self.config, self.outputs, words),
+            stored_shapes(self.folder / MODEL),
+            str(self.folder / RECORD),
+        )
         weights = load_weights(self.folder)
-        network = self.family.build(self.config, self.outputs, words)
         try:
             network.load_state_dict(weights)
         except RuntimeError as error:
@@ -395,7 +417,7 @@ def export_checkpoint(
     make_folder(output)
     vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
     config = {**checkpoint.record["config"], "vectors": [VECTORS]}
-    config["init"] = Path(config["init"]).name if config["init"] else ""
+    config["init"] = Path(config.get("init", "")).name
     if checkpoint.family.has_fixed_vectors(checkpoint.config):
         known = _list_known(vectors, [word.strip() for word in lexicon.words[len(SPECIALS) :]], words)
         write_matrix(output / VECTORS, known, vectors.rows(known).astype(np.float16 if half else np.float32))

@@ -34,11 +34,12 @@ losses too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol, Self
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -319,11 +320,14 @@ def find_family(name: str) -> Family:
 
 
 def read_model_config(table: Mapping[str, Any]) -> Any:
-    """Create a configuration from a `[model]` table of JSON values. Raises TypeError, DecabenchError."""
-    values: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
-    }
-    return find_family(values["name"]).config(**values)
+    """Create a configuration from a `[model]` table of JSON values. Raises ValueError, DecabenchError."""
+    name = table.get("name")
+    if not isinstance(name, str):
+        raise ValueError("its model has no name")
+    kind = find_family(name).config
+    if unknown := table.keys() - {entry.name for entry in fields(kind)}:
+        raise ValueError(f"the model {name} has no setting {min(unknown)[:60]!r}")
+    return msgspec.convert(table, kind)
 
 
 def label_names(output: Output) -> tuple[str, ...]:

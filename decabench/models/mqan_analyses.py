@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, install_hint
 from decabench.files import atomic_file
 from decabench.models.checkpoint import Analysis, TrainedModel, batch_by_length
 from decabench.models.decoding import GeneratedWords, greedy
@@ -202,7 +202,7 @@ def _make_figure(width: float, height: float, rows: int = 1) -> tuple[Any, Any]:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise DecabenchError("Plots need matplotlib: pip install 'decabench[train]'.") from error
+        raise DecabenchError(f"Plots need matplotlib: {install_hint('train')}.") from error
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, 1)
 

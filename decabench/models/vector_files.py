@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -19,6 +22,7 @@ from decabench.errors import DataError, MissingDataError
 from decabench.files import atomic_file, file_digest
 from decabench.models.spacy_vectors import PACKAGE, open_spacy_vectors
 from decabench.models.word_vectors import JoinedVectors, Matrix, NgramVectors, NoVectors, Vectors, WordVectors
+from decabench.untrusted import parse_json, read_batches
 
 __all__ = [
     "PACKAGES",
@@ -62,7 +66,7 @@ def open_vectors(name: str) -> Vectors:
             return _read_ngrams(path)
         kind = NgramVectors if path.name.startswith("charNgram") else WordVectors
         return kind(*_read_text(path), file_digest(path))
-    except (ValueError, KeyError, OSError, EOFError, SafetensorError) as error:
+    except (ValueError, KeyError, OSError, EOFError, OverflowError, SafetensorError) as error:
         raise DataError(f"{path} cannot be read as word vectors ({error}).") from error
 
 
@@ -112,7 +116,15 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
             rows.append(np.array(fields[-width:], dtype=np.float32))
     if not rows:
         raise DataError(f"{path} is empty: each line should have a word and its numbers.")
-    return np.stack(rows), _index_words(words)
+    return _finite(np.stack(rows)), _index_words(words)
+
+
+def _finite(values: Matrix) -> Matrix:
+    """Return a matrix unchanged. Raises ValueError if one of its numbers is not finite."""
+    for start in range(0, len(values), 10_000):
+        if not np.isfinite(values[start : start + 10_000]).all():
+            raise ValueError("one of its numbers is not finite")
+    return values
 
 
 def _index_words(words: Sequence[str]) -> dict[str, int]:
@@ -123,7 +135,7 @@ def _index_words(words: Sequence[str]) -> dict[str, int]:
     return index
 
 
-_WINK_ROW = re.compile(r'("(?:[^"\\]|\\.)*"):\[([^\]]*)\]')
+_WINK_ROW = re.compile(r'("(?:[^"\\]|\\.)*+"):\[([^\]"]*+)\]')
 
 
 def _read_wink(path: Path) -> WordVectors:
@@ -137,22 +149,29 @@ def _read_wink(path: Path) -> WordVectors:
         raise DataError(f"{path} does not state its dimensions: it is not a file of wink's vectors.")
     found: dict[str, Matrix] = {}
     for row in _WINK_ROW.finditer(text, text.index('"vectors":{') + len('"vectors":{')):
-        word = json.loads(row.group(1))
+        word = parse_json(row.group(1), surrogates=True)
         if word != "unkVector":
             found.setdefault(word, np.fromstring(row.group(2), dtype=np.float32, sep=","))
-    matrix = np.stack(list(found.values()))[:, : int(head.group(1))].copy()
-    return WordVectors(matrix, _index_words(list(found)), file_digest(path))
+    matrix, width = np.stack(list(found.values())), int(head.group(1))
+    if not 0 < width <= matrix.shape[1]:
+        raise ValueError(f"its rows have {matrix.shape[1]} numbers, fewer than it states")
+    matrix = matrix[:, :width].copy()
+    return WordVectors(_finite(matrix), _index_words(list(found)), file_digest(path))
 
 
 def _read_ngrams(path: Path) -> NgramVectors:
     with safe_open(path, framework="numpy") as file:
-        grams = json.loads((file.metadata() or {}).get("ngrams", "[]"))
+        grams = msgspec.json.decode((file.metadata() or {}).get("ngrams", "[]"), type=list[str])
         matrix = file.get_tensor("vectors")
+    if matrix.ndim != 2 or matrix.dtype != np.float32:
+        raise DataError(
+            f"{path} contains {matrix.dtype} of {matrix.ndim} dimensions: train the vectors again."
+        )
     if len(grams) != len(matrix) or not len(grams):
         raise DataError(
             f"{path} lists {len(grams)} n-grams for {len(matrix)} vectors: train the vectors again."
         )
-    return NgramVectors(matrix, {gram: row for row, gram in enumerate(grams)}, file_digest(path))
+    return NgramVectors(_finite(matrix), {gram: row for row, gram in enumerate(grams)}, file_digest(path))
 
 
 def _find_index(path: Path) -> Path:
@@ -167,20 +186,40 @@ def _find_index(path: Path) -> Path:
 def _read_matrix(matrix: Path, index: Path) -> WordVectors:
     """Memory-map a matrix from its file, without unpickling."""
     if index.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        words = pq.read_table(index).column(0).to_pylist()
+        words = _read_index(index)
     else:
         words = index.read_bytes().decode("utf-8").split("\n")
         words = words[:-1] if words[-1] == "" else words
-    values = np.load(matrix, mmap_mode="r", allow_pickle=False)
+    try:  # the header is written as Python is
+        values = np.load(matrix, mmap_mode="r", allow_pickle=False)
+    except (SyntaxError, TokenError, RecursionError, zipfile.BadZipFile) as error:
+        raise ValueError(f"its header is damaged: {error}") from error
+    if not isinstance(values, np.ndarray):
+        values.close()
+        raise DataError(f"{matrix} is an archive of arrays: vectors are one array.")
     if values.dtype.kind != "f":
         raise DataError(f"{matrix} contains {values.dtype}: vectors are floating-point numbers.")
     if values.ndim != 2 or len(words) != len(values):
         raise DataError(
             f"{index} has {len(words)} words for the {values.shape} values of {matrix}: give one word per row."
         )
-    return WordVectors(values, _index_words(words), file_digest(matrix, index))
+    return WordVectors(_finite(values), _index_words(words), file_digest(matrix, index))
+
+
+def _read_index(path: Path) -> list[str]:
+    """Read the words of a matrix from the first column of a parquet file. Raises ValueError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        first = pq.read_schema(path).names[:1]
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path.name} is not a complete parquet file") from error
+    return [
+        word
+        for batch in read_batches(path, dict.fromkeys(first, "string"))
+        for word in batch.column(0).to_pylist()
+    ]
 
 
 def index_path(path: Path) -> Path:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from decabench.errors import DataError
 from decabench.files import atomic_file
+from decabench.untrusted import parse_json, read_text
 
 __all__ = ["EOS", "INIT", "PAD", "SPECIALS", "UNKNOWN", "Ids", "Lexicon", "detokenize", "tokenize"]
 
@@ -87,6 +88,10 @@ PAD, UNKNOWN, INIT, EOS = range(4)
 FORMAT = "decabench.vocabulary/1"
 
 
+_LIMIT, _BRACKETS = 1 << 25, 10_000
+"""The maximum size of a vocabulary file in bytes, and of brackets in it, in words too: millions of words fit."""
+
+
 class Lexicon:
     """A growing list of words. The first `size` words are the vocabulary (v in Eq. 11); their numbers never change."""
 
@@ -139,11 +144,14 @@ class Lexicon:
     def read(cls, path: Path) -> Lexicon:
         """Read a vocabulary that `write` wrote. Raises DataError."""
         try:
-            content: Any = json.loads(path.read_text(encoding="utf-8"))
+            text = read_text(path, _LIMIT)
+            if text.count("[") + text.count("{") > _BRACKETS:  # as empty lists, a file can take gigabytes
+                raise ValueError("it holds more than a list of words")
+            content: Any = parse_json(text, surrogates=True)
             words = content["words"]
             if content["format"] != FORMAT:
-                raise ValueError(f"its format is {content['format']!r}, not {FORMAT!r}")
-            if not all(isinstance(word, str) for word in words):
+                raise ValueError(f"its format is {str(content['format'])[:60]!r}, not {FORMAT!r}")
+            if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
                 raise ValueError("not all of its words are strings")
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(

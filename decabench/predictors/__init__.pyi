@@ -1,3 +1,4 @@
+from .baselines import OracleSetting as OracleSetting
 from .baselines import copy_context as copy_context
 from .baselines import first_choice as first_choice
 from .baselines import lead_3 as lead_3
@@ -8,6 +9,7 @@ from .protocol import Answer as Answer
 from .protocol import Backend as Backend
 from .protocol import Failure as Failure
 from .protocol import Finish as Finish
+from .protocol import Header as Header
 from .protocol import ModelOptions as ModelOptions
 from .protocol import OptionInfo as OptionInfo
 from .protocol import Outcome as Outcome
@@ -31,8 +33,10 @@ __all__ = [
     "Backend",
     "Failure",
     "Finish",
+    "Header",
     "ModelOptions",
     "OptionInfo",
+    "OracleSetting",
     "Outcome",
     "Predictor",
     "PredictorFactory",

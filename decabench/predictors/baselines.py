@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from decabench.errors import MissingDataError
+from decabench.errors import DecabenchError, MissingDataError
 from decabench.predictors.protocol import Predictor, Setting
 from decabench.tasks import Question
 
@@ -81,7 +81,17 @@ def lead_3(setting: Setting) -> Predictor:
     return _EachAlone(lambda question: " ".join(_SENTENCE_END.split(question.context.strip())[:3]))
 
 
+@dataclass(frozen=True)
+class OracleSetting(Setting):
+    """The setting of the baseline `oracle`. A run makes one for that name alone, and hands it to nothing else."""
+
+    gold_answers: Callable[[], Mapping[str, str]] = dict
+    """Returns a map from id to first answer for the split itself."""
+
+
 def oracle(setting: Setting) -> Predictor:
     """Answer with the first reference answer: what a perfect system would score, including the metric's quirks."""
+    if not isinstance(setting, OracleSetting):
+        raise DecabenchError("The baseline oracle runs by its own name only: give --predictor oracle.")
     gold = setting.gold_answers()
     return _EachAlone(lambda question: gold[question.id])

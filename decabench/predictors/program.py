@@ -18,8 +18,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Self
 
-from decabench.errors import DecabenchError
-from decabench.files import file_digest, fingerprint, parse_json
+from decabench.errors import DecabenchError, ModelError
+from decabench.files import file_digest, fingerprint
 from decabench.predictors.protocol import (
     Failure,
     ModelOptions,
@@ -30,6 +30,7 @@ from decabench.predictors.protocol import (
 )
 from decabench.tasks import Question
 from decabench.text import excerpt, well_formed
+from decabench.untrusted import parse_json
 
 __all__ = [
     "CommandBackend",
@@ -217,8 +218,9 @@ class _Replies:
         Raises DecabenchError for a line that belongs to no question, after which nothing can be trusted.
         """
         text = line.decode("utf-8", "replace")
+        broken = _first_broken_byte(line)
         try:
-            row = parse_json(text)
+            row = parse_json(text, surrogates=True)
         except ValueError as error:
             raise _stray(number, text, f"is not JSON ({error})") from None
         id_ = row.get("id") if isinstance(row, dict) else None
@@ -231,10 +233,25 @@ class _Replies:
             raise _stray(number, text, "answers a question that was not asked")
         length = self.waiting.pop(id_)
         self.answered.add(id_)
+        if (
+            broken is not None
+        ):  # with replacement characters, another answer than the program's would be scored
+            return id_, Failure(
+                f"Line {number} of the program's output is not UTF-8 (byte 0x{line[broken]:02x} at position "
+                f"{broken + 1}): write UTF-8, as with PYTHONIOENCODING=utf-8, or escape it as JSON allows."
+            )
         try:
             return id_, _parse_outcome(row, length)
         except ValueError as error:
             return id_, Failure(f"Line {number} of the program's output cannot be used: {error}.")
+
+
+def _first_broken_byte(line: bytes) -> int | None:
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return error.start
+    return None
 
 
 def _stray(number: int, text: str, fault: str) -> DecabenchError:
@@ -263,7 +280,7 @@ def _explain_end(process: Process, answers: int) -> str:
         how = f"was killed by {_signal_name(-status)}"
     if answers:
         return f"The program {how} after {answers} answers, before it answered this question.{_last_words(process)}"
-    raise DecabenchError(f"The program {how} before it answered anything.{_last_words(process)}")
+    raise ModelError(f"The program {how} before it answered anything.{_last_words(process)}")
 
 
 def _signal_name(number: int) -> str:
@@ -308,11 +325,12 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                env={**os.environ, **environment},
+                # A program is sent questions, and not the way to the answers.
+                env={key: os.environ[key] for key in os.environ if key != "DECABENCH_HOME"} | {**environment},
                 process_group=0,  # a session would get less of the CPU from the scheduler of a busy Linux
             )
         except OSError as error:
-            raise DecabenchError(
+            raise ModelError(
                 f"{arguments[0]} cannot be started ({error.strerror or error}): check the program and what runs it."
             ) from None
         self._passes_on = bool(os.environ.get("DECABENCH_DEBUG"))
@@ -353,7 +371,7 @@ class Process:
                     break
                 *whole, rest = (rest + chunk).split(b"\n")
                 if len(rest) > LONGEST_LINE:
-                    raise DecabenchError(f"The program wrote a line of more than {LONGEST_LINE >> 20} MiB.")
+                    raise ModelError(f"The program wrote a line of more than {LONGEST_LINE >> 20} MiB.")
                 yield from whole
             if ready & {self._process.stdin, self._process.stdout}:
                 # Only now: the time the caller spent on the lines does not count against the program.

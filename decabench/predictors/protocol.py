@@ -1,22 +1,24 @@
 """The interface between runs and predictors: options and questions one way, answers and failures the other.
 
-A predictor gets questions only. No part of the protocol gives it the answers of the split that it predicts, except
-`Setting.gold_answers`, which the baseline `oracle` reads.
+A predictor gets questions only: nothing here gives it the answers of the split that it predicts, or leads to them.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from decabench.errors import DecabenchError
+from decabench.files import canonical_json
 from decabench.submission import Limits, read_details
 from decabench.tasks import Question, Task
 from decabench.text import excerpt
+from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
     from decabench.prompts import Prompting
@@ -26,6 +28,7 @@ __all__ = [
     "Backend",
     "Failure",
     "Finish",
+    "Header",
     "ModelOptions",
     "OptionInfo",
     "Outcome",
@@ -93,13 +96,12 @@ class Setting:
     """What a predictor is made for: one task and split, and the training answers it may learn from."""
 
     task: Task
-    """The task."""
+    """The task, without the sources of its data."""
     split: str
     """The split whose questions it will be given."""
     training_answers: Callable[[], Iterator[str]]
-    """Streams the first answer of every training example; raises MissingDataError if none is prepared."""
-    gold_answers: Callable[[], Mapping[str, str]]
-    """Returns a map from id to first answer for the split itself; only the baseline `oracle` may use it."""
+    """Streams the first answer of every training example; raises MissingDataError if none is prepared, or if the
+    training split is the one that is predicted."""
     seed: int = 0
     """Random seed, for predictors that sample."""
     prompting: Prompting | None = None
@@ -252,8 +254,9 @@ def check_ranges(options: Any) -> None:
         if info is None or value is None:
             continue
         flag = info.flag.partition("/")[0] or f"--{declared.name.replace('_', '-')}"
-        if info.choices and value not in info.choices:
-            raise DecabenchError(f"{flag} must be one of {', '.join(info.choices)}, not {value}.")
+        for each in value if isinstance(value, tuple) else (value,):
+            if info.choices and each not in info.choices:
+                raise DecabenchError(f"{flag} must be one of {', '.join(info.choices)}, not {each}.")
         if bounds := info.bounds:
             is_inside = (
                 (info.at_least is None or info.at_least <= value)
@@ -276,6 +279,35 @@ def parse_batch_size(text: str) -> int | None:
     if text.isdecimal() and int(text) > 0:
         return int(text)
     raise ValueError(f"{text!r} is neither a number above 0 nor auto.")
+
+
+@dataclass(frozen=True)
+class Header:
+    """A header of every request. Its value may be a secret, so that no error, log or record shows it."""
+
+    name: str
+    """Its name: `api-key`."""
+    value: str = field(repr=False)
+    """Its value, or `env:VARIABLE` for the value of an environment variable."""
+
+
+_HEADER = re.compile(r"\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)\s*")
+
+
+def parse_header(text: str) -> Header:
+    """Parse `NAME: VALUE`. Raises ValueError, without showing what may be a secret."""
+    found = _HEADER.fullmatch(text)
+    if found is None:
+        raise ValueError("a header must have the form 'NAME: VALUE', in ASCII and on one line.")
+    return Header(*found.groups())
+
+
+def parse_body(text: str) -> str:
+    """Parse a JSON object and return it in its canonical spelling. Raises ValueError."""
+    value = parse_json(text)
+    if not isinstance(value, dict):
+        raise ValueError(f"{excerpt(text, 60)} is not a JSON object, such as '{{\"top_k\": 1}}'.")
+    return canonical_json(value)
 
 
 @dataclass(frozen=True)
@@ -365,6 +397,27 @@ class ModelOptions:
     )
     api: str | None = option(
         None, "API to ask (openai:).", section=SERVER, choices=("chat", "completions"), unset="chat"
+    )
+    omit: tuple[str, ...] = option(
+        (),
+        "Parameter to leave out of requests, for a model that refuses it (openai:); may be repeated.",
+        section=SERVER,
+        choices=("temperature", "seed", "stop"),
+    )
+    body: str | None = option(
+        None,
+        "More parameters for every request, as a JSON object (openai:); they are recorded.",
+        section=SERVER,
+        metavar="JSON",
+        parse=parse_body,
+    )
+    header: tuple[Header, ...] = option(
+        (),
+        "Header for every request (openai:); may be repeated. The value is never recorded; env:NAME reads it from the "
+        "environment.",
+        section=SERVER,
+        metavar="'NAME: VALUE'",
+        parse=parse_header,
     )
     concurrency: int | None = option(
         None, "Requests in flight at once.", section=SERVER, metavar="N", at_least=1, unset="8"

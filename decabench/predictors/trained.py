@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, install_hint
 from decabench.predictors.protocol import Answer, Failure, ModelOptions, Outcome, PredictorFactory, Setting
 from decabench.tasks import Question, Task
 
@@ -25,7 +26,12 @@ _PRECISIONS = {None: "auto", "auto": "auto", "float32": "float32", "bfloat16": "
 
 
 def backend(target: str, options: ModelOptions) -> TrainedBackend:
-    """Make the backend for the folder of a checkpoint or a run. Raises DecabenchError for options it cannot honour."""
+    """Make the backend for the folder of a checkpoint or a run.
+
+    Raises DecabenchError for options it cannot honour, and if the extra is not installed.
+    """
+    if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
+        raise DecabenchError(f"A trained model needs {' and '.join(missing)}: {install_hint('train')}.")
     defaults = ModelOptions()
     given = {
         field.name

@@ -1,6 +1,7 @@
 """Turn questions into prompts, and the text of a language model into answers."""
 
 from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract
+from decabench.prompts.labels import is_other_label
 from decabench.prompts.messages import (
     PROMPT_VERSION,
     Message,
@@ -30,6 +31,7 @@ __all__ = [
     "built_in_text",
     "extract",
     "fit",
+    "is_other_label",
     "load_template",
     "make_prompting",
     "select_shots",

@@ -63,14 +63,26 @@ class Prompting:
 
     @property
     def stop(self) -> tuple[str, ...]:
-        """Texts that end an answer, in plain text only."""
+        """Texts that end an answer in plain text."""
         return self.template.stop
 
     @property
+    def chat_stop(self) -> tuple[str, ...]:
+        """Texts that end an answer in a chat: those that begin another example.
+
+        An empty line does not, for a chat may put one between `Here is the answer:` and the answer.
+        """
+        return tuple(stop for stop in self.template.stop if stop.strip())
+
+    @property
     def form(self) -> AnswerForm:
-        """The form of the answer; what introduces it in the prompt may introduce it in the answer too."""
+        """The form of the answer, with what introduces an answer and what begins an example in the prompt.
+
+        A model may repeat the one before its answer, and the other after it.
+        """
         form, own = self.template.form or AnswerForm(), self.template.answer
-        return form if not own or own in form.markers else replace(form, markers=(*form.markers, own))
+        markers = form.markers if not own or own in form.markers else (*form.markers, own)
+        return replace(form, markers=markers, stop=self.template.stop)
 
     def messages(self, question: Question, context: str | None = None) -> tuple[Message, ...]:
         """Return the turns of a chat; `context` replaces the question's own if it was cut."""

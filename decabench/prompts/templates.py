@@ -13,8 +13,9 @@ from typing import Any
 
 from decabench.errors import DecabenchError, UnknownNameError, require_name
 from decabench.files import canonical_json
-from decabench.tables import TomlTable, parse_toml, read_toml
+from decabench.tables import TomlTable, read_toml
 from decabench.tasks import KIND_OF_METRIC, KINDS, TASKS, AnswerForm, PromptTemplate, Task, read_prompt
+from decabench.untrusted import parse_toml
 
 __all__ = [
     "BUILT_IN",
@@ -103,6 +104,8 @@ def describe_template(template: PromptTemplate) -> dict[str, Any]:
 
 def _plain(template: PromptTemplate) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps(asdict(template)))
+    if plain["form"]:
+        del plain["form"]["stop"]  # the template's own, which stands beside it
     return plain
 
 
@@ -114,7 +117,7 @@ def sha256_of(value: Any) -> str:
 def load_template(name_or_path: str | Path) -> TemplateSet:
     """Load a built-in set, or a TOML file. Raises TemplateError with every fault, or UnknownNameError."""
     if (name := str(name_or_path)) in BUILT_IN:
-        read = _read(parse_toml(_shipped_text(name), name), name, name)
+        read = _read(parse_toml(_shipped_text(name)), name, name)
         return replace(read, tasks=_built_in_tasks(), prefers_own=True) if name == "default" else read
     path = Path(name_or_path)
     if path.suffix != ".toml" and not path.exists():

@@ -15,7 +15,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from decabench.errors import DecabenchError, UnknownNameError
+from decabench.errors import DecabenchError, ModelError, UnknownNameError
 from decabench.predictors import (
     Answer,
     Backend,
@@ -67,6 +67,10 @@ class Tally:
     """Answers with a context that was cut to fit, including those from the journal."""
     truncated: int = 0
     """Answers that reached the limit of new tokens, including those from the journal."""
+    unparseable: int = 0
+    """Answers in which the extraction found no answer of the task's form, including refusals."""
+    other_label: int = 0
+    """Answers that are none of the labels that the question offers."""
     seconds: float = 0.0
     """Wall time, including loading."""
     commonest_error: str = ""
@@ -170,7 +174,7 @@ class TaskRun:
 def answer_task(run: TaskRun) -> Tally:
     """Ask every question that the journal has no answer to; those that failed before come last.
 
-    Raises DecabenchError after too many failures in a row. Those that failed before do not count.
+    Raises ModelError after too many failures in a row. Those that failed before do not count.
     """
     tally = Tally(run.name, 0)
     for question in run.questions():
@@ -203,7 +207,7 @@ def _ask_rest(run: TaskRun, tally: Tally, start: float) -> None:
 
     for id_, outcome in run.engine.outcomes(run.setting, _unanswered(run, failed, pending)):
         if id_ not in pending:
-            raise DecabenchError(
+            raise ModelError(
                 f"The predictor gave an unasked or second answer to {quoted(id_)} of {run.setting.task.name}: it "
                 "must give each question one answer, under the question's own id."
             )
@@ -243,7 +247,7 @@ class _Failures:
         return self._errors.most_common(1)[0][0] if self._errors else ""
 
     def note(self, outcome: Outcome, failed_before: bool) -> None:
-        """Raise DecabenchError after too many failures in a row; a question that failed before does not count."""
+        """Raise ModelError after too many failures in a row; a question that failed before does not count."""
         if not isinstance(outcome, Failure):
             self._in_a_row = 0
             return
@@ -252,7 +256,7 @@ class _Failures:
             self._errors[outcome.error] += 1
         if self._limit and not failed_before and self._in_a_row >= self._limit:
             error = outcome.error
-            raise DecabenchError(
+            raise ModelError(
                 f"Stopped on {self._task} after {self._in_a_row} failures in a row; the last was: "
                 f"{error}{'' if error.endswith(('.', '!', '?', '…')) else '.'} Fix it and run the same command again: "
                 "the answers so far are kept. --give-up-after sets how many failures are too many."
@@ -289,14 +293,14 @@ _THEIRS = (Exception, GeneratorExit)
 def ask_predictor(
     factory: PredictorFactory, setting: Setting, questions: Iterable[Question], batch_size: int
 ) -> Iterator[tuple[str, Outcome]]:
-    """Make a predictor and yield its (id, outcome) pairs. Raises DecabenchError if it violates the protocol."""
+    """Make a predictor and yield its (id, outcome) pairs. Raises ModelError if it fails or violates the protocol."""
     task = setting.task.name
     try:
         predictor: Any = factory(setting)
     except DecabenchError:
         raise
     except (*_THEIRS, SystemExit) as error:
-        raise DecabenchError(
+        raise ModelError(
             f"The predictor failed on {task} before its first question ({describe_error(error)}): run again with "
             "--debug for the traceback."
         ) from error
@@ -323,7 +327,7 @@ def _ask_batch(predictor: Predictor, task: str, batch: Sequence[Question]) -> It
     except DecabenchError:
         raise
     except SystemExit as error:
-        raise DecabenchError(
+        raise ModelError(
             f"The predictor ended the program on {task} ({describe_error(error)}): it must return, or raise another "
             "exception; run again with --debug for the traceback."
         ) from error
@@ -336,7 +340,7 @@ def _ask_batch(predictor: Predictor, task: str, batch: Sequence[Question]) -> It
         return
     if answers is None or len(answers) != len(batch):
         given = f"a {type(returned).__name__}" if answers is None else f"{len(answers):,}"
-        raise DecabenchError(
+        raise ModelError(
             f"The predictor was given {len(batch)} questions of {task} and must return as many texts, in that order; "
             f"it returned {given}."
         )
@@ -360,17 +364,17 @@ def _stream(
         except DecabenchError:
             raise
         except (*_THEIRS, SystemExit) as error:
-            raise DecabenchError(
+            raise ModelError(
                 f"The predictor failed on {task} ({describe_error(error)}) after {answers:,} "
                 f"{'answer' if answers == 1 else 'answers'}: fix it and run the same command again to continue; the "
                 "answers so far are kept, and --debug shows the traceback."
             ) from error
 
-    pairs = guard(lambda: iter(predictor.stream(questions)))
+    pairs = guard(lambda: iter(predictor.stream(_QuestionsAlone(questions))))
     try:
         while (pair := guard(partial(next, pairs, _END))) is not _END:
             if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str)):
-                raise DecabenchError(
+                raise ModelError(
                     f"The predictor streamed {_shown(pair)} for {task}: it must yield pairs (id, text)."
                 )
             yield pair[0], _outcome(task, pair[1])
@@ -380,12 +384,24 @@ def _stream(
             guard(pairs.close)
 
 
+class _QuestionsAlone(Iterator[Question]):
+    """Passes questions on without the generators they come from, whose frames hold the prepared data."""
+
+    __slots__ = ("__next",)
+
+    def __init__(self, questions: Iterable[Question]) -> None:
+        self.__next = iter(questions).__next__
+
+    def __next__(self) -> Question:
+        return self.__next()
+
+
 def _outcome(task: str, answer: object) -> Outcome:
     if isinstance(answer, str):
         return Answer(answer)
     if isinstance(answer, (Answer, Failure)):
         return answer
-    raise DecabenchError(
+    raise ModelError(
         f"The predictor returned {_shown(answer)} for a question of {task}: an answer must be a text."
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from decabench.runs.journal import FRESH, Journal
 from decabench.runs.plan import Plan, PlannedTask
 from decabench.runs.write import RUN_FILE
 from decabench.tasks import Question
+from decabench.untrusted import read_json
 
 __all__ = ["CHARACTERS_A_TOKEN", "Estimate", "estimate_run"]
 
@@ -85,10 +85,10 @@ def _estimate_task(
 def _seconds(plan: Plan, task: PlannedTask, todo: int) -> float | None:
     """Return the time for `todo` examples at the speed of the last run of the same predictor and task."""
     try:
-        record = json.loads((plan.run.output / RUN_FILE).read_text(encoding="utf-8"))
+        record = read_json(plan.run.output / RUN_FILE)
         if record["fingerprint"] != plan.predictor["fingerprint"]:
             return None
         (row,) = (row for row in record["tasks"] if row["task"] == task.name)
         return float(row["seconds"]) / int(row["answered"]) * todo
-    except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError):
         return None

@@ -20,8 +20,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from decabench.errors import DataError
-from decabench.files import make_folder, parse_json, storage_errors
+from decabench.files import make_folder, storage_errors
 from decabench.predictors import Failure, Outcome, answer_from, validate_outcome
+from decabench.untrusted import parse_json
 
 __all__ = ["FOLDER", "FORMAT", "FRESH", "Journal", "JournalKey"]
 

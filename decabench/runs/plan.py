@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
@@ -11,12 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import decabench
-from decabench.errors import DecabenchError
+from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.files import fingerprint
 from decabench.predictors import (
     Backend,
     ModelOptions,
     OptionInfo,
+    OracleSetting,
     Setting,
     check_ranges,
     make_backend,
@@ -387,6 +389,16 @@ def _plan_task(
         "training_data": records["train"].fingerprint if learns else None,
     }
     rewrite = wording.rewrite if wording else None
+    setting = Setting(
+        task=_without_sources(task),
+        split=run.split,
+        training_answers=TrainingAnswers(run.store.path(task.name, "train"), _refusal(run, task, records)),
+        seed=run.options.seed,
+        prompting=prompting,
+    )
+    if run.predictor == ORACLE:
+        gold = partial(_gold_answers, run.store, task.name, run.split)
+        setting = OracleSetting(**vars(setting), gold_answers=gold)
     return PlannedTask(
         task=task,
         variant=number,
@@ -394,14 +406,7 @@ def _plan_task(
         prompting=prompting,
         form=form,
         key=JournalKey(task.name, run.split, number, fingerprint(content), content),
-        setting=Setting(
-            task=task,
-            split=run.split,
-            training_answers=partial(_first_answers, run.store, task.name),
-            gold_answers=partial(_gold_answers, run.store, task.name, run.split),
-            seed=run.options.seed,
-            prompting=prompting,
-        ),
+        setting=setting,
         questions=partial(run.selection.questions, run.store, task.name, run.split, rewrite),
     )
 
@@ -444,8 +449,56 @@ def _describe_wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
     }
 
 
-def _first_answers(store: Store, task: str) -> Iterator[str]:
-    return (row["answers"][0] for row in store.read(task, "train", ("answers",)))
+# What predictors are handed: nothing that leads to the answers of the split
+
+ORACLE = "oracle"
+"""The one predictor that is handed the answers; no other can have its name."""
+
+
+@dataclass(frozen=True)
+class TrainingAnswers:
+    """Streams the first answer of every training example. It knows the training file and no other data."""
+
+    path: Path
+    """The parquet file of the training split."""
+    refusal: str = ""
+    """Why there are none to be had; empty if there are."""
+
+    def __call__(self) -> Iterator[str]:
+        """Return an iterator over the answers. Raises MissingDataError and DataError."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if self.refusal:
+            raise MissingDataError(self.refusal)
+        try:
+            with pq.ParquetFile(self.path) as file:
+                for batch in file.iter_batches(1_000, columns=["answers"]):
+                    for first, *_ in batch.column("answers").to_pylist():
+                        yield first
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(
+                f"{self.path} is damaged ({error}): run decabench prepare with --force."
+            ) from error
+
+
+def _refusal(run: Run, task: Task, records: Mapping[str, Any]) -> str:
+    """Say why a predictor gets no training answers; empty if it gets them."""
+    if run.split == "train":
+        return f"The training answers of {task.name} are what is asked, so no predictor is given them."
+    if "train" not in records:
+        return f"{task.name}, train, is not prepared in {run.store.home}: run decabench prepare {task.name}."
+    return ""
+
+
+def _without_sources(task: Task) -> Task:
+    """Return the task without what leads to its files: a task of one's own may have all answers in one."""
+    bare = copy(task)
+    object.__setattr__(
+        bare, "sources", ()
+    )  # a task checks itself when it is made, and would ask for a source
+    object.__setattr__(bare, "folder", None)
+    return bare
 
 
 def _gold_answers(store: Store, task: str, split: str) -> Mapping[str, str]:

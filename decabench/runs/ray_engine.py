@@ -28,7 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from decabench.errors import DecabenchError, LostDeviceError
+from decabench.errors import DecabenchError, LostDeviceError, ModelError, install_hint
 from decabench.predictors import (
     Backend,
     Failure,
@@ -255,7 +255,7 @@ class Dispatcher:
                 continue
             except RayError as died:
                 deaths, cause = deaths + 1, str(died).strip().splitlines()[-1]
-                error = pickle.dumps(DecabenchError(_CANNOT_START.format(tries=TRIES, cause=cause)))
+                error = pickle.dumps(ModelError(_CANNOT_START.format(tries=TRIES, cause=cause)))
                 await asyncio.sleep(_POLL_SECONDS)
                 continue
             if error is None:
@@ -304,7 +304,7 @@ def require_ray() -> Any:
 
             ray.data.DataContext.get_current()
     except ImportError as error:
-        raise DecabenchError("--engine ray needs Ray: run pip install 'decabench[ray]'.") from error
+        raise DecabenchError(f"--engine ray needs Ray: {install_hint('ray')}.") from error
     return ray
 
 
@@ -524,7 +524,7 @@ class RayEngine:
         try:
             yield from replies.iter_rows()
         except Exception as error:  # the workers' own errors come in replies: this one is Ray's
-            raise DecabenchError(
+            raise ModelError(
                 f"The Ray cluster failed ({_summarize(error)}): the answers so far are kept; run the same command "
                 "again to continue."
             ) from error

@@ -10,17 +10,17 @@ from typing import Any
 
 from decabench.errors import SubmissionError
 from decabench.scoring.evaluator import ScoredTask, ScoringOptions, find_metric, score_submission
-from decabench.scoring.results import Results, describe_partial
-from decabench.scoring.significance import (
+from decabench.scoring.pairs import (
     RESAMPLES,
-    SHUFFLES,
-    Difference,
-    Sample,
-    combine_differences,
+    FlippedTask,
+    PairTests,
+    compare_pairs,
     examples_for_one_point,
+    flip_signs,
     holm,
-    paired_test,
 )
+from decabench.scoring.results import Results, describe_partial
+from decabench.scoring.significance import Sample
 from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
 __all__ = ["Compared", "Comparison", "Flip", "compare"]
@@ -61,11 +61,11 @@ class Compared:
     """B's score."""
     difference: float
     """B minus A, in points; see `gain` for which of them is better."""
-    interval: tuple[float, float]
-    """The 95 % interval of the difference: a paired bootstrap over groups."""
-    p: float
-    """Two-sided p-value, by approximate randomization."""
-    p_holm: float
+    interval: tuple[float, float] | None
+    """The 95 % interval of the difference, which excludes 0 if `p` is below 0.05; None without bounds."""
+    p: float | None
+    """Two-sided p-value, from resamples that flip the signs of sampled units; None for a single unit."""
+    p_holm: float | None
     """`p` corrected for the number of tasks (Holm); the same as `p` for a suite."""
     examples: int
     """The number of examples compared."""
@@ -103,13 +103,11 @@ class Comparison:
     not_compared: Mapping[str, str]
     """Task to the reason why it was left out."""
     seed: int
-    """The seed for resampling and shuffling."""
+    """The seed of the resamples."""
     suite: Suite = DECATHLON
     """The suite of `total`."""
     resamples: int = RESAMPLES
-    """The number of resamples for intervals."""
-    shuffles: int = SHUFFLES
-    """The number of shuffles for p-values."""
+    """The number of resamples behind intervals and p-values."""
 
     def to_json(self) -> str:
         """Return canonical JSON."""
@@ -138,7 +136,7 @@ def compare(
     """Compare submission B with submission A, both scored on the prepared data.
 
     The first parameters are those of `evaluate`; `suite` is the one whose totals are compared, `seed` determines
-    the resamples and shuffles, and `flips` is the number of worst regressions to return per task.
+    the resamples, and `flips` is the number of worst regressions to return per task.
     Raises SubmissionError if they have no scored task in common, and the errors of `evaluate`.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
@@ -152,20 +150,20 @@ def compare(
         raise SubmissionError(
             f"{Path(a).name} and {Path(b).name} have no scored task of {options.split} in common.{why}"
         )
-    tests = {
-        task: paired_test(_sample(scored_a[task]), _sample(scored_b[task]), seed=seed, jobs=options.jobs)
-        for task in common
-    }
-    corrected = holm({task: test.p for task, test in tests.items()})
+    flipped = {task: flip_signs([_sample(scored_a[task]), _sample(scored_b[task])], seed) for task in common}
+    tests = {task: compare_pairs([flipped[task]]) for task in common}
+    corrected = holm({task: float(test.p[0, 1]) for task, test in tests.items() if test.is_tested(0, 1)})
     return Comparison(
         a=str(results_a.submission["name"]),
         b=str(results_b.submission["name"]),
         split=options.split,
         tasks={
-            task: _compare_task(scored_a[task], scored_b[task], tests[task], corrected[task], options, flips)
+            task: _compare_task(
+                scored_a[task], scored_b[task], tests[task], corrected.get(task), options, flips
+            )
             for task in common
         },
-        total=_compare_totals(results_a, results_b, tests),
+        total=_compare_totals(results_a, results_b, flipped),
         not_compared=left_out,
         seed=seed,
         suite=options.suite,
@@ -191,7 +189,7 @@ def _sample(scored: ScoredTask) -> Sample:
 
 
 def _compare_task(
-    a: ScoredTask, b: ScoredTask, test: Difference, p_holm: float, options: ScoringOptions, flips: int
+    a: ScoredTask, b: ScoredTask, test: PairTests, p_holm: float | None, options: ScoringOptions, flips: int
 ) -> Compared:
     import numpy as np
 
@@ -241,25 +239,26 @@ def _read_texts(task: str, ids: set[str], options: ScoringOptions) -> dict[str, 
     return {row["id"]: row for row in rows if row["id"] in ids}
 
 
-def _compare_totals(a: Results, b: Results, tests: Mapping[str, Difference]) -> Compared | None:
+def _compare_totals(a: Results, b: Results, flipped: Mapping[str, FlippedTask]) -> Compared | None:
     suite, total_a, total_b = a.suite, a.total, b.total
     if total_a.score is None or total_b.score is None or not (total_a.complete and total_b.complete):
         return None
-    test = combine_differences([tests[task] for task in suite.tasks], suite.total)
+    test = compare_pairs([flipped[task] for task in suite.tasks], suite.total)
     directions = {find_metric(a.tasks[task].metric).higher_is_better for task in suite.tasks}
-    return replace(
-        _compared(total_a.score, total_b.score, test, test.p), higher_is_better=directions != {False}
-    )
+    p = float(test.p[0, 1]) if test.is_tested(0, 1) else None
+    return replace(_compared(total_a.score, total_b.score, test, p), higher_is_better=directions != {False})
 
 
-def _compared(a: float, b: float, test: Difference, p_holm: float) -> Compared:
+def _compared(a: float, b: float, test: PairTests, p_holm: float | None) -> Compared:
+    interval = test.interval(0, 1)
+    is_tested = test.is_tested(0, 1)
     return Compared(
         a=a,
         b=b,
-        difference=test.difference,
-        interval=test.interval.ends,
-        p=test.p,
+        difference=float(test.differences[0, 1]),
+        interval=interval.ends if interval else None,
+        p=float(test.p[0, 1]) if is_tested else None,
         p_holm=p_holm,
         examples=test.examples,
-        examples_for_one_point=examples_for_one_point(test),
+        examples_for_one_point=examples_for_one_point(test, 0, 1) if is_tested else None,
     )

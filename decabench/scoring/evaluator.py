@@ -7,8 +7,8 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,18 @@ from decabench.errors import (
     UnknownNameError,
     require_name,
 )
+from decabench.files import Paths, file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
-from decabench.scoring.results import DataUsed, Results, TaskResult
-from decabench.scoring.significance import Sample, bootstrap, combine, interval, write_rows
+from decabench.prompts import is_other_label
+from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
+from decabench.scoring.significance import (
+    Sample,
+    describe_units,
+    score_interval,
+    total_interval,
+    write_rows,
+)
 from decabench.submission import (
     AnswerKind,
     AnswerLine,
@@ -38,6 +46,7 @@ from decabench.tasks import (
     METRIC_GROUP,
     SPLITS,
     TASKS,
+    Label,
     Store,
     Suite,
     Task,
@@ -46,6 +55,7 @@ from decabench.tasks import (
     home_folder,
     known_tasks,
     select_suite,
+    units_line,
 )
 from decabench.workers import process_pool
 
@@ -54,6 +64,7 @@ __all__ = [
     "ScoredTask",
     "ScoringOptions",
     "TaskScores",
+    "add_intervals",
     "context_ceiling",
     "count_answers",
     "evaluate",
@@ -78,12 +89,14 @@ class ScoringOptions:
     """The folder of prepared data."""
     jobs: int = 1
     """The number of processes."""
-    include: Sequence[str | Path] = ()
+    include: Paths = ()
     """Files that define tasks."""
     answers: AnswerKind = "extracted"
     """Whether to score the extracted answers or the model's raw output."""
     suite: Suite = DECATHLON
     """The suite whose total to compute."""
+    remade: str | Path | None = None
+    """A submission with answers that this one withholds, made again."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,8 @@ class ScoredTask:
     """The statistics by group; None if the task failed."""
     rows: Sequence[Row] = ()
     """The statistics of each example."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files of its answers, other wordings included: path in the submission to sha256."""
 
 
 def evaluate(
@@ -108,7 +123,7 @@ def evaluate(
     tasks: str | Sequence[str] | None = None,
     home: str | Path | None = None,
     jobs: int = 1,
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
     answers: AnswerKind = "extracted",
     suite: str | Suite | None = None,
 ) -> Results:
@@ -134,8 +149,8 @@ def score_submission(
     Raises the errors of `evaluate`.
     """
     store = Store(home_folder(options.home))
-    with open_submission(submission) as opened:
-        known = _known_tasks(opened, options)
+    with open_with_remade(submission, options.remade) as opened:
+        known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
         _require_same_data(opened, files, store)
         jobs = [
@@ -143,29 +158,52 @@ def score_submission(
             for name, file in files.items()
         ]
         with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
-            scored = {job.task.name: _score_file(job, pool) for job in jobs}
+            scored = {job.task.name: replace(_score_file(job, pool), files=job.digests()) for job in jobs}
         description = opened.info.described()
-    # A single group, drawn repeatedly, would give an interval of zero width.
-    samples = {name: found.sample for name, found in scored.items()}
-    drawn = {name: bootstrap(sample) for name, sample in samples.items() if sample and len(sample.rows) > 1}
-    results = {
-        name: replace(found.result, interval=interval(drawn[name]).ends) if name in drawn else found.result
-        for name, found in scored.items()
+    samples = {name: found.sample for name, found in scored.items() if found.sample}
+    results, ends = add_intervals(
+        {name: found.result for name, found in scored.items()}, samples, options.suite
+    )
+    return (
+        Results(description, options.split, results, ends, answers=options.answers, suite=options.suite),
+        scored,
+    )
+
+
+def add_intervals(
+    results: Mapping[str, TaskResult], samples: Mapping[str, Sample], suite: Suite
+) -> tuple[dict[str, TaskResult], tuple[float, float] | None]:
+    """Return the results with an interval for each task that has a sample, and the interval of the suite's total."""
+    intervals = {name: score_interval(sample) for name, sample in samples.items()}
+    found = {
+        name: replace(result, interval=interval.ends) if (interval := intervals.get(name)) else result
+        for name, result in results.items()
     }
-    suite = options.suite
-    whole = [drawn[name] for name in suite.tasks if name in drawn and results[name].status == "scored"]
-    ends = None
-    if suite.total != "none" and len(whole) == len(suite.tasks):
-        ends = interval(combine(whole, suite.total)).ends
-    return Results(description, options.split, results, ends, answers=options.answers, suite=suite), scored
+    whole = [samples[name] for name in suite.tasks if name in samples and found[name].status == "scored"]
+    if suite.total == "none" or len(whole) < len(suite.tasks):
+        return found, None
+    total = total_interval(whole, suite.total)
+    return found, total.ends if total else None
 
 
-def _known_tasks(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
+@contextmanager
+def open_with_remade(submission: str | Path, remade: str | Path | None) -> Iterator[Submission]:
+    """Open a submission, with the answers of another one in place of those that it withholds."""
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_submission(submission))
+        if remade is not None:
+            again = stack.enter_context(open_submission(remade))
+            files = {pair: file for pair, file in again.files.items() if pair not in opened.files}
+            opened = replace(opened, files={**opened.files, **files})
+        yield opened
+
+
+def known_to(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
     """Return the tasks by name. Installed packages are searched only for names that are not built in."""
     names = {task for task, split in submission.files if split == options.split} | set(options.tasks or ())
     if names <= TASKS.keys() and not options.include:
         return TASKS
-    return known_tasks([Path(path) for path in options.include])
+    return known_tasks(options.include)
 
 
 def _files_to_score(
@@ -215,11 +253,14 @@ def _require_same_data(submission: Submission, files: Mapping[str, PredictionFil
 
 def _read_references(store: Store, task: str, split: str) -> list[Item]:
     """Read the gold answers. Raises DataError if the prepared data does not match its record."""
-    digest, references = hashlib.sha256(), []
+    digest, units_digest, references = hashlib.sha256(), hashlib.sha256(), []
     for example in store.examples(task, split):
         digest.update(fingerprint_line(example))
-        references.append(Item(example.answers, example.id, example.group, example.meta))
-    if f"sha256:{digest.hexdigest()}" != store.record(task, split).fingerprint:
+        units_digest.update(units_line(example.units))
+        references.append(Item(example.answers, example.id, example.units, example.meta))
+    record = store.record(task, split)
+    found = (f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}")
+    if found != (record.fingerprint, record.units_digest):
         raise DataError(
             f"The prepared data of {task}, {split}, does not match its record: run decabench prepare {task} --force."
         )
@@ -246,6 +287,11 @@ class _Job:
             raise _FaultyFileError(reader.reason, reader.fault_count)
         return lines
 
+    def digests(self) -> dict[str, str]:
+        """Return the sha256 of each file that the submission has for the task, by its path there."""
+        files = self.submission.files_of(self.task.name, self.file.split)
+        return {name: file_digest(path) for name, path in files.items()}
+
 
 class _FaultyFileError(SubmissionError):
     def __init__(self, reason: str, faults: int) -> None:
@@ -269,12 +315,15 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
         return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
     counts = count_answers(lines.values())
+    if others := _count_other_labels(job, answers):
+        counts = replace(counts, by_kind={**counts.by_kind, "other_label": others})
     ceiling = None
     if counts.context_kept and task.extractive:
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
         ceiling = context_ceiling(counts.context_kept, references, contexts)
     partial = job.submission.info.partial.get(f"{task.name}.{job.file.split}", {})
     score = found.scores[found.headline]
+    sample = Sample.of(metric, found.rows, [item.units for item in references], task.name)
     result = replace(
         result,
         status="partial" if partial else "scored",
@@ -289,8 +338,8 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         ceiling=ceiling,
         partial=partial,
         variants=_score_variants(job, references, score, pool),
+        units=describe_units(sample, task.unit_names),
     )
-    sample = Sample.of(metric, found.rows, [item.group for item in references], task.name)
     return ScoredTask(result, references, list(answers.values()), sample, found.rows)
 
 
@@ -328,12 +377,23 @@ def _score_variants(
     return {"scores": scores, "predictions": digests, **summary, **({"failed": failed} if failed else {})}
 
 
+def _count_other_labels(job: _Job, answers: Mapping[str, str]) -> int:
+    """Count the answers that are none of the labels that their questions offer."""
+    output = job.task.output
+    if not isinstance(output, Label):
+        return 0
+    rows = () if output.names else job.store.read(job.task.name, job.file.split, ("id", "question"))
+    questions = {row["id"]: row["question"] for row in rows}
+    return sum(is_other_label(text, output, questions.get(id_, "")) for id_, text in answers.items())
+
+
 @dataclass(frozen=True)
 class AnswerCounts:
     """How many answers of a file came to be in ways that a reader of the score must know."""
 
     by_kind: Mapping[str, int]
-    """How many were `unparseable`, `truncated` or `refused`, or had their `context_cut`; 0 is left out."""
+    """How many were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`; 0 is
+    left out."""
     context_kept: Mapping[str, tuple[int, int]]
     """By id, which characters of the context the model was shown, if not all."""
 
@@ -437,10 +497,6 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
         yield pool
 
 
-STATISTICS = "statistics"
-"""The folder of statistics beside `results.json`."""
-
-
 def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
     """Write `statistics/<task>.parquet` for every task that was scored as a whole. Raises StorageError."""
     import numpy as np
@@ -451,9 +507,9 @@ def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
         ):  # limited runs are compared with nothing
             values = np.asarray(found.rows, dtype=float)
             columns = {name: values[:, at] for at, name in enumerate(found.sample.metric.columns)}
-            groups = [item.group for item in found.references]
+            units = [item.units for item in found.references]
             path = folder / STATISTICS / f"{task}.parquet"
-            write_rows(path, found.result.metric, found.result.signature, columns, groups)
+            write_rows(path, found.result.metric, found.result.signature, columns, units)
 
 
 _ALWAYS = "unanswerable"

@@ -35,7 +35,7 @@ def prove_task(task: Task, split: str, store: Store) -> list[ProofStep]:
     """
     examples = list(store.examples(task.name, split))
     metric = find_metric(task.metric)
-    references = [Item(example.answers, example.id, example.group, example.meta) for example in examples]
+    references = [Item(example.answers, example.id, example.units, example.meta) for example in examples]
 
     def score(answers: Sequence[str]) -> dict[str, float]:
         return dict(evaluate(metric, answers, references).details)
@@ -104,8 +104,8 @@ def empty_answer_floor(metric: str, examples: Sequence[Example]) -> float:
     for example in examples:
         goals = example.answers[0].partition(";")[0]
         if goals.strip() and goals.strip().lower() != "none":
-            informed.add(example.group)
-        unchanged += example.group not in informed
+            informed.add(example.units[-1])
+        unchanged += example.units[-1] not in informed
     return 100 * unchanged / len(examples)
 
 

@@ -15,17 +15,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.files import atomic_file, parse_json
+from decabench.files import atomic_file
 from decabench.metrics import METRICS
 from decabench.submission import AnswerKind
 from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite
 from decabench.text import excerpt, printable
+from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
     import pandas
 
 __all__ = [
     "FORMAT",
+    "STATISTICS",
     "DataUsed",
     "InvalidResultsError",
     "Results",
@@ -33,13 +35,19 @@ __all__ = [
     "TaskResult",
     "describe_partial",
     "parse_record",
+    "parse_task",
     "read_bounded",
     "read_results",
     "read_results_file",
+    "score_digits",
+    "show_units",
     "write_results_file",
 ]
 
 FORMAT = "decabench.results/1"
+
+STATISTICS = "statistics"
+"""The folder of statistics beside `results.json`."""
 
 LIMIT_BYTES = 16 << 20
 """The most that is read of a file; honest ones have a few thousand bytes."""
@@ -83,7 +91,7 @@ class TaskResult:
     score: float | None = None
     """The headline: 0–100, unless the metric has another range."""
     interval: tuple[float, float] | None = None
-    """The headline's 95 % interval: percentiles of 1,000 bootstrap resamples of groups."""
+    """The headline's 95 % interval: Student's t over the units that were sampled, on log-odds."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """All scores by name."""
     signature: str = ""
@@ -99,13 +107,16 @@ class TaskResult:
     faults: int = 0
     """The number of faults in its file."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """How many answers were `unparseable`, `truncated` or `refused`, or had their `context_cut`; 0 is left out."""
+    """How many answers were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`
+    than the question offers; 0 is left out."""
     ceiling: float | None = None
     """If contexts were cut: the share of examples whose gold answer could still be found, 0–100."""
     partial: Mapping[str, Any] = field(default_factory=dict)
     """`answered`, `of` and `chosen` of a limited run."""
     variants: Mapping[str, Any] = field(default_factory=dict)
     """Other wordings of the questions: `scores` by number, `mean`, `worst`, `spread`, `predictions`, `failed`."""
+    units: Mapping[str, Any] = field(default_factory=dict)
+    """What was sampled: the `number` of units, the `effective` number, their `level`, and what they are `fixed` in."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +152,7 @@ class Results:
     tasks: Mapping[str, TaskResult]
     """By name; the tasks of the suite come first, in its order."""
     interval: tuple[float, float] | None = None
-    """The total's 95 % interval, resampled within each task; None unless all tasks of the suite are scored."""
+    """The total's 95 % interval, from the spreads of the tasks; None unless all tasks of the suite are scored."""
     decabench: str = decabench.__version__
     """The version of decabench that scored."""
     answers: AnswerKind = "extracted"
@@ -178,11 +189,30 @@ class Results:
             of=of,
             tasks=len(scores),
             complete=complete,
-            text=_total_text(suite, score, of, len(scores), len(by_status["partial"])),
+            text=self._total_text(score, of, len(scores), len(by_status["partial"])),
             missing=tuple(by_status["missing"]),
             failed=tuple(by_status["failed"]),
             partial=tuple(by_status["partial"]),
         )
+
+    @property
+    def total_digits(self) -> int:
+        """How many decimals to print of the total: as many as of the finest of its tasks."""
+        scored = (task for task in self.suite.tasks if task in self.tasks)
+        return max((score_digits(task, self.tasks[task].metric) for task in scored), default=1)
+
+    def _total_text(self, score: float | None, of: int, count: int, partial: int) -> str:
+        suite = self.suite
+        complete = count == len(suite.tasks)
+        tasks = f"{count} of {len(suite.tasks)} tasks"
+        if score is None:
+            return f"no total ({tasks})"
+        shown = f"{score:.{self.total_digits}f}"
+        if suite.total == "mean":
+            left_out = f"; {partial} partial, not averaged" if partial else ""
+            return f"{shown} (mean of {count if complete else tasks}{left_out})"
+        left_out = f"; {partial} partial, not summed" if partial else ""
+        return shown if complete else f"{shown} of {of} ({tasks}{left_out})"
 
     @property
     def ok(self) -> bool:
@@ -220,7 +250,7 @@ class Results:
 
 _SUITE_FIELDS = ("name", "title", "tasks", "total", "total_name")
 
-_ADDED_LATER = ("answers", "ceiling", "partial", "variants")
+_ADDED_LATER = ("answers", "ceiling", "partial", "units", "variants")
 """Fields that the first files lacked: left out if empty."""
 
 
@@ -232,22 +262,35 @@ def _without_defaults(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _total_text(suite: Suite, score: float | None, of: int, count: int, partial: int) -> str:
-    complete = count == len(suite.tasks)
-    tasks = f"{count} of {len(suite.tasks)} tasks"
-    if score is None:
-        return f"no total ({tasks})"
-    if suite.total == "mean":
-        left_out = f"; {partial} partial, not averaged" if partial else ""
-        return f"{score:.1f} (mean of {count if complete else tasks}{left_out})"
-    left_out = f"; {partial} partial, not summed" if partial else ""
-    return f"{score:.1f}" if complete else f"{score:.1f} of {of} ({tasks}{left_out})"
+def score_digits(task: str, metric: str) -> int:
+    """Return how many decimals to print of a task's headline: 1 for long scales, 3 for short and unbounded ones."""
+    low, high = _score_range(task, metric)
+    return 1 if 20 <= high - low < math.inf else 3
 
 
 def describe_partial(task: TaskResult) -> str:
     """Return what a limited run answered: `100 of 872 examples, limit 100`."""
     answered, whole, chosen = (task.partial.get(key) for key in ("answered", "of", "chosen"))
     return f"{answered:,} of {whole:,} examples" + (f", {printable(chosen)}" if chosen else "")
+
+
+def show_units(units: Mapping[str, Any]) -> str:
+    """Return what an interval rests on: `48 articles (41.2 effective)`, `120 sentences in these 6 relations`.
+
+    The effective number is left out if it is the number itself. Empty for what no version of decabench wrote.
+    """
+    number, effective, fixed = (units.get(key, 0) for key in ("number", "effective", "fixed"))
+    if not all(type(value) in (int, float) and 0 <= value < 1e12 for value in (number, effective, fixed)):
+        return ""
+    if not number:
+        return ""
+    level, within = (printable(str(units.get(key, "unit"))[:40]) for key in ("level", "within"))
+    text = f"{number:,} {level}{'' if number == 1 else 's'}"
+    if effective and abs(number - effective) >= 0.05:
+        text += f" ({effective:,.1f} effective)"
+    if fixed == 1:
+        return f"{text} in this 1 {within}"
+    return f"{text} in these {fixed} {within}s" if fixed else text
 
 
 def write_results_file(folder: Path, results: Results) -> Path:
@@ -329,7 +372,7 @@ def _read_results(record: dict[str, Any]) -> Results:
     results = Results(
         submission=record["submission"],
         split=record["split"],
-        tasks={name: _read_task(name, value) for name, value in record["tasks"].items()},
+        tasks={name: parse_task(name, value) for name, value in record["tasks"].items()},
         interval=_convert(record, "interval", tuple[float, float] | None),
         decabench=_convert(record, "decabench", str),
         answers=record.get("answers", "extracted"),
@@ -387,7 +430,8 @@ def _check_claim(claim: float | None, results: Results, partial: bool = False) -
         raise ValueError(f"its {name} is {claim:.2f}, but its task scores give {total.score or 0.0:.2f}")
 
 
-def _read_task(name: str, value: Any) -> TaskResult:
+def parse_task(name: str, value: Any) -> TaskResult:
+    """Return one result of a parsed results file. Raises ValueError."""
     import msgspec
 
     try:

@@ -1,19 +1,18 @@
-"""Intervals and paired tests from statistics rows alone, for averages, BLEU, corpus F1 and ROUGE.
+"""Samples and intervals: statistics summed by the units that were sampled, and how far a score may be from the truth.
 
-A resample or a shuffle is a weighted sum of rows, so a thousand of them are one matrix product and one call of the
-metric's `score`. Rows are first summed by group (the paragraph, dialogue or document), because groups are what was
-sampled. Every block of resamples has its own seed, so the numbers do not depend on how many workers share them.
+What was sampled is what varies. A sample is cut into the outermost units of which there are at least ten: SQuAD's
+articles rather than their paragraphs. If an outer level has fewer, the inner units vary within these, as strata: the
+interval then holds for these six relations and no others. The spread of a score comes from the jackknife over units,
+and its interval from Student's t on the log-odds of the metric's range (docs/statistics.md).
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError
@@ -22,89 +21,236 @@ from decabench.metrics import Metric, Row
 from decabench.tasks import Combination
 
 if TYPE_CHECKING:
-    from numpy.random import Generator
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
 
 __all__ = [
-    "Difference",
+    "CONFIDENCE",
     "Interval",
     "Sample",
-    "bootstrap",
-    "combine",
-    "combine_differences",
-    "examples_for_one_point",
-    "holm",
-    "interval",
-    "p_value",
-    "paired_test",
+    "Spread",
+    "describe_units",
     "read_rows",
-    "seeded_generator",
-    "swapped_differences",
+    "score_interval",
+    "student_t",
+    "total_interval",
     "write_rows",
 ]
 
-RESAMPLES = 1_000
-SHUFFLES = 10_000
 CONFIDENCE = 0.95
-POWER = 0.8
-_BLOCK = 50
+
+ENOUGH = 10
+"""Units of an outer level are resampled if there are at least this many."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The statistics of one system on one task, a row for each group."""
+    """The statistics of one system on one task, a row for each unit that was sampled."""
 
     metric: Metric
     """The metric that turns the statistics into scores."""
     rows: Array
-    """(groups, columns): the sums of the examples' rows."""
-    examples: int
-    """The number of examples in all groups."""
+    """(units, columns): the sums of the examples' rows."""
+    sizes: Array
+    """(units,): the number of examples in each."""
+    strata: Array
+    """(units,): the number of each unit's stratum; units vary within their stratum only. All 0 if there is one."""
     name: str = ""
     """The task's name; it seeds the task's resamples, so that tasks are drawn independently."""
+    level: int = 0
+    """The level of the units: 0 for the outermost."""
+    fixed: int = 0
+    """The number of outer units that are too few to vary, such as six relations; 0 if the units are outermost."""
+    influence: Array | None = None
+    """(units,): the first-order effect of each unit on the score, if the sums of rows do not determine it (ranks)."""
 
     @classmethod
-    def of(cls, metric: Metric, rows: Sequence[Row], groups: Sequence[str], name: str = "") -> Sample:
-        """Sum rows by group, given one of each for every example; groups keep the order of their first example.
+    def of(
+        cls, metric: Metric, rows: Sequence[Row], units: Sequence[Sequence[str]], name: str = ""
+    ) -> Sample:
+        """Sum rows by unit, given for every example its row and its units, outermost first; none if it is its own.
 
-        Raises DecabenchError if there are no rows, or if the numbers of rows and groups differ.
+        Units keep the order of their first example. Raises DecabenchError if there are no rows, if the numbers of rows
+        and units differ, or if examples have different numbers of levels.
         """
         import numpy as np
 
-        if len(rows) != len(groups) or not rows:
+        if len(rows) != len(units) or not rows:
             raise DecabenchError(
-                f"{name or metric.name} has {len(rows)} rows for {len(groups)} groups: give one group for each row."
+                f"{name or metric.name} has {len(rows)} rows for {len(units)} units: give the units of each row."
             )
-        number = {group: index for index, group in enumerate(dict.fromkeys(groups))}
-        sums = np.zeros((len(number), len(metric.columns)))
-        np.add.at(sums, [number[group] for group in groups], np.asarray(rows, dtype=float))
-        return cls(metric, sums, len(rows), name)
+        if len({len(labels) for labels in units}) != 1:
+            raise DecabenchError(
+                f"{name or metric.name} has examples with different numbers of unit levels: give each the same."
+            )
+        return cls.of_levels(metric, np.asarray(rows, dtype=float), np.array(_number_units(units)).T, name)
+
+    @classmethod
+    def of_levels(cls, metric: Metric, rows: Array, levels: Array, name: str = "") -> Sample:
+        """Sum rows, (examples, columns), by unit, given the numbers of their units, (examples, levels)."""
+        import numpy as np
+
+        unit, strata, level, fixed = _choose_units(levels)
+        count = int(unit.max()) + 1
+        sums = np.stack([np.bincount(unit, weights=column, minlength=count) for column in rows.T], axis=1)
+        influence = None
+        if metric.influence is not None:
+            influence = np.bincount(unit, weights=metric.influence(rows), minlength=count)
+        return cls(metric, sums, np.bincount(unit), strata, name, level, fixed, influence)
 
     def headline(self, totals: Array) -> Array:
         """Compute the headline from sums of rows: (..., columns) to (...)."""
         columns = {name: totals[..., index] for index, name in enumerate(self.metric.columns)}
         return self.metric.score(columns)[self.metric.headline]  # type: ignore[no-any-return]
 
-    @property
+    @cached_property
     def score(self) -> float:
         """The headline of all rows."""
         return float(self.headline(self.rows.sum(axis=0)))
+
+    @property
+    def examples(self) -> int:
+        """The number of examples in all units."""
+        return int(self.sizes.sum())
+
+    @property
+    def effective(self) -> float:
+        """The number of units of equal size that would say as much: (sum w)^2 / sum w^2 (Kish 1965)."""
+        return _effective(self.sizes)
+
+    @cached_property
+    def shares(self) -> Array:
+        """(units,): each unit's share of the examples of its stratum."""
+        import numpy as np
+
+        shares: Array = self.sizes / np.bincount(self.strata, weights=self.sizes)[self.strata]
+        return shares
+
+    @cached_property
+    def effects(self) -> Array:
+        """(units,): how much each unit adds to the score, adding up to 0 in each stratum.
+
+        They come from leaving out each unit in turn, so they are right for corpus metrics too: the score without a unit
+        differs from that of all by `effect / (1 - share)`.
+        """
+        import numpy as np
+
+        if self.influence is not None:
+            effects = self.influence
+        elif len(self.rows) < 2:
+            return np.zeros(len(self.rows))
+        else:
+            totals = self.rows.sum(axis=0)
+            with np.errstate(all="ignore"):
+                change = self.score - self.headline(totals - self.rows)
+            effects = np.nan_to_num(change) * (1 - self.sizes / self.examples)
+        sums = np.bincount(self.strata, weights=effects)
+        centred: Array = effects - self.shares * sums[self.strata]
+        return centred
+
+    @cached_property
+    def spread(self) -> Spread:
+        """The variance of the score, from the jackknife over units within strata."""
+        import numpy as np
+
+        parts = []
+        for stratum in range(int(self.strata.max()) + 1):
+            inside = self.strata == stratum
+            count = int(inside.sum())
+            if count > 1:
+                deviations = self.effects[inside] / (1 - self.shares[inside])
+                variance = (count - 1) / count * float(np.sum(deviations**2))
+                parts.append(Spread(variance, max(_effective(self.sizes[inside]) - 1, 1.0)))
+        return Spread.combined(parts)
+
+
+def _choose_units(levels: Array) -> tuple[Array, Array, int, int]:
+    """Return the unit of each example, the stratum of each unit, the units' level, and the number of fixed units.
+
+    The level is the outermost with ENOUGH units, or else the innermost, whatever it has. A unit is known by its labels
+    on all levels down to its own.
+    """
+    import numpy as np
+
+    outer = np.zeros(len(levels), dtype=np.int64)
+    for level in range(levels.shape[1]):
+        _, inner = np.unique(levels[:, level], return_inverse=True)
+        _, first, unit = np.unique(
+            outer * (int(inner.max()) + 1) + inner, return_index=True, return_inverse=True
+        )
+        order = np.argsort(np.argsort(first))  # in the order of their first examples
+        unit, count = order[unit], len(first)
+        if count >= ENOUGH:
+            fixed = int(outer.max()) + 1 if level else 0
+            strata = np.zeros(count, dtype=np.int64)
+            strata[unit] = outer
+            return unit, _merge_lonely(strata), level, fixed
+        outer = unit
+    return outer, np.zeros(int(outer.max()) + 1, dtype=np.int64), levels.shape[1] - 1, 0
+
+
+def _merge_lonely(strata: Array) -> Array:
+    """Join strata of a single unit, which has nothing to be compared with; a last one joins the smallest other."""
+    import numpy as np
+
+    counts = np.bincount(strata)
+    lonely = counts[strata] == 1
+    if lonely.any():
+        other = int(np.argmin(np.where(counts > 1, counts, counts.max() + 1)))
+        strata = np.where(lonely, len(counts) if lonely.sum() > 1 else other, strata)
+    return np.unique(strata, return_inverse=True)[1]
+
+
+def _effective(sizes: Array) -> float:
+    return float(sizes.sum()) ** 2 / float((sizes.astype(float) ** 2).sum())
+
+
+def describe_units(sample: Sample, names: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what the interval of a sample rests on, for results: the `number` of units and the `effective` number.
+
+    `fixed` is the number of outer units that they vary within, if these are too few to vary. `names` are those of the
+    task's levels, outermost first: they give `level` and `within`, the names of the units and of the fixed ones.
+    """
+    found: dict[str, Any] = {"number": len(sample.sizes), "effective": round(sample.effective, 1)}
+    if sample.level < len(names):
+        found["level"] = names[sample.level]
+    if sample.fixed:
+        found["fixed"] = sample.fixed
+        if sample.level <= len(names):
+            found["within"] = names[sample.level - 1]
+    return found
 
 
 # Rows on disk: what intervals and tests need, without answers or data
 
 
+def _number_units(units: Sequence[Sequence[str]]) -> list[list[int]]:
+    """Number the units of each level from 0, in order of their first example; inner ones are told apart by outer ones.
+
+    Rows without units are each a unit of their own.
+    """
+    if not units[0]:
+        return [list(range(len(units)))]
+    levels = []
+    for depth in range(1, len(units[0]) + 1):
+        numbers: dict[tuple[str, ...], int] = {}
+        levels.append([numbers.setdefault(tuple(names[:depth]), len(numbers)) for names in units])
+    return levels
+
+
 def write_rows(
-    path: Path, metric: str, signature: str, rows: Mapping[str, Any], groups: Sequence[str]
+    path: Path, metric: str, signature: str, rows: Mapping[str, Any], units: Sequence[Sequence[str]]
 ) -> None:
-    """Write a parquet file with a row for each example: `group`, a number for each group, and the columns of `rows`."""
+    """Write a parquet file with a row for each example: its units and the columns of `rows`.
+
+    `unit_1` numbers the outermost units, `unit_2` those within, and so on.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    numbers: dict[str, int] = {}
-    columns = {"group": pa.array([numbers.setdefault(group, len(numbers)) for group in groups], pa.int32())}
+    levels = enumerate(_number_units(units), start=1)
+    columns = {f"unit_{level}": pa.array(numbers, pa.int32()) for level, numbers in levels}
     columns |= {name: pa.array(values) for name, values in rows.items()}
     table = pa.table(columns).replace_schema_metadata({"metric": metric, "signature": signature})
     with atomic_file(path) as file:
@@ -112,31 +258,53 @@ def write_rows(
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
-    """Return the group number of each example, (examples,), and its row, (examples, columns).
+    """Return the numbers of each example's units, (examples, levels), and its row, (examples, columns).
 
-    Raises DataError if the file is damaged, empty or has other columns.
+    Levels are outermost first; files of earlier versions have one, `group`. Raises DataError if the file is damaged,
+    empty or has other columns.
     """
     import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(path, memory_map=True).read(["group", *columns], use_threads=False)
-        groups = table.column("group").to_numpy()
+        file = pq.ParquetFile(path, memory_map=True)
+        levels = [f"unit_{level}" for level in range(1, len(file.schema_arrow.names) + 1)]
+        levels = [name for name in levels if name in file.schema_arrow.names] or ["group"]
+        table = file.read([*levels, *columns], use_threads=False)
+        units = np.stack([table.column(name).to_numpy() for name in levels], axis=1)
         rows = np.stack([table.column(name).to_numpy().astype(float) for name in columns], axis=1)
-        if not len(rows) or groups.dtype.kind not in "iu" or not np.isfinite(rows).all():
-            raise ValueError("no finite rows and numbered groups")
+        if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
+            raise ValueError("no finite rows and numbered units")
     except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
         raise DataError(f"{path} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
-    return groups, rows
+    return units, rows
 
 
 # Intervals
 
 
 @dataclass(frozen=True)
+class Spread:
+    """How much a score varies from sample to sample."""
+
+    variance: float
+    """The variance of the score."""
+    freedom: float
+    """Degrees of freedom of the variance: how well it is known."""
+
+    @classmethod
+    def combined(cls, parts: Sequence[Spread]) -> Spread:
+        """Return the spread of a sum of independent parts, with Satterthwaite's (1946) degrees of freedom."""
+        variance = math.fsum(part.variance for part in parts)
+        below = math.fsum(part.variance**2 / part.freedom for part in parts)
+        least = min((part.freedom for part in parts), default=1.0)
+        return cls(variance, max(variance**2 / below, least) if below else least)
+
+
+@dataclass(frozen=True)
 class Interval:
-    """A percentile bootstrap interval."""
+    """A confidence interval."""
 
     low: float
     """Its lower end, in the score's units."""
@@ -151,172 +319,70 @@ class Interval:
         return round(self.low, 4), round(self.high, 4)
 
 
-def seeded_generator(seed: int, name: str, *more: int) -> Generator:
-    """Return a generator seeded by the task's name, so that other tasks and workers do not affect it."""
-    import numpy as np
-
-    key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
-    return np.random.Generator(np.random.SFC64(np.random.SeedSequence([seed, key, *more])))
-
-
-def _in_blocks(number: int, jobs: int, compute: Callable[[int, int], Array]) -> Array:
-    """Compute blocks (start, end), in this thread or in several, and join them in order."""
-    import numpy as np
-
-    starts = range(0, number, _BLOCK)
-    ends = [min(start + _BLOCK, number) for start in starts]
-    if jobs < 2:
-        return np.concatenate(list(map(compute, starts, ends)))
-    with ThreadPoolExecutor(jobs) as pool:
-        return np.concatenate(list(pool.map(compute, starts, ends)))
+def score_interval(sample: Sample) -> Interval | None:
+    """Return the interval of a sample's score; None if a single unit, or no range, leaves nothing to tell it by."""
+    if len(sample.sizes) < 2:
+        return None
+    return _interval(sample.score, sample.spread, sample.metric.range, sample.effective)
 
 
-def _resampled_totals(rows: Array, number: int, generator: Generator) -> Array:
-    """Return (number, columns): sums over groups drawn with replacement."""
-    import numpy as np
-
-    groups = len(rows)
-    counts = np.empty((number, groups))
-    for index in range(number):
-        counts[index] = np.bincount(generator.integers(0, groups, groups, dtype=np.uint32), minlength=groups)
-    return counts @ rows
-
-
-def bootstrap(sample: Sample, resamples: int = RESAMPLES, seed: int = 0, jobs: int = 1) -> Array:
-    """Return the headline of each resample, (resamples,).
-
-    Groups are drawn with replacement (Efron and Tibshirani 1993).
-    """
-
-    def compute(start: int, end: int) -> Array:
-        generator = seeded_generator(seed, sample.name, start)
-        return sample.headline(_resampled_totals(sample.rows, end - start, generator))
-
-    return _in_blocks(resamples, jobs, compute)
+def total_interval(samples: Sequence[Sample], combination: Combination = "sum") -> Interval | None:
+    """Return the interval of a suite's total: tasks are sampled independently of each other."""
+    if not samples or any(len(sample.sizes) < 2 for sample in samples):
+        return None
+    parts = len(samples) if combination == "mean" else 1
+    spread = Spread.combined([sample.spread for sample in samples])
+    low, high = (math.fsum(sample.metric.range[end] for sample in samples) / parts for end in (0, 1))
+    return _interval(
+        math.fsum(sample.score for sample in samples) / parts,
+        Spread(spread.variance / parts**2, spread.freedom),
+        (low, high),
+        min(sample.effective for sample in samples),
+    )
 
 
-def combine(parts: Sequence[Array], combination: Combination = "sum") -> Array:
-    """Return the suite's total of each resample: tasks are strata, resampled independently."""
-    import numpy as np
-
-    total: Array = np.sum(list(parts), axis=0)
-    return total / len(parts) if combination == "mean" else total
-
-
-def interval(scores: Array, confidence: float = CONFIDENCE) -> Interval:
-    """Return the percentile interval of resampled scores."""
-    import numpy as np
-
-    tail = 100 * (1 - confidence) / 2
-    low, high = np.percentile(scores, [tail, 100 - tail])
-    return Interval(float(low), float(high), confidence)
-
-
-# Paired tests
-
-
-@dataclass(frozen=True)
-class Difference:
-    """B against A on the same examples."""
-
-    difference: float
-    """B's headline minus A's, whichever is better."""
-    interval: Interval
-    """The interval of the difference, from a paired bootstrap: the same groups are drawn for both."""
-    p: float
-    """Two-sided p-value, by approximate randomization."""
-    shuffled: Array
-    """The difference in each shuffle, for totals over tasks."""
-    drawn: Array
-    """The difference in each resample, for totals over tasks."""
-    examples: int
-    """The number of examples compared."""
+def _interval(score: float, spread: Spread, scale: tuple[float, float], effective: float) -> Interval | None:
+    low, high = scale
+    error = math.sqrt(spread.variance)
+    reach = student_t(spread.freedom)
+    if not math.isfinite(high - low):
+        return _open_interval(score, error * reach, low) if error > 0 else None
+    share = min(max((score - low) / (high - low), 0.0), 1.0)
+    relative = error / (high - low)
+    if (
+        min(share, 1 - share) < 1e-9
+    ):  # all right or all wrong: the exact bound for that (Clopper and Pearson 1934)
+        missed = 1 - ((1 - CONFIDENCE) / 2) ** (1 / effective)
+        ends = (0.0, missed) if share < 0.5 else (1 - missed, 1.0)
+    else:
+        if relative < 1e-12:  # units that are all alike say less than they seem to: as if they were examples
+            relative = math.sqrt(share * (1 - share) / effective)
+        middle, step = math.log(share / (1 - share)), reach * relative / (share * (1 - share))
+        ends = _logistic(middle - step), _logistic(middle + step)
+    return Interval(low + (high - low) * ends[0], low + (high - low) * ends[1])
 
 
-def paired_test(
-    a: Sample, b: Sample, resamples: int = RESAMPLES, shuffles: int = SHUFFLES, seed: int = 0, jobs: int = 1
-) -> Difference:
-    """Test B against A. Raises DecabenchError if they were not scored on the same examples by the same metric."""
-    import numpy as np
-
-    if a.metric.name != b.metric.name or a.rows.shape != b.rows.shape:
-        raise DecabenchError(
-            f"{a.name or a.metric.name}: only systems that were scored on the same examples, by the same metric, can "
-            "be compared."
-        )
-    both, width = np.concatenate([a.rows, b.rows], axis=1), a.rows.shape[1]
-
-    def resample(start: int, end: int) -> Array:
-        totals = _resampled_totals(both, end - start, seeded_generator(seed, a.name, start))
-        return b.headline(totals[:, width:]) - a.headline(totals[:, :width])
-
-    def shuffle(start: int, end: int) -> Array:
-        generator = seeded_generator(seed, f"swap {a.name}", start)
-        bits = generator.integers(0, 256, (end - start, (len(a.rows) + 7) // 8), np.uint8)
-        return swapped_differences(a, b, [np.unpackbits(bits, axis=1)[:, : len(a.rows)].astype(float)])
-
-    difference = b.score - a.score
-    drawn = _in_blocks(resamples, jobs, resample)
-    shuffled = _in_blocks(shuffles, jobs, shuffle)
-    return Difference(difference, interval(drawn), p_value(shuffled, difference), shuffled, drawn, a.examples)
+def _open_interval(score: float, reach: float, low: float) -> Interval:
+    """Return the interval on a scale without an end; on the logarithm if it starts at `low`, as errors do at 0."""
+    if not math.isfinite(low) or score <= low:
+        return Interval(score - reach, score + reach)
+    factor = math.exp(min(reach / (score - low), 700.0))
+    return Interval(low + (score - low) / factor, low + (score - low) * factor)
 
 
-def swapped_differences(a: Sample, b: Sample, coins: Iterable[Array]) -> Array:
-    """Return B minus A in each shuffle, (shuffles,): a coin decides for each group whether to swap its answers.
+def _logistic(odds: float) -> float:
+    return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
-    `coins` are blocks of zeros and ones, (shuffles, groups); products are computed in their precision.
+
+def student_t(freedom: float, confidence: float = CONFIDENCE) -> float:
+    """Return the two-sided quantile of Student's t distribution: 12.71 for one degree of freedom, 1.96 for many.
+
+    With t = sqrt(freedom) tan(angle), the density of the angle is proportional to cos(angle)^(freedom - 1).
     """
     import numpy as np
 
-    change = b.rows - a.rows
-    moved = np.concatenate([block @ change.astype(block.dtype) for block in coins]).astype(float)
-    with np.errstate(all="ignore"):
-        found = b.headline(b.rows.sum(axis=0) - moved) - a.headline(a.rows.sum(axis=0) + moved)
-    differences: Array = np.nan_to_num(found)
-    return differences
-
-
-def p_value(shuffled: Array, difference: float, tie: float | None = None) -> float:
-    """Return the share of shuffles at least as far from 0, the observed one counted among them (Noreen 1989).
-
-    Ties count: p is 1 if the systems never differ. Sums in another order differ in their last digits, so anything
-    within `tie` of the observed difference equals it.
-    """
-    import numpy as np
-
-    reach = abs(difference) - (1e-9 * max(1.0, abs(difference)) if tie is None else tie)
-    return float((np.sum(np.abs(shuffled) >= reach) + 1) / (len(shuffled) + 1))
-
-
-def combine_differences(parts: Sequence[Difference], combination: Combination = "sum") -> Difference:
-    """Return the difference of suites' totals, each task shuffled and resampled independently."""
-    difference = sum(part.difference for part in parts) / (len(parts) if combination == "mean" else 1)
-    shuffled = combine([part.shuffled for part in parts], combination)
-    drawn = combine([part.drawn for part in parts], combination)
-    examples = sum(part.examples for part in parts)
-    return Difference(difference, interval(drawn), p_value(shuffled, difference), shuffled, drawn, examples)
-
-
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Adjust p-values for the number of tests by Holm's (1979) step-down method."""
-    adjusted: dict[str, float] = {}
-    highest = 0.0
-    ordered = sorted(p_values, key=lambda name: (p_values[name], name))
-    for rank, name in enumerate(ordered):
-        highest = max(highest, min(1.0, p_values[name] * (len(ordered) - rank)))
-        adjusted[name] = highest
-    return {name: adjusted[name] for name in p_values}
-
-
-def examples_for_one_point(difference: Difference, power: float = POWER) -> int | None:
-    """Return the number of examples that show a difference of one point at 5 %, two-sided, with the given power.
-
-    n' = n ((z_0.975 + z_power) s)^2, where s is the bootstrap's standard error of the difference in points.
-    None if no example tells the systems apart.
-    """
-    import numpy as np
-
-    normal = NormalDist()
-    reach = normal.inv_cdf(1 - (1 - CONFIDENCE) / 2) + normal.inv_cdf(power)
-    needed = difference.examples * (reach * float(np.std(difference.drawn, ddof=1))) ** 2
-    return math.ceil(needed) or None
+    freedom = min(max(freedom, 1.0), 1e5)
+    angles = np.linspace(0.0, math.pi / 2, 40_001)
+    density = np.cos(angles) ** (freedom - 1)
+    inside = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    return math.sqrt(freedom) * math.tan(float(np.interp(confidence, inside / inside[-1], angles)))

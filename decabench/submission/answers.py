@@ -21,10 +21,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from decabench.errors import SubmissionError
-from decabench.files import Writable, parse_json
+from decabench.files import Writable
 from decabench.submission.faults import KEPT, WARNINGS, Fault, FileCount
 from decabench.submission.metadata import Marks
 from decabench.text import excerpt, printable, quoted
+from decabench.untrusted import parse_json
 
 __all__ = [
     "FINISHES",
@@ -37,6 +38,7 @@ __all__ = [
     "Limits",
     "PredictionFile",
     "answers_digest",
+    "numbered_lines",
     "predictions_folder",
     "read_answers",
     "read_details",
@@ -110,7 +112,7 @@ class BrokenFileError(SubmissionError):
         """What was wrong there."""
 
 
-def _numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | None], None, None]:
+def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | None], None, None]:
     """Yield every line with its number, from 1, without the newline; None instead of one that is too long.
 
     Raises BrokenFileError if the file is damaged or exceeds a limit.
@@ -235,7 +237,7 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, None, None]:
     """Yield every line with its problems. Raises BrokenFileError if the file cannot be read to its end."""
-    with closing(_numbered_lines(path, limits)) as lines:
+    with closing(numbered_lines(path, limits)) as lines:
         for number, raw in lines:
             if raw is None:
                 reason = f"the line is longer than {limits.line_bytes:,} bytes; answers are far shorter"
@@ -260,7 +262,7 @@ def _parse_line(number: int, raw: bytes) -> AnswerLine:
             id_, answer = plain[1].decode(), plain[2].decode()
             if answer and not answer.isspace():
                 return AnswerLine(number, id_, answer)
-        record = parse_json(raw.decode())
+        record = parse_json(raw.decode(), surrogates=True)
     except UnicodeDecodeError as error:
         reason = f"byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8"
         return AnswerLine(number, None, None, (("bad-encoding", reason),))

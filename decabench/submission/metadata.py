@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import math
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from decabench.errors import SubmissionError
 from decabench.submission.faults import WARNINGS, Fault
 from decabench.text import quoted
+from decabench.untrusted import parse_toml
 
 __all__ = [
     "FORMAT",
@@ -123,9 +123,9 @@ def parse_metadata(raw: bytes) -> tuple[SubmissionInfo | None, list[Fault]]:
         line = raw.count(b"\n", 0, error.start) + 1
         return None, [Fault("bad-encoding", "it is not UTF-8; save it as UTF-8", METADATA_NAME, line)]
     try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        reason = str(error) or "its brackets are nested too deeply"
+        table = parse_toml(text)
+    except ValueError as error:
+        reason = str(error)
         at = re.search(r"at line (\d+)", reason)
         line = int(at[1]) if at else text.count("\n") + 1
         return None, [Fault("bad-toml", f"it is not valid TOML: {reason}", METADATA_NAME, line)]
@@ -141,7 +141,7 @@ class _Reader:
 
     def __init__(self, table: dict[str, Any], text: str) -> None:
         self.table = table
-        self.text = text
+        self.lines = _number_keys(text)
         self.faults: list[Fault] = []
 
     def info(self) -> SubmissionInfo:
@@ -171,8 +171,7 @@ class _Reader:
         return default
 
     def note(self, key: str, message: str, code: str = "bad-metadata") -> None:
-        at = re.search(rf"^[ \t]*\[?[ \t]*[\"']?{re.escape(key)}[\"']?[ \t]*[=.\]]", self.text, re.MULTILINE)
-        line = self.text.count("\n", 0, at.start()) + 1 if at else None
+        line = self.lines.get(key)
         self.faults.append(Fault(code, message, METADATA_NAME, line))
 
     def predictor(self) -> dict[str, Any]:
@@ -206,6 +205,18 @@ class _Reader:
             key: {field: entry[field] for field in (count, "of", text) if field in entry}
             for key, entry in entries.items()
         }
+
+
+_KEY = re.compile(r"""[ \t]*\[?[ \t]*(?:"([^"\n]*)"|'([^'\n]*)'|([\w-]+))[ \t]*[=.\]]""")
+
+
+def _number_keys(text: str) -> dict[str, int]:
+    """Return the first line of each key that begins one, in one pass: a file may have thousands of wrong keys."""
+    lines: dict[str, int] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if at := _KEY.match(line):
+            lines.setdefault(at[1] or at[2] or at[3], number)
+    return lines
 
 
 def _mark_faults(entry: Mapping[str, Any], count: str, text: str, least: int) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 from decabench.errors import DecabenchError, require_name
 from decabench.models import ModelConfig, find_family
 from decabench.tasks import TASKS, context_limits
+from decabench.untrusted import parse_toml, read_toml
 
 __all__ = [
     "BATCH_RULES",
@@ -282,7 +282,7 @@ def to_toml(config: TrainConfig) -> str:
 def read_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
     """Update `base` with the values in a TOML file. Raises DecabenchError, UnknownNameError."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = read_toml(path)
     except (OSError, ValueError) as error:
         raise DecabenchError(f"{path} cannot be read as TOML ({error}).") from error
     try:
@@ -319,8 +319,8 @@ def _read_setting(setting: str) -> tuple[str, Any]:
             f"Invalid setting {setting!r}: write it as KEY=VALUE, such as model.dimension=100."
         )
     try:
-        return path, tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return path, parse_toml(f"value = {text}")["value"]
+    except ValueError:
         return path, text
 
 

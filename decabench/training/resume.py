@@ -6,10 +6,11 @@ import math
 import platform
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 
@@ -107,19 +108,18 @@ class RunState:
     @classmethod
     def of(cls, checkpoint: Checkpoint, config: TrainConfig) -> RunState:
         """Read a checkpoint's state; the best score is kept only if `best_by` is the same in `config`."""
-        state = checkpoint.record["state"]
         before = from_mapping(checkpoint.record["config"])
         comparable = (before.best_by, before.validation_examples) == (
             config.best_by,
             config.validation_examples,
         )
-        return cls(
-            checkpoint.record["step"],
-            state["best"] if comparable else None,
-            state["stale"] if comparable else 0,
-            state["scores"],
-            {task: (epoch, batch) for task, (epoch, batch) in state["positions"].items()},
-        )
+        try:
+            state = msgspec.convert({**checkpoint.record["state"], "step": checkpoint.record["step"]}, cls)
+        except (KeyError, ValueError, TypeError) as error:
+            raise DataError(
+                f"{checkpoint.folder} has no state to resume from ({error}): start a new run, in another folder."
+            ) from error
+        return state if comparable else replace(state, best=None, stale=0)
 
     def record(self) -> dict[str, Any]:
         """Return the state as JSON values, without the step."""

@@ -59,16 +59,19 @@ def check_scores_rise(tasks: Mapping[str, Task]) -> None:
         )
 
 
-def sample_validation(store: Store, task: str, limit: int, whole_groups: bool) -> list[Example]:
+def sample_validation(store: Store, task: str, limit: int, whole_units: bool) -> list[Example]:
     """Return a fixed sample of the validation split: `limit` examples (0 for all), in the order of the data.
 
-    Examples are chosen by digests of their ids, or of their groups' ids if groups must stay whole, and not simply the
-    first ones: those are often alike, and the first dialogues of WOZ are easier than the others.
+    Examples are chosen by digests of their ids, or of their innermost units if those must stay whole, and not simply
+    the first ones: those are often alike, and the first dialogues of WOZ are easier than the others.
     """
     if not limit:
         return list(store.examples(task, "validation"))
-    column = "group" if whole_groups else "id"
-    names = Counter(row[column] for row in store.read(task, "validation", (column,)))
+    if whole_units:
+        keys = [row["units"][-1] for row in store.read(task, "validation", ("units",))]
+    else:
+        keys = store.ids(task, "validation")
+    names = Counter(keys)
     chosen: set[str] = set()
     count = 0
     for name in sorted(names, key=lambda name: hashlib.blake2b(name.encode(), digest_size=8).digest()):
@@ -76,7 +79,8 @@ def sample_validation(store: Store, task: str, limit: int, whole_groups: bool) -
             break
         chosen.add(name)
         count += names[name]
-    return [example for example in store.examples(task, "validation") if getattr(example, column) in chosen]
+    examples = store.examples(task, "validation")
+    return [example for example, key in zip(examples, keys, strict=True) if key in chosen]
 
 
 class Validator:

@@ -7,7 +7,6 @@
   const side = document.querySelector("[data-side-controls]");
   const list = document.querySelector("[data-side-list]");
   const count = document.querySelector("[data-side-count]");
-  const Z = 1.959964;
   let data;
 
   const signed = (value, digits) => (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
@@ -47,41 +46,48 @@
     form.b.value = isThere ? wanted : other.page;
   }
 
-  function error(table, task, a, b) {
-    const triangle = table.errors[task];
-    if (!triangle || a === b) return null;
-    const [low, high] = a < b ? [a, b] : [b, a];
-    return triangle[(high * (high - 1)) / 2 + low];
+  // What was found for a pair of rows: of the later minus the earlier one, so turned round if the first is the later.
+  function test(tests, a, b) {
+    if (!tests || a === b) return null;
+    const [earlier, later] = a < b ? [a, b] : [b, a];
+    const at = (later * (later - 1)) / 2 + earlier;
+    if (tests.p[at] === null) return null;
+    const { low, high, verdict } = { low: tests.low[at], high: tests.high[at], verdict: tests.verdict[at] };
+    const ends = a < b ? [low, high] : [-high, -low];
+    return {
+      interval: low === null ? null : ends,
+      p: tests.p[at],
+      adjusted: tests.adjusted[at],
+      verdict: a < b ? verdict : -verdict,
+    };
   }
 
   function differences(first, second) {
     return first.table.tasks.map((task, index) => {
       const [a, b] = [first.row.scores[index], second.row.scores[index]];
       const difference = a === null || b === null ? null : b - a;
-      const spread = error(first.table, task.name, first.index, second.index);
-      const isKnown = difference !== null && spread !== null;
-      const interval = isKnown ? [difference - Z * spread, difference + Z * spread] : null;
-      return { ...task, a, b, difference, spread, interval };
+      const found = difference === null ? null : test(first.table.tests.tasks[task.name], first.index, second.index);
+      return { ...task, a, b, difference, found, interval: found && found.interval };
     });
   }
 
-  function total(first, second, tasks) {
-    const { name, unit, isMean, higherIsBetter, digits } = first.table.total;
+  function total(first, second) {
+    const { name, unit, higherIsBetter, digits } = first.table.total;
     const [a, b] = [first.row.total, second.row.total];
     const difference = a === null || b === null ? null : b - a;
-    const counted = tasks.filter((task) => task.difference !== null);
-    const isKnown = difference !== null && counted.every((task) => task.spread !== null);
-    const spread = isKnown ? Math.hypot(...counted.map((task) => task.spread)) / (isMean ? counted.length : 1) : null;
-    const interval = isKnown ? [difference - Z * spread, difference + Z * spread] : null;
-    return { name, title: unit, higherIsBetter, digits, a, b, difference, interval };
+    const found = difference === null ? null : test(first.table.tests.total, first.index, second.index);
+    return { name, title: unit, higherIsBetter, digits, a, b, difference, found, interval: found && found.interval };
   }
 
-  function reading({ difference, interval, higherIsBetter }) {
+  // The words follow the p that is adjusted for all pairs of the table, as the ranks do.
+  function reading({ difference, found, higherIsBetter }) {
     if (difference === null) return "not both scored";
-    if (!interval) return "no interval";
-    if (interval[0] <= 0 && interval[1] >= 0) return "no clear difference";
-    return interval[0] > 0 === higherIsBetter ? "the second is clearly better" : "the first is clearly better";
+    if (!found) return "not tested";
+    if (!found.verdict) return "no clear difference";
+    return found.verdict > 0 === higherIsBetter ? "the second is clearly better" : "the first is clearly better";
   }
+
+  const share = (p) => (p < 0.001 ? "< 0.001" : p.toFixed(3));
 
   function row(one, isTotal) {
     const made = element("tr", null, isTotal ? "sum" : "");
@@ -95,6 +101,8 @@
       element("td", points(one.b, one.digits), "num"),
       element("td", one.difference === null ? "–" : signed(one.difference, one.digits), "num strong"),
       element("td", interval, "num"),
+      element("td", one.found ? share(one.found.p) : "–", "num"),
+      element("td", one.found ? share(one.found.adjusted) : "–", "num"),
       element("td", reading(one)),
     );
     return made;
@@ -111,7 +119,7 @@
   function show() {
     const [first, second] = [find(form.a.value), find(form.b.value)];
     const tasks = differences(first, second);
-    const sum = total(first, second, tasks);
+    const sum = total(first, second);
     result.hidden = false;
     verdict(first, second, sum);
     for (const [key, one] of [["a", first], ["b", second]]) {
@@ -195,10 +203,20 @@
     }
   }
 
+  // A link may name submissions that have gone, were renamed, or stand apart.
+  function tell(gone) {
+    const place = document.querySelector("[data-missing]");
+    place.hidden = !gone.length;
+    place.textContent = gone.length
+      ? "This link compares " + gone.join(" and ") + ", which cannot be compared here: withdrawn, renamed, or not among the ranked results. Another pair is shown."
+      : "";
+  }
+
   function recall() {
     const kept = state.read();
-    const first = data.tables.flatMap((table) => table.rows).some((row) => row.page === kept.get("a"));
-    if (first) form.a.value = kept.get("a");
+    const pages = data.tables.flatMap((table) => table.rows).map((row) => row.page);
+    tell(["a", "b"].map((name) => kept.get(name)).filter((page) => page && !pages.includes(page)));
+    if (pages.includes(kept.get("a"))) form.a.value = kept.get("a");
     offerSecond(kept.get("b"));
     show();
   }

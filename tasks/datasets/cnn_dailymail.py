@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import tarfile
-import tempfile
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -17,7 +16,7 @@ from pathlib import Path
 from decabench.errors import DataError, StorageError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import github_raw, hub_file
+from decabench.tasks.readers import github_raw, hub_file, open_text, parquet_records
 from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
@@ -45,7 +44,7 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _example(id: str, article: str, highlights: Sequence[str]) -> Example:
-    return Example(id, _QUESTION, article, (_joined(highlights),), id)
+    return Example(id, _QUESTION, article, (_joined(highlights),), (id,))
 
 
 # Parquet
@@ -60,9 +59,9 @@ def _names(split: str, parts: int) -> tuple[str, ...]:
 
 def _read_parquet(files: Files, split: str, parts: int) -> Iterator[Example]:
     for name in _names(split, parts):
-        for row in files.rows(name, ("article", "highlights", "id")):
-            article = unicodedata.normalize("NFKC", row["article"]).strip()
-            yield _example(row["id"], article, row["highlights"].split("\n"))
+        for row in parquet_records(files, name, ("article", "highlights", "id")):
+            article = unicodedata.normalize("NFKC", row.text("article")).strip()
+            yield _example(row.text("id"), article, row.text("highlights").split("\n"))
 
 
 def _read_hub(files: Files, split: str) -> Iterator[Example]:
@@ -139,11 +138,18 @@ def parse_story(id: str, text: str) -> Story:
     return id, article, highlights
 
 
+_LONGEST_STORY = 1 << 24
+
+
 def _index(archive: Path, database: sqlite3.Connection) -> None:
     """Index the stories of an archive by file name, on disk: its order is not the list's, and both are large."""
+    left = max(1 << 28, 200 * archive.stat().st_size)
     try:
         with tarfile.open(archive, "r|gz") as tar:
             for member in tar:
+                left -= member.size
+                if member.size > _LONGEST_STORY or left < 0:
+                    raise DataError(f"{archive.name}, {member.name[:80]!r}, is too large for a story.")
                 file = tar.extractfile(member) if member.isfile() else None
                 if file is not None and member.name.endswith(".story"):
                     row = (Path(member.name).stem, file.read())
@@ -158,20 +164,24 @@ def _index(archive: Path, database: sqlite3.Connection) -> None:
 
 def read_stories(files: Files, split: str) -> Iterator[Story]:
     """Yield CNN's stories, then the Daily Mail's, each in the order of its list, as decaNLP does."""
-    with tempfile.TemporaryDirectory() as folder:
-        for paper, archive in _ARCHIVES.items():
-            with closing(sqlite3.connect(Path(folder, f"{paper}.sqlite"))) as database:
-                database.execute("CREATE TABLE story (id TEXT PRIMARY KEY, text BLOB) WITHOUT ROWID")
-                _index(files.path(archive.name), database)
-                with files.path(_list_name(paper, split)).open(encoding="utf-8") as urls:
-                    for url in urls:
-                        id = hashlib.sha1(url.strip().encode()).hexdigest()
-                        found = database.execute("SELECT text FROM story WHERE id = ?", (id,)).fetchone()
-                        if found is None:
-                            raise DataError(
-                                f"{archive.name} has no story {id}, which its list names ({url.strip()})."
-                            )
-                        yield parse_story(id, found[0].decode("utf-8"))
+    for paper, archive in _ARCHIVES.items():
+        # No name: SQLite removes the file as it creates it, so that a killed run leaves nothing.
+        with closing(sqlite3.connect("")) as database:
+            database.execute("CREATE TABLE story (id TEXT PRIMARY KEY, text BLOB) WITHOUT ROWID")
+            _index(files.path(archive.name), database)
+            with open_text(files.path(_list_name(paper, split))) as urls:
+                for url in urls:
+                    id = hashlib.sha1(url.strip().encode()).hexdigest()
+                    found = database.execute("SELECT text FROM story WHERE id = ?", (id,)).fetchone()
+                    if found is None:
+                        raise DataError(
+                            f"{archive.name} has no story {id}, which its list names ({url.strip()})."
+                        )
+                    try:
+                        text = found[0].decode("utf-8")
+                    except UnicodeDecodeError as error:
+                        raise DataError(f"{archive.name}, story {id}, is not UTF-8.") from error
+                    yield parse_story(id, text)
 
 
 def _read_stories(files: Files, split: str) -> Iterator[Example]:
@@ -212,6 +222,7 @@ CNN_DAILYMAIL = Task(
             {split: tuple(hub_file(_HUB, name) for name in _names(split, _PARTS[split])) for split in _PARTS},
             _read_hub,
             hub=_HUB,
+            counts={"train": 287_113},
         ),
         Source("upstream stories", STORY_FILES, _read_stories),
         Source(
@@ -227,6 +238,7 @@ CNN_DAILYMAIL = Task(
         "The hub's parquet drops 114 training documents without text and ends lines that had no mark in ` .`; "
         "upstream's stories give the paper's 287,227."
     ),
+    unit_names=("document",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     context_limit=ContextLimit(400, "cut"),

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import html
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterator
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import github_raw, hub_file
+from decabench.tasks.readers import Record, github_raw, hub_file, open_text, parquet_records
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
@@ -32,55 +31,64 @@ Pair = tuple[str, str, str]
 """(talk, English, German)"""
 
 
-def _segments(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (talk, text) for every `<seg>` of an evaluation set."""
+Line = tuple[str, str, str]
+"""(talk, place in it, text); talk and place must be the same on both sides"""
+
+
+def _segments(path: Path) -> Iterator[Line]:
+    """Yield every `<seg>` of an evaluation set."""
     talk = ""
     try:
         for event, element in ElementTree.iterparse(path, ("start", "end")):
             if event == "start" and element.tag == "doc":
                 talk = element.get("docid", "")
             elif event == "end" and element.tag == "seg":
-                yield talk, (element.text or "").strip()
+                place = f"segment {element.get('id', '')}"
+                if len(element):
+                    raise DataError(f"{path.name}, talk {talk}, {place}: it must be text without tags.")
+                yield talk, place, (element.text or "").strip()
                 element.clear()
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, ValueError, LookupError) as error:  # or of an unknown encoding
         raise DataError(f"{path.name} is not valid XML ({error}): prepare again with --force.") from error
 
 
-def _tagged_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield (talk, text) for every line without a tag anywhere in it, as decaNLP does; a `<url` opens a talk."""
+def _tagged_lines(path: Path) -> Iterator[Line]:
+    """Yield every line without a tag anywhere in it, as decaNLP does; a `<url` opens a talk."""
     talk = -1
-    with path.open(encoding="utf-8", newline="\n") as file:
-        for line in file:
+    with open_text(path, newline="\n") as file:
+        for number, line in enumerate(file, 1):
             if not any(tag in line for tag in _TAGS):
-                yield str(talk), line.strip()
+                yield str(talk), f"line {number}", line.strip()
             elif "<url" in line:
                 talk += 1
 
 
-def _pairs(english: Iterator[tuple[str, str]], german: Iterator[tuple[str, str]]) -> Iterator[Pair]:
-    try:
-        for (talk, source), (_, target) in zip(english, german, strict=True):
-            yield talk, source, target
-    except UnicodeDecodeError as error:  # a ValueError, as unequal sides are
-        raise DataError(f"The text of IWSLT is not UTF-8 ({error}).") from error
-    except ValueError as error:
-        raise DataError(
-            "The English and the German side of IWSLT have different numbers of lines."
-        ) from error
+def _pairs(english: Path, german: Path, split: str) -> Iterator[Pair]:
+    lines = _tagged_lines if split == "train" else _segments
+    names = f"{english.name} and {german.name}"
+    for source, target in zip_longest(lines(english), lines(german)):
+        if source is None or target is None:
+            talk, place, _ = source or target
+            raise DataError(f"{names} have different numbers of lines: talk {talk}, {place}, is in only one.")
+        if source[:2] != target[:2]:
+            raise DataError(
+                f"{names} are not aligned: talk {source[0]}, {source[1]}, of one stands beside talk {target[0]}, "
+                f"{target[1]}, of the other."
+            )
+        yield source[0], source[2], target[2]
 
 
 def _examples(pairs: Iterator[Pair], split: str) -> Iterator[Example]:
     index = 0
     for talk, source, target in pairs:
         if source and target:  # decaNLP leaves out lines that are empty on one side
-            group = f"iwslt.en.de.{split}.talk.{talk}"
-            yield Example(f"iwslt.en.de.{split}.{index}", _QUESTION, source, (target,), group)
+            units = (f"iwslt.en.de.{split}.talk.{talk}",)
+            yield Example(f"iwslt.en.de.{split}.{index}", _QUESTION, source, (target,), units)
             index += 1
 
 
 def _read_sides(english: Path, german: Path, split: str) -> Iterator[Example]:
-    lines = _tagged_lines if split == "train" else _segments
-    return _examples(_pairs(lines(english), lines(german)), split)
+    return _examples(_pairs(english, german, split), split)
 
 
 def _names(split: str, direction: str) -> tuple[str, str]:
@@ -107,8 +115,8 @@ def _read_nested(files: Files, split: str) -> Iterator[Example]:
     return _read_sides(english, german, split)
 
 
-# IWSLT 2017 publishes tst2010 to tst2015 as one test set. These are its rows of 2013 and 2014, and the digests that
-# their English and German text (one line each, newline-ended) must have.
+# IWSLT 2017 publishes tst2010 to tst2015 as one test set. These are its rows of 2013 and 2014, the digests that their
+# English and German text (one line each, newline-ended) must have, and the talks of that text with their lines.
 _SLICES = {"validation": (4701, 5694), "test": (5694, 6999)}
 _DIGESTS = {
     "validation": (
@@ -120,14 +128,24 @@ _DIGESTS = {
         "66aa2e5c16a1c0e04b6c58e263e448edb6992f639736b57daf5c26733140c928",
     ),
 }
+_TALKS = {
+    "validation": (
+        *((1666, 63), (1617, 123), (1592, 33), (1518, 90), (1685, 100), (1548, 59), (1539, 18), (1647, 80)),
+        *((1659, 51), (1694, 90), (1600, 40), (1520, 56), (1553, 41), (1534, 59), (1699, 63), (1634, 27)),
+    ),
+    "test": (
+        *((1741, 128), (1781, 32), (1755, 60), (1852, 131), (1858, 74), (1898, 122), (1835, 72), (1443, 173)),
+        *((1733, 52), (1854, 59), (1829, 93), (1650, 108), (1864, 88), (1477, 43), (1736, 70)),
+    ),
+}
 
 
-def _unescaped(row: Mapping[str, Any], side: str) -> str:
-    return html.unescape(row["translation"][side]).strip()
+def _unescaped(row: Record, side: str) -> str:
+    return html.unescape(row.record("translation").text(side)).strip()
 
 
 def _read_hub(files: Files, split: str) -> Iterator[Example]:
-    rows = islice(files.rows(_HUB_FILES[split], ("translation",)), *_SLICES[split])
+    rows = islice(parquet_records(files, _HUB_FILES[split], ("translation",)), *_SLICES[split])
     # The hub's script left XML entities in the text.
     sides = [(_unescaped(row, "en"), _unescaped(row, "de")) for row in rows]
     for column, language in enumerate(("English", "German")):
@@ -137,8 +155,8 @@ def _read_hub(files: Files, split: str) -> Iterator[Example]:
                 f"The {language} text of {_SETS[split]} on the hub has sha256 {found}, not {expected}: "
                 "it is not the text of IWSLT 2016."
             )
-    # The hub does not say which talk a line is from, so each line stands for itself.
-    return _examples(((str(number), *pair) for number, pair in enumerate(sides)), split)
+    talks = (str(talk) for talk, lines in _TALKS[split] for _ in range(lines))  # the hub does not name them
+    return _examples(((talk, *pair) for talk, pair in zip(talks, sides, strict=True)), split)
 
 
 def _remote(
@@ -234,7 +252,7 @@ IWSLT_EN_DE = Task(
     citation="Cettolo et al. 2016, The IWSLT 2016 Evaluation Campaign",
     homepage="https://wit3.fbk.eu/",
     notes="Validation is tst2013, test is tst2014, as in decaNLP.",
-    units=("talk",),
+    unit_names=("talk",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     redistributable=False,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
-from decabench.tasks.readers import hub_file, stream_lines
+from decabench.tasks.readers import hub_file, line_records, parquet_records
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, matched
 
@@ -21,25 +22,29 @@ _HUB = Hub("nyu-mll/multi_nli", "da70db2af9d09693783c3320c4249840212ee221")
 
 def _example(id: str, prompt: str, premise: str, hypothesis: str, label: str) -> Example:
     question = f'Hypothesis: "{hypothesis}" -- entailment, neutral, or contradiction?'
-    return Example(id, question, f'Premise: "{premise}"', (label,), prompt)
+    # Three hypotheses were written for each premise, and their prompts have ids of their own.
+    units = hashlib.sha256(premise.encode()).hexdigest()[:16], prompt
+    return Example(id, question, f'Premise: "{premise}"', (label,), units)
 
 
 def _read_zip(files: Files, split: str) -> Iterator[Example]:
     for part in _MEMBERS[split]:
-        for row in stream_lines(files.member(_ZIP, f"multinli_1.0/multinli_1.0_{part}.jsonl")):
-            if row["gold_label"] != "-":  # the annotators did not agree
-                id = row["pairID"]
-                prompt = str(row.get("promptID", id))
-                yield _example(id, prompt, row["sentence1"], row["sentence2"], row["gold_label"])
+        for row in line_records(files.member(_ZIP, f"multinli_1.0/multinli_1.0_{part}.jsonl")):
+            label = row.choice("gold_label", (*_LABELS, "-"))
+            if label != "-":  # the annotators did not agree
+                id = row.text("pairID")
+                prompt = str(row.value.get("promptID", id))
+                yield _example(id, prompt, row.text("sentence1"), row.text("sentence2"), label)
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     columns = ("pairID", "promptID", "premise", "hypothesis", "label")
     for part in _PARQUET[split]:
-        for row in files.rows(f"data/{part}-00000-of-00001.parquet", columns):
-            if 0 <= row["label"] < len(_LABELS):
-                label = _LABELS[row["label"]]
-                yield _example(row["pairID"], str(row["promptID"]), row["premise"], row["hypothesis"], label)
+        for row in parquet_records(files, f"data/{part}-00000-of-00001.parquet", columns):
+            number = row.integer("label", -1, len(_LABELS) - 1)
+            if number >= 0:
+                prompt, label = str(row.field("promptID")), _LABELS[number]
+                yield _example(row.text("pairID"), prompt, row.text("premise"), row.text("hypothesis"), label)
 
 
 _ARCHIVE = RemoteFile(
@@ -115,7 +120,7 @@ MULTINLI = Task(
     citation="Williams et al. 2018, A Broad-Coverage Challenge Corpus for Sentence Understanding",
     homepage="https://cims.nyu.edu/~sbowman/multinli/",
     notes="Rows without a gold label are left out. The test labels are hidden.",
-    units=("premise",),
+    unit_names=("premise", "prompt"),
     prompt=_PROMPT,
     variants=_VARIANTS,
 )

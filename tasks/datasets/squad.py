@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import github_raw, hub_file, stream_items
+from decabench.tasks.readers import github_raw, hub_file, json_records, parquet_records
 from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, wrapped
 
@@ -24,35 +24,43 @@ class _Paragraphs:
         self._title = self._context = ""
         self._number = -1
 
-    def group(self, title: str, context: str) -> str:
-        """Return the group of the paragraph: its title and number."""
+    def units(self, title: str, context: str) -> tuple[str, str]:
+        """Return the article and the paragraph: the title, and the title with a number."""
         if title != self._title:
             self._title, self._context, self._number = title, context, 0
         elif context != self._context:
             self._context, self._number = context, self._number + 1
-        return f"{title}.{self._number}"
+        return title, f"{title}.{self._number}"
 
 
-def _example(id: str, group: str, question: str, context: str, answers: list[str]) -> Example:
-    return Example(id, " ".join(question.split()), context, tuple(answers), group)
+def _example(id: str, units: tuple[str, str], question: str, context: str, answers: list[str]) -> Example:
+    return Example(id, " ".join(question.split()), context, tuple(answers), units)
 
 
 def _read_json(files: Files, split: str) -> Iterator[Example]:
     paragraphs = _Paragraphs()
-    for article in stream_items(files.path(_FILES[split]), "data.item"):
-        for paragraph in article["paragraphs"]:
-            group = paragraphs.group(article["title"], paragraph["context"])
-            for qa in paragraph["qas"]:
-                answers = [answer["text"] for answer in qa["answers"]]
-                yield _example(qa["id"], group, qa["question"], paragraph["context"], answers)
+    for article in json_records(files.path(_FILES[split]), "data.item", "article"):
+        title = article.text("title")
+        for paragraph in article.records("paragraphs", "paragraph"):
+            context = paragraph.text("context")
+            units = paragraphs.units(title, context)
+            for qa in paragraph.records("qas", "question"):
+                answers = [answer.text("text") for answer in qa.records("answers", "answer")]
+                if not answers:
+                    raise qa.fault("it has no answer")
+                yield _example(qa.text("id"), units, qa.text("question"), context, answers)
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     paragraphs = _Paragraphs()
     columns = ("id", "title", "context", "question", "answers")
-    for row in files.rows(f"plain_text/{split}-00000-of-00001.parquet", columns):
-        group = paragraphs.group(row["title"], row["context"])
-        yield _example(row["id"], group, row["question"], row["context"], row["answers"]["text"])
+    for row in parquet_records(files, f"plain_text/{split}-00000-of-00001.parquet", columns):
+        context = row.text("context")
+        units = paragraphs.units(row.text("title"), context)
+        answers = row.record("answers").texts("text")
+        if not answers:
+            raise row.fault("it has no answer")
+        yield _example(row.text("id"), units, row.text("question"), context, answers)
 
 
 def _json(split: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ...]:
@@ -121,7 +129,7 @@ SQUAD = Task(
     citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
     homepage="https://rajpurkar.github.io/SQuAD-explorer/",
     notes="The test set is hidden by its authors. All reference answers are kept, repeated ones too.",
-    units=("paragraph",),
+    unit_names=("article", "paragraph"),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="hard",  # alone, it was the best of what the paper tried first (Appendix F)

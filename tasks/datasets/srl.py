@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
+from decabench.tasks.readers import open_text
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, wrapped
 
@@ -57,12 +59,7 @@ def _as_in(context: str, answer: str) -> str:
     for candidate in (answer, lower, upper, *mapped, answer.lower()):
         if candidate in context:
             return candidate
-    raise DataError(f"A QA-SRL answer is not in its sentence: {answer!r} in {context!r}.")
-
-
-def _is_header(fields: list[str]) -> bool:
-    """Tell whether a line is a header: `WIKI1_4 3` opens a sentence, `10 experienced 2` a predicate."""
-    return fields[0].startswith("WIKI1") or (len(fields) <= 3 and fields[0].lstrip("+-").isdigit())
+    raise DataError(f"an answer is not in its sentence: {answer!r} in {context!r}.")
 
 
 def _question(fields: str, context: str) -> tuple[str, tuple[str, ...]]:
@@ -73,21 +70,53 @@ def _question(fields: str, context: str) -> tuple[str, tuple[str, ...]]:
 
 def _read(files: Files, split: str) -> Iterator[Example]:
     name = f"wiki1.{_UPSTREAM[split]}.qa"
-    index, sentence, context = 0, -1, ""
-    with files.path(name).open(encoding="utf-8") as file:
-        for line in file:
-            fields = line.split()
-            if not fields:
-                context = ""  # a block ends; the next line that is not a header is a sentence
-            elif _is_header(fields):
-                continue
-            elif not context:
-                sentence, context = sentence + 1, detokenise(line)
-            else:
-                question, answers = _question(" ".join(fields), context)
-                group = f"srl.{split}.sentence.{sentence}"
-                yield Example(f"srl.{split}.{index}", question, context, answers, group)
+    index = 0
+    with open_text(files.path(name)) as file:
+        for sentence, block in enumerate(_blocks(file, name)):
+            _, line = block[0]
+            context = detokenise(line)
+            for number, row in block[1:]:
+                try:
+                    question, answers = _question(" ".join(row.split()), context)
+                except DataError as error:
+                    raise DataError(f"{name}, line {number}: {error}") from error
+                units = (f"srl.{split}.sentence.{sentence}",)
+                yield Example(f"srl.{split}.{index}", question, context, answers, units)
                 index += 1
+
+
+def _blocks(lines: Iterable[str], name: str) -> Iterator[list[tuple[int, str]]]:
+    """Yield the numbered lines of each block: its sentence, then its questions.
+
+    `WIKI1_4 3` opens a block and says how many predicates follow its sentence; `10 experienced 2` opens a predicate and
+    says how many questions follow. A block ends at an empty line, or with the file.
+    """
+    block: list[tuple[int, str]] = []
+    predicates = questions = number = 0
+    expected = "header"
+    for number, line in enumerate(chain(lines, [""]), 1):
+        fields = line.split()
+        if not fields:
+            if predicates or questions or expected == "sentence":
+                raise DataError(f"{name}, line {number}: the block ends before all its questions.")
+            if block:
+                yield block
+            block, expected = [], "header"
+        elif expected == "header":
+            if len(fields) != 2 or not fields[0].startswith("WIKI1") or not fields[1].isdecimal():
+                raise DataError(f"{name}, line {number}: a block must begin as in 'WIKI1_4 3'.")
+            predicates, expected = int(fields[1]), "sentence"
+        elif expected == "sentence":
+            block, expected = [(number, line)], "predicate"
+        elif questions:
+            if "?" not in line:
+                raise DataError(f"{name}, line {number}: a question is missing.")
+            block.append((number, line))
+            questions -= 1
+        else:
+            if not predicates or len(fields) != 3 or not fields[2].isdecimal():
+                raise DataError(f"{name}, line {number}: the block does not have as many lines as it says.")
+            predicates, questions = predicates - 1, int(fields[2])
 
 
 def _file(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
@@ -139,7 +168,7 @@ SRL = Task(
     licence="Not stated (University of Washington); the sentences are Wikipedia's, CC BY-SA",
     citation="He et al. 2015, Question-Answer Driven Semantic Role Labeling",
     homepage="https://dada.cs.washington.edu/qasrl/",
-    units=("sentence",),
+    unit_names=("sentence",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
-from decabench.tasks.readers import github_raw, stream_lines
+from decabench.tasks.readers import csv_records, github_raw, line_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, fixed
 
@@ -22,19 +21,18 @@ _SETFIT = "https://huggingface.co/datasets/SetFit/sst2/resolve/00ea8ccb7a54b4e37
 
 def _example(split: str, index: int, label: int, sentence: str) -> Example:
     id = f"sst.{split}.{index}"
-    return Example(id, _QUESTION, sentence, (_LABELS[label],), id)
+    return Example(id, _QUESTION, sentence, (_LABELS[label],), (id,))
 
 
 def _read_csv(files: Files, split: str) -> Iterator[Example]:
     path = files.path(f"{_UPSTREAM[split]}_binary_sent.csv")
-    with path.open(encoding="utf-8", newline="") as file:
-        for index, row in enumerate(csv.DictReader(file)):
-            yield _example(split, index, int(row["label"]), row["sentence"])
+    for index, row in enumerate(csv_records(path, ("label", "sentence"))):
+        yield _example(split, index, int(row.choice("label", ("0", "1"))), row.text("sentence"))
 
 
 def _read_jsonl(files: Files, split: str) -> Iterator[Example]:
-    for index, row in enumerate(stream_lines(files.path(f"{_UPSTREAM[split]}.jsonl"))):
-        yield _example(split, index, int(row["label"]), row["text"])
+    for index, row in enumerate(line_records(files.path(f"{_UPSTREAM[split]}.jsonl"))):
+        yield _example(split, index, row.integer("label", 0, 1), row.text("text"))
 
 
 def _csv(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
@@ -114,6 +112,7 @@ SST = Task(
     licence="Not stated (Stanford); for research",
     citation="Socher et al. 2013, Recursive Deep Models for Semantic Compositionality",
     homepage="https://nlp.stanford.edu/sentiment/",
+    unit_names=("sentence",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import stream_lines
+from decabench.tasks.readers import Record, line_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
+from decabench.untrusted import parse_json
 
 __all__ = ["WIKISQL"]
 
@@ -21,6 +20,7 @@ _QUESTION = "What is the translation from English to SQL?"
 _ARCHIVE = "data.tar.bz2"
 _UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
 _AGGREGATES = ("", "MAX", "MIN", "COUNT", "SUM", "AVG")
+_CONDITION = ("column", "operator", "value")
 _OPERATORS = ("=", ">", "<", "OP")
 _SYMBOLS = (
     *("SELECT", "WHERE", "AND", "COL", "TABLE", "CAPTION", "PAGE", "SECTION", "OP", "COND"),
@@ -28,44 +28,71 @@ _SYMBOLS = (
 )
 _KEY_WORDS = ", ".join((*_AGGREGATES[1:], *_OPERATORS, *_SYMBOLS))
 
-Table = Mapping[str, Any]
+Table = Record
 
 
-def _text(sql: Mapping[str, Any], header: list[str]) -> str:
-    """Write a query as decaNLP does: words of the header and values of conditions as upstream has them."""
-    select = ["SELECT", _AGGREGATES[sql["agg"]], header[sql["sel"]], "FROM table"]
+def _text(sql: Record, header: list[str]) -> str:
+    """Write a query as decaNLP does: upstream's words of the header and values, with runs of whitespace squeezed."""
+    last = len(header) - 1
+    aggregate, column = sql.integer("agg", 0, len(_AGGREGATES) - 1), sql.integer("sel", 0, last)
+    select = ["SELECT", _AGGREGATES[aggregate], header[column], "FROM table"]
     query = " ".join(word for word in select if word)
-    conditions = [f"{header[column]} {_OPERATORS[op]} {value}" for column, op, value in sql["conds"]]
-    return f"{query} WHERE {' AND '.join(conditions)}" if conditions else query
+    conditions: list[str] = []
+    for condition in sql.list("conds"):
+        if not isinstance(condition, list) or len(condition) != 3:
+            raise sql.fault("each of 'conds' must be a column, an operator and a value")
+        fields = Record(
+            dict(zip(_CONDITION, condition, strict=True)), sql.place, "condition", len(conditions) + 1
+        )
+        operator = _OPERATORS[fields.integer("operator", 0, len(_OPERATORS) - 1)]
+        if not isinstance(condition[2], (int, float)):
+            fields.text("value")
+        conditions.append(f"{header[fields.integer('column', 0, last)]} {operator} {condition[2]}")
+    whole = f"{query} WHERE {' AND '.join(conditions)}" if conditions else query
+    return " ".join(whole.split())
 
 
-def _example(split: str, index: int, entry: Mapping[str, Any], table: Table) -> Example:
-    header = table["header"]
-    context = f"The table has columns {', '.join(header)} and key words {_KEY_WORDS}-- {entry['question']}"
-    meta = {"sql": entry["sql"], "header": header, "types": table.get("types", [])}
-    if table.get("rows") and split != "train":  # execution accuracy is for evaluation; rows are large
-        meta["rows"] = table["rows"]
+def _example(split: str, index: int, entry: Record, table: Table) -> Example:
+    header = table.texts("header")
+    context = (
+        f"The table has columns {', '.join(header)} and key words {_KEY_WORDS}-- {entry.text('question')}"
+    )
+    sql = entry.record("sql")
+    meta = {"sql": sql.value, "header": header, "types": table.value.get("types", [])}
+    if table.value.get("rows") and split != "train":  # execution accuracy is for evaluation; rows are large
+        meta["rows"] = table.list("rows")
     id = f"wikisql.{split}.{index}"
-    return Example(id, _QUESTION, context, (_text(entry["sql"], header),), entry["table_id"], meta)
+    return Example(id, _QUESTION, context, (_text(sql, header),), (entry.text("table_id"),), meta)
+
+
+def _table(path: Path, line: bytes, number: int) -> Table:
+    try:
+        return Record(parse_json(line.decode(), surrogates=True), path.name, "line", number)
+    except ValueError as error:
+        raise DataError(f"{path.name}, line {number}, is not JSON ({error}).") from error
 
 
 @contextmanager
-def _tables(path: Path) -> Iterator[Callable[[str], Table]]:
+def _tables(path: Path) -> Iterator[Callable[[Record], Table]]:
     """Find tables by id, read from disk when asked for: only their offsets are kept in memory."""
-    offsets: dict[str, int] = {}
+    offsets: dict[str, tuple[int, int]] = {}
     with path.open("rb") as file:
-        while line := file.readline():
-            offsets[json.loads(line)["id"]] = file.tell() - len(line)
-        latest: tuple[str, Table] = ("", {})
+        for number, line in enumerate(iter(file.readline, b""), 1):
+            if line.strip():
+                offsets[_table(path, line, number).text("id")] = (number, file.tell() - len(line))
+        latest: tuple[str, Table | None] = ("", None)
 
-        def find(id: str) -> Table:
+        def find(entry: Record) -> Table:
             nonlocal latest
-            if id != latest[0]:  # questions about one table follow each other
+            id, (known, table) = entry.text("table_id"), latest
+            if table is None or id != known:  # questions about one table follow each other
                 if id not in offsets:
-                    raise DataError(f"{path.name} has no table {id!r}, which a question names.")
-                file.seek(offsets[id])
-                latest = (id, json.loads(file.readline()))
-            return latest[1]
+                    raise entry.fault(f"{path.name} has no table {id[:60]!r}")
+                number, offset = offsets[id]
+                file.seek(offset)
+                table = _table(path, file.readline(), number)
+                latest = (id, table)
+            return table
 
         yield find
 
@@ -73,8 +100,8 @@ def _tables(path: Path) -> Iterator[Callable[[str], Table]]:
 def _read(files: Files, split: str) -> Iterator[Example]:
     name = _UPSTREAM[split]
     with _tables(files.member(_ARCHIVE, f"data/{name}.tables.jsonl")) as table:
-        for index, entry in enumerate(stream_lines(files.member(_ARCHIVE, f"data/{name}.jsonl"))):
-            yield _example(split, index, entry, table(entry["table_id"]))
+        for index, entry in enumerate(line_records(files.member(_ARCHIVE, f"data/{name}.jsonl"))):
+            yield _example(split, index, entry, table(entry))
 
 
 _COMMIT = "7857cfd8aefcc9823245c370f9e39ecd55745ea6"
@@ -113,6 +140,7 @@ WIKISQL = Task(
     dataset="WikiSQL",
     output=Text(max_tokens=160),
     metric="lfem",
+    secondary=("nf1", "lfem_normalised"),
     gold_score="lfem_corrected",
     counts={"train": 56_355, "validation": 8_421, "test": 15_878},
     sources=(
@@ -130,8 +158,13 @@ WIKISQL = Task(
     licence="BSD-3-Clause",
     citation="Zhong et al. 2017, Seq2SQL: Generating Structured Queries from Natural Language",
     homepage="https://github.com/salesforce/WikiSQL",
-    notes="Three gold queries of the test set cannot be parsed back to their logical form, so gold scores 99.98.",
-    units=("table",),
+    version=2,
+    notes=(
+        "Runs of whitespace in a query (U+2003 and U+2009 too) are one space, as in 2018, which decides three answers "
+        "of train and three of test. Three gold queries of the test set cannot be parsed back to their logical form, "
+        "so gold scores 99.98."
+    ),
+    unit_names=("table",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",

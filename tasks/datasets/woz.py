@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import github_raw, stream_items
+from decabench.tasks.readers import Record, github_raw, json_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
@@ -20,22 +19,34 @@ _COMMIT = "63b5933d867fd9dacc2bfadcc5f6be3a3ef8ee77"
 Slot = tuple[str, str]
 
 
-def _acts(acts: Sequence[Any]) -> str:
+def _acts(turn: Record) -> str:
     """Write the system's acts, which precede the user's words: `food: thai, area -- `; nothing without acts."""
-    named = [act if isinstance(act, str) else ": ".join(act) for act in acts]
+    named = []
+    for act in turn.list("system_acts"):
+        parts = [act] if isinstance(act, str) else act
+        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+            raise turn.fault("each of 'system_acts' must be a slot, or a slot and a value")
+        named.append(": ".join(parts))
     return f"{', '.join(named)} -- " if named else ""
 
 
-def _state(belief: Sequence[Any]) -> tuple[list[Slot], list[str]]:
+def _state(turn: Record) -> tuple[list[Slot], list[str]]:
     """Return all informed (slot, value) pairs and all requested slots of a belief state, in upstream's order."""
     informed: list[Slot] = []
     requested: list[str] = []
-    for item in belief:
-        for slot, value in item.get("slots", ()):
-            if item["act"] == "inform":
-                informed.append((slot, value))
+    for item in turn.records("belief_state", "entry of its state"):
+        if item.text("act") not in ("inform", "request") and not item.value.get("slots"):
+            continue
+        act = item.choice("act", ("inform", "request"))
+        for pair in item.list("slots"):
+            if not (
+                isinstance(pair, list) and len(pair) == 2 and all(isinstance(each, str) for each in pair)
+            ):
+                raise item.fault("each of 'slots' must be a slot and a value")
+            if act == "inform":
+                informed.append((pair[0], pair[1]))
             else:
-                requested.append(value)
+                requested.append(pair[1])
     return informed, requested
 
 
@@ -46,21 +57,21 @@ def _change(changed: Sequence[Slot], requested: Sequence[str]) -> str:
     return f"{informs};{requests}" if informs or requests else "None"
 
 
-def _turns(dialogue: int, turns: Sequence[Any]) -> Iterator[Example]:
+def _turns(dialogue: int, turns: Iterator[Record]) -> Iterator[Example]:
     previous: list[Slot] = []
     for number, turn in enumerate(turns):
-        informed, requested = _state(turn["belief_state"])
+        informed, requested = _state(turn)
         changed = [pair for pair in informed if pair not in previous]
-        context = " ".join(f"{_acts(turn['system_acts'])}{turn['transcript']}".split())
+        context = " ".join(f"{_acts(turn)}{turn.text('transcript')}".split())
         id = f"en_{dialogue}_{number}"
-        yield Example(id, _QUESTION, context, (_change(changed, requested),), f"en_{dialogue}")
+        yield Example(id, _QUESTION, context, (_change(changed, requested),), (f"en_{dialogue}",))
         previous = informed
 
 
 def _read(files: Files, split: str) -> Iterator[Example]:
-    dialogues = stream_items(files.path(f"woz_{_UPSTREAM[split]}_en.json"), "item")
+    dialogues = json_records(files.path(f"woz_{_UPSTREAM[split]}_en.json"), "item", "dialogue")
     for number, dialogue in enumerate(dialogues):
-        yield from _turns(number, dialogue["dialogue"])
+        yield from _turns(number, dialogue.records("dialogue", "turn"))
 
 
 def _file(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
@@ -128,7 +139,7 @@ WOZ_EN = Task(
     citation="Wen et al. 2016, A Network-based End-to-End Trainable Task-oriented Dialogue System",
     homepage="https://github.com/nmrksic/neural-belief-tracker",
     notes="Ids are `en_<dialogue>_<turn>`: the score rebuilds the state of a dialogue turn by turn.",
-    units=("dialogue",),
+    unit_names=("dialogue",),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",

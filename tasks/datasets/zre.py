@@ -9,7 +9,7 @@ from itertools import islice
 from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import hub_file
+from decabench.tasks.readers import hub_file, open_text, parquet_records
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, wrapped
 
@@ -27,30 +27,36 @@ _HUB = Hub("community-datasets/qa_zre", "f659301d65a033b69ce7bdfa881baeb77097177
 
 
 def _example(
-    split: str, index: int, question: str, subject: str, context: str, answers: Sequence[str]
+    split: str, index: int, relation: str, question: str, subject: str, context: str, answers: Sequence[str]
 ) -> Example:
     answer = ", ".join(answers) or "unanswerable"
-    # Rows about one sentence are resampled together; a digest names the sentence without keeping it.
-    group = hashlib.sha256(context.encode()).hexdigest()[:16]
-    return Example(f"zre.{split}.{index}", question.replace("XXX", subject), context, (answer,), group)
+    # A digest names the sentence without keeping it.
+    units = relation, hashlib.sha256(context.encode()).hexdigest()[:16]
+    return Example(f"zre.{split}.{index}", question.replace("XXX", subject), context, (answer,), units)
 
 
 def _read_archive(files: Files, split: str) -> Iterator[Example]:
     path = files.member(_ARCHIVE, f"relation_splits/{_UPSTREAM[split]}.0")
-    with path.open(encoding="utf-8", newline="\n") as file:
+    with open_text(path, newline="\n") as file:
         for index, line in enumerate(file):
             fields = line.rstrip("\r\n").split("\t")
             if len(fields) < 4:
                 raise DataError(f"{path.name}, line {index + 1}, has {len(fields)} fields, not 4 or more.")
-            _, question, subject, context, *answers = fields
-            yield _example(split, index, question, subject, context, answers)
+            relation, question, subject, context, *answers = fields
+            if "XXX" not in question and "XXX" in f"{relation} {subject} {context}":
+                raise DataError(
+                    f"{path.name}, line {index + 1}: the second of its fields must be a question about XXX, but "
+                    "another one is: its columns are not in upstream's order."
+                )
+            yield _example(split, index, relation, question, subject, context, answers)
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     """Read the first fold, which decaNLP uses; the hub has all ten one after the other."""
-    rows = files.rows(_PARQUET[split], ("question", "subject", "context", "answers"))
-    for index, row in enumerate(islice(rows, _FOLD[split])):
-        yield _example(split, index, row["question"], row["subject"], row["context"], row["answers"])
+    columns = ("relation", "question", "subject", "context", "answers")
+    for index, row in enumerate(islice(parquet_records(files, _PARQUET[split], columns), _FOLD[split])):
+        relation, question, subject, context = map(row.text, columns[:-1])
+        yield _example(split, index, relation, question, subject, context, row.texts("answers"))
 
 
 _RELATION_SPLITS = RemoteFile(
@@ -103,7 +109,7 @@ ZRE = Task(
     citation="Levy et al. 2017, Zero-Shot Relation Extraction via Reading Comprehension",
     homepage="http://nlp.cs.washington.edu/zeroshot/",
     notes="Several answers are joined with `, `; a question that upstream leaves without one is `unanswerable`.",
-    units=("sentence",),
+    unit_names=("relation", "sentence"),
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",

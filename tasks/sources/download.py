@@ -11,154 +11,34 @@ import os
 import re
 import shutil
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from typing import Any, BinaryIO
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import requests
-import urllib3
-from requests.adapters import HTTPAdapter
 from tqdm import tqdm
-from urllib3.util.retry import Retry
 
 from decabench.errors import DataError, StorageError
 from decabench.files import atomic_file, make_folder, storage_errors
 from decabench.tasks.sources.local_files import Digests, find_faults, published_digests
-from decabench.tasks.task import RemoteFile
-
-if TYPE_CHECKING:
-    from urllib3.response import BaseHTTPResponse
-
-__all__ = [
-    "Downloads",
-    "Network",
-    "Origin",
-    "TransferError",
-    "causes",
-    "new_session",
-    "plain_url",
-    "reason_of",
-]
-
-
-@dataclass(frozen=True)
-class Network:
-    """Timeouts and retries of downloads; tests shorten them."""
-
-    retries: int = 5
-    """Number of retries of a request after HTTP 429, 500, 502, 503 or 504."""
-    connect_retries: int = 2
-    """Number of retries of a connection: fewer, as most hosts that do not answer are gone."""
-    resumes: int = 10
-    """Number of times an interrupted transfer is resumed."""
-    backoff: float = 1.0
-    """Seconds before the first retry; doubled for each further one."""
-    longest_wait: float = 60.0
-    """The longest single wait in seconds, whatever a server's Retry-After asks for."""
-    connect_timeout: float = 15.0
-    """Seconds within which a connection must be made."""
-    read_timeout: float = 60.0
-    """Seconds without a byte; a slow transfer continues as long as bytes arrive."""
-    drive_hosts: tuple[str, ...] = ("drive.google.com", "docs.google.com", "drive.usercontent.google.com")
-    """Hosts (and ports) that may answer with Google Drive's confirmation page."""
-    drive_download: str = "https://drive.usercontent.google.com/download"
-    """The URL that the form on that page submits to."""
-
-    def wait(self, attempt: int) -> float:
-        """Return the seconds to wait before retry number `attempt`, counted from zero."""
-        return float(min(self.backoff * 2**attempt, self.longest_wait))
-
-
-class _PatientRetry(Retry):
-    """urllib3's Retry with a limit to every wait, so that no Retry-After holds a run for hours."""
-
-    longest_wait = 60.0
-
-    def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
-        asked = super().get_retry_after(response)
-        return None if asked is None else min(asked, self.longest_wait)
-
-
-def new_session(network: Network) -> requests.Session:
-    """Open a session with these timeouts and retries, which requests the bytes as stored on the server."""
-    # The limit is set on a new class: urllib3 creates a new object of it for every attempt.
-    patience = type("_Patience", (_PatientRetry,), {"longest_wait": network.longest_wait})
-    retry = patience(
-        total=network.retries,
-        connect=network.connect_retries,
-        read=network.connect_retries,
-        backoff_factor=network.backoff,
-        backoff_max=network.longest_wait,
-        status_forcelist=(429, 500, 502, 503, 504),
-        allowed_methods=("GET",),
-        raise_on_status=False,
-    )
-    session = requests.Session()
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, HTTPAdapter(max_retries=retry))
-    session.headers.update({"User-Agent": "decabench", "Accept-Encoding": "identity"})
-    return session
-
-
-class TransferError(Exception):
-    """A download that failed; the message is only the reason, without URLs or secrets."""
-
-
-def plain_url(url: str, query: bool = True) -> str:
-    """Remove the user name, password and, on request, the query from a URL, so that it can be shown and stored."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, parts.query if query else "", ""))
-
-
-_REASONS = (
-    ("SSLCertVerificationError", "its TLS certificate is not valid"),
-    ("SSLError", "no secure connection"),
-    ("ProxyError", "the proxy refused"),
-    ("NameResolutionError", "unknown host name"),
-    ("gaierror", "unknown host name"),
-    ("ConnectTimeoutError", "the connection timed out"),
-    ("ConnectTimeout", "the connection timed out"),
-    ("ReadTimeoutError", "the server stopped sending"),
-    ("ReadTimeout", "the server stopped sending"),
-    ("IncompleteRead", "the connection was lost"),
-    ("TooManyRedirects", "it redirects in a circle"),
-    ("InvalidURL", "not a valid address"),
-    ("LocationParseError", "not a valid address"),
-    ("MissingSchema", "not a valid address"),
-    ("InvalidSchema", "not an HTTP address"),
+from decabench.tasks.sources.network import (
+    InterruptedTransferError,
+    Network,
+    Patience,
+    TransferError,
+    is_encoded,
+    new_session,
+    plain_url,
+    read_body,
+    send,
 )
-"""By the exact name of a class: urllib3 derives a refused connection from one that timed out."""
+from decabench.tasks.task import RemoteFile
+from decabench.untrusted import read_json
 
-
-def reason_of(error: BaseException) -> str:
-    """Describe a network error in a few words; its own message repeats URLs and is never used."""
-    chain = causes(error)
-    names = {type(link).__name__ for link in chain}
-    for name, reason in _REASONS:
-        if name in names:
-            return reason
-    for link in reversed(chain):
-        if isinstance(link, OSError) and link.strerror:
-            return str(link.strerror).lower()
-    return type(error).__name__
-
-
-def causes(error: BaseException | None) -> list[BaseException]:
-    """Return an error and all errors that it wraps: requests and urllib3 keep causes in `reason` and in `args`."""
-    found: list[BaseException] = []
-    waiting = [error]
-    while waiting and len(found) < 20:
-        link = waiting.pop()
-        if link is not None and link not in found:
-            found.append(link)
-            inner = (*link.args, getattr(link, "reason", None), link.__cause__)
-            waiting += [each for each in inner if isinstance(each, BaseException)]
-    return found
+__all__ = ["Downloads", "Origin"]
 
 
 @dataclass(frozen=True)
@@ -188,6 +68,10 @@ class Downloads:
     """Whether to download files that already exist."""
     strict: bool = True
     """Whether a file must have the published digests; a mirror's need not."""
+    standard: str = "the published one"
+    """What a file must be, for the message if it is not."""
+    say: Callable[[str], None] | None = None
+    """Called with a sentence before every wait for another attempt."""
 
     def path(self, file: RemoteFile) -> Path:
         """Return the path of a file once it is downloaded."""
@@ -196,7 +80,7 @@ class Downloads:
     def find(self, file: RemoteFile, urls: tuple[str, ...]) -> Origin | None:
         """Return the origin of a file that exists, is intact and came from one of these URLs; None otherwise."""
         origin = None if self.force else _read_origin(self.path(file), file)
-        if origin is None or origin.url not in map(plain_url, urls):
+        if origin is None or not origin.digests.size or origin.url not in map(plain_url, urls):
             return None
         return None if self.strict and find_faults(file, origin.digests) else origin
 
@@ -204,22 +88,54 @@ class Downloads:
         """Download a file and verify it. Raises TransferError, DataError for wrong bytes, StorageError."""
         target = self.path(file)
         part = _Part(self.folder / ".incoming" / f"{file.name}.part")
-        with storage_errors(target), new_session(self.network) as session:
+        with storage_errors(target), new_session() as session:
             make_folder(target.parent)
             make_folder(part.path.parent)
             if self.force:
                 part.discard()
+            transfer = _Transfer(
+                session, url, part, self.network, self.most_bytes(file), self.progress, self.say
+            )
             for _ in range(2):  # wrong bytes may come from an old part, so try again from the start
-                _Transfer(session, url, part, self.network, self.progress).complete()
+                is_delimited = transfer.complete()
                 digests = Digests.compute(part.path, published_digests(file))
-                faults = find_faults(file, digests) if self.strict else []
+                faults = self._find_faults(file, digests)
                 if not faults:
+                    self._require_end(file, digests, is_delimited, part)
                     _write_origin(part.path, Origin(plain_url(url), digests), target)
                     part.path.replace(target)
                     part.discard()
                     return digests
                 part.discard()
-        raise DataError(f"the file is not the published one: {'; '.join(faults)}")
+        raise DataError(f"the file is not {self.standard}: {'; '.join(faults)}")
+
+    def most_bytes(self, file: RemoteFile) -> int:
+        """Return the most bytes that a file may have: twice its published size, or the network's limit."""
+        return self.network.largest if file.size is None else 2 * file.size + (1 << 20)
+
+    def _find_faults(self, file: RemoteFile, digests: Digests) -> list[str]:
+        if not digests.size:
+            return ["it is empty"]
+        return find_faults(file, digests) if self.strict else []
+
+    def _require_end(self, file: RemoteFile, digests: Digests, is_delimited: bool, part: _Part) -> None:
+        """Refuse a body that ended with its connection, unless digest or size show that it is whole."""
+        is_known = bool(published_digests(file)) or file.size is not None
+        if (
+            not is_delimited
+            and not (is_known and not find_faults(file, digests))
+            and digests.size != file.size
+        ):
+            part.discard()
+            raise TransferError(
+                f"the connection ended after {digests.size:,} bytes, and the server did not say how many there are: "
+                "the file may be cut off; a SHA256SUMS file in the mirror, or a server that sends Content-Length, "
+                "would settle it"
+            )
+
+    def forget(self, file: RemoteFile) -> None:
+        """Make the next run download a file again."""
+        _origin_note(self.path(file)).unlink(missing_ok=True)
 
 
 def _origin_note(path: Path) -> Path:
@@ -242,7 +158,7 @@ def _write_origin(path: Path, origin: Origin, target: Path) -> None:
 def _read_origin(path: Path, file: RemoteFile) -> Origin | None:
     """Read the origin of a complete download; None if it was changed since, or there is none."""
     try:
-        content = json.loads(_origin_note(path).read_text(encoding="utf-8"))
+        content = read_json(_origin_note(path))
         noted = Digests(int(content["size"]), dict(content["digests"]))
         url, modified, stat = str(content["url"]), content["modified"], path.stat()
         kinds = published_digests(file).keys()
@@ -267,22 +183,30 @@ class _Part:
 
     def resume_headers(self, url: str) -> dict[str, str]:
         """Return the request headers to resume after the part; none if the download has to start over."""
-        try:
-            note = json.loads(self._note.read_text(encoding="utf-8"))
-            size, noted, validator = self.path.stat().st_size, note["url"], note["validator"]
-        except (OSError, ValueError, KeyError, TypeError):
+        note, size = self._read_note(), self.size()
+        if size == 0 or note.get("url") != plain_url(url):
             return {}
-        if size == 0 or noted != plain_url(url):
-            return {}
+        validator = str(note.get("validator", ""))
         return {"Range": f"bytes={size}-"} | ({"If-Range": validator} if validator else {})
 
-    def begin(self, url: str, response: requests.Response) -> None:
+    def begin(self, url: str, response: requests.Response, total: int | None) -> None:
         """Record which version of the file is about to be written."""
-        tag = response.headers.get("ETag", "")
-        # A weak tag does not promise the same bytes, so it must not be sent as If-Range.
-        validator = response.headers.get("Last-Modified", "") if not tag or tag.startswith("W/") else tag
+        content = {"format": 1, "url": plain_url(url), "validator": _validator(response), "total": total}
         with atomic_file(self._note) as note:
-            note.write(json.dumps({"format": 1, "url": plain_url(url), "validator": validator}).encode())
+            note.write(json.dumps(content).encode())
+
+    def continues(self, response: requests.Response, total: int | None) -> bool:
+        """Tell whether a response goes on with the version that the part belongs to."""
+        note = self._read_note()
+        tags, totals = (note.get("validator"), _validator(response)), (note.get("total"), total)
+        return not any(None not in pair and "" not in pair and pair[0] != pair[1] for pair in (tags, totals))
+
+    def _read_note(self) -> dict[str, Any]:
+        try:
+            note = json.loads(self._note.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return note if isinstance(note, dict) else {}
 
     def open(self, start: int) -> BinaryIO:
         """Open the part for writing from byte `start`."""
@@ -300,12 +224,17 @@ class _Part:
         self._note.unlink(missing_ok=True)
 
 
-class _Interrupted(Exception):
-    """The body ended early: the bytes so far are kept, and the transfer can be resumed."""
+def _validator(response: requests.Response) -> str:
+    tag = response.headers.get("ETag", "")
+    # A weak tag does not promise the same bytes, so it must not be sent as If-Range.
+    return response.headers.get("Last-Modified", "") if not tag or tag.startswith("W/") else tag
 
 
-_CHUNK = 1 << 16
-_WEB_PAGE = re.compile(rb"\s*(<!doctype html|<html)", re.IGNORECASE)
+_WEB_PAGE = re.compile(
+    rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype html|html|head|title|body)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
 
 @dataclass(frozen=True)
@@ -316,74 +245,102 @@ class _Transfer:
     url: str
     part: _Part
     network: Network
+    most: int
     progress: bool
+    say: Callable[[str], None] | None
 
-    def complete(self) -> None:
-        """Receive all bytes, resuming after interruptions. Raises TransferError."""
-        for attempt in range(self.network.resumes + 1):
+    def complete(self) -> bool:
+        """Receive all bytes, resuming after interruptions, and return whether their end was marked.
+
+        A body that ends with its connection has no such mark. Raises TransferError.
+        """
+        patience = Patience(self.network, self._name, self.say)
+        while True:
             try:
-                return self._receive()
-            except _Interrupted as error:
-                reason = str(error)
-            if attempt < self.network.resumes:
-                time.sleep(self.network.wait(attempt))
-        raise TransferError(f"{reason}, {self.network.resumes + 1} times")
+                return self._receive(patience)
+            except InterruptedTransferError as error:
+                reason = error
+            patience.wait(reason, self.part.size())
 
-    def _receive(self) -> None:
-        headers = self.part.resume_headers(self.url)
-        with self._open(headers) as response:
+    @property
+    def _name(self) -> str:
+        return self.part.path.name.removesuffix(".part")
+
+    def _receive(self, patience: Patience) -> bool:
+        with self._open(patience) as response:
             if response.status_code == 416:  # the part is complete already, or longer than the file
-                if _first_number(r"bytes \*/(\d+)", response) != self.part.size():
-                    self.part.discard()
-                    raise _Interrupted("the partial file did not match")
-                return
-            start = _first_number(r"bytes (\d+)-", response) if response.status_code == 206 else 0
-            if start not in (0, self.part.size()):
-                self.part.discard()
-                raise _Interrupted("the server resumed at the wrong place")
+                if response.headers.get("Content-Range", "") != f"bytes */{self.part.size()}":
+                    self._start_over("the partial file did not match")
+                return True
+            start, total = self._place(response)
+            if total is not None and total > self.most:
+                raise TransferError(
+                    f"it would be {total:,} bytes long, but no more than {self.most:,} can be right"
+                )
             if start == 0:
-                self.part.begin(self.url, response)
-            self._save(response, start)
+                self.part.begin(self.url, response, total)
+            self._save(response, start, total, patience)
+            if total is not None and self.part.size() < total:
+                raise InterruptedTransferError("the connection was lost")
+            return total is not None or is_encoded(response) or _is_chunked(response)
 
-    def _open(self, headers: dict[str, str]) -> requests.Response:
-        response = self._get(self.url, headers)
+    def _open(self, patience: Patience) -> requests.Response:
+        headers = self.part.resume_headers(self.url)
+        response = send(self.session, self.url, headers, self.network, patience)
         if _is_drive_page(response, self.network):
             with response:
-                target = _confirmed_url(response, self.url, self.network)
-            response = self._get(target, headers)
-        if response.status_code not in (200, 206, 416):
-            response.close()
-            raise TransferError(f"HTTP {response.status_code}")
+                target = _confirmed_url(response, self.url, self.network, patience)
+            response = send(self.session, target, headers, self.network, patience)
         return response
 
-    def _get(self, url: str, headers: dict[str, str]) -> requests.Response:
-        timeout = (self.network.connect_timeout, self.network.read_timeout)
-        try:
-            return self.session.get(url, headers=headers, stream=True, timeout=timeout)
-        except (requests.RequestException, urllib3.exceptions.HTTPError, UnicodeError) as error:
-            raise TransferError(reason_of(error)) from error
+    def _place(self, response: requests.Response) -> tuple[int, int | None]:
+        """Return where in the file the body starts, and the file's size if known."""
+        if response.status_code == 200:
+            return 0, _body_length(response)
+        found = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        start, total = (int(found[1]), found[3]) if found else (-1, "*")
+        size = None if total == "*" else int(total)
+        if start not in (0, self.part.size()) or is_encoded(response):
+            self._start_over("the server resumed at the wrong place")
+        if start and not self.part.continues(response, size):
+            self._start_over("the file changed on the server")
+        return start, size
 
-    def _save(self, response: requests.Response, start: int) -> None:
-        length = _body_length(response)
+    def _start_over(self, reason: str) -> None:
+        self.part.discard()
+        raise InterruptedTransferError(reason)
+
+    def _save(self, response: requests.Response, start: int, total: int | None, patience: Patience) -> None:
+        self._require_space(None if total is None else total - start)
+        try:
+            with self.part.open(start) as file, self._bar(start, total) as bar:
+                is_first = start == 0
+                for chunk in read_body(response, self.network, patience, self.most - start):
+                    if is_first and _is_web_page(response, chunk):
+                        raise TransferError("a web page was sent instead of the file", is_page=True)
+                    is_first = False
+                    file.write(chunk)
+                    bar.update(len(chunk))
+                file.flush()
+                os.fsync(file.fileno())
+        except TransferError as error:
+            # Ranges count encoded bytes, so a decoded part cannot be resumed.
+            if is_encoded(response) or not isinstance(error, InterruptedTransferError):
+                self.part.discard()
+            raise
+
+    def _require_space(self, length: int | None) -> None:
         free = shutil.disk_usage(self.part.path.parent).free
         if length is not None and length > free:  # raise now, not after an hour of downloading
             raise StorageError(
                 f"Not enough space in {self.part.path.parent}: {length:,} bytes are needed, {free:,} are free; "
                 "free some, or choose another folder with --home."
             )
-        with self.part.open(start) as file, self._bar(start, length) as bar:
-            for chunk in _read_chunks(response, first=start == 0):
-                file.write(chunk)
-                bar.update(len(chunk))
-            file.flush()
-            os.fsync(file.fileno())
-        if length is not None and self.part.size() < start + length:
-            raise _Interrupted("the connection was lost")
 
-    def _bar(self, start: int, length: int | None) -> tqdm[Any]:
+    def _bar(self, start: int, total: int | None) -> tqdm[Any]:
         return tqdm(
-            desc=self.part.path.name.removesuffix(".part"),
-            total=None if length is None else start + length,
+            desc=self._name,
+            total=total,
             initial=start,
             unit="B",
             unit_scale=True,
@@ -392,37 +349,22 @@ class _Transfer:
         )
 
 
-def _first_number(pattern: str, response: requests.Response) -> int:
-    """Read a number from the Content-Range of a 206 or a 416; -1 if there is none."""
-    found = re.match(pattern, response.headers.get("Content-Range", ""))
-    return int(found[1]) if found else -1
-
-
-def _is_encoded(response: requests.Response) -> bool:
-    """Tell whether a content encoding has to be decoded to get the file's own bytes.
-
-    Old servers call a .tgz a tar file with the encoding gzip, which is the file itself.
-    """
-    encoding = response.headers.get("Content-Encoding", "identity").lower()
-    path = urlsplit(response.url).path
-    return encoding != "identity" and not (encoding in ("gzip", "x-gzip") and path.endswith((".gz", ".tgz")))
-
-
 def _body_length(response: requests.Response) -> int | None:
     """Return the number of bytes that the body must have, if known."""
     length = response.headers.get("Content-Length", "")
-    return int(length) if length.isdigit() and not _is_encoded(response) else None
+    is_number = length.isascii() and length.isdigit() and len(length) < 20
+    return int(length) if is_number and not is_encoded(response) and not _is_chunked(response) else None
 
 
-def _read_chunks(response: requests.Response, first: bool) -> Iterator[bytes]:
-    try:
-        for chunk in response.raw.stream(_CHUNK, decode_content=_is_encoded(response)):
-            if first and _WEB_PAGE.match(chunk[:256]):
-                raise TransferError("a web page was sent instead of the file")
-            first = False
-            yield chunk
-    except (urllib3.exceptions.HTTPError, requests.RequestException, ConnectionError, TimeoutError) as error:
-        raise _Interrupted(reason_of(error)) from error
+def _is_chunked(response: requests.Response) -> bool:
+    return response.headers.get("Transfer-Encoding", "").lower() == "chunked"
+
+
+def _is_web_page(response: requests.Response, start: bytes) -> bool:
+    if _WEB_PAGE.match(start[:1024]):
+        return True
+    kind = response.headers.get("Content-Type", "").lower()
+    return kind.startswith("text/html") and start.lstrip()[:1] == b"<" and not start.startswith(b"<?xml")
 
 
 _LONGEST_PAGE = 1 << 20
@@ -434,13 +376,13 @@ def _is_drive_page(response: requests.Response, network: Network) -> bool:
     return content.startswith("text/html") and urlsplit(response.url).netloc in network.drive_hosts
 
 
-def _confirmed_url(response: requests.Response, url: str, network: Network) -> str:
+def _confirmed_url(response: requests.Response, url: str, network: Network, patience: Patience) -> str:
     """Return the URL that the page's form submits to.
 
     Only the form's hidden fields are taken from the page; the host is fixed.
     """
     form = _HiddenFields()
-    form.feed(response.raw.read(_LONGEST_PAGE, decode_content=True).decode("utf-8", "replace"))
+    form.feed(b"".join(read_body(response, network, patience, _LONGEST_PAGE)).decode("utf-8", "replace"))
     fields = dict(parse_qsl(urlsplit(url).query)) | form.fields | {"confirm": "t"}
     return f"{network.drive_download}?{urlencode(fields)}"
 

@@ -10,15 +10,20 @@ from urllib.parse import quote
 
 from decabench.errors import DataError, MissingDataError, StorageError
 from decabench.files import make_folder
-from decabench.tasks.sources.download import Downloads, TransferError, plain_url
+from decabench.tasks.sources.download import Downloads
 from decabench.tasks.sources.hub import fetch_from_hub, hub_address
 from decabench.tasks.sources.local_files import (
+    CHECKSUMS,
     Digests,
     FileRecord,
     SourceFiles,
+    find_faults,
     make_record,
     open_source,
+    parse_checksums,
+    published_digests,
 )
+from decabench.tasks.sources.network import TransferError, plain_url
 from decabench.tasks.task import RemoteFile, Source
 
 __all__ = ["fetch", "fetch_from_mirror"]
@@ -30,12 +35,23 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
     Raises MissingDataError with what was tried and why it failed, and StorageError.
     """
 
+    unpinned: dict[RemoteFile, bool] = {}
+
     def provide(source: Source, files: list[RemoteFile]) -> list[tuple[Path, FileRecord]]:
+        if source.hub is None:
+            unpinned.update(
+                {file: downloads.path(file).exists() for file in files if not published_digests(file)}
+            )
         return [_fetch_file(downloads, source, file) for file in files]
+
+    def forget() -> bool:
+        for file in unpinned:
+            downloads.forget(file)
+        return any(unpinned.values())
 
     make_folder(downloads.folder)
     try:
-        return open_source(sources, splits, provide, downloads.folder)
+        return replace(open_source(sources, splits, provide, downloads.folder), forget=forget)
     except MissingDataError as error:
         raise MissingDataError(
             f"The files for {task} could not be downloaded from any source: {error}; "
@@ -76,31 +92,73 @@ def _fetch_from_urls(downloads: Downloads, file: RemoteFile) -> tuple[Path, File
 def fetch_from_mirror(
     task: str, sources: Sequence[Source], splits: Sequence[str], downloads: Downloads, mirror: str
 ) -> SourceFiles:
-    """Download the files of the splits from `<mirror>/<task>/`, whatever their digests.
+    """Download the files of the splits from `<mirror>/<task>/`, whatever their published digests.
 
-    Raises MissingDataError with the files that the mirror lacks, and StorageError.
+    A file that `<mirror>/SHA256SUMS` lists must be as listed. Raises MissingDataError with the files that the mirror
+    lacks, DataError for a damaged one, and StorageError.
     """
     mirror = mirror.rstrip("/")
     # A folder for each mirror: its files may differ from upstream's, and must never replace them.
     key = hashlib.sha256(plain_url(mirror).encode()).hexdigest()[:8]
     kept = replace(downloads, folder=downloads.folder / f"mirror-{key}", strict=False)
+    listed = _fetch_checksums(kept, mirror)
+    unverified: dict[RemoteFile, bool] = {}
 
     def provide(_: Source, files: list[RemoteFile]) -> list[tuple[Path, FileRecord]]:
         return [(kept.path(file), make_record(file, f"mirror:{file.name}", digests(file))) for file in files]
 
     def digests(file: RemoteFile) -> Digests:
         url = f"{mirror}/{quote(task)}/{quote(file.name)}"
-        origin = kept.find(file, (url,))
+        expected, into = file, kept
+        if digest := listed.get(f"{task}/{file.name}"):
+            expected = RemoteFile(file.name, sha256=digest, size=file.size)
+            into = replace(kept, strict=True, standard=f"the one in the mirror's {CHECKSUMS}")
+        origin = into.find(expected, (url,))
         try:
-            return origin.digests if origin else kept.fetch(file, url)
+            found = origin.digests if origin else into.fetch(expected, url)
         except TransferError as error:
             raise MissingDataError(f"no {file.name} ({error})") from error
+        except StorageError:
+            raise
+        except DataError as error:
+            raise DataError(
+                f"{file.name} from the mirror {plain_url(mirror, query=False)} is damaged: {error}."
+            ) from error
+        if not digest and (find_faults(file, found) or not published_digests(file)):
+            unverified[file] = origin is not None
+        return found
+
+    def forget() -> bool:
+        for file in unverified:
+            kept.forget(file)
+        return any(unverified.values())
 
     make_folder(downloads.folder)
     try:
-        return open_source(sources, splits, provide, downloads.folder)
+        return replace(open_source(sources, splits, provide, downloads.folder), forget=forget)
     except MissingDataError as error:
         raise MissingDataError(
             f"The mirror {plain_url(mirror, query=False)} does not contain the files for {task}: {error}; "
             f"they belong in its folder {task}."
         ) from error
+
+
+_LONGEST_LIST = 8 << 20
+
+
+def _fetch_checksums(downloads: Downloads, mirror: str) -> dict[str, str]:
+    """Fetch the mirror's list of checksums; empty if it has none. Raises MissingDataError and DataError."""
+    file = RemoteFile(CHECKSUMS)
+    address = plain_url(f"{mirror}/{CHECKSUMS}", query=False)
+    limited = replace(downloads, network=replace(downloads.network, largest=_LONGEST_LIST), force=True)
+    try:
+        limited.fetch(file, f"{mirror}/{CHECKSUMS}")
+        content = limited.path(file).read_bytes()
+    except TransferError as error:
+        if error.status in (403, 404, 410) or error.is_page:
+            return {}
+        raise MissingDataError(f"{address} could not be downloaded ({error}); try again later.") from error
+    finally:
+        limited.forget(file)
+        limited.path(file).unlink(missing_ok=True)
+    return parse_checksums(content, address)

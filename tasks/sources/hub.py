@@ -14,8 +14,9 @@ from typing import Any
 
 from decabench.errors import DataError
 from decabench.files import is_refused_write, storage_errors
-from decabench.tasks.sources.download import Downloads, Network, TransferError, causes, new_session, reason_of
+from decabench.tasks.sources.download import Downloads
 from decabench.tasks.sources.local_files import Digests, find_faults, published_digests
+from decabench.tasks.sources.network import Network, TransferError, causes, new_session, reason_of
 from decabench.tasks.task import Hub, RemoteFile
 
 __all__ = ["fetch_from_hub", "hub_address"]
@@ -77,7 +78,7 @@ def _download(hub: Hub, file: RemoteFile, downloads: Downloads, force: bool) -> 
 
 def _require_answer(endpoint: str, network: Network) -> None:
     """Check that the hub responds at all: its client would try a dead host for half a minute, for every file."""
-    with new_session(network) as session:
+    with new_session() as session:
         timeout = (network.connect_timeout, network.read_timeout)
         session.head(endpoint, timeout=timeout, allow_redirects=False).close()
 

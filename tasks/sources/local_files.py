@@ -20,11 +20,13 @@ from types import TracebackType
 from typing import IO, Any, Literal
 from uuid import uuid4
 
-from decabench.errors import DataError, MissingDataError, StorageError
+from decabench.errors import DataError, MissingDataError
 from decabench.files import atomic_file, file_digests, is_refused_write
 from decabench.tasks.task import RemoteFile, Source
+from decabench.text import describe_error
 
 __all__ = [
+    "CHECKSUMS",
     "Digests",
     "FileRecord",
     "LocalFiles",
@@ -35,6 +37,7 @@ __all__ = [
     "make_record",
     "new_scratch",
     "open_source",
+    "parse_checksums",
     "published_digests",
     "read_folder",
 ]
@@ -119,7 +122,7 @@ class LocalFiles:
                 f"{name} is not among the files of the requested splits ({', '.join(self._paths)}): "
                 "prepare its split too."
             )
-        return self._paths[name]
+        return _require_content(self._paths[name], name)
 
     def member(self, name: str, member: str) -> Path:
         """Return the local path of a member of an archive; `outer!inner` is one of an archive inside it.
@@ -136,7 +139,7 @@ class LocalFiles:
                 f"The archive {name} has no member {member}: it is not the file that upstream publishes; "
                 "fetch it again with --force, or choose another --mirror."
             )
-        return extracted[member]
+        return _require_content(extracted[member], f"The member {member} of {name}")
 
     def rows(self, name: str, columns: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
         """Stream the rows of a parquet file, with these columns or all; about a thousand are in memory at once."""
@@ -153,8 +156,20 @@ class LocalFiles:
                         f"{name} has no column {', '.join(absent)} (it has {', '.join(present)}): "
                         "it is not the file that upstream publishes."
                     )
+                read = 0
                 for batch in file.iter_batches(1024, columns=list(columns or present)):
-                    yield from batch.to_pylist()
+                    try:
+                        rows = batch.to_pylist()
+                    except (
+                        ValueError,
+                        OverflowError,
+                    ) as error:  # text that is not UTF-8, a date out of range
+                        place = f"rows {read + 1} to {read + len(batch)}"
+                        raise DataError(
+                            f"{name}, {place}, cannot be read ({describe_error(error)})."
+                        ) from error
+                    yield from rows
+                    read += len(rows)
         except (arrow.ArrowException, OSError) as error:
             raise DataError(
                 f"{name} is not a complete parquet file ({type(error).__name__}): fetch it again with --force."
@@ -174,6 +189,13 @@ class LocalFiles:
         self.close()
 
 
+def _require_content(path: Path, name: str) -> Path:
+    """Return the path. Raises DataError for an empty file: upstream publishes none."""
+    if path.exists() and path.stat().st_size == 0:
+        raise DataError(f"{name} is empty: fetch it again with --force, or choose another --mirror.")
+    return path
+
+
 @dataclass(frozen=True)
 class SourceFiles:
     """The local files of one source of a task."""
@@ -186,10 +208,12 @@ class SourceFiles:
     """The digests and origin of each file."""
     missing: tuple[str, ...] = ()
     """Requested splits that this source does not have."""
+    forget: Callable[[], bool] = lambda: False
+    """Called if the files could not be read: drops unverified downloads, and tells whether an earlier run made one."""
 
 
 Provider = Callable[[Source, list[RemoteFile]], list[tuple[Path, FileRecord]]]
-"""(source, the files needed) -> the path and the record of each. Raises DataError if one cannot be provided."""
+"""(source, the files needed) -> the path and the record of each. Raises MissingDataError if one is not there."""
 
 
 def open_source(
@@ -197,7 +221,7 @@ def open_source(
 ) -> SourceFiles:
     """Open the first source whose files can be provided; archives are extracted into a scratch folder in `folder`.
 
-    Raises MissingDataError with the reason for each source, and StorageError.
+    Raises MissingDataError with the reason for each source, and DataError for a damaged file.
     """
     failures = []
     for source in sources:
@@ -207,9 +231,7 @@ def open_source(
             if len(missing) == len(splits):
                 raise MissingDataError(f"it has no split {', '.join(missing)}")
             provided = provide(source, list(files.values()))
-        except StorageError:
-            raise
-        except DataError as error:
+        except MissingDataError as error:
             failures.append(f"'{source.name}': {error}")
         else:
             paths = {record.name: path for path, record in provided}
@@ -225,8 +247,10 @@ def read_folder(
 ) -> SourceFiles:
     """Open the first source whose files are all in `folder`, and read them in place.
 
-    `origin`, for their records, is `mirror` or `local`. Raises MissingDataError.
+    `origin`, for their records, is `mirror` or `local`. A SHA256SUMS file beside a mirror's folder for the task must
+    agree with them. Raises MissingDataError, and DataError for a damaged file.
     """
+    listed = _read_checksums(folder.parent / CHECKSUMS) if origin == "mirror" else {}
 
     def provide(_: Source, files: list[RemoteFile]) -> list[tuple[Path, FileRecord]]:
         if absent := [file.name for file in files if not (folder / file.name).is_file()]:
@@ -238,6 +262,12 @@ def read_folder(
             digests = Digests.compute(folder / file.name, published_digests(file))
         except OSError as error:
             raise MissingDataError(f"{file.name} cannot be read ({error.strerror})") from error
+        expected = listed.get(f"{task}/{file.name}", digests.values["sha256"])
+        if digests.values["sha256"] != expected:
+            raise DataError(
+                f"{folder / file.name} is damaged: its sha256 is {digests.values['sha256']}, but {CHECKSUMS} has "
+                f"{expected}; copy it again, or correct {CHECKSUMS}."
+            )
         return make_record(file, f"{origin}:{file.name}", digests)
 
     try:
@@ -247,6 +277,42 @@ def read_folder(
         raise MissingDataError(
             f"{folder} does not contain the files for {task}: {error}; {advice}."
         ) from error
+
+
+CHECKSUMS = "SHA256SUMS"
+"""The name of the file at the top of a mirror that lists its files, as sha256sum writes it."""
+
+_CHECKSUM_LINE = re.compile(r"([0-9A-Fa-f]{64}) [ *](?:\./)?(.+)")
+_LONGEST_LIST = 16 << 20
+
+
+def _read_checksums(path: Path) -> dict[str, str]:
+    try:
+        if path.stat().st_size > _LONGEST_LIST:
+            raise DataError(f"{path} has more than {_LONGEST_LIST >> 20} MiB: it is not a list of checksums.")
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}): make it readable, or remove it."
+        ) from error
+    return parse_checksums(content, str(path))
+
+
+def parse_checksums(content: bytes, name: str) -> dict[str, str]:
+    """Parse what `sha256sum */*` writes in a mirror: the digest of each file by `<task>/<name>`. Raises DataError."""
+    listed: dict[str, str] = {}
+    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+        found = _CHECKSUM_LINE.fullmatch(line.rstrip())
+        if found is None and line.strip() and not line.startswith("#"):
+            raise DataError(
+                f"{name}, line {number}, is not a checksum: each line has 64 hexadecimal digits, two spaces and a "
+                "name, as sha256sum writes it."
+            )
+        if found is not None and listed.setdefault(found[2], found[1].lower()) != found[1].lower():
+            raise DataError(f"{name}, line {number}, gives another checksum for a file that is listed above.")
+    return listed
 
 
 _SCRATCH = ".extract-"
@@ -274,6 +340,57 @@ _DAMAGE = (
     OSError,
     NotImplementedError,
 )
+
+_LARGEST_RATIO = 200
+_ALWAYS_ALLOWED = 256 << 20
+
+
+class _Budget:
+    """What an archive may hold, unpacked: 200 times its size, or 256 MiB. Text shrinks to a tenth, a bomb to less."""
+
+    def __init__(self, archive: Path) -> None:
+        self._name = archive.name
+        self._most = max(_ALWAYS_ALLOWED, _LARGEST_RATIO * archive.stat().st_size)
+        self._left = self._most
+
+    def spend(self, size: int) -> None:
+        """Count bytes. Raises DataError when there are more than an honest archive of that size has."""
+        self._left -= size
+        if self._left < 0:
+            raise DataError(
+                f"The archive {self._name} unpacks to more than {self._most >> 20:,} MiB, {_LARGEST_RATIO} times its "
+                "size: it is not a file that upstream publishes."
+            )
+
+
+class _Metered:
+    """A stream whose bytes are counted as they are read."""
+
+    def __init__(
+        self, stream: IO[bytes] | gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile, budget: _Budget
+    ) -> None:
+        self._stream = stream
+        self._budget = budget
+
+    def read(self, size: int) -> bytes:
+        """Read up to `size` bytes."""
+        block = self._stream.read(size)
+        self._budget.spend(len(block))
+        return block
+
+
+_LONGEST_HEADER = 1 << 20
+
+
+class _TarInfo(tarfile.TarInfo):
+    """A header of a tar archive, whose long names and attributes are read into memory whatever size they claim."""
+
+    def _proc_member(self, tarfile_: tarfile.TarFile) -> tarfile.TarInfo:
+        kinds = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
+        if self.type in (*kinds, tarfile.SOLARIS_XHDTYPE) and self.size > _LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        return super()._proc_member(tarfile_)  # type: ignore[misc, no-any-return]
+
 
 _Member = tuple[str, IO[bytes]]
 """(name, stream); the stream is valid until the next member is requested."""
@@ -305,13 +422,16 @@ def _extract(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, 
 
 def _extract_flat(archive: Path, wanted: Collection[str], folder: Path) -> dict[str, Path]:
     found = {}
+    budget = _Budget(archive)
     with _archive_errors(archive):
         with archive.open("rb") as file:
             is_zip = file.read(4) in (b"PK\3\4", b"PK\5\6")
         for name, stream in (_zip_members if is_zip else _tar_members)(archive, wanted):
             found[name] = folder / name
             with atomic_file(found[name]) as target:
-                shutil.copyfileobj(stream, target, _BUFFER)
+                while block := stream.read(_BUFFER):
+                    budget.spend(len(block))
+                    target.write(block)
     return found
 
 
@@ -327,7 +447,9 @@ def _zip_members(archive: Path, wanted: Collection[str]) -> Iterator[_Member]:
 
 
 def _tar_members(archive: Path, wanted: Collection[str]) -> Iterator[_Member]:
-    with _decompressed(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as opened:
+    with _decompressed(archive) as file:
+        stream = _Metered(file, _Budget(archive))
+        opened = tarfile.open(fileobj=stream, mode="r|", tarinfo=_TarInfo)  # type: ignore[call-overload]
         for info in opened:
             name = _plain_name(info.name)
             if name in wanted:

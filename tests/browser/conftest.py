@@ -62,10 +62,10 @@ def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Eight systems, the oracle and a baseline, and one system on other data."""
     folder = tmp_path_factory.mktemp("browser")
     submissions(home, folder / "submissions", 8)
-    elsewhere = folder / "submissions" / "elsewhere" / "results" / "validation" / "results.json"
-    elsewhere.parent.mkdir(parents=True)
-    text = (folder / "submissions/system-03/results/validation/results.json").read_text(encoding="utf-8")
-    elsewhere.write_text(text.replace("sha256:", "sha256:other"), encoding="utf-8")
+    elsewhere = folder / "submissions" / "elsewhere" / "results" / "validation"
+    shutil.copytree(folder / "submissions/system-03/results/validation", elsewhere)
+    text = (elsewhere / "results.json").read_text(encoding="utf-8")
+    (elsewhere / "results.json").write_text(text.replace("sha256:", "sha256:other"), encoding="utf-8")
     write_leaderboard(folder / "submissions", folder / "site", home=home)
     return folder / "site"
 

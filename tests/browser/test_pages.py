@@ -121,6 +121,16 @@ def test_only_the_same_data_is_compared(context: BrowserContext, address: str) -
     assert "elsewhere-validation" not in offered and len(offered) == 10
 
 
+def test_a_dead_link_to_a_comparison_says_so(context: BrowserContext, address: str) -> None:
+    page = opened(context, address, "compare.html#a=system-00-validation&b=withdrawn-validation")
+    missing = page.locator("[data-missing]")
+    assert (
+        missing.is_visible() and "withdrawn-validation, which cannot be compared here" in missing.inner_text()
+    )
+    page = opened(context, address, "compare.html#a=system-00-validation&b=system-04-validation")
+    assert page.locator("[data-missing]").is_hidden()
+
+
 def test_a_partial_submission_has_no_total_to_compare(context: BrowserContext, address: str) -> None:
     page = opened(context, address, "compare.html#a=system-00-validation&b=system-07-validation")
     assert "no total to compare" in page.locator("[data-verdict]").inner_text()

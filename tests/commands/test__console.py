@@ -10,6 +10,7 @@ import decabench
 from decabench.commands._console import (
     Clock,
     console,
+    echo,
     format_count,
     format_score,
     start_clock,
@@ -34,6 +35,21 @@ def test_a_table_is_not_wider_than_a_page(capsys):
     console().print(table)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 3 and max(map(len, lines)) <= 140
+
+
+def test_text_of_strangers_does_not_act_on_the_terminal(capsys):
+    from rich.table import Table
+
+    table = Table("a\x1b[2J")
+    table.add_row("b\x07\u202e")
+    for print_it in (console().print, echo):
+        print_it("c\x1b[31m\r\n\x9b")
+        assert capsys.readouterr().out == "c\\u001b[31m\\r\n\\u009b\n"
+    console().print(table)
+    shown = capsys.readouterr().out
+    assert r"a\u001b[2J" in shown and r"b\u0007\u202e" in shown
+    echo("d\x1b", err=True, nl=False)
+    assert capsys.readouterr().err == r"d\u001b"
 
 
 def test_markup_of_strangers_is_text(capsys):

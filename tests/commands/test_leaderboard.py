@@ -11,7 +11,9 @@ def test_board(command, home, submit, tmp_path):
     site = tmp_path / "site"
     done = command("leaderboard", "--submissions", tmp_path / "submissions", "--output", site)
     assert done.exit_code == 0
-    assert done.stdout == f"Board: {(site / 'index.html').resolve().as_uri()}\n"
+    assert done.stdout == (
+        f"Board: {(site / 'index.html').resolve().as_uri()}\nResults: 2 self-reported (not ranked).\n"
+    )
     page = (site / "index.html").read_text(encoding="utf-8")
     assert "oracle" in page and "majority" in page
 

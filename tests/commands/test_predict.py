@@ -139,7 +139,7 @@ def test_a_dry_run_knows_the_journal_and_the_speed(command, home, tmp_path):
     assert cells[1:3] == ["32", "10"] and " ".join(cells[5:7]) == "44.0 s"  # 22 more, at 2 s each
 
 
-def test_examples_that_failed_end_with_1(command, home, tmp_path, monkeypatch):
+def test_examples_that_failed_end_with_4(command, home, tmp_path, monkeypatch):
     (tmp_path / "picky_model.py").write_text(
         "class Model:\n"
         "    def predict(self, questions):\n"
@@ -151,10 +151,63 @@ def test_examples_that_failed_end_with_1(command, home, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
     done = command("predict", "--predictor", "picky_model:model", *options)
-    assert done.exit_code == 1
+    assert done.exit_code == 4
     assert "Incomplete: sst: 1 of 32 examples failed (ValueError: not this one)" in done.stdout
     again = command("predict", "--predictor", "picky_model:model", *options)
-    assert again.exit_code == 1 and "sst: 31 of 32 answers are in the journal" in again.stderr
+    assert again.exit_code == 4 and "sst: 31 of 32 answers are in the journal" in again.stderr
+
+
+def test_a_server_that_is_not_there_ends_with_4(command, home, tmp_path):
+    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s", "--retries", "0"]
+    done = command("predict", *SERVER, *options)
+    assert done.exit_code == 4 and "never answered" in done.stderr
+
+
+def test_a_model_that_breaks_ends_with_4(command, home, tmp_path, monkeypatch):
+    (tmp_path / "broken_model.py").write_text(
+        "class Model:\n    def __init__(self, setting):\n        raise OSError('no weights')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
+    done = command("predict", "--predictor", "broken_model:Model", *options)
+    assert (
+        done.exit_code == 4 and "failed on sst before its first question (OSError: no weights)" in done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ("'good'", "sst: 0 of 32 answers are one of the labels."),
+        ("'Positive'", None),
+        (
+            "'positive' if question.id.endswith('.7') else 'good'",
+            "sst: 1 of 32 answers are one of the labels.",
+        ),
+    ],
+)
+def test_answers_that_are_no_labels_are_said_aloud(command, home, tmp_path, monkeypatch, answer, sentence):
+    name = f"talking_model_{len(answer)}"
+    (tmp_path / f"{name}.py").write_text(
+        "class Model:\n    def predict(self, questions):\n"
+        f"        return [{answer} for question in questions]\nmodel = Model()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
+    done = command("predict", "--predictor", f"{name}:model", *options)
+    scored = command("evaluate", "--submission", tmp_path / "s", "--home", home)
+    for output in (done.stdout, scored.stdout):
+        assert (sentence in output) if sentence else ("one of the labels" not in output)
+
+
+def test_the_options_of_a_question_are_labels_too(command, home, tmp_path):
+    options = ["--tasks", "schema", "--home", home, "--output", tmp_path / "s"]
+    done = command("predict", "--predictor", "copy-context", *options)
+    assert "schema: 0 of 82 answers are one of the labels." in done.stdout
+    scored = command("evaluate", "--submission", tmp_path / "s", "--home", home)
+    assert "schema: 0 of 82 answers are one of the labels." in scored.stdout
+    oracle = command("predict", "--predictor", "oracle", *options, "--force")
+    assert "one of the labels" not in oracle.stdout
 
 
 def test_a_list_of_examples(command, home, tmp_path):

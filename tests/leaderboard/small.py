@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from decabench.leaderboard.entries import Entry, entry_from_results
+from decabench.leaderboard.entries import Check, Entry, EvidenceKind, entry_from_results
 from decabench.leaderboard.ranking import Board, Standings, rank_suite
+from decabench.metrics import METRICS as ALL_METRICS
+from decabench.metrics import Metric
 from decabench.scoring import Results
+from decabench.scoring.significance import write_rows
 from decabench.tasks import DECATHLON, TASKS, Suite
 
 NAMES = DECATHLON.tasks
@@ -120,8 +125,13 @@ def without(*missing: str, score: float = 50.0) -> dict[str, float]:
     return {task: score for task in NAMES if task not in missing}
 
 
-def entry(file: Mapping[str, Any], path: str = "x/results/validation.json") -> Entry:
-    return entry_from_results(Results.from_json(json.dumps(with_total(file))), path)
+def entry(
+    file: Mapping[str, Any], path: str = "x/results/validation.json", kind: EvidenceKind = "consistent"
+) -> Entry:
+    """The entry of a file, checked with a given result."""
+    read = entry_from_results(Results.from_json(json.dumps(with_total(file))), path)
+    tasks = {name: replace(task, check=Check(kind, "it was checked")) for name, task in read.tasks.items()}
+    return replace(read, tasks=tasks)
 
 
 def board(*files: Mapping[str, Any]) -> Board:
@@ -138,9 +148,53 @@ def ranking(table: Standings) -> list[tuple[int | None, str]]:
     return [(row.rank, row.entry.name) for row in table.rows]
 
 
-def write(folder: Path, files: Sequence[Mapping[str, Any]]) -> Path:
+def write(folder: Path, files: Sequence[Mapping[str, Any]], with_statistics: bool = True) -> Path:
+    """Write results files, with statistics that give their scores."""
     for number, file in enumerate(files):
         target = folder / f"submission-{number}" / "results" / f"{file['split']}.json"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(json.dumps(with_total(file)), encoding="utf-8")
+        if with_statistics:
+            write_statistics(target.parent, file)
     return folder
+
+
+def write_statistics(folder: Path, file: Mapping[str, Any]) -> None:
+    """Write statistics beside a results file from which the scores of its tasks follow."""
+    for name, task in file["tasks"].items():
+        if task["status"] != "scored" or task["metric"] not in ALL_METRICS or "/" in name:
+            continue
+        metric = ALL_METRICS[task["metric"]]
+        row = row_of(metric, task["score"])
+        columns = {column: [row[column]] * task["n"] for column in metric.columns}
+        units = [(str(index),) for index in range(task["n"])]
+        path = folder / "statistics" / f"{name}.parquet"
+        write_rows(path, metric.name, task["signature"], columns, units)
+
+
+@cache
+def row_of(metric: Metric, score: float) -> dict[str, float]:
+    """A row whose sums give a score: between the rows of a perfect and of an empty answer."""
+    if metric.name == "mse":
+        return {"n": 1.0, "squares": score, "unreadable": 0.0}
+    part = {
+        "gold",
+        "answered",
+        "answerable",
+        "answerable_any",
+        "predicted",
+        "tags",
+        "tokens",
+        "n",
+        "n_executed",
+    }
+    lowest = {
+        column: float(column in part or "total" in column or "length" in column) for column in metric.columns
+    }
+    low, high = 0.0, 1.0
+    row = dict(lowest)
+    for _ in range(100):  # every score grows with the share of perfect rows
+        share = (low + high) / 2
+        row = {column: lowest[column] + share * (1 - lowest[column]) for column in metric.columns}
+        low, high = (share, high) if metric.score(row)[metric.headline] < score else (low, share)
+    return row

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from decabench.metrics import METRICS
 from decabench.scoring.results import DataUsed, Results, TaskResult, write_results_file
-from decabench.scoring.significance import Sample, bootstrap, combine, interval
+from decabench.scoring.significance import Sample, describe_units, score_interval, total_interval
 from decabench.submission import SubmissionInfo, answers_digest, read_answers, write_submission
 from decabench.tasks import DECATHLON, TASKS
 from decabench.tasks.example import Example
@@ -103,17 +103,17 @@ def _write(
         for task, texts in answers.items()
     }
     written = None if groups else write_submission(folder, info, pairs)
-    tasks, drawn = {}, {}
+    tasks, samples = {}, []
     target = folder / "results" / "validation"
     (target / "statistics").mkdir(parents=True, exist_ok=True)
     for task, texts in answers.items():
         rows, numbers = _statistics(task, data[task], texts, groups)
-        sample = _sample(task, rows, numbers)
-        drawn[task] = bootstrap(sample, 200)
+        sample = Sample.of_levels(METRICS[TASKS[task].metric], rows, numbers[:, None], task)
+        samples.append(sample)
         digest = answers_digest(read_answers(written.files[task, "validation"])) if written else ""
-        tasks[task] = _task(store, task, sample, drawn[task], texts, len(rows), digest)
+        tasks[task] = _task(store, task, sample, texts, len(rows), digest)
         _parquet(target / "statistics" / f"{task}.parquet", task, rows, numbers)
-    whole = interval(combine(list(drawn.values()))) if len(tasks) == len(DECATHLON.tasks) else None
+    whole = total_interval(samples) if len(tasks) == len(DECATHLON.tasks) else None
     write_results_file(
         target, Results(info.described(), "validation", tasks, (whole.low, whole.high) if whole else None)
     )
@@ -123,45 +123,45 @@ def _statistics(task: str, examples: Sequence[Example], texts: Sequence[str], gr
     """(rows, group numbers)."""
     metric = METRICS[TASKS[task].metric]
     rows = np.asarray(metric.statistics(texts, examples), dtype=float)
-    number = {group: index for index, group in enumerate(dict.fromkeys(e.group for e in examples))}
-    numbers = np.asarray([number[example.group] for example in examples], dtype=np.int32)
+    number = {group: index for index, group in enumerate(dict.fromkeys(e.units for e in examples))}
+    numbers = np.asarray([number[example.units] for example in examples], dtype=np.int32)
     if not groups:
         return rows, numbers
     picked = np.random.default_rng(1).integers(0, len(rows), groups)
     return rows[picked], np.arange(groups, dtype=np.int32)
 
 
-def _sample(task: str, rows: Any, numbers: Any) -> Sample:
-    sums = np.zeros((int(numbers.max()) + 1, rows.shape[1]))
-    np.add.at(sums, numbers, rows)
-    return Sample(METRICS[TASKS[task].metric], sums, len(rows), task)
-
-
-def _task(
-    store: Store, task: str, sample: Sample, drawn: Any, texts: Sequence[str], n: int, digest: str
-) -> TaskResult:
+def _task(store: Store, task: str, sample: Sample, texts: Sequence[str], n: int, digest: str) -> TaskResult:
     record, metric = store.record(task, "validation"), METRICS[TASKS[task].metric]
-    found, published = interval(drawn), TASKS[task].counts.get("validation")
+    found, published = score_interval(sample), TASKS[task].counts.get("validation")
     return TaskResult(
         "scored",
         metric.name,
         metric.headline,
-        DataUsed(record.fingerprint, record.origin, record.verified, record.rows, published, record.note),
+        DataUsed(
+            record.fingerprint if n == record.rows else f"sha256:{n}",
+            record.origin,
+            record.verified,
+            n,
+            published,
+            record.note,
+        ),
         n=n,
         score=min(100.0, sample.score),
         scores={metric.headline: sample.score},
-        interval=(found.low, min(100.0, found.high)),
-        signature=metric.signature,
-        signatures={metric.name: metric.signature},
+        interval=found.ends if found else None,
+        signature=metric.full_signature,
+        signatures={metric.name: metric.full_signature},
         empty=sum(not text for text in texts),
         predictions=digest,
+        units=describe_units(sample),
     )
 
 
 def _parquet(path: Path, task: str, rows: Any, numbers: Any) -> None:
     names = METRICS[TASKS[task].metric].columns
     columns = {name: pa.array(rows[:, index]) for index, name in enumerate(names)}
-    pq.write_table(pa.table({"group": pa.array(numbers), **columns}), path)
+    pq.write_table(pa.table({"unit_1": pa.array(numbers), **columns}), path)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.leaderboard.small import ranking, results, tables, without
+from decabench.leaderboard.ranking import rank_suite
+from decabench.tasks import DECATHLON, TASKS
+from tests.leaderboard.small import entry, ranking, results, tables, without
 
 SAMPLE = {"origin": "sample"}
 MIRROR = {"origin": "mirror", "verified": False}
@@ -68,6 +70,40 @@ def test_the_data_behind_a_table() -> None:
     assert (line.task, line.count, line.is_subset) == ("squad", "10 of 10,570", True)
     assert (line.signature, line.fingerprint) == ("squad|v:1", "sha256:a-squad")
     assert [(note, len(names)) for note, names in table.notes] == [("the first rows", 10)]
+
+
+def test_a_failed_task_does_not_change_how_many_examples_there_are() -> None:
+    failed = results("failed", without("squad"), {"squad": "12 ids missing"})
+    failed["tasks"]["squad"] |= {"n": 0}
+    failed["tasks"]["squad"]["data"] |= {"fingerprint": "sha256:a-squad", "published_count": 10}
+    whole = results("whole", 50.0, of_data={"published_count": 10})
+    (table,) = tables(whole, failed)
+    assert (table.data[0].count, table.data[0].is_subset) == ("10 of 10", False)
+    (alone,) = tables(failed)
+    assert alone.data[0].count == "10 of 10"
+
+
+def test_another_number_of_examples_is_other_data() -> None:
+    """Statistics of the easiest examples alone would give a higher score."""
+    short = results("short", 99.0, of_data={"rows": 5})
+    for task in short["tasks"].values():
+        task["n"] = 5
+    whole, part = tables(results("whole", 50.0), results("another", 40.0), short)
+    assert (ranking(whole), ranking(part)) == ([(1, "whole"), (2, "another")], [(1, "short")])
+    assert whole.id != part.id
+
+
+def test_what_nobody_checked_does_not_describe_the_data_of_the_others() -> None:
+    stated = entry(results("stated", 60.0, of_data=MIRROR), "b", "self-reported")
+    (table,) = rank_suite(DECATHLON, [entry(results("checked", 50.0), "a"), stated], TASKS).tables
+    assert table.heading == "Upstream files: verified"
+
+
+def test_a_table_of_stated_scores_comes_after_those_that_were_checked() -> None:
+    stated = entry(results("stated", 99.0, data="b"), "b", "self-reported")
+    sample = entry(results("checked", 50.0, of_data=SAMPLE), "a")
+    first, second = rank_suite(DECATHLON, [stated, sample], TASKS).tables
+    assert (ranking(first), [row.entry.name for row in second.apart]) == ([(1, "checked")], ["stated"])
 
 
 def test_ids_of_tables_differ() -> None:

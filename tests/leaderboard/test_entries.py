@@ -64,19 +64,19 @@ def test_other_places(tmp_path: Path, place: str) -> None:
         (json.dumps({**results(), "decascore": None}), "it states no decaScore, although 10 of 10 tasks"),
     ],
 )
-def test_unreadable_files_are_listed(tmp_path: Path, content: str | bytes, reason: str) -> None:
+def test_refused_files_are_listed(tmp_path: Path, content: str | bytes, reason: str) -> None:
     put(tmp_path / "bad" / "results.json", content)
     write(tmp_path, [results("good")])
     found = read_submissions(tmp_path)
     assert [entry.name for entry in found.entries] == ["good"]
-    ((path, given),) = [(refusal.path, refusal.reason) for refusal in found.unreadable]
+    ((path, given),) = [(refusal.path, refusal.reason) for refusal in found.refused]
     assert path == "bad/results.json"
     assert given.startswith(reason)
 
 
 def test_a_dangling_link_is_listed(tmp_path: Path) -> None:
     (tmp_path / "results.json").symlink_to("nowhere")
-    (refusal,) = read_submissions(tmp_path).unreadable
+    (refusal,) = read_submissions(tmp_path).refused
     assert refusal.reason == "it cannot be read (No such file or directory)"
 
 
@@ -92,7 +92,7 @@ def test_a_copy_beside_it_and_a_link_to_it_count_once(tmp_path: Path) -> None:
 def test_other_files_of_decabench_are_not_results(tmp_path: Path) -> None:
     put(tmp_path / "one" / "results" / "validation.times.json", '{"format": "decabench.times/1"}')
     found = read_submissions(tmp_path)
-    assert (found.entries, found.unreadable) == ((), ())
+    assert (found.entries, found.refused) == ((), ())
 
 
 def test_submissions_that_are_not_evaluated_are_named(tmp_path: Path) -> None:
@@ -105,3 +105,43 @@ def test_submissions_that_are_not_evaluated_are_named(tmp_path: Path) -> None:
 def test_no_such_folder(tmp_path: Path) -> None:
     with pytest.raises(LeaderboardError, match=r"The folder .* does not exist: give the folder"):
         read_submissions(tmp_path / "nowhere")
+
+
+def test_a_submission_may_be_linked_into_the_folder(tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere" / "results.json", json.dumps(results("linked")))
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "mine").symlink_to(tmp_path / "elsewhere")
+    (found,) = read_submissions(tmp_path / "in").entries
+    assert (found.name, found.path) == ("linked", "mine/results.json")
+
+
+@pytest.mark.parametrize("link", ["results", "results/validation", "results/validation/results.json"])
+def test_links_inside_a_submission_that_leave_it_are_refused(tmp_path: Path, link: str) -> None:
+    put(tmp_path / "elsewhere" / "results" / "validation" / "results.json", json.dumps(results("taken")))
+    place = tmp_path / "in" / "mine" / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(tmp_path / "elsewhere" / link)
+    found = read_submissions(tmp_path / "in")
+    assert found.entries == ()
+    assert [(refusal.path, refusal.reason) for refusal in found.refused] == [
+        (
+            f"mine/{link}",
+            "it is a link that leads out of its submission: put a copy there, or link the whole submission",
+        )
+    ]
+
+
+def test_links_between_submissions_are_refused_too(tmp_path: Path) -> None:
+    put(tmp_path / "one" / "results" / "validation" / "results.json", json.dumps(results("one")))
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two" / "results").symlink_to("../one/results")
+    found = read_submissions(tmp_path)
+    assert [entry.path for entry in found.entries] == ["one/results/validation/results.json"]
+    assert [refusal.path for refusal in found.refused] == ["two/results"]
+
+
+def test_links_that_stay_in_a_submission_are_followed(tmp_path: Path) -> None:
+    put(tmp_path / "one" / "kept" / "results.json", json.dumps(results("one")))
+    (tmp_path / "one" / "results").symlink_to("kept")
+    found = read_submissions(tmp_path)
+    assert (len(found.entries), found.refused) == (1, ())

@@ -17,6 +17,12 @@ def test_a_hair_above_100_is_100() -> None:
     assert entry(results(scores=100.00000000000004)).tasks["sst"].score == 100.0
 
 
+def test_scores_of_unknown_metrics_are_not_cut_to_100() -> None:
+    file = {**results(scores={}), "decascore": None}
+    file["tasks"]["own"] = {**scored("sst", 250.0), "metric": "points", "headline": "points"}
+    assert entry(file).tasks["own"].score == 250.0
+
+
 def test_the_signature_of_the_headline_metric() -> None:
     file = results(scores={"sst": 1.0})
     file["tasks"]["sst"].update(metric="em", signatures={"em": "em|v:1", "nf1": "nf1|v:3"})
@@ -45,10 +51,8 @@ def test_only_web_addresses_are_kept(url: object, kept: bool) -> None:
 
 
 def test_text_is_one_short_clean_line() -> None:
-    read = entry(
-        results("a\u202e\n\x00b \ud800" + "x" * 500, about={"authors": ["A", 7, ""], "model_size": "big"})
-    )
-    assert read.name.startswith("a b ?xx")
+    read = entry(results("a\u202e\n\x00b " + "x" * 500, about={"authors": ["A", 7, ""], "model_size": "big"}))
+    assert read.name.startswith("a b xx")
     assert len(read.name) == 120
     assert read.authors == ("A",)
     assert read.model_size is None

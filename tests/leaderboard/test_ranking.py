@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
+import re
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
+import numpy as np
 import pytest
 
-from decabench.leaderboard.entries import entry_from_results
+from decabench.leaderboard.entries import Entry, EvidenceKind
 from decabench.leaderboard.ranking import BASELINES, CEILINGS, State, rank_suite
 from decabench.metrics import METRICS
-from decabench.scoring import Results
+from decabench.scoring import Sample
 from decabench.tasks import DECATHLON, TASKS
 from tests.leaderboard.small import NAMES, PUBLIC, entry, ranking, results, tables, without
+from tests.scoring.populations import mean_rows, sample
 
 NO_SCHEMA = without("schema", score=99.0)
 
@@ -82,10 +85,7 @@ def test_a_result_of_another_suite_is_not_on_this_board() -> None:
     suite = {"name": "eleven", "title": "Eleven tasks", "tasks": [*NAMES, "own"], "total": "none"}
     other = results("other", 90.0)
     other["total"] |= {"score": None, "complete": False}
-    entries = [
-        entry(results("complete", 1.0)),
-        entry_from_results(Results.from_json(json.dumps({**other, "suite": suite})), "y"),
-    ]
+    entries = [entry(results("complete", 1.0)), entry({**other, "suite": suite}, "y")]
     (table,) = rank_suite(DECATHLON, entries, TASKS).tables
     assert ranking(table) == [(1, "complete")]
     (table,) = rank_suite(entries[1].suite, entries, TASKS).tables
@@ -181,17 +181,43 @@ def test_a_submission_without_tasks_is_shown() -> None:
     assert table.rows[0].remarks[0] == "0 of 10 tasks"
 
 
+def find_sample(entry: Entry, task: str) -> Sample | None:
+    """Statistics of systems a, b and c on 200 examples, of which a and b have about 60 % right, and c half."""
+    share = {"a": 0.6, "b": 0.59, "c": 0.5}.get(entry.name)
+    if share is None:
+        return None
+    difficulty = np.random.default_rng(len(task)).random(200)
+    own = np.random.default_rng(ord(entry.name)).random(200)
+    right = difficulty * 0.9 + own * 0.1 < share
+    return sample("em", mean_rows(right, np.ones(200)), np.ones(200, dtype=int), task)
+
+
 def test_a_test_makes_rank_groups() -> None:
     files = [results("a", 60.0), results("b", 59.0), results("c", 50.0)]
     entries = [entry(file, f"{number}/results.json") for number, file in enumerate(files)]
-    p_values = {("a", "b"): 0.4, ("a", "c"): 0.001, ("b", "c"): 0.001}
-    (table,) = rank_suite(
-        DECATHLON, entries, TASKS, METRICS, lambda first, second, names: p_values[first.name, second.name]
-    ).tables
+    (table,) = rank_suite(DECATHLON, entries, TASKS, METRICS, find_sample).tables
     assert ranking(table) == [(1, "a"), (1, "b"), (3, "c")]
     assert [row.group for row in table.rows] == [1, 1, 2]
-    assert table.rows[1].versus == "no significant difference from a (p = 0.400)"
-    assert table.rows[2].versus == "differs from a (p = 0.002)"
+    assert [row.ranks for row in table.rows] == [(1, 2), (1, 2), (3, 3)]
+    assert re.fullmatch(
+        r"no significant difference from a \(adjusted for all pairs, p = 0\.\d{3}\)", table.rows[1].versus
+    )
+    assert table.rows[2].versus == "differs from a (adjusted for all pairs, p < 0.001)"
+
+
+def test_baselines_change_no_rank_and_partial_results_no_total() -> None:
+    """What is adjusted are the pairs of ranked systems, however many others the table has."""
+    files = [results("a", 60.0), results("b", 59.0), results("c", 50.0)]
+    floor = results("b", 59.0, about={"predictor": {"name": "majority"}})
+    (few,) = rank_suite(
+        DECATHLON, [entry(file, f"{n}") for n, file in enumerate(files)], TASKS, METRICS, find_sample
+    ).tables
+    entries = [entry(file, f"{n}") for n, file in enumerate([*files, floor, results("a", NO_SCHEMA)])]
+    (more,) = rank_suite(DECATHLON, entries, TASKS, METRICS, find_sample).tables
+    assert len(more.all_rows) == 5 and few.tests.total is not None and more.tests.total is not None
+    assert np.array_equal(few.tests.total.adjusted, more.tests.total.adjusted[:3, :3])
+    assert more.tests.total.is_tested(0, 4) and not more.tests.total.is_tested(0, 3)
+    assert more.tests.tasks["squad"].is_tested(0, 3)
 
 
 def test_without_a_test_it_says_so() -> None:
@@ -201,7 +227,7 @@ def test_without_a_test_it_says_so() -> None:
 
 def test_partial_results_are_in_no_rank_group() -> None:
     entries = [entry(results("whole", 1.0), "a"), entry(results("partial", NO_SCHEMA), "b")]
-    (table,) = rank_suite(DECATHLON, entries, TASKS, METRICS, lambda first, second, names: 1.0).tables
+    (table,) = rank_suite(DECATHLON, entries, TASKS, METRICS).tables
     assert [(row.rank, row.group) for row in table.rows] == [(1, 1), (None, None)]
 
 
@@ -263,13 +289,47 @@ def test_a_limited_run_does_not_change_how_many_the_others_were_scored_on() -> N
 def test_raw_answers_have_no_rank() -> None:
     raw = {**results("a", 90.0), "answers": "raw"}
     (table,) = tables(results("a", 80.0), raw)
-    assert ranking(table) == [(1, "a"), (None, "a")]
-    assert (
-        table.rows[1].remarks[-1] == "not ranked: the whole output was scored, without extracting the answer"
+    assert ranking(table) == [(1, "a")]
+    (row,) = table.apart
+    assert (row.rank, row.entry.apart) == (None, "whole output")
+    assert row.remarks[-1] == "not ranked: the whole output was scored, without extracting the answer"
+
+
+def test_answers_to_other_wordings_take_no_place_among_originals() -> None:
+    (table,) = tables(
+        results("a", 80.0), results("b", 90.0, about={"predictor": {"name": "p", "variant": 2}})
     )
+    assert ranking(table) == [(1, "a")]
+    (row,) = table.apart
+    assert row.remarks == ("not ranked: asked with other wording, variant 2 of the questions",)
+    assert (row.rank, row.entry.apart, row.cells[0].heat) == (None, "other wording", None)
+    assert table.rows[0].cells[0].heat is None, "the tint shows a place among the originals alone"
 
 
-def test_other_words_are_said_to_be_so() -> None:
-    (table,) = tables(results("a", 80.0, about={"predictor": {"name": "p", "variant": 2}}))
-    assert table.rows[0].remarks == ("asked with other wording: variant 2 of the questions",)
-    assert table.rows[0].rank == 1
+def test_a_partial_result_in_other_words_stands_apart_too() -> None:
+    (table,) = tables(
+        results("a", 80.0), results("b", {"sst": 99.0}, about={"predictor": {"name": "p", "variant": 2}})
+    )
+    assert [row.entry.name for row in table.apart] == ["b"]
+
+
+def test_self_reported_scores_stand_apart_whatever_they_are() -> None:
+    forged = results("forged", 99.0, about={"predictor": {"name": "majority"}})
+    entries = [entry(results("a", 50.0), "a"), entry(forged, "b", "self-reported")]
+    (table,) = rank_suite(DECATHLON, entries, TASKS).tables
+    assert ranking(table) == [(1, "a")]
+    assert table.floors == () and [row.entry.name for row in table.apart] == ["forged"]
+    assert table.apart[0].remarks == ("self-reported: it was checked",)
+
+
+def test_one_score_that_is_only_stated_makes_a_row_self_reported() -> None:
+    mixed = entry(results("mixed", 50.0), "b")
+    tasks = {**mixed.tasks, "sst": entry(results("mixed", 50.0), "b", "self-reported").tasks["sst"]}
+    (table,) = rank_suite(DECATHLON, [replace(mixed, tasks=tasks)], TASKS).tables
+    assert table.rows == () and table.apart[0].remarks == ("self-reported: sst: it was checked",)
+
+
+@pytest.mark.parametrize("kind", ["verified", "consistent"])
+def test_verified_and_consistent_scores_are_ranked(kind: EvidenceKind) -> None:
+    (table,) = rank_suite(DECATHLON, [entry(results("a", 50.0), "a", kind)], TASKS).tables
+    assert ranking(table) == [(1, "a")]

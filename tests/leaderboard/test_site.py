@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -231,15 +230,13 @@ def test_links_of_submissions(site: Path) -> None:
     assert link["rel"] == "noopener nofollow"
 
 
-def test_unreadable_files_are_listed_with_the_reason(tmp_path: Path) -> None:
+def test_refused_files_are_listed_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "submissions" / "bad").mkdir(parents=True)
     (tmp_path / "submissions" / "bad" / "results.json").write_text("{", encoding="utf-8")
     (tmp_path / "submissions" / "waiting").mkdir()
     (tmp_path / "submissions" / "waiting" / "submission.toml").touch()
     text = made(tmp_path, FILES).text
-    assert re.search(
-        r"Could not be read</h2>.*bad/results\.json.*it is not JSON: .* at column 2", text, re.DOTALL
-    )
+    assert re.search(r"Refused</h2>.*bad/results\.json.*it is not JSON: .* at column 2", text, re.DOTALL)
     assert re.search(r"Not evaluated</h2>.*waiting", text, re.DOTALL)
 
 
@@ -255,7 +252,7 @@ def test_only_a_ceiling(tmp_path: Path) -> None:
 
 def test_namesakes_are_told_apart_by_their_files(tmp_path: Path) -> None:
     page = made(tmp_path, [results("same", 1.0), results("same", 2.0)])
-    assert {row[1][2].split()[1] for row in page.rows if len(row) == 13 and row[0][0] == "td"} == {
+    assert {row[1][2].split()[2] for row in page.rows if len(row) == 13 and row[0][0] == "td"} == {
         "submission-0/results/validation.json",
         "submission-1/results/validation.json",
     }
@@ -275,7 +272,7 @@ def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
     assert contents(tmp_path / "a" / "site") == first
 
 
-def test_pages_of_a_submission_that_is_gone_go_and_other_files_stay(tmp_path: Path) -> None:
+def test_pages_of_a_submission_that_is_gone_go_and_files_at_the_top_stay(tmp_path: Path) -> None:
     made(tmp_path, FILES)
     site = tmp_path / "site"
     (site / "CNAME").write_text("board.example.org")
@@ -286,16 +283,6 @@ def test_pages_of_a_submission_that_is_gone_go_and_other_files_stay(tmp_path: Pa
     assert (site / "CNAME").exists()
 
 
-@pytest.mark.parametrize("name", ["../precious", "/etc/hosts", ""])
-def test_a_manifest_cannot_remove_what_lies_outside(tmp_path: Path, name: str) -> None:
-    made(tmp_path, FILES)
-    (tmp_path / "precious").touch()
-    manifest = tmp_path / "site" / "site.json"
-    manifest.write_text(json.dumps({"format": "decabench.site/1", "files": [name, 7]}), encoding="utf-8")
-    write_leaderboard(tmp_path / "submissions", tmp_path / "site", examples="none")
-    assert (tmp_path / "precious").exists()
-
-
 def test_it_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "site").touch()
     (tmp_path / "submissions").mkdir()
@@ -304,11 +291,7 @@ def test_it_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_the_columns_of_the_decathlon(tmp_path: Path) -> None:
-    page = Page(
-        write_leaderboard(
-            write(tmp_path, [results("complete", 50.0), results("tested", 20.0, split="test")]), tmp_path
-        )
-    )
+    page = made(tmp_path, [results("complete", 50.0), results("tested", 20.0, split="test")])
     heads = next(row for row in page.rows if row[0][2] == "Rank")
     assert len(heads) == 3 + len(NAMES)
     assert [text.startswith(name) for name, (_, _, text) in zip(NAMES, heads[3:], strict=True)] == [True] * 10
@@ -318,7 +301,9 @@ def test_the_columns_of_the_decathlon(tmp_path: Path) -> None:
 def test_a_task_page_ranks_by_its_score_alone(site: Path) -> None:
     page = Page(site / "site" / "tasks" / "squad.html")
     firsts = [
-        (row[0][2].strip(), row[1][2].strip()) for row in page.rows if len(row) == 6 and row[0][0] == "td"
+        (re.split(":|may have", row[0][2])[0].strip(), row[1][2].strip())
+        for row in page.rows
+        if len(row) == 6 and row[0][0] == "td"
     ]
     assert firsts == [
         ("1", "failed"),

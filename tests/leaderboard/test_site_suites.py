@@ -128,8 +128,11 @@ def test_the_same_pair_compares_as_on_the_command_line(folder: Path) -> None:
     (table,) = [table for table in data["tables"] if table["suite"] == "Tagging, a demonstration"]
     scores = {row["name"]: row["scores"] for row in table["rows"]}
     assert scores["majority"] == [found["a"]] and scores["noun_tagger:tagger"] == [found["b"]]
-    half = (found["interval"][1] - found["interval"][0]) / 2
-    assert 1.96 * table["errors"]["pos"][0] == pytest.approx(half, rel=0.1)
+    assert [row["name"] for row in table["rows"]][:2] == ["noun_tagger:tagger", "majority"]
+    tests = table["tests"]["tasks"]["pos"]  # of the pair of these two: majority minus noun_tagger
+    assert [-tests["high"][0], -tests["low"][0]] == pytest.approx(found["interval"], abs=1e-3)
+    assert tests["p"][0] == pytest.approx(found["p"], abs=1e-4)
+    assert tests["verdict"][0] == (-1 if tests["adjusted"][0] < 0.05 else 0)
 
 
 def test_a_site_of_some_suites(folder: Path, tmp_path: Path) -> None:
@@ -162,20 +165,44 @@ def own(name: str, suite: Suite, *scores: float, **about: object) -> dict[str, o
     return suite_results(name, suite, dict(zip(suite.tasks, scores, strict=False)), USED, **about)
 
 
-def test_one_name_is_one_suite(tmp_path: Path) -> None:
-    found = read_submissions(write(tmp_path, [own("a", ONE, 1.0, 2.0), own("b", OTHER, 1.0)]))
+def test_a_known_suite_wins_over_a_file_that_uses_its_name(tmp_path: Path) -> None:
+    found = read_submissions(write(tmp_path, [own("a", ONE, 1.0, 2.0), own("b", OTHER, 1.0)]), {"own": ONE})
     assert [entry.name for entry in found.entries] == ["a"]
-    assert (
-        found.unreadable[0].reason
-        == "its suite own differs in tasks or total from the known suite of that name"
+    assert found.refused[0].reason == (
+        "its suite own is errors (total: none), but the suite own that is known here is errors, points (total: none); "
+        "give a suite of your own another name"
     )
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_first_file_does_not_decide_what_a_name_means(tmp_path: Path, order: int) -> None:
+    """Two definitions of an unknown suite get a board each, whichever is read first."""
+    files = [own("a", ONE, 1.0, 2.0), own("b", OTHER, 1.0), own("c", OTHER, 2.0)][::order]
+    found = read_submissions(write(tmp_path / "in", files))
+    assert not found.refused
+    names = {entry.name: entry.suite.name for entry in found.entries}
+    assert names["a"] != names["b"] == names["c"]
+    assert all(name.startswith("own-") for name in names.values())
+    write_leaderboard(tmp_path / "in", tmp_path / "out", examples="none")
+    one, other = (
+        Page(tmp_path / "out" / page) for page in ("index.html", f"suite-{max(names.values())}.html")
+    )
+    systems = [[row for row in page.named("tr") if "data-page" in row] for page in (one, other)]
+    assert sorted(map(len, systems)) == [1, 2]
+    assert "Own (" in one.text and "Own (" in other.text
+
+
+def test_words_to_display_make_no_other_suite_and_nobody_chooses_them_for_others(tmp_path: Path) -> None:
+    files = [own("a", ONE, 1.0, 2.0), own("b", Suite("own", "The official one", ONE.tasks), 1.0, 3.0)]
+    found = read_submissions(write(tmp_path, files))
+    assert {(entry.suite.name, entry.suite.title) for entry in found.entries} == {("own", "own")}
 
 
 @pytest.mark.parametrize("task", ["../../etc/passwd", "<b>", "", "x" * 99])
 def test_tasks_of_a_suite_have_names(tmp_path: Path, task: str) -> None:
     suite = Suite("own", "Own", ("errors", task))
     found = read_submissions(write(tmp_path, [own("a", suite, 1.0)]))
-    assert found.entries == () and "its suite has more than 100 tasks, or names" in found.unreadable[0].reason
+    assert found.entries == () and "its suite has more than 100 tasks, or names" in found.refused[0].reason
 
 
 def test_the_words_of_a_suite_are_text(tmp_path: Path) -> None:
@@ -203,7 +230,10 @@ def test_a_suite_without_a_total_has_no_rank_column(tmp_path: Path) -> None:
     assert heads == ["Submission", "errorsmselower is better", "pointsem"]
     assert "so nothing is ranked" in page.text and "data-whiskers" not in page.text
     task = Page(tmp_path / "out" / "tasks" / "errors.html")
-    assert [(row[0], row[1], row[2]) for row in rows(task)] == [("1", "b", "0.500"), ("2", "a", "3.000")]
+    assert [(row[0].split(":")[0], row[1], row[2]) for row in rows(task)] == [
+        ("1", "b", "0.500"),
+        ("2", "a", "3.000"),
+    ]
 
 
 def test_tasks_outside_the_suite_are_said(tmp_path: Path) -> None:

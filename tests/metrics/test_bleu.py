@@ -23,8 +23,9 @@ CASES = [
 @pytest.mark.parametrize(("predictions", "references"), CASES)
 def test_equals_sacrebleu(predictions, references):
     details = bleu(predictions, references).details
-    assert details["bleu"] == corpus_bleu(predictions, [references], lowercase=True).score
-    assert details["bleu_cased"] == corpus_bleu(predictions, [references]).score
+    for name, lowercase in (("bleu", True), ("bleu_cased", False)):
+        official = corpus_bleu(predictions, [references], lowercase=lowercase).score
+        assert details[name] == min(official, 100.0)  # its 100 is 100.00000000000004
 
 
 def test_several_references():

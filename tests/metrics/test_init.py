@@ -1,5 +1,8 @@
 """The registry, and what every metric in it owes."""
 
+import re
+from pathlib import Path
+
 import numpy
 import pytest
 
@@ -100,3 +103,17 @@ def test_everything_exported_is_there_and_listed():
     assert sorted(set(package.__all__)) == sorted(package.__all__)
     assert all(hasattr(package, name) for name in package.__all__)
     assert all(callable(getattr(package, name)) for name in METRICS if name in package.__all__)
+
+
+def test_the_docs_say_how_every_metric_was_checked():
+    """Each has a row with an outside scorer and a test, and these tests exist."""
+    root = Path(__file__).parents[2]
+    section = (root / "docs" / "metrics.md").read_text(encoding="utf-8").split("## How they were checked")[1]
+    lines = [line for line in section.split("\n## ")[0].splitlines() if line.startswith("| `")]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row[0])} == set(METRICS)
+    code = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+    for name, scorer, examples, difference, tests in rows:
+        assert scorer and examples and difference, name
+        found = re.findall(r"`(test_\w+)`", tests)
+        assert found and all(f"def {test}(" in code for test in found), name

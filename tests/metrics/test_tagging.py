@@ -9,7 +9,7 @@ from decabench.metrics.tagging import chunks
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from seqeval.metrics import f1_score, precision_score, recall_score
+    from seqeval.metrics import accuracy_score, f1_score, precision_score, recall_score
     from seqeval.metrics.sequence_labeling import get_entities
 
 
@@ -70,3 +70,12 @@ def test_agrees_with_seqeval(sentences):
         assert details[name] == pytest.approx(100 * scorer(gold, predicted, zero_division=0))
     for tags in predicted:
         assert chunks(tags) == {(kind.lower(), first, last) for kind, first, last in get_entities(tags)}
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(SENTENCES)
+def test_tag_accuracy_agrees_with_seqeval(sentences):
+    predicted = [[ours for ours, _ in sentence] for sentence in sentences]
+    gold = [[theirs for _, theirs in sentence] for sentence in sentences]
+    found = float(tag_accuracy([" ".join(tags) for tags in predicted], [" ".join(tags) for tags in gold]))
+    assert found == pytest.approx(100 * accuracy_score(gold, predicted))

@@ -1,4 +1,7 @@
+import random
+
 import pytest
+import sklearn.metrics
 
 from decabench.metrics import uas_las
 from decabench.metrics.base import MetricError
@@ -33,3 +36,21 @@ def test_labels_with_a_colon():
 def test_a_gold_token_of_another_form():
     with pytest.raises(MetricError, match="given 'x:y'"):
         uas_las(["1:a"], ["x:y"])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_agrees_with_scikit_learn_over_tokens_that_are_not_punctuation(seed):
+    source = random.Random(seed)
+
+    def parse(length):
+        return [(str(source.randint(0, 3)), source.choice(["nsubj", "obj", "punct"])) for _ in range(length)]
+
+    lengths = [source.randint(1, 12) for _ in range(40)]
+    gold, predicted = ([parse(length) for length in lengths] for _ in range(2))
+    texts = [[" ".join(map(":".join, sentence)) for sentence in side] for side in (predicted, gold)]
+    pairs = [pair for sides in zip(predicted, gold, strict=True) for pair in zip(*sides, strict=True)]
+    counted = [(ours, theirs) for ours, theirs in pairs if theirs[1] != "punct"]
+    details = uas_las(*texts).details
+    for name, of_token in (("uas", lambda token: token[0]), ("las", ":".join)):
+        ours, theirs = ([of_token(token) for token in side] for side in zip(*counted, strict=True))
+        assert details[name] == pytest.approx(100 * sklearn.metrics.accuracy_score(theirs, ours), abs=1e-9)

@@ -19,8 +19,8 @@ ROWS = [
 @pytest.fixture
 def store(tmp_path):
     store = Store(tmp_path)
-    rows = [Example(id, question, context, answers, id) for id, question, context, answers in ROWS]
-    count, fingerprint = store.write("sst", "train", rows)
+    rows = [Example(id, question, context, answers, (id,)) for id, question, context, answers in ROWS]
+    count, fingerprint, _ = store.write("sst", "train", rows)
     store.write_records(TASKS["sst"], {"train": SplitRecord(count, fingerprint, "user", "here", True, (), 1)})
     return store
 

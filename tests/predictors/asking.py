@@ -27,7 +27,6 @@ def setting(prompting: Prompting | None = PROMPTING, task: str = "sst") -> Setti
         task=TASKS[task],
         split="validation",
         training_answers=lambda: iter(()),
-        gold_answers=dict,
         prompting=prompting,
     )
 

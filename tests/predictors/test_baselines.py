@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from decabench.errors import MissingDataError
-from decabench.predictors.baselines import first_option
+from decabench.predictors.baselines import OracleSetting, first_option
 from decabench.predictors.protocol import Setting
 from decabench.predictors.schemes import PREDICTORS
 from decabench.tasks.example import Question
@@ -13,7 +13,9 @@ from decabench.tasks.registry import TASKS
 
 
 def answers(name, questions, training=(), gold=None, seed=0, task="sst"):
-    setting = Setting(TASKS[task], "validation", lambda: iter(training), lambda: gold or {}, seed)
+    setting = Setting(TASKS[task], "validation", lambda: iter(training), seed)
+    if gold is not None:
+        setting = OracleSetting(**vars(setting), gold_answers=lambda: gold)
     return list(PREDICTORS[name](setting).predict(questions))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import sys
 import threading
@@ -355,3 +356,41 @@ def test_a_line_without_end(program, monkeypatch):
     monkeypatch.setattr(command_process, "LONGEST_LINE", 1 << 20)
     with pytest.raises(DecabenchError, match="a line of more than 1 MiB"):
         outcomes(program("while True: sys.stdout.write('x' * 100_000)"), questions(1))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"M\xfcller", b"cut \xe6\x9d", b"\xff\xfe", b"overlong \xc0\xaf", b"surrogate \xed\xa0\xbd"],
+)
+def test_bytes_that_are_not_utf8_fail_their_example_alone(program, answer):
+    """They became replacement characters, which were scored as the program's answer."""
+    body = f"""
+for id in ids():
+    text = {answer!r} if id == "q1" else "Größe".encode()
+    line = b'{{"id": "' + id.encode() + b'", "answer": "' + text + b'"}}'
+    sys.stdout.buffer.write(line + b"\\n")
+    sys.stdout.flush()
+"""
+    found = outcomes(program(body), questions(3))
+    assert found["q0"] == found["q2"] == Answer("Größe")
+    before = len(re.match(rb"[ -~]*", answer)[0])
+    position = len('{"id": "q1", "answer": "') + before + 1
+    assert isinstance(found["q1"], Failure)
+    assert found["q1"].error.startswith("Line 2 of the program's output is not UTF-8 (byte 0x")
+    assert f"at position {position})" in found["q1"].error
+
+
+def test_a_replacement_character_that_the_program_wrote_itself_is_its_answer(program):
+    body = """
+for id in ids():
+    say(id, "\\ufffd")
+"""
+    assert outcomes(program(body), questions(1)) == {"q0": Answer("\ufffd")}
+
+
+def test_an_id_that_is_not_utf8_belongs_to_no_question(program):
+    body = """
+sys.stdout.buffer.write(b'{"id": "q\\xff", "answer": "a"}\\n')
+"""
+    with pytest.raises(DecabenchError, match="answers a question that was not asked"):
+        outcomes(program(body), questions(1))

@@ -32,7 +32,7 @@ def trained(make_run):  # noqa: F811
 
 
 def setting(task):
-    return Setting(TASKS[task], "validation", lambda: iter(()), dict)
+    return Setting(TASKS[task], "validation", lambda: iter(()))
 
 
 def questions(run, task):

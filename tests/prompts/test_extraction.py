@@ -409,4 +409,4 @@ def test_long_texts_take_no_time() -> None:
 
 
 def test_the_version_is_a_number() -> None:
-    assert EXTRACTION_VERSION == 1
+    assert EXTRACTION_VERSION == 2

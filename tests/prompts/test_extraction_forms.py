@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from decabench.prompts.extraction import find_label, find_sql, find_state, options
+from decabench.prompts.labels import find_label, options
+from decabench.prompts.sql import find_sql
+from decabench.prompts.states import find_state
 
 NLI = 'Hypothesis: "x" -- entailment, neutral, or contradiction?'
 SST = "Is this review negative or positive?"
@@ -65,7 +67,8 @@ def test_a_query(text: str, query: str | None) -> None:
     ("text", "change"),
     [
         ("food: thai\nrequests: phone", "food: thai; phone"),
-        ("food: thai\nThat is all.\narea: south", "food: thai;"),
+        ("food: thai\nThat is all.", "food: thai;"),
+        ("food: thai\nThat is all.\narea: south", None),  # never half
         ("n/a", "None"),
         ("food: one two three four five six seven", None),
         ("price: cheap", None),

@@ -120,10 +120,10 @@ def test_what_introduces_the_answer_is_a_marker() -> None:
     cue = prompting(
         template=replace(TEMPLATE, answer="Summary:", form=AnswerForm("text", markers=("TL;DR",)))
     )
-    assert cue.form == AnswerForm("text", markers=("TL;DR", "Summary:"))
+    assert cue.form == AnswerForm("text", markers=("TL;DR", "Summary:"), stop=TEMPLATE.stop)
     again = replace(cue, template=replace(cue.template, form=cue.form))
     assert again.form == cue.form
-    assert prompting(template=replace(TEMPLATE, answer="")).form == AnswerForm()
+    assert prompting(template=replace(TEMPLATE, answer="")).form == AnswerForm(stop=TEMPLATE.stop)
 
 
 def test_limits() -> None:

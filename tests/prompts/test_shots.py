@@ -31,7 +31,7 @@ def example(number: int, answer: str = "", context: str = "", question: str = ""
         question or f"Question {number}?",
         context or f"The context of number {number}.",
         (answer or f"answer {number}", "another"),
-        f"g{number}",
+        (f"g{number}",),
     )
 
 

@@ -11,7 +11,7 @@ from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 
 QUESTIONS = [Question(f"q{number}", "What?", "This.") for number in range(10)]
-SETTING = Setting(TASKS["sst"], "validation", lambda: iter(()), dict)
+SETTING = Setting(TASKS["sst"], "validation", lambda: iter(()))
 
 
 class Engine:

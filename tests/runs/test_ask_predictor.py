@@ -12,7 +12,7 @@ from decabench.runs.write import make_engine
 from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 
-SETTING = Setting(TASKS["sst"], "validation", lambda: iter(()), dict)
+SETTING = Setting(TASKS["sst"], "validation", lambda: iter(()))
 
 
 def questions(count):

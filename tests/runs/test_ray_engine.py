@@ -268,14 +268,14 @@ def test_a_task_of_a_file_that_no_worker_can_import(cluster, tmp_path, somebodys
         """)
     )
     (task,) = load_included(path)
-    setting = Setting(task, "validation", lambda: iter(()), dict)
+    setting = Setting(task, "validation", lambda: iter(()))
     options = EngineOptions(make_backend(f"{name}:rewriting", ModelOptions()), workers=1)
     with RayEngine(options) as engine:
         assert dict(engine.outcomes(setting, [Question("1", "Is it", "")])) == {"1": Answer("Is it?!")}
 
 
 def test_a_task_that_cannot_be_sent(cluster):
-    setting = Setting(TASKS["sst"], "validation", (number for number in ()).__next__, dict)
+    setting = Setting(TASKS["sst"], "validation", (number for number in ()).__next__)
     with RayEngine(EngineOptions(make_backend("majority", ModelOptions()), workers=1)) as engine:
         with pytest.raises(DecabenchError, match=r"sst cannot be sent to the workers \(TypeError"):
             list(engine.outcomes(setting, [Question("1", "Is it", "")]))
@@ -385,6 +385,6 @@ def test_ray_that_is_missing(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(
-        DecabenchError, match=re.escape("--engine ray needs Ray: run pip install 'decabench[ray]'.")
+        DecabenchError, match=re.escape("--engine ray needs Ray: run pip install 'decabench[ray]', or")
     ):
         make_engine("ray", EngineOptions(make_backend("majority", ModelOptions())))

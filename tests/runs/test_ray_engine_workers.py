@@ -24,7 +24,7 @@ def nothing():
 
 
 def setting(task="sst"):
-    return pickle.dumps(Setting(TASKS[task], "validation", nothing, dict))
+    return pickle.dumps(Setting(TASKS[task], "validation", nothing))
 
 
 class Odd(DecabenchError):

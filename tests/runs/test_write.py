@@ -146,7 +146,6 @@ def test_a_factory_is_told_the_task(run, outside):
         ("schema", "validation", 7),
     ]
     assert len(list(settings[1].training_answers())) == 80
-    assert len(settings[1].gold_answers()) == 82
 
 
 def test_a_class_is_a_factory(run, outside):

@@ -7,7 +7,7 @@ import pytest
 
 from decabench.errors import DataError
 from decabench.scoring.evaluator import STATISTICS, ScoringOptions, score_submission, write_statistics
-from decabench.scoring.significance import Sample, bootstrap, read_rows
+from decabench.scoring.significance import Sample, read_rows, score_interval, write_rows
 
 
 @pytest.fixture
@@ -19,8 +19,8 @@ def scored(home, submit, tmp_path):
 
 
 def read_sample(folder, task, metric):
-    groups, rows = read_rows(folder / STATISTICS / f"{task}.parquet", metric.columns)
-    return Sample.of(metric, [tuple(row) for row in rows], [str(group) for group in groups], task)
+    units, rows = read_rows(folder / STATISTICS / f"{task}.parquet", metric.columns)
+    return Sample.of_levels(metric, rows, units, task)
 
 
 @pytest.mark.parametrize("task", ["squad", "woz.en", "iwslt.en.de"])
@@ -30,14 +30,14 @@ def test_round_trip(scored, task):
     assert np.array_equal(sample.rows, found[task].sample.rows)
     assert (sample.examples, sample.name) == (results.tasks[task].n, task)
     assert sample.score == pytest.approx(results.tasks[task].score, abs=1e-9)
-    assert np.array_equal(bootstrap(sample), bootstrap(found[task].sample))
+    assert score_interval(sample) == score_interval(found[task].sample)
 
 
-def test_groups_are_dialogues(scored):
+def test_units_are_dialogues(scored):
     _, found, folder = scored
-    dialogues = {item.group for item in found["woz.en"].references}
-    groups, _ = read_rows(folder / STATISTICS / "woz.en.parquet", found["woz.en"].sample.metric.columns)
-    assert set(groups) == set(range(len(dialogues)))
+    dialogues = {item.units for item in found["woz.en"].references}
+    units, _ = read_rows(folder / STATISTICS / "woz.en.parquet", found["woz.en"].sample.metric.columns)
+    assert set(units[:, 0]) == set(range(len(dialogues)))
 
 
 def test_damaged_and_other_columns(scored):
@@ -49,8 +49,34 @@ def test_damaged_and_other_columns(scored):
         read_rows(path, ["n"])
 
 
-def test_the_interval_of_the_results_is_the_bootstrap_s(scored):
+def test_the_interval_of_the_results_is_the_sample_s(scored):
     results, found, _ = scored
-    low, high = np.percentile(bootstrap(found["squad"].sample), [2.5, 97.5])
-    assert results.tasks["squad"].interval == (round(low, 4), round(high, 4))
+    assert results.tasks["squad"].interval == score_interval(found["squad"].sample).ends
     assert results.interval is None  # three tasks have no decaScore
+
+
+def test_the_results_say_what_was_sampled(scored):
+    results, found, _ = scored
+    units = results.tasks["woz.en"].units
+    assert units["number"] == len(found["woz.en"].sample.sizes)
+    assert 1 < units["effective"] <= units["number"]
+
+
+def test_units_are_numbered_outermost_first(tmp_path):
+    path = tmp_path / "squad.parquet"
+    units = [("Oslo", "1"), ("Oslo", "2"), ("Bergen", "1"), ("Oslo", "1")]
+    write_rows(path, "em", "em", {"n": [1.0, 1, 1, 1]}, units)
+    numbers, rows = read_rows(path, ["n"])
+    assert numbers.tolist() == [[0, 0], [0, 1], [1, 2], [0, 0]]
+    assert rows.tolist() == [[1.0]] * 4
+
+
+def test_a_file_with_groups_has_one_level(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(
+        pa.table({"group": pa.array([0, 0, 1], pa.int32()), "n": [1.0, 1, 1]}), tmp_path / "a.parquet"
+    )
+    numbers, _ = read_rows(tmp_path / "a.parquet", ["n"])
+    assert numbers.tolist() == [[0], [0], [1]]

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from decabench.scoring import ScoringOptions, compare, evaluate, score_submission, verify, write_results_file
-from decabench.scoring.significance import bootstrap
+from decabench.scoring.significance import total_interval
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import DECATHLON, TASKS, Store, Suite
 from decabench.tasks.preparation import Request, prepare_task
@@ -59,8 +58,7 @@ def test_the_total_of_another_suite(home: Path, submit: Callable[..., Path]) -> 
     assert total.score == pytest.approx((share(results, "schema") + share(results, "sst")) / 2)
     assert total.text == f"{total.score:.1f} (mean of 2)"
     assert results.decascore is None
-    drawn = [bootstrap(scored[name].sample) for name in PAIR.tasks]
-    assert results.interval == tuple(np.round(np.percentile(np.mean(drawn, axis=0), [2.5, 97.5]), 4))
+    assert results.interval == total_interval([scored[name].sample for name in PAIR.tasks], "mean").ends
 
 
 def test_a_suite_that_is_not_whole_has_no_interval(home: Path, submit: Callable[..., Path]) -> None:

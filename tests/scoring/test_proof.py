@@ -12,7 +12,7 @@ from decabench.tasks.store import SplitRecord, Store
 
 
 def example(number, answer, **changes):
-    fields = {"question": "What?", "context": "This.", "group": "g", **changes}
+    fields = {"question": "What?", "context": "This.", "units": ("g",), **changes}
     return Example(id=f"x_g_{number}", answers=(answer,), **fields)
 
 
@@ -28,7 +28,7 @@ def failing(tmp_path):
             Store(tmp_path),
             replace(TASKS["sst"], **{"name": "broken", "metric": "em", "counts": {}, **changes}),
         )
-        rows, fingerprint = store.write("broken", "validation", examples)
+        rows, fingerprint, _ = store.write("broken", "validation", examples)
         record = SplitRecord(rows, fingerprint, "user", "here", False, (), 1)
         store.write_records(task, {"validation": record})
         return {check.name for check in prove_task(task, "validation", store) if not check.passed}
@@ -100,20 +100,20 @@ def test_floor_of_empty_answers(metric, states, floor):
 
 def test_floors_are_of_each_dialogue():
     examples = [
-        example(0, "food: thai;", group="a"),
-        example(1, "None", group="b"),
-        example(2, "None", group="a"),
+        example(0, "food: thai;", units=("a",)),
+        example(1, "None", units=("b",)),
+        example(2, "None", units=("a",)),
     ]
     assert empty_answer_floor("joint_goal_em", examples) == pytest.approx(100 / 3)
 
 
 def test_a_small_task_without_contexts_whose_error_is_to_be_low(failing):
     """A shuffle of two may change nothing; errors are best at 0; a task may do without contexts."""
-    small = [Example(str(number), "How many?", "", (str(number),), str(number)) for number in range(2)]
+    small = [Example(str(number), "How many?", "", (str(number),), (str(number),)) for number in range(2)]
     assert failing(small, metric="mse") == set()
     assert failing(small) == set()
 
 
 def test_some_contexts_and_some_none_do_not_render(failing):
-    one = Example("odd", "How many?", "", ("odd",), "odd")
+    one = Example("odd", "How many?", "", ("odd",), ("odd",))
     assert failing([one, *SOUND]) == {"every example renders"}

@@ -1,8 +1,8 @@
-"""Intervals and tests against independent implementations (scipy, sacrebleu) and on simulated data."""
+"""Units and intervals against other implementations (scipy, survey textbooks) and on simulated populations."""
 
 from __future__ import annotations
 
-import time
+import math
 
 import numpy as np
 import pytest
@@ -13,225 +13,268 @@ from decabench.metrics import METRICS
 from decabench.metrics.base import Item
 from decabench.scoring.significance import (
     Sample,
-    bootstrap,
-    combine,
-    combine_differences,
-    examples_for_one_point,
-    holm,
-    interval,
-    p_value,
-    paired_test,
+    describe_units,
+    score_interval,
+    student_t,
+    total_interval,
 )
+from tests.scoring.populations import SIZES, draw_score
 
 EM = METRICS["em"]
 COLUMN = EM.columns.index("em")
 
 
-def em_sample(right: np.ndarray, groups: list[str] | None = None, name: str = "task") -> Sample:
+def em_sample(right: np.ndarray, units: list[tuple[str, ...]] | None = None, name: str = "task") -> Sample:
     """A sample of the em metric with a 1 for each right answer."""
     rows = [
         tuple(1.0 if (column in ("n", "em") and value) or column == "n" else 0.0 for column in EM.columns)
         for value in right
     ]
-    return Sample.of(EM, rows, groups or [str(index) for index in range(len(rows))], name)
+    return Sample.of(EM, rows, units or [(str(index),) for index in range(len(rows))], name)
+
+
+def error(sample: Sample) -> float:
+    return math.sqrt(sample.spread.variance)
+
+
+# Units
 
 
 def test_the_score_of_a_sample_is_the_metric_s():
     assert em_sample(np.array([1, 0, 1, 1])).score == 75.0
 
 
-def test_intervals_agree_with_scipy_s_percentile_bootstrap():
-    right = np.random.default_rng(1).random(800) < 0.7
-    ours = interval(bootstrap(em_sample(right), resamples=4_000, seed=3))
-    theirs = stats.bootstrap(
-        (100.0 * right,), np.mean, n_resamples=4_000, method="percentile", rng=np.random.default_rng(5)
-    ).confidence_interval
-    assert ours.low == pytest.approx(theirs.low, abs=0.25)
-    assert ours.high == pytest.approx(theirs.high, abs=0.25)
-
-
-def test_95_percent_intervals_cover_the_truth_95_percent_of_the_time():
-    generator = np.random.default_rng(7)
-    truth, trials, covered = 40.0, 400, 0
-    for trial in range(trials):
-        found = interval(bootstrap(em_sample(generator.random(300) < truth / 100), resamples=400, seed=trial))
-        covered += found.low <= truth <= found.high
-    # 95 % of 400 is 380; a fair interval stays within 4 standard errors (4 x 4.4) of it.
-    assert 362 <= covered <= 398
-
-
-def test_groups_are_kept_whole_so_that_their_likeness_widens_the_interval():
-    generator = np.random.default_rng(2)
-    right = np.repeat(generator.random(100) < 0.5, 10)  # ten answers of a dialogue stand or fall together
-    groups = [f"dialogue {index // 10}" for index in range(1000)]
-    alone, together = (interval(bootstrap(em_sample(right, given))) for given in (None, groups))
-    ratio = (together.high - together.low) / (alone.high - alone.low)
-    assert ratio == pytest.approx(np.sqrt(10), rel=0.15)
-
-
-def test_interleaved_groups_are_one_group_each():
-    sample = em_sample(np.array([1, 0, 1, 0]), ["a", "b", "a", "b"])
+def test_interleaved_units_are_one_unit_each():
+    sample = em_sample(np.array([1, 0, 1, 0]), [("a",), ("b",), ("a",), ("b",)])
     assert sample.rows.shape[0] == 2 and sample.examples == 4
     assert sample.rows[:, COLUMN].tolist() == [2.0, 0.0]
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 5])
-def test_workers_change_no_digit(jobs: int):
-    right = np.random.default_rng(0).random(257) < 0.3
-    first, second = em_sample(right), em_sample(~right)
-    assert np.array_equal(bootstrap(first, 330, seed=4, jobs=jobs), bootstrap(first, 330, seed=4))
-    one, many = paired_test(first, second, 330, 330), paired_test(first, second, 330, 330, jobs=jobs)
-    assert (one.p, one.interval) == (many.p, many.interval)
+def nested(outer: int, inner: int, examples: int) -> list[tuple[str, ...]]:
+    """Labels of examples in inner units, which bear the same names in every outer one."""
+    return [(f"a{a}", f"p{p}") for a in range(outer) for p in range(inner) for _ in range(examples)]
 
 
-def test_seeds_and_names_draw_anew():
-    right = np.random.default_rng(0).random(200) < 0.3
-    drawn = [
-        bootstrap(em_sample(right, name=name), seed=seed) for name, seed in (("a", 0), ("a", 1), ("b", 0))
-    ]
-    assert not np.array_equal(drawn[0], drawn[1]) and not np.array_equal(drawn[0], drawn[2])
+def test_the_outermost_units_vary_if_there_are_ten():
+    units = nested(outer=12, inner=5, examples=2)
+    sample = em_sample(np.arange(len(units)) % 3 == 0, units)
+    assert (len(sample.sizes), sample.level, sample.fixed) == (12, 0, 0)
+    assert describe_units(sample, ("article", "paragraph")) == {
+        "number": 12,
+        "effective": 12.0,
+        "level": "article",
+    }
 
 
-def bleu_sample(predictions: list[str], references: list[str]) -> Sample:
-    metric = METRICS["bleu"]
-    rows = metric.statistics(predictions, [Item([reference]) for reference in references])
-    return Sample.of(metric, rows, [str(index) for index in range(len(rows))], "iwslt.en.de")
+def test_inner_units_vary_within_outer_ones_that_are_too_few():
+    units = nested(outer=6, inner=20, examples=2)
+    sample = em_sample(np.arange(len(units)) % 3 == 0, units)
+    assert (len(sample.sizes), sample.level, sample.fixed) == (120, 1, 6)
+    assert len(set(sample.strata.tolist())) == 6
+    assert describe_units(sample, ("relation", "sentence")) == {
+        "number": 120,
+        "effective": 120.0,
+        "level": "sentence",
+        "fixed": 6,
+        "within": "relation",
+    }
 
 
-def translations(number: int, wrong: float, seed: int) -> tuple[list[str], list[str]]:
-    """References of random words, and the same with a share of the words replaced."""
-    generator = np.random.default_rng(99)
-    words = [f"wort{index}" for index in range(200)]
-    references = [" ".join(generator.choice(words, 12)) for _ in range(number)]
-    noise = np.random.default_rng(seed)
-    predictions = [
-        " ".join(noise.choice(words) if noise.random() < wrong else word for word in text.split())
-        for text in references
-    ]
-    return predictions, references
+def test_without_ten_of_anything_the_innermost_units_vary():
+    sample = em_sample(np.arange(8) % 2 == 0, nested(outer=2, inner=2, examples=2))
+    assert (len(sample.sizes), sample.level, sample.fixed) == (4, 1, 0)
 
 
-@pytest.mark.parametrize(("wrong", "low", "high"), [(0.105, 0.1, 1.0), (0.13, 0.0, 0.5), (0.3, 0.0, 0.001)])
-def test_p_values_of_bleu_agree_with_sacrebleu_s_paired_randomization(
-    wrong: float, low: float, high: float, monkeypatch: pytest.MonkeyPatch
-):
-    from sacrebleu.metrics import BLEU
-    from sacrebleu.significance import PairedTest
-
-    first, references = translations(200, 0.1, seed=1)
-    second, _ = translations(200, wrong, seed=2)
-    monkeypatch.setenv("SACREBLEU_SEED", "12345")
-    test = PairedTest(
-        [("first", first), ("second", second)],
-        {"BLEU": BLEU(lowercase=True, references=[references])},
-        references=None,
-        test_type="ar",
-        n_samples=10_000,
-    )
-    _, scores = test()
-    theirs = scores["BLEU"][1].p_value
-    ours = paired_test(bleu_sample(first, references), bleu_sample(second, references))
-    assert ours.difference == pytest.approx(scores["BLEU"][1].score - scores["BLEU"][0].score, abs=1e-6)
-    assert low <= theirs <= high
-    # Both are estimates from 10,000 shuffles: 4 standard errors of the difference of two.
-    assert ours.p == pytest.approx(theirs, abs=4 * np.sqrt(2 * theirs * (1 - theirs) / 10_000) + 2e-4)
+def test_a_stratum_of_one_unit_joins_others():
+    units = [("a", str(n)) for n in range(10)] + [("b", "x"), ("c", "y")]
+    assert sorted(np.bincount(em_sample(np.ones(12), units).strata)) == [2, 10]
+    assert em_sample(np.ones(11), units[:11]).strata.tolist() == [0] * 11
 
 
-def test_p_values_of_averages_agree_with_scipy_s_permutation_test():
-    generator = np.random.default_rng(11)
-    a = generator.random(150) < 0.60
-    b = np.where(generator.random(150) < 0.3, generator.random(150) < 0.8, a)
-    theirs = stats.permutation_test(
-        (100.0 * b, 100.0 * a),
-        lambda x, y, axis: np.mean(x, axis=axis) - np.mean(y, axis=axis),
-        permutation_type="samples",
-        vectorized=True,
-        n_resamples=20_000,
-        rng=np.random.default_rng(1),
-    ).pvalue
-    ours = paired_test(em_sample(a), em_sample(b)).p
-    assert 0.0 < theirs < 0.5
-    assert ours == pytest.approx(
-        theirs, abs=4 * np.sqrt(theirs * (1 - theirs) * (1 / 10_000 + 1 / 20_000)) + 1e-3
-    )
+def test_the_effective_number_is_kish_s():
+    sample = em_sample(np.ones(9), [("a",)] * 6 + [("b",)] * 2 + [("c",)])
+    assert sample.effective == pytest.approx(81 / (36 + 4 + 1))
 
 
-def test_a_system_against_itself_is_never_different():
-    sample = em_sample(np.random.default_rng(0).random(100) < 0.5)
-    found = paired_test(sample, sample)
-    assert (found.difference, found.p, found.interval.low, found.interval.high) == (0.0, 1.0, 0.0, 0.0)
+# Standard errors
 
 
-def test_false_alarms_are_as_rare_as_stated():
-    generator = np.random.default_rng(21)
-    alarms = 0
-    for trial in range(300):
-        pair = (em_sample(generator.random(80) < 0.5), em_sample(generator.random(80) < 0.5))
-        alarms += paired_test(*pair, resamples=50, shuffles=400, seed=trial).p < 0.05
-    assert alarms <= 27  # 15 expected; 3 standard errors above
+def test_the_error_of_a_mean_is_the_textbook_s():
+    right = np.random.default_rng(1).random(300) < 0.7
+    assert error(em_sample(right)) == pytest.approx(100 * np.std(right, ddof=1) / np.sqrt(300), rel=1e-9)
 
 
-def test_p_is_never_zero_and_ties_count():
-    assert p_value(np.zeros(99), 5.0) == pytest.approx(1 / 100)
-    assert p_value(np.array([5.0 + 1e-12, -5.0, 1.0]), 5.0) == pytest.approx(3 / 4)
+def test_units_are_kept_whole_so_that_their_likeness_widens_the_interval():
+    generator = np.random.default_rng(2)
+    right = np.repeat(generator.random(100) < 0.5, 10)  # ten answers of a dialogue stand or fall together
+    whole = em_sample(right, [(f"dialogue {index // 10}",) for index in range(1000)])
+    assert error(whole) == pytest.approx(100 * np.std(right[::10], ddof=1) / 10, rel=1e-9)
+    assert error(whole) / error(em_sample(right)) == pytest.approx(np.sqrt(10), rel=0.02)
 
 
-def test_the_sum_over_tasks_is_stratified():
-    generator = np.random.default_rng(5)
-    samples = [em_sample(generator.random(400) < 0.5, name=name) for name in ("a", "b", "c")]
-    parts = [bootstrap(sample) for sample in samples]
-    spread = float(np.std(combine(parts)))
-    assert spread == pytest.approx(np.sqrt(sum(np.var(part) for part in parts)), rel=0.1)
-    found = combine_differences([paired_test(sample, sample) for sample in samples])
-    assert found.p == 1.0 and found.examples == 1200
-
-
-def test_a_mean_over_tasks_is_the_sum_in_other_units():
-    generator = np.random.default_rng(6)
-    pairs = [
-        [em_sample(generator.random(200) < share, name=name) for share in (0.5, 0.55)] for name in "abcd"
-    ]
-    tests = [paired_test(*pair) for pair in pairs]
-    total, mean = combine_differences(tests), combine_differences(tests, "mean")
-    assert mean.p == total.p
-    assert mean.difference == pytest.approx(total.difference / 4)
-    assert mean.interval.low == pytest.approx(total.interval.low / 4)
-    assert combine([np.array([1.0, 3.0]), np.array([3.0, 3.0])], "mean").tolist() == [2.0, 3.0]
-
-
-def test_holm_by_hand():
-    # Holm 1979: the smallest times 4, the next times 3, ...; never below the one before.
-    assert holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}) == {"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02}
-    assert holm({"a": 0.9, "b": 0.8}) == {"a": 1.0, "b": 1.0}
-
-
-def test_examples_for_one_point_is_the_textbook_number():
-    # Independent answers, half right: s.e. of the difference is 100 sqrt(0.5 / n) points.
+def test_the_error_within_strata_is_the_textbook_s():
+    """Cochran 1977, 5.6: the variance of a stratified mean is the sum of W^2 s^2 / n over strata."""
     generator = np.random.default_rng(3)
-    pair = [em_sample(generator.random(1_000) < 0.5) for _ in range(2)]
-    expected = (1.959964 + 0.841621) ** 2 * 10_000 * 0.5
-    assert examples_for_one_point(paired_test(*pair)) == pytest.approx(expected, rel=0.2)
+    shares = np.repeat([0.1, 0.3, 0.5, 0.7, 0.9, 0.95], 40)
+    right = generator.random(240) < shares
+    sample = em_sample(right, [(f"relation {i // 40}", str(i)) for i in range(240)])
+    expected = sum((1 / 6) ** 2 * np.var(part, ddof=1) / 40 for part in np.split(100.0 * right, 6))
+    assert error(sample) == pytest.approx(np.sqrt(expected), rel=1e-9)
+    assert error(sample) < error(em_sample(right))
 
 
-def test_unlike_samples_are_refused():
-    with pytest.raises(DecabenchError, match="the same examples"):
-        paired_test(em_sample(np.ones(3)), em_sample(np.ones(4)))
-    with pytest.raises(DecabenchError, match="one group for each row"):
-        Sample.of(EM, [], [], "squad")
+def test_the_error_of_a_ratio_is_the_jackknife_s():
+    generator = np.random.default_rng(4)
+    sample, _ = draw_score("corpus F1", generator, 30, "skewed")
+    totals = sample.rows.sum(axis=0)
+    without = np.array([float(sample.headline(totals - row)) for row in sample.rows])
+    assert error(sample) == pytest.approx(
+        np.sqrt(29 / 30 * np.sum((without - without.mean()) ** 2)), rel=0.02
+    )
 
 
-@pytest.mark.slow
-def test_all_ten_tasks_at_published_test_sizes_take_seconds():
-    sizes = {"nf1": (9_616, 2_201), "bleu": (1_305,), "rouge": (11_490,), "em": (20_000, 1_821, 100)}
-    sizes |= {"corpus_f1": (12_000,), "joint_goal_em": (1_646,), "lfem": (15_878,)}
-    generator = np.random.default_rng(0)
-    samples = [
-        Sample(
-            METRICS[name], generator.random((number, len(METRICS[name].columns))), number, f"{name}.{number}"
-        )
-        for name, numbers in sizes.items()
-        for number in numbers
+def spearman_sample(predicted: np.ndarray, gold: np.ndarray) -> Sample:
+    metric = METRICS["spearman"]
+    rows = metric.statistics([str(x) for x in predicted], [Item([str(y)]) for y in gold])
+    return Sample.of(metric, rows, [(str(index),) for index in range(len(rows))], "sick")
+
+
+@pytest.mark.parametrize("noise", [0.3, 1.5])
+def test_spearman_is_ranked_anew_in_every_sample(noise: float):
+    """The jackknife that ranks again what is left, one example after another, is the measure."""
+    generator = np.random.default_rng(5)
+    gold = generator.integers(1, 6, 80).astype(float)
+    predicted = np.round(np.exp(gold + generator.normal(0, noise, 80)), 1)
+    sample = spearman_sample(predicted, gold)
+    assert sample.score == pytest.approx(100 * stats.spearmanr(predicted, gold).statistic)
+    without = [
+        100 * stats.spearmanr(np.delete(predicted, index), np.delete(gold, index)).statistic
+        for index in range(80)
     ]
-    begun = time.process_time()
-    interval(combine([bootstrap(sample, jobs=2) for sample in samples]))
-    assert time.process_time() - begun < 6  # seconds of two threads
+    slow = np.sqrt(79 / 80 * np.sum((np.array(without) - np.mean(without)) ** 2))
+    assert error(sample) == pytest.approx(slow, rel=0.05)
+
+
+def test_ranks_that_stay_as_they_were_say_too_little():
+    """Where large values decide the order of the others, fixed ranks give an error too small by a fifth."""
+    generator = np.random.default_rng(6)
+    gold = generator.normal(size=400)
+    predicted = np.abs(gold) + 0.3 * gold
+    sample = spearman_sample(predicted, gold)
+    fixed = Sample(sample.metric, sample.rows, sample.sizes, sample.strata)
+    drawn = (generator.integers(0, 400, 400) for _ in range(600))
+    slow = np.std([100 * stats.spearmanr(predicted[one], gold[one]).statistic for one in drawn])
+    assert error(sample) == pytest.approx(slow, rel=0.12)
+    assert error(fixed) < 0.85 * slow
+
+
+# Intervals
+
+
+@pytest.mark.parametrize("freedom", [1, 1.5, 3.7, 9, 47, 399, 20_000])
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+def test_quantiles_of_student_s_t(freedom: float, confidence: float):
+    expected = stats.t.ppf((1 + confidence) / 2, freedom)
+    assert student_t(freedom, confidence) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_interval_of_a_proportion_is_near_wilson_s():
+    right = np.arange(400) < 320
+    found = score_interval(em_sample(right))
+    theirs = stats.binomtest(320, 400).proportion_ci(method="wilson")
+    assert found.low == pytest.approx(100 * theirs.low, abs=0.15)
+    assert found.high == pytest.approx(100 * theirs.high, abs=0.15)
+
+
+def test_the_interval_of_a_correlation_is_fisher_s():
+    generator = np.random.default_rng(7)
+    x, y = generator.multivariate_normal([0, 0], [[1, 0.7], [0.7, 1]], 500).T
+    rows = np.stack([np.ones(500), x, y, x * x, y * y, x * y, np.zeros(500)], axis=1)
+    sample = Sample.of_levels(METRICS["pearson"], rows, np.arange(500)[:, None])
+    found, theirs = score_interval(sample), stats.pearsonr(x, y).confidence_interval()
+    assert found.low == pytest.approx(100 * theirs.low, abs=0.8)
+    assert found.high == pytest.approx(100 * theirs.high, abs=0.8)
+
+
+@pytest.mark.parametrize("count", [2, 10, 400])
+def test_all_right_is_not_certainty(count: int):
+    found = score_interval(em_sample(np.ones(count)))
+    theirs = stats.binomtest(count, count).proportion_ci(method="exact")
+    assert (found.low, found.high) == pytest.approx((100 * theirs.low, 100.0))
+    none = score_interval(em_sample(np.zeros(count)))
+    assert (none.low, none.high) == pytest.approx((0.0, 100 - 100 * theirs.low))
+
+
+def test_units_that_are_all_alike_are_not_certainty():
+    found = score_interval(em_sample(np.arange(40) % 2 == 0, [(str(i // 2),) for i in range(40)]))
+    assert found.low < 35 and found.high > 65
+
+
+def test_a_single_unit_has_no_interval():
+    assert score_interval(em_sample(np.array([1, 0]), [("a",), ("a",)])) is None
+
+
+def test_errors_have_intervals_above_zero():
+    generator = np.random.default_rng(8)
+    squares = generator.exponential(size=12)
+    rows = np.stack([np.ones(12), squares, np.zeros(12)], axis=1)
+    found = score_interval(Sample.of_levels(METRICS["mse"], rows, np.arange(12)[:, None]))
+    assert 0 < found.low < squares.mean() < found.high
+    perfect = Sample.of_levels(METRICS["mse"], rows * [1, 0, 0], np.arange(12)[:, None])
+    assert score_interval(perfect) is None  # nothing says how large its errors can be
+
+
+def test_the_total_s_spread_is_the_sum_of_the_tasks():
+    generator = np.random.default_rng(9)
+    samples = [em_sample(generator.random(400) < 0.5, name=name) for name in ("a", "b", "c")]
+    found, mean = total_interval(samples), total_interval(samples, "mean")
+    half = 1.962 * np.sqrt(sum(sample.spread.variance for sample in samples))
+    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.01)
+    assert (mean.low, mean.high) == pytest.approx((found.low / 3, found.high / 3))
+
+
+def test_the_total_s_degrees_of_freedom_are_satterthwaite_s():
+    """Two tasks of equal variance with 9 degrees each have 18; one that dominates has its own."""
+    generator = np.random.default_rng(10)
+    few = em_sample(np.arange(10) % 2 == 0)
+    many = em_sample(generator.random(100_000) < 0.5)
+    assert total_interval([few, few]).high - 100 == pytest.approx(100 * 2 * 0.2066, rel=0.15)
+    alone, both = score_interval(few), total_interval([few, many])
+    assert both.high - both.low == pytest.approx(alone.high - alone.low, rel=0.35)
+
+
+def covered(kind: str, units: int, sizes: str, trials: int) -> float:
+    generator = np.random.default_rng(units)
+    hits = 0
+    for _ in range(trials):
+        sample, true = draw_score(kind, generator, units, sizes)
+        found = score_interval(sample)
+        hits += found.low <= true <= found.high
+    return hits / trials
+
+
+@pytest.mark.parametrize("kind", ["mean", "rare mean", "corpus F1", "BLEU", "correlation"])
+@pytest.mark.parametrize("units", [10, 48])
+def test_intervals_cover_the_truth(kind: str, units: int):
+    # 0.93 to 0.98, and 3 standard errors of a share of 200
+    assert 0.88 <= covered(kind, units, "unequal", 200) <= 1.0
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("kind", ["mean", "rare mean", "corpus F1", "BLEU", "correlation"])
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("units", [10, 20, 48, 100, 400])
+def test_intervals_cover_the_truth_of_every_population(
+    kind: str, sizes: str, units: int, record_property
+) -> None:
+    share = covered(kind, units, sizes, 1_000)
+    record_property("table", "coverage")
+    record_property("figure", f"{kind} | {sizes} | {units} | {100 * share:.1f}")
+    assert 0.92 <= share <= 0.99
+
+
+def test_rows_without_units_are_refused():
+    with pytest.raises(DecabenchError, match="give the units of each row"):
+        Sample.of(EM, [], [], "squad")
+    with pytest.raises(DecabenchError, match="different numbers of unit levels"):
+        Sample.of(EM, [(1.0,) * len(EM.columns)] * 2, [("a",), ("a", "b")], "squad")

@@ -1,5 +1,6 @@
 """submission.toml: what is refused, and what is understood however it is written."""
 
+import time
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
@@ -70,6 +71,35 @@ def test_unquoted_data_keys_and_toml_dates_are_understood():
     assert info.date == "2018-06-20"
     assert info.predictor == {"started": "2018-06-19T12:00:00"}
     assert info.data == {"iwslt.en.de.test": fingerprint}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (".".join(["a"] * 32_600) + " = 1", "a key has more than 32 parts"),  # once 4.2 GB
+        (".".join(["a"] * 900) + " = 1", "a key has more than 32 parts"),
+        ("x = " + "[" * 2000 + "]" * 2000, "its brackets are nested too deeply"),
+        ("x = {" * 200, "its brackets are nested too deeply"),
+        ("x = " + "9" * 5000, "more than 250 characters"),
+        ("x = 1e400", "the number 1e400 is too large or too long"),
+    ],
+)
+def test_toml_that_would_cost_too_much_is_bad_toml(text, reason):
+    info, (fault,) = parse_metadata(text.encode())
+    assert info is None
+    assert (fault.code, fault.line) == ("bad-toml", 1)
+    assert reason in fault.message
+
+
+@pytest.mark.parametrize("above", ["", "[data]\n", "[partial]\n"])
+def test_thousands_of_wrong_keys_are_quick(above):
+    """A search of the whole text for each key took 7 s."""
+    start = time.process_time()
+    _, faults = parse_metadata((above + "".join(f"a{number} = 1\n" for number in range(6000))).encode())
+    assert time.process_time() - start < 2
+    assert len(faults) > 6000
+    if not above:
+        assert {fault.line for fault in faults if fault.code == "unknown-key"} == set(range(1, 6001))
 
 
 def test_faults_say_what_is_wrong_what_was_given_and_what_to_do():

@@ -122,7 +122,7 @@ def lines_task(name: str = "lines", read: Callable[[Files, str], Iterator[Exampl
     def read_answers(files: Files, split: str) -> Iterator[Example]:
         for index, line in enumerate(files.path(f"{split}.txt").read_text(encoding="utf-8").splitlines()):
             id = f"{name}.{split}.{index}"
-            yield Example(id, "Which word?", "", (line,), id)
+            yield Example(id, "Which word?", "", (line,), (id,))
 
     files = {split: (RemoteFile(f"{split}.txt"),) for split in ("train", "validation", "test")}
     source = Source("words", files, read or read_answers)

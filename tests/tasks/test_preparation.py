@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from decabench.errors import DataError, MissingDataError, StorageError
+from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.tasks.example import Example
 from decabench.tasks.preparation import Request, available_splits, is_prepared, prepare_task, requested_splits
 from decabench.tasks.registry import TASKS
@@ -106,7 +107,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(request_for: Requests, word
         reads.append(split)
         if reads == ["train", "validation"]:
             raise KeyboardInterrupt
-        yield Example("a", "q", "c", ("x",), "g")
+        yield Example("a", "q", "c", ("x",), ("g",))
 
     task, request = lines_task(read=read), request_for(mirror=str(words))
     with pytest.raises(KeyboardInterrupt):
@@ -175,7 +176,7 @@ def test_what_was_taken_away_is_made_again(request_for: Requests, words: Path, n
 
 
 @pytest.mark.parametrize("name", ["task.json", "inputs.json"])
-@pytest.mark.parametrize("text", ["", "[]", '{"format": "decabench.task/1", "splits": []}', '{"test": 3}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"format": "decabench.task/2", "splits": []}', '{"test": 3}'])
 def test_damaged_records_are_replaced(request_for: Requests, words: Path, name: str, text: str) -> None:
     request = request_for(mirror=str(words))
     first = prepare_task(TASK, request)
@@ -188,7 +189,7 @@ def test_leftovers_of_a_killed_run_are_removed(request_for: Requests, words: Pat
     request = request_for(mirror=str(words))
     folder = Store(request.home).folder("lines")
     folder.mkdir(parents=True)
-    (folder / ".train.parquet.abc123.tmp").write_bytes(b"half")
+    (folder / ".train.parquet.abc123_x.tmp").write_bytes(b"half")
     prepare_task(TASK, request)
     assert sorted(stamps(request)) == [
         "inputs.json",
@@ -224,7 +225,7 @@ def test_a_failure_leaves_what_was_there(request_for: Requests, words: Path) -> 
     request = request_for(mirror=str(words))
     first = prepare_task(TASK, request)
     write_lines(words / "lines" / "train.txt", [])
-    with pytest.raises(DataError, match="lines, train has no examples"):
+    with pytest.raises(DataError, match=r"train\.txt is empty"):
         prepare_task(TASK, request)
     assert answers(request, "train") == ["train one", "train two"]
     assert Store(request.home).records("lines") == first
@@ -399,3 +400,56 @@ def test_memory_does_not_grow_with_the_data(tmp_path: Path, form: str) -> None:
         assert Store(folder / "home").record("many", "train").rows == rows
         peaks.append(run.megabytes)
     assert peaks[1] < 1.3 * peaks[0]
+
+
+def make_earlier(home: Path, task: str) -> None:
+    """Turns prepared data into that of the layout with one `group`."""
+    import pyarrow.parquet as pq
+
+    path = home / "tasks" / task / "task.json"
+    content = json.loads(path.read_text())
+    for split, record in content["splits"].items():
+        del record["units_digest"]
+        file = path.with_name(f"{split}.parquet")
+        table = pq.read_table(file)
+        groups = [units[-1] for units in table["units"].to_pylist()]
+        table = table.set_column(table.column_names.index("units"), "group", [groups])
+        pq.write_table(table, file)
+    path.write_text(json.dumps({**content, "format": "decabench.task/1"}))
+
+
+def test_data_of_an_earlier_layout_is_recognised_and_prepared_again(
+    words: Path, request_for: Requests
+) -> None:
+    task, request = lines_task(), request_for(mirror=str(words))
+    before = prepare_task(task, request)
+    make_earlier(request.home, task.name)
+    store = Store(request.home)
+    with pytest.raises(
+        DataError, match=r"lines in .* was prepared by an earlier version .*run decabench prepare"
+    ):
+        list(store.examples(task.name, "validation"))
+    assert not is_prepared(task, request)
+    assert prepare_task(task, request) == before
+    assert [example.units for example in store.examples(task.name, "test")] == [
+        ("lines.test.0",),
+        ("lines.test.1",),
+    ]
+
+
+def test_the_sample_does_not_replace_data_of_an_earlier_layout(home: Path, tmp_path: Path) -> None:
+    task, request = TASKS["sst"], Request(tmp_path / "home", sample=True, progress=False)
+    shutil.copytree(home / "tasks" / "sst", request.home / "tasks" / "sst")
+    make_earlier(request.home, "sst")
+    path = request.home / "tasks" / "sst" / "task.json"
+    path.write_text(path.read_text().replace('"sample"', '"mirror"'))
+    with pytest.raises(DecabenchError, match="sst is prepared from mirror"):
+        prepare_task(task, request)
+
+
+def test_a_task_names_as_many_units_as_its_examples_have(words: Path, request_for: Requests) -> None:
+    task = replace(lines_task(), unit_names=("article", "paragraph"))
+    with pytest.raises(
+        DataError, match="lines names its units article, paragraph, but an example has 1: 'lines"
+    ):
+        prepare_task(task, request_for(mirror=str(words)))

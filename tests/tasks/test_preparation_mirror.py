@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from decabench.metrics import METRICS, evaluate
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS
-from tests.tasks.commands import prepare_command
+from tests.tasks.commands import ROOT, prepare_command
 from tests.tasks.conftest import Prepared
 
 pytestmark = pytest.mark.mirror
@@ -87,20 +88,48 @@ def test_ids(prepared: Prepared, task: str) -> None:
             assert ids == [f"{task}.{split}.{index}" for index in range(rows)]
 
 
-@pytest.mark.parametrize("task", sorted(set(TASKS) - {"zre", "wikisql"}))  # sentences and tables come again
-def test_groups_stand_together(prepared: Prepared, task: str) -> None:
-    for split in ROWS[task]:
-        groups = [row["group"] for row in prepared.store.read(task, split, ("group",))]
-        changes = sum(one != other for one, other in pairwise(groups))
-        assert changes + 1 == len(set(groups)), split
-
-
 @pytest.mark.parametrize(
-    ("task", "groups"),
-    [("squad", 2_067), ("srl", 392), ("woz.en", 200), ("iwslt.en.de", 16), ("schema", 41), ("zre", 550)],
-)
-def test_number_of_groups(prepared: Prepared, task: str, groups: int) -> None:
-    assert len({example.group for example in examples(prepared, task)}) == groups
+    "task", sorted(set(TASKS) - {"zre", "wikisql", "multinli.in.out"})
+)  # theirs come again
+def test_units_stand_together(prepared: Prepared, task: str) -> None:
+    for split in ROWS[task]:
+        units = [tuple(row["units"]) for row in prepared.store.read(task, split, ("units",))]
+        for level in range(len(units[0])):
+            names = [unit[: level + 1] for unit in units]
+            changes = sum(one != other for one, other in pairwise(names))
+            assert changes + 1 == len(set(names)), (split, level)
+
+
+UNITS = {
+    "squad": (48, 2_067),
+    "iwslt.en.de": (16,),
+    "cnn_dailymail": (1_000,),
+    "multinli.in.out": (4_245, 10_815),
+    "sst": (872,),
+    "srl": (392,),
+    "zre": (6, 550),
+    "woz.en": (200,),
+    "wikisql": (2_630,),
+    "schema": (41,),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_number_of_units(prepared: Prepared, task: str) -> None:
+    units = [tuple(row["units"]) for row in prepared.store.read(task, "validation", ("units",))]
+    levels = range(1, len(TASKS[task].unit_names) + 1)
+    assert tuple(len({unit[:level] for unit in units}) for level in levels) == UNITS[task]
+    assert {len(unit) for unit in units} == {len(levels)}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_units_move_no_fingerprint_of_a_submission(prepared: Prepared, task: str) -> None:
+    """The fingerprints recorded when an example had one group are those of today."""
+    recorded = {
+        json.loads(path.read_text(encoding="utf-8"))["tasks"].get(task, {}).get("data", {}).get("fingerprint")
+        for path in ROOT.glob("submissions/*/results/validation/results.json")
+    }
+    assert recorded - {None} == {prepared.store.record(task, "validation").fingerprint}
 
 
 @pytest.mark.parametrize("task", ["srl", "sst", "schema", "zre", "iwslt.en.de"])
@@ -127,6 +156,75 @@ def test_wikisql_answers_of_the_official_cases(prepared: Prepared, shared: Path)
     assert found == [(case["answer"], case["sql"], case["header"]) for case in cases]
 
 
+@pytest.mark.parametrize(
+    ("split", "rows"),
+    [("train", [50_592, 50_593, 50_594]), ("validation", []), ("test", [8_862, 8_865, 8_866])],
+)
+def test_whitespace_of_wikisql_decides_six_answers(prepared: Prepared, split: str, rows: list[int]) -> None:
+    found = examples(prepared, "wikisql", split)
+    assert all(" ".join(example.answers[0].split()) == example.answers[0] for example in found)
+    strange = [
+        number
+        for number, example in enumerate(found)
+        if any(
+            text != " ".join(text.split())
+            for sql in [example.meta["sql"]]
+            for text in [
+                *(str(value) for *_, value in sql["conds"]),
+                *(
+                    example.meta["header"][at]
+                    for at in [sql["sel"], *(column for column, *_ in sql["conds"])]
+                ),
+            ]
+        )
+    ]
+    assert strange == rows
+    if split == "test":
+        assert found[8_865].answers == (
+            "SELECT L2-Cache FROM table WHERE Frequency = 1333 mhz AND Model Number = c3 1.3a",
+        )
+
+
+def test_gold_of_wikisqls_test_set(prepared: Prepared) -> None:
+    """Three gold queries cannot be parsed back, with their whitespace or without."""
+    found = examples(prepared, "wikisql", "test")
+    scores = evaluate(METRICS["lfem"], [example.answers[0] for example in found], found).details
+    assert round(scores["lfem"], 2) == 99.98
+    assert scores["lfem_corrected"] == 100
+
+
+def read_schema_as_in_2018(path: Path) -> list[tuple[str, str, str]]:
+    """(question, context, answer): an alternative goes from the first bracket to the last, and answers keep spaces."""
+
+    def resolve(text: str, choice: int) -> str:
+        start, end = text.find("["), text.rfind("]")
+        return (
+            text if start < 0 else text[:start] + text[start + 1 : end].split("/")[choice] + text[end + 1 :]
+        )
+
+    *blocks, _ = re.split(r"\n\s*\n", path.read_text(encoding="utf-8"))
+    rows = []
+    for context, question, answer in ([line.strip() for line in block.split("\n")] for block in blocks):
+        options = answer.split("/")
+        for choice in (0, 1):
+            asked = f"{resolve(question, choice)} {options[0]} or {options[1]}?"
+            rows.append((asked, resolve(context, choice), options[choice]))
+    return rows
+
+
+def test_eight_rows_of_schema_differ_from_2018(prepared: Prepared) -> None:
+    before = read_schema_as_in_2018(prepared.mirror / "schema" / "schema.txt")
+    found = [example for split in ROWS["schema"] for example in examples(prepared, "schema", split)]
+    assert len(before) == len(found) == 262
+    differing = [
+        found[at].id
+        for at, old in enumerate(before)
+        if old != (found[at].question, found[at].context, found[at].answers[0])
+    ]
+    assert differing == [f"schema.test.{number}" for number in (42, 43, 46, 47, 50, 51, 70, 71)]
+    assert all(f"{number}" in TASKS["schema"].notes for number in (42, 43, 46, 47, 50, 51, 70, 71))
+
+
 def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> None:
     found = [example.answers for example in examples(prepared, "cnn_dailymail")]
     references = [tuple(answers) for answers in gold(shared, "cnn_dailymail")]
@@ -146,7 +244,7 @@ def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> No
                 "Plans to artificially oxygenate areas of the Baltic that have experienced eutrophication have "
                 "been proposed by the University of Gothenburg and Inocean AB.",
                 ("areas of the Baltic that have experienced eutrophication",),
-                "srl.validation.sentence.0",
+                ("srl.validation.sentence.0",),
             ),
         ),
         (
@@ -156,7 +254,7 @@ def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> No
                 "Translate from English to German",
                 "When I was 11, I remember waking up one morning to the sound of joy in my house.",
                 ("Als ich 11 Jahre alt war, wurde ich eines Morgens von den Klängen heller Freude geweckt.",),
-                "iwslt.en.de.validation.talk.1666",
+                ("iwslt.en.de.validation.talk.1666",),
             ),
         ),
         (
@@ -167,7 +265,7 @@ def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> No
                 "In 1607 the London Company established the Colony of Virginia as the first permanent New World "
                 "English colony.",
                 ("unanswerable",),
-                "7fc59484c6c93ca3",
+                ("located next to body of water", "7fc59484c6c93ca3"),
             ),
         ),
         (
@@ -177,7 +275,7 @@ def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> No
                 "What is the change in state?",
                 "I'm looking for an expensive restaurant in the south part of town.",
                 ("price range: expensive, area: south;",),
-                "en_0",
+                ("en_0",),
             ),
         ),
         (
@@ -188,7 +286,7 @@ def test_summaries_of_the_official_cases(prepared: Prepared, shared: Path) -> No
                 "Bob paid for Charlie's college education, but now Charlie acts as though it never happened. "
                 "He is very hurt.",
                 ("Bob",),
-                "schema.40",
+                ("schema.40",),
             ),
         ),
     ],

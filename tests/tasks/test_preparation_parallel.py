@@ -92,7 +92,7 @@ from dataclasses import replace
 from decabench.tasks import TASKS, Example
 
 def good(files, split):
-    yield Example(split, "q", "c", ("a",), "g")
+    yield Example(split, "q", "c", ("a",), ("g",))
 
 def bad(files, split):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -142,7 +142,7 @@ def test_one_ctrl_c_to_the_parent_alone_ends_every_worker(tmp_path: Path) -> Non
     import sys
     import time
 
-    example = 'Example(str(index), "q", "c", ("a",), "g")'
+    example = 'Example(str(index), "q", "c", ("a",), ("g",))'
     rows = f"for index in range(10**6):\n        time.sleep(0.01)\n        yield {example}"
     (tmp_path / "slow.py").write_text(
         "import time\nfrom pathlib import Path\nfrom decabench.tasks import Example, RemoteFile, Source, Task\n"

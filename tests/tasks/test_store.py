@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import DataError, MissingDataError
@@ -27,9 +29,9 @@ RECORD = SplitRecord(
     note="a stand-in",
 )
 EXAMPLES = [
-    Example("a", "Wo? \N{PILE OF POO}", "Müller\u2028\n\t\x00 \ufb01", ("ja", "", "nein\n"), "g"),
+    Example("a", "Wo? \N{PILE OF POO}", "Müller\u2028\n\t\x00 \ufb01", ("ja", "", "nein\n"), ("g",)),
     Example(
-        "b", "q", "", ("x",), "", {"sql": {"conds": [[0, 1, 2.5], [1, 0, "ü"]], "none": None}, "on": True}
+        "b", "q", "", ("x",), ("",), {"sql": {"conds": [[0, 1, 2.5], [1, 0, "ü"]], "none": None}, "on": True}
     ),
 ]
 
@@ -41,8 +43,8 @@ def store(tmp_path: Path) -> Store:
 
 def write(store: Store, examples: list[Example] = EXAMPLES) -> str:
     """Writes a split of `sst` and its record; returns its fingerprint."""
-    rows, fingerprint = store.write("sst", "test", examples)
-    record = replace(RECORD, rows=rows, fingerprint=fingerprint)
+    rows, fingerprint, units = store.write("sst", "test", examples)
+    record = replace(RECORD, rows=rows, fingerprint=fingerprint, units_digest=units)
     store.write_records(TASKS["sst"], {"test": record})
     return fingerprint
 
@@ -61,7 +63,7 @@ def test_round_trip(store: Store) -> None:
 
 
 def test_many_examples_keep_their_order(store: Store) -> None:
-    examples = [Example(f"id{number}", "q", str(number), ("a",), "g") for number in range(2_500)]
+    examples = [Example(f"id{number}", "q", str(number), ("a",), ("g",)) for number in range(2_500)]
     write(store, examples)
     assert list(store.examples("sst", "test")) == examples
 
@@ -71,14 +73,14 @@ def test_columns_on_disk(store: Store) -> None:
 
     write(store)
     table = pq.read_table(store.path("sst", "test"))
-    assert table.column_names == ["id", "question", "context", "answers", "group", "meta"]
+    assert table.column_names == ["id", "question", "context", "answers", "units", "meta"]
     assert json.loads(table["meta"][1].as_py()) == EXAMPLES[1].meta
 
 
 def test_fingerprint_is_the_digest_of_the_triples(store: Store) -> None:
     examples = [
-        Example("a", "q", "", ("x", "y"), "g", {"z": 1, "a": "ü"}),
-        Example("b", "q", 'c"', ("x",), "g"),
+        Example("a", "q", "", ("x", "y"), ("g",), {"z": 1, "a": "ü"}),
+        Example("b", "q", 'c"', ("x",), ("g",)),
     ]
     lines = '["a","q","",["x","y"],"g",{"a":"ü","z":1}]\n["b","q","c\\"",["x"],"g",{}]\n'
     assert write(store, examples) == f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
@@ -91,8 +93,8 @@ def test_the_same_examples_give_the_same_bytes(store: Store, tmp_path: Path) -> 
 
 
 def test_fingerprint_knows_no_order_of_keys(store: Store) -> None:
-    one = Example("a", "q", "c", ("x",), "g", {"a": 1, "b": {"c": 2, "d": 3}})
-    other = Example("a", "q", "c", ("x",), "g", {"b": {"d": 3, "c": 2}, "a": 1})
+    one = Example("a", "q", "c", ("x",), ("g",), {"a": 1, "b": {"c": 2, "d": 3}})
+    other = Example("a", "q", "c", ("x",), ("g",), {"b": {"d": 3, "c": 2}, "a": 1})
     assert write(store, [one]) == write(store, [other])
 
 
@@ -104,13 +106,13 @@ def test_fingerprint_knows_no_order_of_keys(store: Store) -> None:
         {"context": "other"},
         {"answers": ("x", "y")},
         {"answers": ("y", "x", "x")},
-        {"group": "other"},
+        {"units": ("other",)},
         {"meta": {"a": 2}},
     ],
     ids=lambda change: "-".join(change),
 )
 def test_fingerprint_sees_every_field(store: Store, change: dict[str, Any]) -> None:
-    example = Example("a", "q", "c", ("x", "x", "y"), "g", {"a": 1})
+    example = Example("a", "q", "c", ("x", "x", "y"), ("g",), {"a": 1})
     assert write(store, [example]) != write(store, [replace(example, **change)])
 
 
@@ -119,11 +121,11 @@ def test_fingerprint_sees_the_order_of_rows(store: Store) -> None:
 
 
 def test_fingerprint_sees_where_a_field_ends(store: Store) -> None:
-    one, other = Example("a", "qc", "", ("x",), "g"), Example("a", "q", "c", ("x",), "g")
+    one, other = Example("a", "qc", "", ("x",), ("g",)), Example("a", "q", "c", ("x",), ("g",))
     assert write(store, [one]) != write(store, [other])
 
 
-GOOD = Example("a", "q", "c", ("x",), "g")
+GOOD = Example("a", "q", "c", ("x",), ("g",))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,16 @@ GOOD = Example("a", "q", "c", ("x",), "g")
         ([replace(GOOD, question="")], "example 0: it needs an id and a question"),
         ([replace(GOOD, question=7)], "example 0: every field must be text"),  # type: ignore[arg-type]
         ([replace(GOOD, context=None)], "example 0: every field must be text"),  # type: ignore[arg-type]
-        ([GOOD, replace(GOOD, id="b", group=None)], "example 1: every field must be text"),  # type: ignore[arg-type]
+        ([GOOD, replace(GOOD, id="b", units=("a", None))], "example 1: every field must be text"),  # type: ignore[arg-type]
+        (
+            [replace(GOOD, units=())],
+            r"example 0: its units must be one or more texts, .* \('article', 'paragraph'\)",
+        ),
+        ([replace(GOOD, units="g")], "example 0: its units must be one or more texts, outermost first"),  # type: ignore[arg-type]
+        (
+            [GOOD, replace(GOOD, id="b", units=("g", "h"))],
+            "example 1 has 2 units and the examples before it 1",
+        ),
         ([replace(GOOD, context="\ud800")], "example 0: every field must be text"),
         ([replace(GOOD, id="\ud800")], "example 0: every field must be text"),
     ],
@@ -152,7 +163,10 @@ GOOD = Example("a", "q", "c", ("x",), "g")
         "empty question",
         "a number as question",
         "no context",
-        "no group",
+        "a unit of none",
+        "no units",
+        "a text as units",
+        "more units than before",
         "half a character",
         "half a character in the id",
     ],
@@ -168,7 +182,7 @@ def test_an_error_in_the_middle_leaves_the_old_file(store: Store) -> None:
     before = store.path("sst", "test").read_bytes()
 
     def broken() -> Iterator[Example]:
-        yield from (Example(str(number), "q", "c", ("x",), "g") for number in range(1_500))
+        yield from (Example(str(number), "q", "c", ("x",), ("g",)) for number in range(1_500))
         raise KeyError("gone")
 
     with pytest.raises(KeyError, match="gone"):
@@ -206,6 +220,38 @@ def test_damaged_parquet_names_the_command(store: Store, cut: int) -> None:
         list(store.examples("sst", "test"))
 
 
+def row(**changes: Any) -> dict[str, Any]:
+    """A table of one row, as it is stored."""
+    plain = {"id": "a", "question": "q", "context": "", "answers": ["x"], "units": ["a"], "meta": "{}"}
+    return {name: [value] for name, value in {**plain, **changes}.items() if value is not ...}
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        (row(id=...), "it has no column 'id'"),
+        (row(id=3), "its column 'id' holds int64, not string"),
+        (row(id=None), "its column 'id' holds null, not string"),
+        (row(answers="x"), "its column 'answers' holds string, not list of strings"),
+        (row(answers=[1]), "not list of strings"),
+        (row(answers=[]) | {"answers": pa.array([[]], pa.list_(pa.string()))}, "'a' has no answers"),
+        (row(answers=["x", None]), "its column 'answers' has a row without a value"),
+        (row(meta="["), "Expecting value at column 2"),
+        (row(meta="[]"), "a meta is not a JSON object"),
+        (row(meta='{"a":' * 900 + "1" + "}" * 900), "its brackets are nested too deeply"),
+        (row(context=pa.array([b"\xff"]).view(pa.string())[0]), "it is not a complete parquet file"),
+    ],
+)
+def test_another_table_names_the_fault(store: Store, columns: dict[str, Any], reason: str) -> None:
+    write(store)
+    pq.write_table(pa.table(columns), store.path("sst", "test"))
+    with pytest.raises(
+        DataError, match=r"sst, test, is damaged .*: run decabench prepare sst --force\."
+    ) as caught:
+        list(store.examples("sst", "test"))
+    assert reason in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -215,12 +261,20 @@ def test_damaged_parquet_names_the_command(store: Store, cut: int) -> None:
         "[]",
         "{}",
         '{"format": "decabench.task/0", "splits": {}}',
-        '{"format": "decabench.task/1"}',
-        '{"format": "decabench.task/1", "splits": []}',
-        '{"format": "decabench.task/1", "splits": {"test": 3}}',
-        '{"format": "decabench.task/1", "splits": {"test": {"files": []}}}',
-        '{"format": "decabench.task/1", "splits": {"test": {"files": 3}}}',
+        '{"format": "decabench.task/2"}',
+        '{"format": "decabench.task/2", "splits": []}',
+        '{"format": "decabench.task/2", "splits": {"test": 3}}',
+        '{"format": "decabench.task/2", "splits": {"test": {"files": []}}}',
+        '{"format": "decabench.task/2", "splits": {"test": {"files": 3}}}',
         "\xff",
+        '{"format": "decabench.task/2", "splits": {"test": ' + "[" * 900 + "]" * 900 + "}}",
+        '{"format": "decabench.task/2", "splits": {"test": ' + '{"a":' * 2000 + "1" + "}" * 2002,
+        '{"format": "decabench.task/2", "format": "decabench.task/2", "splits": {}}',
+        '{"format": "decabench.task/2", "splits": {"test": {"rows": "two", "fingerprint": "sha256:0", '
+        '"origin": "mirror", "source": "s", "verified": true, "files": [], "version": 1}}}',
+        '{"format": "decabench.task/2", "splits": {"test": {"rows": 2, "fingerprint": "sha256:0", '
+        '"origin": "mirror", "source": "s", "verified": true, "files": [3], "version": 1}}}',
+        '{"format": "decabench.task/2", "splits": {"test": {"rows": ' + "9" * 10_000 + "}}}",
     ],
 )
 def test_damaged_record_names_the_command(store: Store, text: str) -> None:

@@ -25,7 +25,7 @@ def test_load(copied, monkeypatch):
     monkeypatch.setenv("DECABENCH_HOME", str(copied))
     found = decabench.load("sst", "validation")
     assert isinstance(found, datasets.Dataset)
-    assert found.column_names == ["id", "question", "context", "answers", "group", "meta"]
+    assert found.column_names == ["id", "question", "context", "answers", "units", "meta"]
     rows = list(Store(copied).read("sst", "validation"))
     assert [{**row, "meta": json.loads(row["meta"])} for row in found] == rows
 
@@ -92,3 +92,17 @@ def test_every_task_of_the_sample_loads(home, tmp_path):
         assert {split: len(load(name, split, tmp_path / "home")) for split in records} == {
             split: record.rows for split, record in records.items()
         }
+
+
+def test_data_whose_units_changed_is_loaded_anew(own_task, tmp_path):
+    from decabench.tasks.registry import load_included
+
+    path = own_task(["one", "two"])
+    text = path.read_text().replace("[files]", 'id = "number"\nunits = ["UNIT", "number"]\n[files]')
+    for column in ("number", "answer"):
+        path.write_text(text.replace("UNIT", column) if column != "number" else text.replace('"UNIT", ', ""))
+        prepare_task(load_included(path)[0], Request(tmp_path / "home", progress=False))
+        units = load("own", "validation", tmp_path / "home")["units"]
+        assert list(units) == ([["0"], ["1"]] if column == "number" else [["one", "0"], ["two", "1"]])
+    records = Store(tmp_path / "home").records("own")
+    assert records["validation"].fingerprint == records["train"].fingerprint

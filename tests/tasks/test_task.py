@@ -127,14 +127,14 @@ def test_facts() -> None:
     assert names("extractive", True) == ["squad", "srl", "zre"]
     assert names("curriculum", "easy") == ["sst", "srl", "zre", "woz.en", "wikisql", "schema"]
     assert names("curriculum", "hard") == ["squad"]
-    assert {name: task.units for name, task in TASKS.items()} == {
-        "squad": ("paragraph",),
+    assert {name: task.unit_names for name, task in TASKS.items()} == {
+        "squad": ("article", "paragraph"),
         "iwslt.en.de": ("talk",),
-        "cnn_dailymail": (),
-        "multinli.in.out": ("premise",),
-        "sst": (),
+        "cnn_dailymail": ("document",),
+        "multinli.in.out": ("premise", "prompt"),
+        "sst": ("sentence",),
         "srl": ("sentence",),
-        "zre": ("sentence",),
+        "zre": ("relation", "sentence"),
         "woz.en": ("dialogue",),
         "wikisql": ("table",),
         "schema": ("schema",),

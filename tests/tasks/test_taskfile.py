@@ -76,7 +76,7 @@ def test_tables(request_for: Requests, tmp_path: Path, suffix: str) -> None:
         "What is the capital of Norway?",
         'Note: North, "cold"\nand long',
         ("Oslo",),
-        "capitals.validation.0",
+        ("capitals.validation.0",),
     )
     assert (ivory_coast.question, ivory_coast.context) == ("What is the capital of Côte d'Ivoire?", "Note: ")
 
@@ -84,7 +84,7 @@ def test_tables(request_for: Requests, tmp_path: Path, suffix: str) -> None:
 def test_ids_and_groups_of_ones_own(request_for: Requests, tmp_path: Path) -> None:
     write_jsonl(tmp_path / "data.jsonl", [{**row, "number": index} for index, row in enumerate(ROWS)])
     examples = prepared(write_toml(tmp_path, id='"key"', group='"number"'), request_for())
-    assert [(example.id, example.group) for example in examples] == [("no", "0"), ("ci", "1")]
+    assert [(example.id, example.units) for example in examples] == [("no", ("0",)), ("ci", ("1",))]
 
 
 @pytest.mark.parametrize(
@@ -142,6 +142,9 @@ def test_what_the_task_says_of_itself(tmp_path: Path) -> None:
         ({"answer": None}, "'answer' is missing"),
         ({"id": "true"}, "'id' must be a string, not true"),
         ({"group": "0"}, "'group' must be a string"),
+        ({"units": '"number"'}, "'units' must be a list"),
+        ({"units": '["number", "number"]'}, "'units' must name each column once, not number, number"),
+        ({"group": '"a"', "units": '["a"]'}, "'group' is the earlier name of 'units': give one of them"),
         ({"title": "3"}, "'title' must be a string"),
         ({"licence": "3"}, "'licence' must be a string"),
         ({"redistributable": '"no"'}, "'redistributable' must be true or false"),
@@ -396,12 +399,30 @@ def test_what_else_a_file_may_say(tmp_path: Path) -> None:
     )
     assert (task.redistributable, task.withhold_texts) == (False, True)
     assert task.context_limit == ContextLimit(400, "skip")
-    assert (task.secondary, task.units) == (("accuracy", "nf1"), ("country",))
+    assert (task.secondary, task.unit_names) == (("accuracy", "nf1"), ("country",))
+
+
+@pytest.mark.parametrize("given", [{"group": '"key"'}, {"units": '["key"]'}])
+def test_a_unit(request_for: Requests, tmp_path: Path, given: dict[str, str]) -> None:
+    write_table(tmp_path / "data.csv")
+    path = write_toml(tmp_path, files='{ validation = "data.csv" }', **given)
+    assert load_task(path).unit_names == ("key",)
+    assert [example.units for example in prepared(path, request_for())] == [("no",), ("ci",)]
+
+
+def test_units_within_units(request_for: Requests, tmp_path: Path) -> None:
+    write_table(tmp_path / "data.csv")
+    path = write_toml(tmp_path, files='{ validation = "data.csv" }', units='["capital", "key"]')
+    assert load_task(path).unit_names == ("capital", "key")
+    assert [example.units for example in prepared(path, request_for())] == [
+        ("Oslo", "no"),
+        (ROWS[1]["capital"], "ci"),
+    ]
 
 
 def test_what_a_file_need_not_say(tmp_path: Path) -> None:
     task = load_task(write_toml(tmp_path))
-    assert (task.output, task.prompt, task.variants, task.units) == (Text(), None, (), ())
+    assert (task.output, task.prompt, task.variants, task.unit_names) == (Text(), None, (), ())
     assert (task.redistributable, task.withhold_texts) == (True, False)
     assert (task.secondary, task.context_limit, task.licence) == (("nf1",), None, "not stated")
     assert task.answer_form == AnswerForm("span", unquote=True)

@@ -148,7 +148,7 @@ def test_on_the_real_data(task: str, prepared: Prepared) -> None:
     assert_all_are_taken(
         TASKS[task],
         (
-            Example("", row["question"], "", tuple(row["answers"]), "")
+            Example("", row["question"], "", tuple(row["answers"]), ("",))
             for split in splits
             for row in prepared.store.read(task, split, columns)
         ),

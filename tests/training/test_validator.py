@@ -13,20 +13,22 @@ from decabench.training.validator import ValidationScores, Validator, sample_val
 def test_a_sample_is_always_the_same(home):
     store = Store(home)
     whole = list(store.examples("sst", "validation"))
-    some = sample_validation(store, "sst", 10, whole_groups=False)
+    some = sample_validation(store, "sst", 10, whole_units=False)
     assert len(some) == 10
     assert some == [example for example in whole if example in some] != whole[:10]
-    assert some == sample_validation(store, "sst", 10, whole_groups=False)
-    assert set(map(repr, some)) < set(map(repr, sample_validation(store, "sst", 20, whole_groups=False)))
-    assert sample_validation(store, "sst", 0, whole_groups=False) == whole
+    assert some == sample_validation(store, "sst", 10, whole_units=False)
+    assert set(map(repr, some)) < set(map(repr, sample_validation(store, "sst", 20, whole_units=False)))
+    assert sample_validation(store, "sst", 0, whole_units=False) == whole
 
 
 def test_dialogues_stay_whole(home):
     store = Store(home)
-    some = sample_validation(store, "woz.en", 3, whole_groups=True)
-    groups = {example.group for example in some}
+    some = sample_validation(store, "woz.en", 3, whole_units=True)
+    dialogues = {example.units for example in some}
     assert len(some) >= 3
-    assert some == [example for example in store.examples("woz.en", "validation") if example.group in groups]
+    assert some == [
+        example for example in store.examples("woz.en", "validation") if example.units in dialogues
+    ]
 
 
 class Oracle:

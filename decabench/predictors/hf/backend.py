@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DecabenchError, LostDeviceError
+from decabench.errors import DecabenchError, LostDeviceError, install_hint
 from decabench.files import file_digest
 from decabench.models import check_name, first_device, require_device
 from decabench.predictors.hf.generation import (
@@ -242,7 +242,7 @@ def require_packages(*more: str) -> None:
     """Raise DecabenchError if the extra is not installed, or a package for GGUF or for a device map."""
     missing = [name for name in ("torch", "transformers", *more) if find_spec(name) is None]
     if missing:
-        raise DecabenchError(f"hf: needs {' and '.join(missing)}: run pip install 'decabench[hf]'.")
+        raise DecabenchError(f"hf: needs {' and '.join(missing)}: {install_hint('hf')}.")
 
 
 def check_options(options: ModelOptions) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -12,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, ModelError
 from decabench.text import excerpt
+from decabench.untrusted import read_json
 
 __all__ = [
     "Loaded",
@@ -69,7 +69,8 @@ def find_source(target: str, revision: str | None) -> ModelSource:
             raise DecabenchError(
                 f"hf: takes a folder, a .gguf file or a name on the hub, but {target} is another kind of file."
             )
-        return ModelSource(path.name, str(path.resolve().parent), gguf=path.name)
+        # The hub's cache keeps a link with the file's name to a blob without one: only the folder is resolved.
+        return ModelSource(path.name, str(path.parent.resolve()), gguf=path.name)
     if target and path.is_dir():
         return _in_folder(path.resolve())
     if in_repository := _GGUF_OF_REPOSITORY.fullmatch(target):
@@ -109,7 +110,7 @@ def local_folder(source: ModelSource, weights: bool = True) -> Path:
 def read_config(name: str, folder: Path) -> dict[str, Any]:
     """Read the model's config.json. Raises DecabenchError."""
     try:
-        content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return read_json(folder / "config.json")
     except FileNotFoundError:
         raise DecabenchError(
             f"hf: {name} has no config.json, so it is not a transformers model: name the folder that save_pretrained "
@@ -117,9 +118,6 @@ def read_config(name: str, folder: Path) -> dict[str, Any]:
         ) from None
     except (OSError, ValueError) as error:
         raise DecabenchError(f"hf: config.json of {name} cannot be read ({excerpt(str(error))}).") from None
-    if not isinstance(content, dict):
-        raise DecabenchError(f"hf: config.json of {name} is not a JSON object.")
-    return content
 
 
 def _in_folder(folder: Path) -> ModelSource:
@@ -361,7 +359,7 @@ def _errors(name: str, part: str) -> Iterator[None]:
                 f"hf: {name} needs its own code to run, which decabench never does: serve it with another "
                 "program and use openai:URL."
             ) from error
-        raise DecabenchError(
+        raise ModelError(
             f"hf: the {part} of {name} cannot be loaded ({type(error).__name__}: {said})."
         ) from error
 

@@ -19,15 +19,16 @@ import os
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Self, TypeVar
 
 import httpx2
 
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, ModelError
 from decabench.predictors.openai.replies import Overflow, ServerReply, UnreadableReplyError
+from decabench.predictors.protocol import Header
 from decabench.text import excerpt
 
 __all__ = [
@@ -58,29 +59,62 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ApiKey:
-    """A key that is shown only to the server."""
+    """A key, and other headers, that are shown only to the server."""
 
     value: str = field(default="", repr=False)
     """The key; empty for none."""
+    others: tuple[Header, ...] = ()
+    """Headers that the user gave; any of them may hold a secret, and one of them may replace the key."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that carry it."""
-        return {"Authorization": f"Bearer {self.value}"} if self.value else {}
+        """The headers that carry the key and the rest."""
+        others = {header.name: header.value for header in self.others}
+        is_replaced = "authorization" in map(str.lower, others)
+        return (
+            {"Authorization": f"Bearer {self.value}", **others} if self.value and not is_replaced else others
+        )
+
+    @property
+    def given(self) -> str:
+        """What was sent, in words that fit `the server refuses …`."""
+        names = [header.name for header in self.others]
+        key = (
+            f"the key in {' or '.join(VARIABLES)}"
+            if self.value
+            else ""
+            if names
+            else "requests without a key"
+        )
+        headers = f"the header{'s' if len(names) > 1 else ''} {', '.join(names)}" if names else ""
+        return " with ".join(filter(None, (key, headers)))
 
     def redact(self, text: str) -> str:
-        """Replace the key with `[key]` in a text from a server."""
-        for form in {self.value, json.dumps(self.value)[1:-1], self.value.replace("/", "\\/")}:
-            text = text.replace(form, "[key]") if form else text
+        """Replace the key with `[key]`, and what other headers hold with `[header]`, in a text from a server."""
+        text = _replace(text, self.value, "[key]")
+        for header in self.others:
+            for secret in (header.value, *header.value.split()):
+                text = _replace(text, secret, "[header]") if len(secret) >= SECRET_LENGTH else text
         return text
 
     def redact_answer(self, text: str) -> str:
-        """Redact an answer, unless the key may be an ordinary word."""
-        return self.redact(text) if len(self.value) >= SECRET_LENGTH else text
+        """Redact an answer, but for a key that may be an ordinary word."""
+        hidden = self if len(self.value) >= SECRET_LENGTH else replace(self, value="")
+        return hidden.redact(text)
 
 
-def read_key() -> ApiKey:
-    """Read the key from the environment. Raises DecabenchError for a value that a header cannot hold."""
+def _replace(text: str, secret: str, shown: str) -> str:
+    """Replace a secret in a text, also as JSON may spell it."""
+    for form in {secret, json.dumps(secret)[1:-1], secret.replace("/", "\\/")}:
+        text = text.replace(form, shown) if form else text
+    return text
+
+
+def read_key(headers: Sequence[Header] = ()) -> ApiKey:
+    """Read the key, and headers that name a variable, from the environment.
+
+    Raises DecabenchError for a variable that is not set, or that a header cannot hold.
+    """
     variable = next((name for name in VARIABLES if name in os.environ), VARIABLES[0])
     value = os.environ.get(variable, "").strip()
     if not all("!" <= char <= "~" for char in value):
@@ -88,7 +122,23 @@ def read_key() -> ApiKey:
             f"The key in {variable} contains spaces, line breaks or letters beyond ASCII, which no key does: set it "
             "again."
         )
-    return ApiKey(value)
+    return ApiKey(value, tuple(map(_read_header, headers)))
+
+
+_FROM_ENVIRONMENT = "env:"
+
+
+def _read_header(header: Header) -> Header:
+    if not header.value.startswith(_FROM_ENVIRONMENT):
+        return header
+    variable = header.value.removeprefix(_FROM_ENVIRONMENT)
+    value = os.environ.get(variable, "").strip()
+    if not value or not all(" " <= char <= "~" for char in value):
+        reason = "contains what a header cannot hold" if value else "is not set"
+        raise DecabenchError(
+            f"--header {header.name} takes its value from {variable}, which {reason}: set it."
+        )
+    return Header(header.name, value)
 
 
 LONGEST_PAUSE = 600.0
@@ -96,6 +146,11 @@ LONGEST_PAUSE = 600.0
 
 LONGEST_BACK_OFF = 60.0
 """Seconds."""
+
+SHOWN_WAIT = 5.0
+"""Seconds: a wait of so long is logged, so that nobody takes it for a program that hangs."""
+
+_log = logging.getLogger("decabench")
 
 
 def _utc_now() -> datetime.datetime:
@@ -230,10 +285,11 @@ class Client:
         self._limit_name = "max_tokens"
         self._has_replied = False
         self._stopped = ""  # why no further request may be sent
+        self._announced_until = -math.inf
         # Below this level it logs the headers of replies, where a server may echo the key.
         logging.getLogger("httpcore2").setLevel(logging.INFO)
         self._http = httpx2.AsyncClient(
-            headers={**key.headers, "Content-Type": "application/json", "User-Agent": "decabench"},
+            headers={"Content-Type": "application/json", "User-Agent": "decabench", **key.headers},
             timeout=None,  # a limit for the whole request is set around it
             limits=httpx2.Limits(max_connections=limits.concurrency),
             follow_redirects=False,  # the key is for this host
@@ -253,7 +309,7 @@ class Client:
         """POST until `read` can parse the reply, and return what it parsed.
 
         `read` raises UnreadableReplyError for a reply that should be asked for again. Raises RefusedError, GaveUpError
-        and PromptOverflowError for this question alone, and DecabenchError if all other questions would fail too.
+        and PromptOverflowError for this question alone, and ModelError if all other questions would fail too.
         """
         for tried in range(1, self._limits.retries + 2):
             try:
@@ -264,6 +320,7 @@ class Client:
                 fault = error
             if tried <= self._limits.retries:
                 seconds = draw_back_off(tried) if fault.wait is None else fault.wait
+                self._announce(seconds, fault)
                 if fault.for_all:
                     self._pace.pause(seconds)  # the next turn waits for it
                 else:
@@ -273,8 +330,18 @@ class Client:
             self._stopped = (
                 f"{self.url} never answered: after {tries} it {fault}. Check that the server is running."
             )
-            raise DecabenchError(self._stopped)
+            raise ModelError(self._stopped)
         raise GaveUpError(f"No answer after {tries}: the server {fault}.")
+
+    def _announce(self, seconds: float, fault: _RetryableError) -> None:
+        """Log a long wait, unless one is already going on."""
+        now = self._limits.clock.now()
+        if seconds < SHOWN_WAIT or now < self._announced_until:
+            return
+        self._announced_until = now + seconds
+        why = ", as it asks" if fault.wait is not None else ""
+        what = "no request is sent for" if fault.for_all else "trying again in"
+        _log.warning("The server %s; %s %.0f s%s.", fault, what, seconds, why)
 
     async def _content(self, path: str, body: Mapping[str, Any], max_tokens: int) -> dict[str, Any]:
         """Return the JSON object of a reply that is not an error."""
@@ -294,7 +361,7 @@ class Client:
             return reply.content
         if reason := await self._reason_to_stop(reply, path, said):
             self._stopped = reason
-            raise DecabenchError(reason)
+            raise ModelError(reason)
         if reply.status in RETRIED or reply.status >= 500:
             wait = parse_retry_after(reply.headers.get("retry-after"), self._limits.clock)
             raise _RetryableError(f"answered with status {reply.status}: {said}", wait, reply.status == 429)
@@ -306,7 +373,7 @@ class Client:
         async with self._slots:
             await self._pace.turn()
             if self._stopped:
-                raise DecabenchError(self._stopped)
+                raise ModelError(self._stopped)
             try:
                 async with asyncio.timeout(self._limits.timeout):
                     return await self._exchange(method, self.url + path, content)
@@ -333,8 +400,10 @@ class Client:
         """Say why every other question would fail too; empty if another might succeed."""
         status, url = reply.status, self.url + path
         if status in (401, 403):
-            key = f"the key in {' or '.join(VARIABLES)}" if self._key.value else "requests without a key"
-            return f"{url} refuses {key} with status {status}: {said}. Set {VARIABLES[0]} to a valid key."
+            return (
+                f"{url} refuses {self._key.given} with status {status}: {said}. Set {VARIABLES[0]} to a valid key, or "
+                "give the header that it wants with --header."
+            )
         if status == 402 or reply.error.get("code") == "insufficient_quota":
             return (
                 f"{url} asks for payment: {said}. Check the account and run the same command again: the answers so "
@@ -350,8 +419,8 @@ class Client:
         refused = [name for name in ("temperature", "seed", "top_p", "stop") if reply.refuses(name)]
         if refused:
             return (
-                f"{url} does not take {refused[0]} with {self.model}: {said}. It was not left out, because the record "
-                "would then not say how the answers were made: change the option, the model or the server."
+                f"{url} does not take {refused[0]} with {self.model}: {said}. Leave it out with --omit {refused[0]}, "
+                "which the submission records, or change the option, the model or the server."
             )
         return ""
 

@@ -35,6 +35,7 @@ from decabench.predictors.protocol import (
 )
 from decabench.prompts import Prompting, PromptTooLongError, fit
 from decabench.tasks import Question
+from decabench.untrusted import parse_json
 
 __all__ = ["CHARACTERS_PER_TOKEN", "OpenAIBackend", "OpenAIPredictor", "backend"]
 
@@ -47,12 +48,30 @@ USED = (
     "top_p",
     "seed",
     "api",
+    "omit",
+    "body",
+    "header",
     "concurrency",
     "requests_per_minute",
     "timeout",
     "retries",
 )
 """The options that it honours."""
+
+_OWN = {
+    "model": "--model",
+    "messages": "--template",
+    "prompt": "--template",
+    "temperature": "--temperature",
+    "top_p": "--top-p",
+    "seed": "--seed",
+    "stop": "the template",
+    "max_tokens": "--max-new-tokens",
+    "max_completion_tokens": "--max-new-tokens",
+    "n": "always 1",
+    "stream": "never",
+}
+"""Parameters that are not given as a part of the body, and what decides them."""
 
 CHARACTERS_PER_TOKEN = 4
 """Characters per token, to guess the length of a prompt before the server has counted it."""
@@ -70,6 +89,13 @@ def backend(target: str, options: ModelOptions) -> OpenAIBackend:
     if not options.model:
         raise DecabenchError(f"openai: needs --model NAME, one of the names that {url}/models lists.")
     refuse_unused(options, USED, "openai:", "the server or --api decides it.")
+    if "temperature" in options.omit and options.temperature:
+        raise DecabenchError(
+            "--omit temperature leaves it out, but --temperature gives one: choose one of the two."
+        )
+    body = parse_json(options.body or "{}")
+    if taken := [f"{name} ({flag})" for name, flag in _OWN.items() if name in body]:
+        raise DecabenchError(f"--body must not give {', '.join(taken)}: use what is in parentheses.")
     return OpenAIBackend(url, options)
 
 
@@ -113,15 +139,30 @@ class OpenAIBackend:
             "top_p": options.top_p,
             "max_new_tokens": options.max_new_tokens,
             "max_prompt_tokens": options.max_prompt_tokens,
+            "omitted": sorted(set(options.omit)) or None,
+            "body": parse_json(options.body) if options.body else None,
+            "headers": sorted({header.name.lower() for header in options.header}) or None,
+            # A journal from before chats were sent stop strings lacks this, and is not continued.
+            "stop": "template" if self.is_chat and "stop" not in options.omit else None,
         }
+        sent = {"temperature": options.temperature, "seed": options.seed}
         return {
             "url": self.url,
             "model": options.model,
             "api": options.api or "chat",
-            "temperature": options.temperature,
-            "seed": options.seed,
+            **{name: value for name, value in sent.items() if name not in options.omit},
             **{name: value for name, value in given.items() if value is not None},
         }
+
+    @property
+    def label(self) -> str:
+        """Its name in a submission: the model, and not the address of a server, which may be private."""
+        return f"openai:{self.options.model}"
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether it asks the chat API."""
+        return self.options.api != "completions"
 
     @contextmanager
     def open(self) -> Iterator[PredictorFactory]:
@@ -134,7 +175,7 @@ class OpenAIBackend:
             retries=usual.retries if options.retries is None else options.retries,
             clock=self.clock,
         )
-        client = Client(self.url, options.model or "", read_key(), limits)
+        client = Client(self.url, options.model or "", read_key(options.header), limits)
 
         def make(setting: Setting) -> OpenAIPredictor:
             if setting.prompting is None:
@@ -232,6 +273,7 @@ class OpenAIPredictor:
     async def _ask(self, question: Question, kept: int | None) -> Answer:
         context = self._context(question, kept)
         body: dict[str, Any] = {
+            **parse_json(self.options.body or "{}"),
             "model": self.client.model,
             "temperature": self.options.temperature,
             "seed": self.options.seed,
@@ -241,12 +283,14 @@ class OpenAIPredictor:
         if self._is_chat:
             messages = self.prompting.messages(question, context)
             body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
-            path = "/chat/completions"
+            path, stop = "/chat/completions", self.prompting.chat_stop
         else:
             body["prompt"] = self.prompting.text(question, context)
-            if self.prompting.stop:
-                body["stop"] = list(self.prompting.stop)
-            path = "/completions"
+            path, stop = "/completions", self.prompting.stop
+        if stop:
+            body["stop"] = list(stop)
+        for name in self.options.omit:
+            body.pop(name, None)
         answer = await self.client.ask(path, body, self._max_new_tokens, parse_answer)
         return replace(answer, text=self.client.redact(answer.text))
 

@@ -158,7 +158,7 @@ def setting(task: str = "sst", system: str = "Be brief.", **template: Any) -> Se
         **{"input": "{context}\n{question}", "answer": "A:", "max_new_tokens": 12, **template}
     )
     return Setting(
-        TASKS[task], "validation", lambda: iter(()), dict, prompting=Prompting(task, layout, "tests", system)
+        TASKS[task], "validation", lambda: iter(()), prompting=Prompting(task, layout, "tests", system)
     )
 
 

@@ -40,7 +40,7 @@ def test_a_real_model(file: Path, home: Path, capfd: pytest.CaptureFixture[str])
     rows = list(islice(Store(home).read("sst", "validation"), 16))
     questions = [Question(row["id"], row["question"], row["context"]) for row in rows]
     prompting = make_prompting(TASKS["sst"], load_template("default"))
-    setting = Setting(TASKS["sst"], "validation", lambda: iter(()), dict, prompting=prompting)
+    setting = Setting(TASKS["sst"], "validation", lambda: iter(()), prompting=prompting)
     made = backend(str(file), ModelOptions(max_new_tokens=8))
     about = made.describe()
     assert (about["architecture"], about["chat"], about["dtype"]) == ("llama", True, "float32")

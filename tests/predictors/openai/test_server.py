@@ -198,6 +198,7 @@ def test_what_it_says_of_itself():
         "top_p": 0.5,
         "seed": 3,
         "revision": "2026-01",
+        "stop": "template",
     }
     json.dumps(found.describe(), allow_nan=False)
     assert pickle.loads(pickle.dumps(found)) == found

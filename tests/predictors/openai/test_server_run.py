@@ -58,6 +58,7 @@ def test_what_the_submission_says(run, tmp_path):
         "temperature": 0.5,
         "seed": 0,
         "revision": "v1",
+        "stop": "template",
     }
 
 

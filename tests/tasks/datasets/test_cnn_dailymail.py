@@ -40,7 +40,7 @@ def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: 
 
 def test_sample_starts_with_its_first_row(sample: Callable[[Task, str], list[Example]]) -> None:
     first = sample(CNN_DAILYMAIL, "validation")[0]
-    assert first.id == first.group == "wiki-064"
+    assert (first.id, first.units) == ("wiki-064", ("wiki-064",))
     assert first.context.startswith("The exodus of Huguenots from France created a brain drain, as many")
     assert first.answers[0].startswith("The flight of Huguenots robbed France of talented people")
 
@@ -81,7 +81,7 @@ def test_missing_periods(files: FolderFiles, highlights: str, answer: str) -> No
 def test_article_is_folded_and_else_left_alone(files: FolderFiles) -> None:
     write_part(files, "test", 0, 1, [("  A \ufb01ne  day\nwithout an end ", "Fine", "a")])
     (example,) = read_form(CNN_DAILYMAIL, "hub parquet", "test", files)
-    assert example == Example("a", QUESTION, "A fine  day\nwithout an end", ("Fine.",), "a")
+    assert example == Example("a", QUESTION, "A fine  day\nwithout an end", ("Fine.",), ("a",))
 
 
 ROWS = [(f"Article {number}.", f"Highlight {number}\nMore", f"id{number}") for number in range(6)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 from collections.abc import Callable
 
 import pytest
@@ -13,6 +14,7 @@ from decabench.tasks.datasets.iwslt import IWSLT_EN_DE
 from decabench.tasks.example import Example
 from decabench.tasks.sources.local_files import LocalFiles
 from decabench.tasks.task import Task
+from tests.tasks.conftest import Prepared
 from tests.tasks.fixtures import FolderFiles, read_form, tar_bytes, write_lines, write_parquet
 
 QUESTION = "Translate from English to German"
@@ -65,7 +67,11 @@ def read_xml(files: FolderFiles, english: list[str], german: list[str]) -> list[
 def expected(split: str, *rows: tuple[str, str, str]) -> list[Example]:
     return [
         Example(
-            f"iwslt.en.de.{split}.{index}", QUESTION, english, (german,), f"iwslt.en.de.{split}.talk.{talk}"
+            f"iwslt.en.de.{split}.{index}",
+            QUESTION,
+            english,
+            (german,),
+            (f"iwslt.en.de.{split}.talk.{talk}",),
         )
         for index, (talk, english, german) in enumerate(rows)
     ]
@@ -127,7 +133,7 @@ def test_sides_of_unequal_length(files: FolderFiles, english: list[str], german:
 def test_text_that_is_not_utf8_is_not_called_unequal(files: FolderFiles) -> None:
     write_lines(files.folder / "train.tags.de-en.en", ["One"])
     files.path("train.tags.de-en.de").write_bytes("Müller\n".encode("latin-1"))
-    with pytest.raises(DataError, match="The text of IWSLT is not UTF-8"):
+    with pytest.raises(DataError, match=r"train\.tags\.de-en\.\w\w, line 1, is not UTF-8"):
         read_form(IWSLT_EN_DE, "de-en files", "train", files)
 
 
@@ -166,13 +172,24 @@ def pin(monkeypatch: pytest.MonkeyPatch, rows: tuple[int, int], *sides: list[str
     )
     monkeypatch.setitem(iwslt._SLICES, "validation", rows)
     monkeypatch.setitem(iwslt._DIGESTS, "validation", digests)
+    monkeypatch.setitem(iwslt._TALKS, "validation", ((7, 1), (8, len(sides[0]) - 1)))
 
 
 def test_hub_slice(files: FolderFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     write_hub(files, [("no", "nein"), ("Bob &amp; I ", "Bob &amp; ich"), (" Go", "Geh"), ("no", "nein")])
     pin(monkeypatch, (1, 3), ["Bob & I", "Go"], ["Bob & ich", "Geh"])
     examples = read_form(IWSLT_EN_DE, "hub parquet (2017)", "validation", files)
-    assert examples == expected("validation", ("0", "Bob & I", "Bob & ich"), ("1", "Go", "Geh"))
+    assert examples == expected("validation", ("7", "Bob & I", "Bob & ich"), ("8", "Go", "Geh"))
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_hub_is_like_the_archive(files: FolderFiles, prepared: Prepared, split: str) -> None:
+    """The same lines in the same talks, so that both have one fingerprint."""
+    archive = list(prepared.store.examples("iwslt.en.de", split))
+    before = [("no", "nein")] * iwslt._SLICES[split][0]
+    write_hub(files, before + [(html.escape(e.context), html.escape(e.answers[0])) for e in archive])
+    assert read_form(IWSLT_EN_DE, "hub parquet (2017)", split, files) == archive
 
 
 @pytest.mark.parametrize(

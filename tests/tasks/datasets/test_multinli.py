@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 
 from decabench.tasks.datasets.multinli import MULTINLI
@@ -18,27 +19,34 @@ ROWS = {
     "mismatched": [("4d", 9, "Über alles", "no one knows", "neutral")],
 }
 LABELS = {"entailment": 0, "neutral": 1, "contradiction": 2, "-": -1}
+
+
+def digest(premise: str) -> str:
+    return hashlib.sha256(premise.encode()).hexdigest()[:16]
+
+
+RAN = digest("He ran .")
 EXPECTED = [
     Example(
         "1a",
         'Hypothesis: "He "moved"." -- entailment, neutral, or contradiction?',
         'Premise: "He ran ."',
         ("entailment",),
-        "7",
+        (RAN, "7"),
     ),
     Example(
         "2b",
         'Hypothesis: "He  sat." -- entailment, neutral, or contradiction?',
         'Premise: "He ran ."',
         ("contradiction",),
-        "7",
+        (RAN, "7"),
     ),
     Example(
         "4d",
         'Hypothesis: "no one knows" -- entailment, neutral, or contradiction?',
         'Premise: "Über alles"',
         ("neutral",),
-        "9",
+        (digest("Über alles"), "9"),
     ),
 ]
 
@@ -62,7 +70,7 @@ def test_sample(sample: Callable[[Task, str], list[Example]]) -> None:
         'Hypothesis: "Everyone really likes the newest benefits" -- entailment, neutral, or contradiction?',
         'Premise: "The new rights are nice enough"',
         ("neutral",),
-        "matched-0",
+        (digest("The new rights are nice enough"), "matched-0"),
     )
 
 
@@ -88,4 +96,7 @@ def test_train_is_one_part(files: FolderFiles) -> None:
 def test_a_row_without_a_prompt_is_its_own_group(files: FolderFiles) -> None:
     rows = [{key: value for key, value in row.items() if key != "promptID"} for row in raw("matched")]
     write_zip(files, "train", rows)
-    assert [example.group for example in read_form(MULTINLI, "upstream zip", "train", files)] == ["1a", "2b"]
+    assert [example.units for example in read_form(MULTINLI, "upstream zip", "train", files)] == [
+        (RAN, "1a"),
+        (RAN, "2b"),
+    ]

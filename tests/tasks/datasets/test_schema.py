@@ -86,7 +86,7 @@ def test_a_schema_makes_two_examples(files: FolderFiles) -> None:
 
 def test_splits_and_groups(files: FolderFiles) -> None:
     write_schemas(files)
-    groups = {split: [example.group for example in read(files, split)] for split in SCHEMA.counts}
+    groups = {split: [example.units[0] for example in read(files, split)] for split in SCHEMA.counts}
     assert {split: len(names) for split, names in groups.items()} == dict(SCHEMA.counts)
     pairs = [f"schema.{number}" for number in range(BLOCKS - 1) for _ in (0, 1)]  # the 132nd is unclosed
     assert [*groups["train"], *groups["validation"], *groups["test"]] == pairs
@@ -94,8 +94,9 @@ def test_splits_and_groups(files: FolderFiles) -> None:
 
 def test_two_alternatives_in_a_line(files: FolderFiles) -> None:
     text = ["Her [place/education] had been [taken/managed].", "Whose [place/education]?", "Emma/mother"]
-    write_lines(files.folder / "schema.txt", [*text, ""])
-    (first, second), *_ = [triples(read(files, "test"))]
+    others = [line for number in range(BLOCKS - 2) for line in (*block(number), "")]
+    write_lines(files.folder / "schema.txt", [*others, *text, ""])
+    *_, first, second = triples(read(files, "test"))
     assert first == ("Whose place? Emma or mother?", "Her place had been taken.", ("Emma",))
     assert second == ("Whose education? Emma or mother?", "Her education had been managed.", ("mother",))
 
@@ -119,3 +120,28 @@ def test_a_block_of_another_length(files: FolderFiles, lines: list[str]) -> None
     write_lines(files.folder / "schema.txt", [*lines, ""])
     with pytest.raises(DataError, match=f"three lines, not {len(lines)}"):
         read(files, "train")
+
+
+@pytest.mark.parametrize("blocks", [1, BLOCKS - 1, BLOCKS + 1])
+def test_a_file_with_other_schemas_is_refused(files: FolderFiles, blocks: int) -> None:
+    """The splits are counted from both ends: one block more or less would move examples between them."""
+    write_schemas(files, blocks)
+    with pytest.raises(
+        DataError, match=f"schema.txt has {2 * (blocks - 1)} examples in closed blocks, not 262"
+    ):
+        read(files, "test")
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "reason"),
+    [(3, "yes no", "two answers with /"), (3, "yes/", "two answers with /"), (1, "none", "two alternatives")],
+)
+def test_a_faulty_schema_is_named(files: FolderFiles, line: int, text: str, reason: str) -> None:
+    write_schemas(files)
+    lines = (files.folder / "schema.txt").read_text().splitlines()
+    lines[39 + line] = text
+    if line == 1:
+        lines[41] = "Who?"
+    write_lines(files.folder / "schema.txt", lines)
+    with pytest.raises(DataError, match=rf"^schema\.txt, line {40 + line}: .*{reason}"):
+        read(files, "test")

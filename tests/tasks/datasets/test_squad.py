@@ -22,13 +22,13 @@ ARTICLES = [
 def test_sample(sample: Callable[[Task, str], list[Example]]) -> None:
     train, validation = sample(SQUAD, "train"), sample(SQUAD, "validation")
     assert [len(train), len(validation)] == [64, 32]
-    assert [len({example.group for example in split}) for split in (train, validation)] == [16, 8]
+    assert [len({example.units for example in split}) for split in (train, validation)] == [16, 8]
     first = validation[0]
     assert first.id == "56beb7fd3aeaaa14008c92b5"
     assert first.question == "What Carolina player was injured in the NFC Championship Game?"
     assert first.context.startswith("Carolina suffered a major setback when Thomas Davis, an 11-year veteran")
     assert first.answers == ("Thomas Davis", "Thomas Davis,", "Davis")
-    assert first.group == "Super_Bowl_50.0"
+    assert first.units == ("Super_Bowl_50", "Super_Bowl_50.0")
     assert all(answer in example.context for example in train for answer in example.answers)
 
 
@@ -70,10 +70,10 @@ def test_forms_are_alike(files: FolderFiles, form: str) -> None:
     examples = read_form(SQUAD, form, "validation", files)
     answers = ("one", "one", "two")
     assert examples == [
-        Example("q1", "Which word is q1?", "Oslo is a city.", answers, "Oslo.0"),
-        Example("q2", "Which word is q2?", "Oslo is a city.", answers, "Oslo.0"),
-        Example("q3", "Which word is q3?", "It  lies by the sea. ", answers, "Oslo.1"),
-        Example("q4", "Which word is q4?", "Bergen is wet.", answers, "Bergen.0"),
+        Example("q1", "Which word is q1?", "Oslo is a city.", answers, ("Oslo", "Oslo.0")),
+        Example("q2", "Which word is q2?", "Oslo is a city.", answers, ("Oslo", "Oslo.0")),
+        Example("q3", "Which word is q3?", "It  lies by the sea. ", answers, ("Oslo", "Oslo.1")),
+        Example("q4", "Which word is q4?", "Bergen is wet.", answers, ("Bergen", "Bergen.0")),
     ]
 
 

@@ -33,7 +33,7 @@ def answers_to(files: FolderFiles, sentence: str, answers: str) -> tuple[str, ..
 def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: int, sentences: int) -> None:
     examples = sample(SRL, split)
     assert [example.id for example in examples] == [f"srl.{split}.{index}" for index in range(rows)]
-    groups = list(dict.fromkeys(example.group for example in examples))
+    groups = list(dict.fromkeys(example.units[0] for example in examples))
     assert groups == [f"srl.{split}.sentence.{index}" for index in range(sentences)]
     assert all(answer in example.context for example in examples for answer in example.answers)
 
@@ -45,7 +45,7 @@ def test_sample_starts_as_upstream_does(sample: Callable[[Task, str], list[Examp
         "Plans to artificially oxygenate areas of the Baltic that have experienced eutrophication have been "
         "proposed by the University of Gothenburg and Inocean AB.",
         ("areas of the Baltic that have experienced eutrophication",),
-        "srl.validation.sentence.0",
+        ("srl.validation.sentence.0",),
     )
 
 
@@ -74,23 +74,32 @@ def test_blocks(files: FolderFiles) -> None:
         ("who didn't sit?", "Bo ran and Liv sat.", ("Bo",)),
         ("who left some_thing from?", "2 men left.", ("2 men",)),
     ]
-    sentences = [example.group for example in examples]
+    sentences = [example.units[0] for example in examples]
     assert sentences == [f"srl.validation.sentence.{number}" for number in (0, 0, 0, 2)]
 
 
-def test_only_an_empty_line_ends_a_block(files: FolderFiles) -> None:
-    first, second = read(
-        files,
-        "WIKI1_1\t1",
-        "Bo ran .",
-        "1\tran\t1",
-        row("who\t_\t_\tran\t_\t_\t_", "Bo"),
-        "WIKI1_2\t1",
-        "1\tran\t1",
-        row("what\tdid\t_\trun\t_\t_\t_", "Bo"),
-        " \t ",
-    )
-    assert first.group == second.group
+BLOCK = [
+    "WIKI1_1\t2",
+    "Bo ran .",
+    "1\tran\t1",
+    row("who\t_\t_\tran\t_\t_\t_", "Bo"),
+    "1\tran\t1",
+    row("what\tdid\t_\trun\t_\t_\t_", "Bo"),
+    " \t ",
+]
+
+
+@pytest.mark.parametrize("dropped", range(6))
+def test_a_block_without_one_of_its_lines_is_named(files: FolderFiles, dropped: int) -> None:
+    """A block says how many lines it has; without the check, a lost line moved answers to other sentences."""
+    assert len(read(files, *BLOCK)) == 2
+    with pytest.raises(DataError, match=r"^wiki1\.dev\.qa, line \d: "):
+        read(files, *BLOCK[:dropped], *BLOCK[dropped + 1 :])
+
+
+def test_two_blocks_without_an_empty_line_are_named(files: FolderFiles) -> None:
+    with pytest.raises(DataError, match=r"^wiki1\.dev\.qa, line 7: the block does not have as many lines"):
+        read(files, *BLOCK[:-1], *BLOCK)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def expected(split: str) -> list[Example]:
             "Is this review negative or positive?",
             sentence,
             (labels[label],),
-            f"sst.{split}.{index}",
+            (f"sst.{split}.{index}",),
         )
         for index, (label, sentence) in enumerate(SENTENCES)
     ]

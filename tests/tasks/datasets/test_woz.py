@@ -37,7 +37,7 @@ def test_sample(sample: Callable[[Task, str], list[Example]], split: str, rows: 
     examples = sample(WOZ_EN, split)
     assert len(examples) == rows
     assert len({example.id for example in examples}) == rows
-    assert all(example.id.startswith(f"{example.group}_") for example in examples)
+    assert all(example.id.startswith(f"{example.units[0]}_") for example in examples)
     assert all(";" in example.answers[0] or example.answers == ("None",) for example in examples)
 
 
@@ -48,7 +48,7 @@ def test_sample_starts_as_upstream_does(sample: Callable[[Task, str], list[Examp
         "What is the change in state?",
         "I'm looking for an expensive restaurant in the south part of town.",
         ("price range: expensive, area: south;",),
-        "en_0",
+        ("en_0",),
     )
     assert (second.id, second.answers) == ("en_0_1", ("; phone, address",))
 
@@ -110,7 +110,7 @@ def test_answers_are_changes(files: FolderFiles, beliefs: list[list[Any]], answe
 def test_a_dialogue_forgets_the_one_before(files: FolderFiles) -> None:
     belief = [inform("food", "thai")]
     examples = read(files, [turn(belief), turn(belief)], [turn(belief, words=" Hi   there ")])
-    assert [(example.id, example.group, example.answers[0]) for example in examples] == [
+    assert [(example.id, example.units[0], example.answers[0]) for example in examples] == [
         ("en_0_0", "en_0", "food: thai;"),
         ("en_0_1", "en_0", "None"),
         ("en_1_0", "en_1", "food: thai;"),

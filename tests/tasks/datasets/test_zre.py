@@ -65,16 +65,17 @@ def test_parquet_is_like_the_archive(files: FolderFiles) -> None:
 
 def test_parquet_ends_with_the_first_fold(files: FolderFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(zre._FOLD, "validation", 2)
-    keys = ("question", "subject", "context", "answers")
-    table = [dict(zip(keys, row[1:], strict=True)) for row in ROWS]
+    keys = ("relation", "question", "subject", "context", "answers")
+    table = [dict(zip(keys, row, strict=True)) for row in ROWS]
     write_parquet(files.folder / "data" / "validation-00000-of-00001.parquet", table)
     assert triples(read_form(ZRE, "hub parquet", "validation", files)) == EXPECTED[:2]
 
 
-def test_rows_of_one_sentence_are_a_group(files: FolderFiles) -> None:
+def test_units_are_relations_and_their_sentences(files: FolderFiles) -> None:
     write_fold(files)
     first, second, third = read_form(ZRE, "upstream archive", "validation", files)
-    assert second.group == third.group != first.group
+    assert [example.units[0] for example in (first, second, third)] == ["country", "child", "spouse"]
+    assert second.units[1] == third.units[1] != first.units[1]
 
 
 def test_a_short_row_is_named(files: FolderFiles) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks.sources.download import Network
+from decabench.tasks.sources.network import Network
 from tests.tasks.sources.server import FileServer
 
 
@@ -34,7 +34,6 @@ def hasty(server: FileServer) -> Network:
     return Network(
         retries=3,
         connect_retries=1,
-        resumes=3,
         backoff=0.01,
         longest_wait=0.05,
         connect_timeout=1.0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-__all__ = ["Fault", "FileServer", "Seen"]
+__all__ = ["Fault", "FileServer", "RawServer", "Seen"]
 
 
 @dataclass(frozen=True)
@@ -172,3 +173,47 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(content[start : start + step])
         else:
             self.wfile.write(content)
+
+
+@dataclass
+class RawServer:
+    """Answers each connection with the next script, and the last one for ever: byte by byte what a test says."""
+
+    scripts: list[Callable[[socket.socket], None]]
+    """Each is given the connection once the request is read; the connection is closed when it returns."""
+    requests: list[bytes] = field(default_factory=list)
+    """The heads of the requests so far."""
+
+    def __enter__(self) -> RawServer:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._thread = Thread(target=self._accept, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join(5)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            head = b""
+            while b"\r\n\r\n" not in head and (chunk := connection.recv(65536)):
+                head += chunk
+            if not head:
+                return
+            self.requests.append(head)
+            script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
+            try:
+                script(connection)
+            except OSError:
+                pass  # the client has hung up, as it should

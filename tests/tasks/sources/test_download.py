@@ -17,7 +17,8 @@ import pytest
 
 from decabench.errors import DataError, StorageError
 from decabench.tasks.sources import download
-from decabench.tasks.sources.download import Downloads, Network, TransferError
+from decabench.tasks.sources.download import Downloads
+from decabench.tasks.sources.network import Network, TransferError
 from decabench.tasks.task import RemoteFile
 from tests.tasks.sources.build import git_blob, pinned, sha256
 from tests.tasks.sources.server import Fault, FileServer
@@ -159,7 +160,7 @@ def test_killed_process_leaves_a_part_that_resumes(downloads: Downloads, server:
     server.faults[DATA] = [Fault(drip=0.5)]
     script = (
         "import sys\nfrom pathlib import Path\n"
-        "from decabench.tasks.sources.download import Network\n"
+        "from decabench.tasks.sources.network import Network\n"
         "from decabench.tasks.sources.download import Downloads\n"
         "from decabench.tasks.task import RemoteFile\n"
         "Downloads(Path(sys.argv[1]), Network()).fetch(RemoteFile('data.json'), sys.argv[2])\n"
@@ -266,8 +267,8 @@ def test_slow_server_is_waited_for(downloads: Downloads, server: FileServer) -> 
 
 def test_silent_server_is_left(downloads: Downloads, server: FileServer) -> None:
     server.always[DATA] = Fault(drip=0.5)
-    impatient = replace(downloads, network=replace(downloads.network, read_timeout=0.1, resumes=1))
-    with pytest.raises(TransferError, match="the server stopped sending, 2 times"):
+    impatient = replace(downloads, network=replace(downloads.network, read_timeout=0.1, retries=1))
+    with pytest.raises(TransferError, match=r"the server sent nothing for 0\.1 s, 2 times"):
         fetch(impatient, server)
 
 

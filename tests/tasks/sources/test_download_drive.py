@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks.sources.download import Downloads, Network, TransferError
+from decabench.tasks.sources.download import Downloads
+from decabench.tasks.sources.network import Network, TransferError
 from tests.tasks.sources.build import pinned
 from tests.tasks.sources.server import Fault, FileServer
 

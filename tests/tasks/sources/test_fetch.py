@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from decabench.errors import MissingDataError, StorageError
-from decabench.tasks.sources.download import Downloads, Network
+from decabench.errors import DataError, MissingDataError, StorageError
+from decabench.tasks.sources.download import Downloads
 from decabench.tasks.sources.fetch import fetch, fetch_from_mirror
 from decabench.tasks.sources.local_files import SourceFiles
+from decabench.tasks.sources.network import Network
 from decabench.tasks.task import RemoteFile, Source
 from tests.tasks.sources.build import no_reader, pinned, sha256, source
 from tests.tasks.sources.server import Fault, FileServer
@@ -223,7 +224,11 @@ def test_mirror_with_the_second_form(downloads: Downloads, server: FileServer) -
     sources = [source(RemoteFile("other.json"), name="first"), source(RemoteFile(DATA), name="second")]
     fetched = fetch_from_mirror("task", sources, ["train"], downloads, server.url)
     assert fetched.source.name == "second"
-    assert server.statuses() == [404, 200]
+    assert [(seen.path, seen.status) for seen in server.seen] == [
+        ("SHA256SUMS", 404),
+        ("task/other.json", 404),
+        (f"task/{DATA}", 200),
+    ]
 
 
 def test_mirror_resumes_and_is_fetched_once(downloads: Downloads, server: FileServer) -> None:
@@ -231,7 +236,7 @@ def test_mirror_resumes_and_is_fetched_once(downloads: Downloads, server: FileSe
     server.faults[f"task/{DATA}"] = [Fault(503), Fault(cut=1000)]
     for _ in range(2):
         fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
-    assert server.statuses() == [503, 200, 206]
+    assert server.statuses(f"task/{DATA}") == [503, 200, 206]
 
 
 def test_mirror_that_fails(downloads: Downloads, server: FileServer) -> None:
@@ -242,7 +247,7 @@ def test_mirror_that_fails(downloads: Downloads, server: FileServer) -> None:
     said = str(caught.value)
     assert said.startswith(f"The mirror http://{server.host} does not contain the files for task: ")
     assert "secret" not in said
-    assert server.statuses() == [500] * 4
+    assert server.statuses(f"task/{DATA}") == [500] * 4
 
 
 def test_mirror_and_upstream_never_mix(downloads: Downloads, server: FileServer, data: RemoteFile) -> None:
@@ -253,6 +258,67 @@ def test_mirror_and_upstream_never_mix(downloads: Downloads, server: FileServer,
     assert content(fetch_from_mirror("task", sources, ["train"], downloads, server.url)) == b"a subset"
 
 
+def list_checksums(server: FileServer, **digests: str) -> None:
+    """What `sha256sum */*` prints in the mirror."""
+    listed = {f"task/{DATA}": sha256(server.folder / "task" / DATA)} | digests
+    (server.folder / "SHA256SUMS").write_text("".join(f"{value}  {name}\n" for name, value in listed.items()))
+
+
+def test_mirror_with_checksums(downloads: Downloads, server: FileServer) -> None:
+    mirrored(server, b"a subset")
+    list_checksums(server)
+    fetched = fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
+    assert content(fetched) == b"a subset"
+    assert not list(downloads.folder.rglob("*SHA256SUMS*"))
+
+
+def test_mirror_whose_file_is_not_as_listed(downloads: Downloads, server: FileServer) -> None:
+    mirrored(server, b"18 of 32 rows")
+    list_checksums(server, **{f"task/{DATA}": "0" * 64})
+    with pytest.raises(
+        DataError, match=r"data.json from the mirror http\S+ is damaged: the file is not the one in"
+    ) as caught:
+        fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
+    assert "SHA256SUMS: sha256 " in str(caught.value) and "expected 0000" in str(caught.value)
+    assert server.statuses(f"task/{DATA}") == [200, 200]
+
+
+def test_mirror_whose_checksums_change_is_fetched_again(downloads: Downloads, server: FileServer) -> None:
+    folder = mirrored(server, b"18 of 32 rows")
+    sources = [source(RemoteFile(DATA))]
+    fetch_from_mirror("task", sources, ["train"], downloads, server.url)
+    (folder / DATA).write_bytes(b"32 of 32 rows")
+    assert content(fetch_from_mirror("task", sources, ["train"], downloads, server.url)) == b"18 of 32 rows"
+    list_checksums(server)
+    assert content(fetch_from_mirror("task", sources, ["train"], downloads, server.url)) == b"32 of 32 rows"
+
+
+def test_mirror_whose_checksums_cannot_be_had(downloads: Downloads, server: FileServer) -> None:
+    """Only their absence means that there are none."""
+    mirrored(server)
+    server.always["SHA256SUMS"] = Fault(500)
+    with pytest.raises(MissingDataError, match=r"/SHA256SUMS could not be downloaded \(HTTP 500\)"):
+        fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
+
+
+def test_mirror_that_answers_every_path_with_a_page(downloads: Downloads, server: FileServer) -> None:
+    mirrored(server)
+    server.pages["SHA256SUMS"] = lambda query: "<html>Welcome</html>"
+    fetched = fetch_from_mirror("task", [source(RemoteFile(DATA))], ["train"], downloads, server.url)
+    assert fetched.records
+
+
+def test_what_could_not_be_read_is_fetched_again(downloads: Downloads, server: FileServer) -> None:
+    folder = mirrored(server, b"18 of 32 rows")
+    sources = [source(RemoteFile(DATA))]
+    assert not fetch_from_mirror("task", sources, ["train"], downloads, server.url).forget()  # just arrived
+    (folder / DATA).write_bytes(b"32 of 32 rows")
+    again = fetch_from_mirror("task", sources, ["train"], downloads, server.url)
+    assert content(again) == b"32 of 32 rows"
+    kept = fetch_from_mirror("task", sources, ["train"], downloads, server.url)
+    assert kept.forget()
+
+
 @pytest.mark.mirror
 def test_real_file_over_http(downloads: Downloads, real_mirror: Path) -> None:
     task, name = "multinli.in.out", "multinli_1.0.zip"
@@ -261,4 +327,4 @@ def test_real_file_over_http(downloads: Downloads, real_mirror: Path) -> None:
         real.faults[f"{task}/{name}"] = [Fault(cut=500_000), Fault(cut=500_000)]
         fetched = fetch_from_mirror(task, [source(file)], ["train"], downloads, real.url)
         assert fetched.records[0].status == "verified"
-        assert real.statuses() == [200, 206, 206]
+        assert real.statuses(f"{task}/{name}") == [200, 206, 206]

@@ -8,6 +8,7 @@ import os
 import tarfile
 import tracemalloc
 import zipfile
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import DataError, MissingDataError, StorageError
-from decabench.tasks.sources.local_files import LocalFiles, SourceFiles, new_scratch, read_folder
+from decabench.tasks.sources.local_files import (
+    LocalFiles,
+    SourceFiles,
+    new_scratch,
+    parse_checksums,
+    read_folder,
+)
 from decabench.tasks.task import RemoteFile, Source
 from tests.tasks.sources.build import no_reader, pinned, sha256, source, tar_bytes
 
@@ -190,11 +197,20 @@ def test_rows_stream_the_columns_asked_for(tmp_path: Path) -> None:
         next(files.rows("rows.parquet", ("id", "none")))
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1", b"not parquet" * 100])
+@pytest.mark.parametrize("content", [b"PAR1", b"not parquet" * 100])
 def test_rows_of_a_damaged_file(tmp_path: Path, content: bytes) -> None:
     with local(tmp_path, "rows.parquet", content) as files:
         with pytest.raises(DataError, match="is not a complete parquet file"):
             next(files.rows("rows.parquet", ("id",)))
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "data.json", "data.tgz"])
+def test_an_empty_file_is_named(tmp_path: Path, name: str) -> None:
+    with (
+        local(tmp_path, name, b"") as files,
+        pytest.raises(DataError, match=f"{name} is empty: fetch it again"),
+    ):
+        files.path(name)
 
 
 def test_memory_does_not_grow_with_a_row_group(tmp_path: Path) -> None:
@@ -212,7 +228,7 @@ def test_full_disk_is_not_taken_for_damage(tmp_path: Path, monkeypatch: pytest.M
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("shutil.copyfileobj", refuse)
+    monkeypatch.setattr("os.fsync", refuse)
     with local(tmp_path, "data.tgz", ARCHIVES["data.tgz"]) as files:
         with pytest.raises(StorageError, match="No space left"):
             files.member("data.tgz", "data/dev.txt")
@@ -337,3 +353,85 @@ def test_real_parquet(tmp_path: Path, real_mirror: Path) -> None:
     name = "3.0.0/validation-00000-of-00001.parquet"
     files = LocalFiles({name: real_mirror / "cnn_dailymail" / name}, tmp_path / "scratch")
     assert sum(1 for row in files.rows(name, ("id", "highlights")) if row["highlights"]) == 1000
+
+
+DIGEST = "a" * 64
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{DIGEST}  squad/x.json",
+        f"{DIGEST} *squad/x.json",
+        f"{DIGEST.upper()}  ./squad/x.json\r",
+        f"# made\n\n{DIGEST}  squad/x.json",
+    ],
+)
+def test_checksums_as_sha256sum_writes_them(line: str) -> None:
+    assert parse_checksums(f"{line}\n".encode(), "SHA256SUMS") == {"squad/x.json": DIGEST}
+
+
+@pytest.mark.parametrize(
+    "line", ["nonsense", "abc  squad/x.json", f"{DIGEST}", "\0" * 100, f"{DIGEST}  a\n{'b' * 64}  a"]
+)
+def test_a_list_that_is_none(line: str) -> None:
+    with pytest.raises(DataError, match=r"SHA256SUMS, line [12], "):
+        parse_checksums(line.encode(), "SHA256SUMS")
+
+
+def test_a_folder_is_held_to_its_checksums(tmp_path: Path) -> None:
+    folder = tmp_path / "mirror" / "task"
+    folder.mkdir(parents=True)
+    (folder / "data.json").write_bytes(b"a subset")
+    listed = folder.parent / "SHA256SUMS"
+    listed.write_text(f"{sha256(folder / 'data.json')}  task/data.json\n")
+    arguments = ("task", [source(RemoteFile("data.json"))], ["train"], folder, tmp_path / "raw")
+    assert read_folder(*arguments, "mirror").records[0].status == "unpinned"
+    (folder / "data.json").write_bytes(b"a sub")
+    with pytest.raises(DataError, match=r"data\.json is damaged: its sha256 is .*, but SHA256SUMS has "):
+        read_folder(*arguments, "mirror")
+    assert read_folder(*arguments, "local").records
+
+
+def bomb(kind: str, member: bytes = b"data.json") -> bytes:
+    """A small archive with a member of 400 MB of zeros."""
+    size = 400_000_000
+    if kind == "zip":
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+            with archive.open(member.decode(), "w", force_zip64=True) as file:
+                for _ in range(400):
+                    file.write(bytes(1_000_000))
+        return buffer.getvalue()
+    info = tarfile.TarInfo(member.decode())
+    info.size = size
+    if kind == "header":
+        info.type, info.name = tarfile.XHDTYPE, "pax"
+    packed = zlib.compressobj(9, zlib.DEFLATED, 31)
+    head = packed.compress(info.tobuf(tarfile.USTAR_FORMAT))
+    return head + b"".join(packed.compress(bytes(1_000_000)) for _ in range(400)) + packed.flush()
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"), [("zip", "data.json"), ("tar", "data.json"), ("tar", "other.json")]
+)
+def test_a_bomb_is_not_unpacked(tmp_path: Path, kind: str, asked: str) -> None:
+    """Nor read to its end on the way to a member behind it."""
+    archive = tmp_path / "bomb.tgz"
+    archive.write_bytes(bomb(kind))
+    assert archive.stat().st_size < 1_000_000
+    with LocalFiles({"bomb.tgz": archive}, tmp_path / "scratch") as files:
+        with pytest.raises(DataError, match=r"bomb\.tgz unpacks to more than 256 MiB, 200 times its size"):
+            files.member("bomb.tgz", asked)
+        assert not [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()]
+
+
+def test_a_header_bomb_stays_out_of_memory(tmp_path: Path) -> None:
+    archive = tmp_path / "bomb.tgz"
+    archive.write_bytes(bomb("header"))
+    tracemalloc.start()
+    with LocalFiles({"bomb.tgz": archive}, tmp_path / "scratch") as files:
+        with pytest.raises(DataError, match=r"bomb\.tgz is damaged \(a header of 400,000,000 bytes\)"):
+            files.member("bomb.tgz", "data.json")
+    assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    tracemalloc.stop()

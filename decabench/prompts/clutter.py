@@ -1,0 +1,262 @@
+"""What surrounds an answer in a model's text: reasoning, markers, lead-ins, wrappers, examples that it invents."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = [
+    "BULLET",
+    "after_marker",
+    "before_stop",
+    "before_token",
+    "find_json",
+    "is_refusal",
+    "is_remark",
+    "lines_of",
+    "unwrapped",
+    "without_lead_in",
+    "without_reasoning",
+    "without_tags",
+]
+
+# Lines and the marks around them
+
+_FENCE = re.compile(r"```\w*")
+_MARKS = ("```", "**", "__", "``", "`", "*")
+_QUOTES = (('"', '"'), ("'", "'"), ("“", "”"), ("\u2018", "\u2019"), ("«", "»"), ("„", "“"))
+BULLET = re.compile(r"^(?:[-*•]|\d+[.)])\s+")
+_REMARK = re.compile(
+    r"[(*_]*(?:note|explanation|reason|rationale|justification|confidence)\b.{0,3}:|let me know|i hope (?:this|that)\b"
+    r"|hope (?:this|that) helps|feel free",
+    re.IGNORECASE,
+)
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines that hold more than a code fence."""
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not _FENCE.fullmatch(line)]
+
+
+def unwrapped(line: str, quotes: bool) -> str:
+    """Remove the marks of bold, code or (with `quotes`) quotation that are around the whole line."""
+    pairs = [(mark, mark) for mark in _MARKS] + (list(_QUOTES) if quotes else [])
+    for start, end in pairs:
+        inner = line[len(start) : len(line) - len(end)].strip()
+        is_around = len(line) > len(start) + len(end) and line.startswith(start) and line.endswith(end)
+        if is_around and inner and start not in inner and end not in inner:
+            return unwrapped(inner, quotes)
+    return line
+
+
+def is_remark(line: str) -> bool:
+    """Tell whether a line is about the answer: `Note: …`, `Explanation: …`, `Let me know …`."""
+    return bool(_REMARK.match(line))
+
+
+# Reasoning
+
+_TAG = r"think|thinking|reasoning|reason|thought|thoughts|analysis|scratchpad"
+_OPENING = re.compile(rf"<(?:{_TAG})>|\[THINK\]|<\|channel\|>analysis<\|message\|>", re.IGNORECASE)
+_CLOSING = re.compile(rf"</(?:{_TAG})>|\[/THINK\]", re.IGNORECASE)
+_FINAL_CHANNEL = "<|channel|>final<|message|>"
+
+
+def without_reasoning(text: str) -> str:
+    """Return what follows the last reasoning block, or else what precedes the first; nothing if it never ends."""
+    kept = text.rpartition(_FINAL_CHANNEL)[2]
+    closings = list(_CLOSING.finditer(kept))
+    if closings and kept[closings[-1].end() :].strip():
+        kept = kept[closings[-1].end() :]
+    elif closings and not _OPENING.search(kept):
+        return ""  # the opening tag was part of the prompt
+    return _OPENING.split(kept, maxsplit=1)[0].strip()
+
+
+# What follows an answer: the end of the turn, or another example that the model invents
+
+_TOKEN = re.compile(
+    r"</s>|<\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|end|return|start_header_id|user|assistant|eos"
+    r"|END_OF_TURN_TOKEN)\|>|<(?:end_of_turn|start_of_turn|eos)>|<\uff5cend\u2581of\u2581sentence\uff5c>|\[/?INST\]"
+)
+_ROLES = ("Human:", "User:", "### Instruction", "### Input", "### Question", "### User")
+_TRIES = 8
+"""At most so many stop strings are tried: each costs a reading of what precedes it."""
+
+
+def before_token(text: str) -> str:
+    """Return what precedes the first token that ends a turn, for servers that leave such tokens in the text."""
+    return next((part for piece in _TOKEN.split(text) if (part := piece.strip())), "")
+
+
+def before_stop(text: str, stops: Sequence[str], markers: Sequence[str], reads: Callable[[str], bool]) -> str:
+    """Return the text up to the first stop string at the start of a line, if `reads` finds an answer before it.
+
+    A text that begins with one repeats its prompt: that part is left out, and the answer is sought after a marker.
+    """
+    names = [re.escape(stop.strip()) for stop in (*stops, *_ROLES) if stop.strip()]
+    pattern = re.compile(rf"^[ \t>*_]*(?:{'|'.join(names)})", re.MULTILINE)
+    begin = 0
+    if stops and pattern.match(text):
+        marked = _marker(markers).search(text)
+        if marked is None:
+            return "\n".join(line for line in text.splitlines() if not pattern.match(line)).strip()
+        begin = marked.end()
+    for count, match in enumerate(pattern.finditer(text, begin)):
+        part = text[begin : match.start()].strip()
+        if count == _TRIES:
+            break
+        if part and reads(part):
+            return part
+    return text[begin:].strip()
+
+
+# What introduces an answer: a marker, a lead-in, a wrapper
+
+_DECORATION = r"[ \t>*_#`-]*"
+_ANSWER = (
+    r"(?:so|therefore|thus|hence)?,?[ ]*(?:the[ ]|my[ ])?(?:final[ ]|correct[ ]|best[ ])?answer(?:[ ]is)?"
+)
+_SAID = re.compile(
+    r"(?:^|(?<=[.!?,;])\s+)(?:so|therefore|thus|hence|and)?,?[ ]*"
+    r"(?:the|my)[ ](?:final[ ]|correct[ ])?answer[ ](?:is|would be)[:\uff1a]?\s+",
+    re.IGNORECASE | re.MULTILINE,
+)
+_COLONS = " :\uff1a"
+_BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
+
+
+def _marker(markers: Sequence[str]) -> re.Pattern[str]:
+    """Match a marker at the start of a line, in bold or not, so that a colon in the answer's own words is not one.
+
+    A heading needs no colon: `### Answer`.
+    """
+    names = "|".join(
+        [_ANSWER, *(re.escape(marker.strip(_COLONS)) for marker in markers if marker.strip(_COLONS))]
+    )
+    return re.compile(
+        rf"^{_DECORATION}(?:{names})(?:[*_]*[ ]?[:\uff1a][*_]*)"
+        rf"|^[ \t]*(?:#+[ ]*[*_]{{0,2}}|\*\*)(?:{names})[*_]*[ \t]*$",
+        re.IGNORECASE | re.MULTILINE,
+    )
+
+
+def after_marker(text: str, markers: Sequence[str], in_sentences: bool) -> str:
+    """Return what follows the last `Answer:`, or one of `markers`, that is not at the end; by default the whole text.
+
+    With `in_sentences`, `the answer is` and \\boxed{} count as well.
+    """
+    if in_sentences and (boxed := _BOXED.findall(text)) and boxed[-1].strip():
+        return str(boxed[-1]).strip()
+    ends = {match.end() for match in _marker(markers).finditer(text)}
+    if in_sentences:
+        ends |= {match.end() for match in _SAID.finditer(text)}
+    for end in sorted(ends, reverse=True):
+        if rest := _balanced(text[end:].strip()):
+            return rest
+    return text
+
+
+def _balanced(text: str) -> str:
+    """Remove the end of a bold passage that began before the marker: `**Answer: x**` leaves `x`."""
+    line, _, rest = text.partition("\n")
+    if line.count("**") == 1 and line.rstrip().endswith("**"):
+        line = line.rstrip().removesuffix("**").rstrip()
+    return f"{line}\n{rest}".strip() if rest else line
+
+
+_LEAD_IN = re.compile(
+    r"(?:sure|certainly|of course|absolutely|okay|ok|here\b|below\b|hier ist|the following|based on|in summary|this is"
+    r"|let me\b|let['\u2019]s\b|according to\b|looking at\b"
+    r"|the (?:\w+ ){0,3}(?:translation|summary|answer|query|change|label|span)\b).{0,160}[:\uff1a]",
+    re.IGNORECASE,
+)
+# Not "Okay", which is also German, and sometimes a whole translation.
+_AGREED = re.compile(r"(?:sure|certainly|of course|absolutely|got it|great question)[!.,]*", re.IGNORECASE)
+_AGREES = re.compile(r"(?:sure|certainly|of course|absolutely|great question|got it)!+\s+", re.IGNORECASE)
+_HERE_IS = re.compile(
+    r"(?:(?:sure|certainly|of course|okay|ok)[,.!]*\s+)?here(?:['\u2019]s| is| are)\s+(?:the|your|a|an|my)\s+"
+    r"(?:[\w-]+\s+){0,3}(?:answer|translation|summary|span|label|query|change)(?:\s+(?:of|for|to|in|into)\b[^:\n]{0,80})?"
+    r"[:\uff1a]\s*",
+    re.IGNORECASE,
+)
+_HEADING = re.compile(r"#{1,6}\s+\S")
+
+
+def without_lead_in(lines: Sequence[str]) -> list[str]:
+    """Drop what leads up to an answer: `Sure!`, `Here is the translation:`, headings.
+
+    A whole line goes only if others follow. On the answer's own line `Sure!` and `Here is the answer:` go too.
+    """
+    kept = list(lines)
+    while len(kept) > 1 and _leads_in(kept[0]):
+        kept.pop(0)
+    for opening in (_AGREES, _HERE_IS):
+        if (match := opening.match(kept[0])) and kept[0][match.end() :].strip():
+            kept[0] = kept[0][match.end() :].strip()
+    return kept
+
+
+def _leads_in(line: str) -> bool:
+    return bool(_AGREED.fullmatch(line) or _LEAD_IN.fullmatch(line.strip("*_ ")) or _HEADING.match(line))
+
+
+_TAG_NAMES = "final_answer|answer|final|output|response|result|label|span|translation|summary|sql|query|state"
+_TAGGED = re.compile(rf"<({_TAG_NAMES})>(.*?)(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+_TAGS = re.compile(rf"</?(?:{_TAG_NAMES})>", re.IGNORECASE)
+
+
+def without_tags(text: str) -> str:
+    """Return what the last `<answer>…</answer>` holds; the whole text if there is none."""
+    if not _TAGS.search(text):
+        return text
+    tagged = [match.group(2).strip() for match in _TAGGED.finditer(text)]
+    return next((found for found in reversed(tagged) if found), _TAGS.sub("", text).strip())
+
+
+_DECODER = json.JSONDecoder()
+_BEFORE_JSON = re.compile(r"```(?:json)?\s*|^", re.IGNORECASE | re.MULTILINE)
+
+
+def find_json(text: str) -> Any:
+    """Return the object or list that a text consists of, or that has a line or a code block of its own; else None."""
+    for count, match in enumerate(_BEFORE_JSON.finditer(text)):
+        if count == 20 * _TRIES:
+            break
+        start = match.end()
+        if text[start : start + 1] in ("{", "["):
+            try:
+                value, end = _DECODER.raw_decode(text, start)
+            except (ValueError, RecursionError):
+                continue
+            if not text[end:].partition("\n")[0].strip("`;. "):
+                return value
+    return None
+
+
+# Refusals
+
+_I_CANNOT = (
+    r"i (?:can['\u2019]?t|cannot|can not|am unable to|am not able to|won['\u2019]t|will not|must decline)"
+    r"|i['\u2019]m (?:un|not )able to"
+)
+_STRICT = re.compile(
+    rf"(?:i['\u2019]m|i am|we['\u2019]re)? ?(?:very |really |so )?sorry,? (?:but )?(?:{_I_CANNOT}|as an ai\b)"
+    r"|as an? (?:ai|artificial intelligence|(?:large )?language model)\b"
+    rf"|(?:{_I_CANNOT}) (?:(?:assist|help)(?: you)? with|comply with|fulfil+ (?:this|that|your)|"
+    r"(?:provide|answer|complete|process|continue with) (?:that|this|your|the question))\b",
+    re.IGNORECASE,
+)
+_LOOSE = re.compile(
+    rf"(?:i['\u2019]m|i am) (?:very |really |so )?sorry\b|sorry\b|unfortunately,? (?:{_I_CANNOT})|(?:{_I_CANNOT})\b",
+    re.IGNORECASE,
+)
+
+
+def is_refusal(text: str, loosely: bool = False) -> bool:
+    """Tell whether a text begins like a refusal; `loosely` if it is not in the form of an answer."""
+    start = text.lstrip("*_\"'“ \n")
+    return bool(_STRICT.match(start) or (loosely and _LOOSE.match(start)))

@@ -1,0 +1,213 @@
+"""Labels: those that a question offers, and the one that a text gives as its answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from decabench.prompts.clutter import is_remark, lines_of
+from decabench.tasks import AnswerForm, Label, Output
+
+__all__ = ["find_label", "is_other_label", "labels_for", "match_label", "options"]
+
+_CLAUSE = re.compile(r"(?<=[.?!:;])\s+|\s+--\s+")
+_ASKS = re.compile(
+    r"(?:is|are|was|were|does|do|did|would|which|what|who|how|can|could|has|have)\b", re.IGNORECASE
+)
+_ASKS_WHAT = re.compile(r"(?:which|what|who|how)\b", re.IGNORECASE)
+
+
+def labels_for(form: AnswerForm, question: str) -> tuple[str, ...]:
+    """Return the labels that a question offers."""
+    if not form.labels_from_question:
+        return form.labels
+    if form.labels and all(_pattern([label]).search(question) for label in form.labels):
+        return form.labels
+    return options(question) or form.labels
+
+
+def is_other_label(text: str, output: Output, question: str) -> bool:
+    """Tell whether an answer in the dataset's own words is none of its possible labels, ignoring case and spaces.
+
+    An output without labels of its own takes those that the question names. False for outputs that are not labels.
+    """
+    labels = (output.names or options(question)) if isinstance(output, Label) else ()
+    return bool(labels) and _folded(text) not in map(_folded, labels)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def options(question: str) -> tuple[str, ...]:
+    """Return the options at the end of a question: `Who? Bob or Charlie?`, `-- yes, no, or maybe?`."""
+    clause = _CLAUSE.split(question.strip().rstrip("?.! "))[-1]
+    before, found, last = clause.rpartition(" or ")
+    if not found:
+        return ()
+    first = [part.strip() for part in before.strip().rstrip(",").split(",")]
+    if _ASKS_WHAT.match(first[0]) and len(first) > 1:
+        first = first[1:]  # `Which is it, negative or positive?`
+    elif _ASKS.match(first[0]):
+        first[0] = first[0].split()[-1]  # `Is this review negative or positive?`
+    found_all = (*first, last.strip())
+    return found_all if all(found_all) else ()
+
+
+def match_label(text: str, labels: Sequence[str]) -> str | None:
+    """Return the label that a text consists of, ignoring case, punctuation and an article; None if it is another."""
+    return _by_key(labels).get(_key(text)) if text.strip() else None
+
+
+def find_label(text: str, labels: Sequence[str], question: str = "", finished: bool = True) -> str | None:
+    """Return the label that a text gives as its answer; None if it gives none or several, or denies it.
+
+    A label that stands for itself counts anywhere, and one that opens the text. In a sentence it counts only if the
+    sentence asserts it and the text is `finished`: one that was cut off may have gone on to say the opposite.
+    """
+    by_key = _by_key(labels)
+    if question and text.casefold().startswith(question.casefold()) and text[len(question) :].strip():
+        text = text[len(question) :]
+    lines = [line for line in lines_of(text) if not _UNCHECKED.match(line)]
+    if not lines or not by_key:
+        return None
+    if _key(text) in by_key:
+        return by_key[_key(text)]
+    while len(lines) > 1 and is_remark(lines[-1]):
+        lines.pop()
+    reading = _Reading(by_key)
+    stated = {label for line in lines if (label := reading.stated(line))}
+    if not stated and (opening := reading.opening(lines)):
+        stated = {opening}
+    if stated:
+        stated |= reading.corrections(lines[1:] if len(lines) > 1 else [])
+        return stated.pop() if len(stated) == 1 else None
+    if not finished:
+        return None
+    found = {reading.asserted(line) for line in {lines[0], lines[-1]}} - {None}
+    return found.pop() if len(found) == 1 else None
+
+
+_ARTICLE = re.compile(r"^(?:an?|the)\s+")
+_WORDS = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)
+
+
+def _by_key(labels: Sequence[str]) -> dict[str, str]:
+    return {_key(label): label for label in labels if label.strip()}
+
+
+def _key(text: str) -> str:
+    """Reduce a label to what its spellings share: no case, no marks around it, no article."""
+    words = _WORDS.search(text)
+    return _ARTICLE.sub("", " ".join(words.group().casefold().split())) if words else text.strip()
+
+
+def _pattern(labels: Sequence[str]) -> re.Pattern[str]:
+    longest_first = sorted(map(_key, labels), key=len, reverse=True)
+    words = "|".join(re.escape(label).replace(r"\ ", r"\s+") for label in longest_first)
+    return re.compile(rf"(?<![\w-])(?:{words})(?![\w-]|['\u2019]\w)", re.IGNORECASE)
+
+
+_BEFORE = 120
+"""Characters before a label that are searched for what denies it."""
+_AROUND = "*_`\"'\u201c\u201d\u2018\u2019 "
+_SPACE = r"[\s,\"'\u201c\u2018*_`(]+"
+_DENIES = re.compile(
+    r"(?:\b(?:not(?! only\b| just\b| merely\b)|no(?! doubt\b| question\b)|never|neither|nor|without(?! (?:a )?doubt\b)"
+    r"|cannot|hardly|scarcely|rather than|instead of|far from|anything but|less than|lack(?:s|ing)?|fail(?:s|ed)?"
+    r"|absence of|if|whether|unless|while|although|at first|initially|seemingly|considered|rul(?:es?|ed|ing) out"
+    r"|(?:hard|difficult) to|want(?:s|ed)?|hope[sd]?|expect(?:s|ed)?|supposed)"
+    rf"|n['\u2019]t(?! only\b| just\b| merely\b)){_SPACE}(?:[\w'\u2019-]+{_SPACE}){{0,8}}$",
+    re.IGNORECASE,
+)
+_SUPPOSES = re.compile(rf"\bfor(?: it to be)?(?: an?| the)?{_SPACE}$", re.IGNORECASE)
+_DENIED_AFTER = re.compile(
+    r"\s*(?:would|could|should|must|needs?|requires?|can['\u2019]?t|cannot|does(?:n['\u2019]t| not)"
+    r"|only (?:if|with|when)"
+    r"|is(?:n['\u2019]t| not| wrong| incorrect| false| ruled| unlikely| impossible| out)\b"
+    r"|\?)",
+    re.IGNORECASE,
+)
+_ASSERTS = re.compile(
+    r"(?:\b(?:is|are|be|it['\u2019]s|as|of|so|therefore|thus|hence|but|rather|instead|say|answer|conclude|choose"
+    rf"|option)|[:=\u2192>-])(?:{_SPACE}(?:an?|the|clearly|definitely|overall))?{_SPACE}$",
+    re.IGNORECASE,
+)
+_ENDS = re.compile(r"\s*(?:[.!;:)\]\n]|[–—-]\s|,(?!\s*(?:or|and)\b)|$)")
+_SCORED = re.compile(r"\s*[:=–—-]\s*(?:no\b|not\b|false\b|yes\b|true\b|[\d.]+)", re.IGNORECASE)
+_HEAD = re.compile(r"\W*[^\W\d_]+(?:[ _][^\W\d_]+){0,3}(?:[ ]\([^()]*\))?[*_\"'`]*\s{0,3}[:=\uff1a]\s*")
+_CORRECTS = re.compile(
+    r"\b(?:wait|actually|on second thought|correction|scratch that|or rather|instead|therefore|thus|hence"
+    r"|final(?:ly)?|in conclusion|overall|should be|must be|correct answer|changed? my)\b",
+    re.IGNORECASE,
+)
+_WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown"})
+"""Labels that are everyday words: in a sentence they are the answer only where they are said to be."""
+
+
+class _Reading:
+    """Reads lines for one set of labels."""
+
+    def __init__(self, by_key: Mapping[str, str]) -> None:
+        self._by_key = by_key
+        self._label = _pattern(list(by_key.values()))
+
+    def stated(self, line: str) -> str | None:
+        """Return the label that is a whole line, alone or after a heading: `Sentiment: positive`, `(B) neutral`."""
+        rest = line
+        if head := _HEAD.match(line):
+            rest = line[head.end() :] if not self._label.search(head.group()) else line
+        elif option := _OPTION.match(line):
+            rest = line[option.end() :]
+        return self._by_key.get(_key(line)) or (self._by_key.get(_key(rest)) if rest.strip() else None)
+
+    def opening(self, lines: Sequence[str]) -> str | None:
+        """Return the label that opens the first line and is followed by punctuation."""
+        first = lines[0].lstrip(_AROUND)
+        match = self._label.match(first)
+        if match is None:
+            return None
+        rest = first[match.end() :].lstrip("*_`\"'\u201d")
+        if (
+            not _ENDS.match(rest)
+            or self._label.match(rest.lstrip("*_`\"'\u201d,.;: "))
+            or _SCORED.match(rest)
+        ):
+            return None
+        if self._others(rest, match.group()) and _CORRECTS.search(rest):
+            return None
+        return self._by_key[_key(match.group())]
+
+    def _others(self, text: str, label: str) -> bool:
+        return any(_key(match.group()) != _key(label) for match in self._label.finditer(text))
+
+    def corrections(self, lines: Sequence[str]) -> set[str]:
+        """Return the labels that later lines conclude with, as a model does that changes its mind."""
+        return {label for line in lines if _CORRECTS.search(line) and (label := self.asserted(line))}
+
+    def asserted(self, line: str) -> str | None:
+        """Return the label of a line, if it asserts exactly one."""
+        found, denied = set[str](), False
+        for match in self._label.finditer(line):
+            before = line[max(0, match.start() - _BEFORE) : match.start()]
+            key = _key(match.group())
+            after = line[match.end() :].lstrip("*_`\"'\u201d")
+            if _DENIES.search(before) or _SUPPOSES.search(before) or _DENIED_AFTER.match(after):
+                denied = True
+            elif _SCORED.match(after):
+                return None  # one of several labels with their scores
+            elif key not in _WEAK or self._is_said(line, match):
+                found.add(self._by_key[key])
+                if denied and not _ASSERTS.search(before):
+                    return None
+        return found.pop() if len(found) == 1 else None
+
+    @staticmethod
+    def _is_said(line: str, match: re.Match[str]) -> bool:
+        ends = _ENDS.match(line[match.end() :].lstrip("*_`\"'\u201d"))
+        return bool(ends and (_ASSERTS.search(line[: match.start()][-_BEFORE:]) or match.start() == 0))
+
+
+_UNCHECKED = re.compile(r"[-*\s]*\[\s?\]\s")
+"""A box of a list that is not ticked."""
+_OPTION = re.compile(r"\W*(?:option\s+)?(?:[A-Ea-e]|\d)\s*[).:–-]\W*\s", re.IGNORECASE)

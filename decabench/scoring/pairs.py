@@ -1,0 +1,363 @@
+"""Tests of every pair of some systems at once, from one set of resamples that all of them share.
+
+A resample flips the sign of each unit's part in the differences, the same way for all systems (the wild bootstrap for
+clusters with the null imposed: Cameron, Gelbach and Miller 2008). A difference is divided by its own standard error, in
+the data and in every resample. The share of resamples in which a pair reaches as far is its p; the share in which any
+pair does is its adjusted p (Westfall and Young 1993), which holds for all pairs of a board together.
+docs/statistics.md says why, and how often it errs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+from decabench.scoring.significance import Interval, Sample
+from decabench.tasks import Combination
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+__all__ = [
+    "LEVEL",
+    "RESAMPLES",
+    "FlippedTask",
+    "PairTests",
+    "compare_pairs",
+    "examples_for_one_point",
+    "flip_signs",
+    "holm",
+]
+
+RESAMPLES = 1_999
+"""The number of resamples: with the data itself, 2,000."""
+
+LEVEL = 0.05
+"""The significance level, two-sided: intervals at 95 % agree with it."""
+
+POWER = 0.8
+
+_CELLS = 4_000_000
+"""How many signs to hold at once, at four bytes each."""
+
+_TIE = 1e-4
+"""The relative rounding error of single precision: values this close are equal."""
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The units of one task and stratum, for systems that were scored on the same units.
+
+    x are the effects of the units on a score, s their shares, h = 1 / (1 - s), c = (units - 1) / units, e the signs.
+    """
+
+    moved: Array
+    """(resamples, systems): sum of e x."""
+    weighted: Array
+    """(resamples, systems): c times the sum of e h^2 s x."""
+    shift: Array
+    """(resamples,): sum of e s."""
+    weighted_shift: Array
+    """(resamples,): c times the sum of e h^2 s^2."""
+    products: Array
+    """(systems, systems): c times the sum of h^2 x x', the variances and covariances of the scores."""
+    weights: Array
+    """(systems,): c times the sum of h^2 s x."""
+    square: float
+    """c times the sum of h^2 s^2."""
+
+
+@dataclass(frozen=True)
+class FlippedTask:
+    """One task's resamples, for all systems; totals over tasks use the same ones."""
+
+    scores: Array
+    """(systems,): the scores; NaN for a system without statistics."""
+    layouts: Array
+    """(systems,): systems of the same number were scored on the same units; -1 for one without statistics."""
+    blocks: Mapping[int, tuple[Sequence[int], Sequence[_Block]]]
+    """By layout: the systems, and the blocks of their units."""
+    span: float
+    """The largest possible difference between two scores."""
+    examples: int
+    """The number of examples scored."""
+
+
+def flip_signs(samples: Sequence[Sample | None], seed: int = 0, resamples: int = RESAMPLES) -> FlippedTask:
+    """Resample one task for all systems at once, given the sample of each; None for a system without statistics."""
+    import numpy as np
+
+    known: dict[tuple[str, bytes, bytes], list[int]] = {}
+    for index, sample in enumerate(samples):
+        if sample is not None and len(sample.sizes) > 1:
+            key = (sample.metric.name, sample.sizes.tobytes(), sample.strata.tobytes())
+            known.setdefault(key, []).append(index)
+    layouts = np.full(len(samples), -1)
+    blocks: dict[int, tuple[Sequence[int], Sequence[_Block]]] = {}
+    for layout, indexes in enumerate(known.values()):
+        layouts[indexes] = layout
+        blocks[layout] = indexes, _make_blocks([one for i in indexes if (one := samples[i])], seed, resamples)
+    found = [sample for sample in samples if sample is not None]
+    return FlippedTask(
+        scores=np.array([math.nan if sample is None else sample.score for sample in samples]),
+        layouts=layouts,
+        blocks=blocks,
+        span=max((sample.metric.range[1] - sample.metric.range[0] for sample in found), default=math.inf),
+        examples=max((sample.examples for sample in found), default=0),
+    )
+
+
+def _make_blocks(samples: Sequence[Sample], seed: int, resamples: int) -> list[_Block]:
+    """Make a block for each stratum of samples that have the same units."""
+    import numpy as np
+
+    first = samples[0]
+    effects = np.stack([sample.effects for sample in samples], axis=1)
+    strata = [first.strata == number for number in range(int(first.strata.max()) + 1)]
+    parts: list[tuple[Array, Array, Array, float]] = []
+    for inside in strata:
+        x, s, count = effects[inside], first.shares[inside], int(inside.sum())
+        parts.append((x, s, 1 / (1 - s) ** 2, (count - 1) / count))
+    columns = [np.column_stack([x, c * (h2 * s)[:, None] * x, s, c * h2 * s**2]) for x, s, h2, c in parts]
+    columns = [block.astype(np.float32) for block in columns]
+    flipped = [
+        [signs[:, inside] @ block for inside, block in zip(strata, columns, strict=True)]
+        if len(strata) > 1
+        else [signs @ columns[0]]
+        for signs in _signs(seed, first.name, resamples, len(first.sizes))
+    ]
+    made, systems = [], len(samples)
+    for (x, s, h2, c), pieces in zip(parts, zip(*flipped, strict=True), strict=True):
+        sums = np.concatenate(pieces)
+        made.append(
+            _Block(
+                moved=sums[:, :systems],
+                weighted=sums[:, systems:-2],
+                shift=sums[:, -2],
+                weighted_shift=sums[:, -1],
+                products=c * (x * h2[:, None]).T @ x,
+                weights=c * (h2 * s) @ x,
+                square=c * float((h2 * s**2).sum()),
+            )
+        )
+    return made
+
+
+def _signs(seed: int, name: str, resamples: int, units: int) -> Iterator[Array]:
+    """Yield blocks of signs, (resamples, units), seeded by the task's name: other tasks and systems change none."""
+    import numpy as np
+
+    key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
+    generator = np.random.Generator(np.random.SFC64(np.random.SeedSequence([seed, key])))
+    bits = generator.integers(0, 256, (resamples, (units + 7) // 8), np.uint8)
+    step = max(1, _CELLS // units)
+    for start in range(0, resamples, step):
+        coins = np.unpackbits(bits[start : start + step], axis=1)[:, :units]
+        yield 2 * coins.astype(np.float32) - 1
+
+
+@dataclass(frozen=True)
+class PairTests:
+    """The differences between all pairs of some systems on one task, or in a suite's total, and what they are worth.
+
+    Arrays are (systems, systems): row a and column b hold what is said of b minus a. NaN stands for pairs that cannot
+    be tested, because one has no statistics or was scored on other units.
+    """
+
+    differences: Array
+    """b minus a, in the score's units."""
+    errors: Array
+    """The standard error of the difference."""
+    p: Array
+    """The two-sided p of the pair by itself."""
+    adjusted: Array
+    """The p adjusted for all pairs of the board."""
+    reach: Array
+    """Half the width of the 95 % interval of the difference; it excludes 0 if `p` is below 0.05."""
+    span: float
+    """The largest possible difference."""
+    examples: int
+    """The number of examples scored."""
+
+    def is_tested(self, a: int, b: int) -> bool:
+        """Return whether a pair could be tested."""
+        return not math.isnan(self.p[a, b])
+
+    def differ(self, a: int, b: int) -> bool:
+        """Return whether two systems differ significantly, all pairs of the board considered."""
+        return bool(self.adjusted[a, b] < LEVEL)
+
+    def interval(self, a: int, b: int) -> Interval | None:
+        """Return the 95 % interval of b minus a; None for a pair that cannot be tested, or without bounds."""
+        if not self.is_tested(a, b):
+            return None
+        middle, reach = float(self.differences[a, b]), float(self.reach[a, b])
+        low, high = max(middle - reach, -self.span), min(middle + reach, self.span)
+        return Interval(low, high) if math.isfinite(high - low) else None
+
+
+def compare_pairs(
+    tasks: Sequence[FlippedTask], combination: Combination = "sum", family: Sequence[int] | None = None
+) -> PairTests:
+    """Test all pairs of systems on one task, or in the sum or mean of several.
+
+    Args:
+        family: The systems whose pairs are adjusted for each other; by default all. A pair with another system is
+            adjusted for these and itself.
+    """
+    import numpy as np
+
+    count = len(tasks[0].scores)
+    parts = len(tasks) if combination == "mean" else 1
+    scores = np.sum([task.scores for task in tasks], axis=0) / parts
+    inside = np.zeros(count, dtype=bool)
+    inside[list(range(count) if family is None else family)] = True
+    errors, p, adjusted, reach = (np.full((count, count), math.nan) for _ in range(4))
+    highest: Array = np.zeros(1, dtype=np.float32)
+    later = []
+    for columns in _alike(tasks):
+        for place, a in enumerate(columns):
+            others = np.array(columns[place + 1 :], dtype=int)
+            for ours in (others[inside[others] & inside[a]], others[~(inside[others] & inside[a])]):
+                if not len(ours):
+                    continue
+                reached, variance = _resample_pairs(tasks, a, ours, (scores[ours] - scores[a]) * parts)
+                observed = _ratio((scores[ours] - scores[a]) * parts, variance)
+                p[a, ours] = _share(reached, observed)
+                errors[a, ours] = np.sqrt(variance) / parts
+                critical = _critical(reached)
+                reach[a, ours] = math.inf
+                bounded = np.isfinite(critical)
+                reach[a, ours[bounded]] = critical[bounded] * errors[a, ours[bounded]]
+                if inside[a] and inside[ours[0]]:
+                    highest = np.maximum(highest, reached.max(axis=1))
+                else:
+                    later.append((a, ours, observed))
+                adjusted[a, ours] = observed  # until the highest of all pairs is known
+    for a in range(count):
+        tested = np.flatnonzero(~np.isnan(adjusted[a]) & inside & inside[a])
+        adjusted[a, tested] = _share(highest[:, None], adjusted[a, tested])
+    for a, ours, observed in later:
+        reached, _ = _resample_pairs(tasks, a, ours, (scores[ours] - scores[a]) * parts)
+        adjusted[a, ours] = _share(np.maximum(reached, highest[:, None]), observed)
+    for one in (errors, p, adjusted, reach):
+        lower = np.tril_indices(count, -1)
+        one[lower] = one.T[lower]
+    known = ~np.isnan(scores)
+    for one, value in ((errors, 0.0), (p, 1.0), (adjusted, 1.0), (reach, 0.0)):
+        one[np.diag_indices(count)] = np.where(known, value, math.nan)
+    return PairTests(
+        differences=scores[None, :] - scores[:, None],
+        errors=errors,
+        p=p,
+        adjusted=adjusted,
+        reach=reach,
+        span=sum(task.span for task in tasks) / parts,
+        examples=sum(task.examples for task in tasks),
+    )
+
+
+def _alike(tasks: Sequence[FlippedTask]) -> list[list[int]]:
+    """Return the systems that can be compared with each other, in groups."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for index, layout in enumerate(zip(*(task.layouts.tolist() for task in tasks), strict=True)):
+        if -1 not in layout:
+            groups.setdefault(layout, []).append(index)
+    return list(groups.values())
+
+
+def _resample_pairs(
+    tasks: Sequence[FlippedTask], a: int, others: Array, differences: Array
+) -> tuple[Array, Array]:
+    """Return how many standard errors each pair moves in each resample, (resamples, pairs), and the pairs' variances.
+
+    The null hypothesis is imposed: a difference is shared out among the blocks by their variances, and among the units
+    of a block by their sizes. On a single task with units of one size, each unit has then just its own difference.
+    """
+    import numpy as np
+
+    found = []
+    for task in tasks:
+        systems, blocks = task.blocks[int(task.layouts[a])]
+        i, j = systems.index(a), np.searchsorted(systems, others)
+        found += [(block, i, j) for block in blocks]
+    variances = [
+        np.maximum(block.products[i, i] + block.products[j, j] - 2 * block.products[i, j], 0.0)
+        for block, i, j in found
+    ]
+    variance: Array = np.sum(variances, axis=0)
+    moved = spread = np.zeros(1, dtype=np.float32)
+    for (block, i, j), own in zip(found, variances, strict=True):
+        part = np.where(variance > 0, own / np.where(variance > 0, variance, 1.0), 1 / len(found))
+        shared = part * differences
+        shift = shared.astype(np.float32)
+        step = block.moved[:, j] - block.moved[:, [i]] + np.outer(block.shift, shift)
+        weighted = block.weighted[:, j] - block.weighted[:, [i]] + np.outer(block.weighted_shift, shift)
+        fixed = own + 2 * shared * (block.weights[j] - block.weights[i]) + shared**2 * block.square
+        moved = moved + step
+        spread = spread + (
+            fixed.astype(np.float32) - 2 * step * weighted + step**2 * np.float32(block.square)
+        )
+    return _ratio(moved, spread), variance
+
+
+def _ratio(difference: Array, variance: Array) -> Array:
+    """Return the absolute difference in standard errors; infinite where nothing varies but the difference."""
+    import numpy as np
+
+    distance = np.abs(difference)
+    tiny = (
+        variance <= 1e-6 * distance**2
+    )  # a thousand standard errors: rounding alone tells them from infinity
+    result: Array = np.where(distance > 0, np.inf, 0.0).astype(distance.dtype)
+    np.divide(distance, np.sqrt(np.where(tiny, 1.0, variance)), out=result, where=~tiny)
+    return result
+
+
+def _share(reached: Array, observed: Array) -> Array:
+    """Return the share of resamples that reach as far as the data, which count as one of them; equals count."""
+    import numpy as np
+
+    share: Array = (np.sum(reached >= observed * (1 - _TIE), axis=0) + 1) / (len(reached) + 1)
+    return np.where(observed == 0, 1.0, share)
+
+
+def _critical(reached: Array) -> Array:
+    """Return the number of standard errors beyond which `_share` is below LEVEL."""
+    import numpy as np
+
+    allowed = math.ceil(LEVEL * (len(reached) + 1)) - 1  # so many may reach as far, the data among them
+    if not allowed:
+        return np.full(reached.shape[1], math.inf)  # so few resamples never show anything
+    place = len(reached) - allowed
+    critical: Array = np.partition(reached, place, axis=0)[place].astype(float) / (1 - _TIE)
+    return critical
+
+
+def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+    """Adjust p-values for the number of tests by Holm's (1979) step-down method."""
+    adjusted: dict[str, float] = {}
+    highest = 0.0
+    ordered = sorted(p_values, key=lambda name: (p_values[name], name))
+    for rank, name in enumerate(ordered):
+        highest = max(highest, min(1.0, p_values[name] * (len(ordered) - rank)))
+        adjusted[name] = highest
+    return {name: adjusted[name] for name in p_values}
+
+
+def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWER) -> int | None:
+    """Return the number of examples that show a difference of one point at 5 %, two-sided, with the given power.
+
+    n' = n ((z_0.975 + z_power) s)^2, where s is the standard error of the difference in points. The examples must come
+    in as many more units: more questions about the same paragraphs say less. None if no example tells the two apart.
+    """
+    normal = NormalDist()
+    reach = normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(power)
+    needed = tests.examples * (reach * float(tests.errors[a, b])) ** 2
+    return math.ceil(needed) or None

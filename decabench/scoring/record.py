@@ -1,0 +1,332 @@
+"""Record scores: write new ones among a submission's earlier ones, with statistics and the manifest that binds them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.files import file_digest, is_within, require_within, sweep_temporary
+from decabench.scoring.evaluator import (
+    ScoredTask,
+    ScoringOptions,
+    add_intervals,
+    find_metric,
+    write_statistics,
+)
+from decabench.scoring.manifest import (
+    BoundResults,
+    InvalidManifestError,
+    Manifest,
+    bind_task,
+    check_manifest,
+    find_results,
+    read_manifest,
+    write_manifest,
+)
+from decabench.scoring.results import (
+    STATISTICS,
+    InvalidResultsError,
+    Results,
+    TaskResult,
+    read_results_file,
+    write_results_file,
+)
+from decabench.scoring.significance import Sample, read_rows
+from decabench.submission import (
+    MANIFEST,
+    AnswerKind,
+    Submission,
+    answers_digest,
+    open_submission,
+    read_answers,
+    read_withheld,
+)
+from decabench.tasks import TASKS, Store, Task, home_folder, known_tasks
+
+__all__ = ["Recorded", "manifest_root", "read_sample", "record_scores", "require_withheld"]
+
+_EQUAL = 1e-6
+"""How far, relative to the score, statistics may be off: libraries add in different orders."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Scores as they were written."""
+
+    results: Results
+    """The new scores, and the earlier ones that still hold."""
+    path: Path
+    """The results file."""
+    root: Path
+    """The folder of the manifest."""
+    kept: tuple[str, ...] = ()
+    """Tasks whose earlier results were kept."""
+    left_out: tuple[str, ...] = ()
+    """Earlier results that no longer hold, each with the reason: `squad: its answers have changed`."""
+
+
+def manifest_root(submission: Path, folder: Path) -> Path:
+    """Return the folder of the manifest that covers a folder of results.
+
+    The submission's own, if the results are in it; for an archive, the folder of results beside it; or else the folder
+    of results itself.
+    """
+    if submission.is_dir() and folder.absolute().is_relative_to(submission.absolute()):
+        return submission
+    beside = submission.parent / f"{submission.name}.results"
+    return beside if folder.absolute().parent == beside.absolute() else folder
+
+
+def record_scores(
+    submission: str | Path,
+    folder: Path,
+    results: Results,
+    scored: Mapping[str, ScoredTask],
+    options: ScoringOptions,
+) -> Recorded:
+    """Write `results.json`, statistics and the manifest, with the earlier results of other tasks that still hold.
+
+    An earlier result holds if its answers, data and metric are the same and its statistics give its score. The manifest
+    is removed first and written last, so that a killed run leaves no contradiction. Raises StorageError, also if a link
+    leads out of the folder.
+    """
+    submission = Path(submission)
+    root = manifest_root(submission, folder)
+    require_within(root, folder, folder / STATISTICS)
+    for each in {root, folder, folder / STATISTICS}:
+        sweep_temporary(each)
+    earlier = _read_earlier(root, folder, results)
+    kept, left_out = _still_valid(submission, earlier, results, options)
+    merged = results
+    if kept:
+        both = {**{name: found.result for name, found in kept.items()}, **results.tasks}
+        samples = {name: held.sample for name, held in kept.items() if held.sample}
+        samples |= {name: found.sample for name, found in scored.items() if found.sample}
+        tasks, ends = add_intervals(both, samples, results.suite)
+        merged = replace(results, tasks=tasks, interval=ends)
+    elsewhere = _bind_elsewhere(root, earlier)
+    signed = (root / MANIFEST).read_bytes() if earlier.manifest else None
+    (root / MANIFEST).unlink(missing_ok=True)
+    written = earlier.bound.tasks if earlier.bound else {}
+    for name in {*TASKS, *earlier.tasks, *written} - set(kept):
+        (folder / STATISTICS / f"{name}.parquet").unlink(missing_ok=True)
+    write_statistics(folder, scored)
+    path = write_results_file(folder, merged)
+    bound = {name: bind_task(root, folder, name, merged, found.files) for name, found in scored.items()}
+    for name, held in kept.items():
+        bound[name] = bind_task(root, folder, name, merged, held.files, held.version)
+    mine = BoundResults(merged.split, file_digest(path), bound)
+    write_manifest(root, Manifest({**elsewhere, earlier.name: mine}), signed)
+    return Recorded(merged, path, root, tuple(kept), tuple(left_out))
+
+
+def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Sample:
+    """Read the statistics behind a result in a folder of results.
+
+    The metric must be known to be the task's own. Raises DataError if they are missing, damaged or give another score.
+    """
+    path = folder / STATISTICS / f"{task}.parquet"
+    if not path.is_file() or not is_within(root, path):
+        raise MissingDataError("its statistics are missing")
+    metric = find_metric(result.metric)
+    units, rows = read_rows(path, metric.columns)
+    sample = Sample.of_levels(metric, rows, units, task)
+    if sample.examples != result.n:
+        raise DataError(f"its statistics have {sample.examples:,} examples, results.json has {result.n:,}")
+    stated = float("nan") if result.score is None else result.score
+    if not abs(sample.score - stated) <= _EQUAL * max(1.0, abs(stated)):
+        raise DataError(f"its statistics give {sample.score:.4f}, results.json has {stated:.4f}")
+    return sample
+
+
+# Earlier results
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """What a folder of results holds before it is written."""
+
+    root: Path
+    """The manifest's folder."""
+    folder: Path
+    """The folder of results."""
+    name: str
+    """The same, relative to the root."""
+    manifest: Manifest | None = None
+    """The manifest, if there is a valid one."""
+    tasks: Mapping[str, TaskResult] = field(default_factory=dict)
+    """The results."""
+    answers: AnswerKind = "extracted"
+    """Which texts were scored."""
+    version: str = ""
+    """The version of decabench that wrote them."""
+    reason: str = ""
+    """Why none of them hold; empty if each has to be looked at."""
+
+    @property
+    def bound(self) -> BoundResults | None:
+        """What the manifest says about the folder."""
+        return self.manifest.results.get(self.name) if self.manifest else None
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """An earlier result that still holds."""
+
+    result: TaskResult
+    """The result."""
+    sample: Sample | None
+    """Its statistics; None for a failed task or a limited run."""
+    files: Mapping[str, str]
+    """Its files: path in the submission to sha256."""
+    version: str
+    """The version of decabench that scored it."""
+
+
+def _read_earlier(root: Path, folder: Path, new: Results) -> _Earlier:
+    name = folder.resolve().relative_to(root.resolve()).as_posix()
+    path, manifest, reason = folder / "results.json", None, ""
+    try:
+        manifest = read_manifest(root)
+    except InvalidManifestError as error:
+        reason = f"the earlier {MANIFEST} is not valid: {error.reason}"
+    if not path.exists():
+        return _Earlier(root, folder, name, manifest)
+    try:
+        old = read_results_file(path)
+    except InvalidResultsError as error:
+        return _Earlier(
+            root, folder, name, manifest, reason=f"the earlier results.json is damaged: {error.reason}"
+        )
+    if manifest and not reason:
+        faults = [fault for fault in check_manifest(root) if fault.folder == name and not fault.task]
+        reason = faults[0].reason if faults else ""
+    return _Earlier(
+        root, folder, name, manifest, old.tasks, old.answers, old.decabench, reason or _difference(old, new)
+    )
+
+
+def _difference(old: Results, new: Results) -> str:
+    """Say in what two results files differ so that no task of one belongs into the other; empty if they agree."""
+    for what, before, now in (
+        ("split", old.split, new.split),
+        ("suite", old.suite, new.suite),
+        ("kind of answers", old.answers, new.answers),
+        ("submission", old.submission["name"], new.submission["name"]),
+        ("predictor", old.submission.get("predictor"), new.submission.get("predictor")),
+    ):
+        if before != now:
+            return f"the earlier results.json is for another {what}"
+    return ""
+
+
+def _still_valid(
+    submission: Path, earlier: _Earlier, new: Results, options: ScoringOptions
+) -> tuple[dict[str, _Kept], list[str]]:
+    """Return the earlier results of tasks that were not scored now, and why others are left out."""
+    names = [name for name in earlier.tasks if name not in new.tasks]
+    if earlier.reason:
+        return {}, [f"{', '.join(names) or 'earlier results'}: {earlier.reason}"]
+    kept: dict[str, _Kept] = {}
+    left_out = []
+    if names:
+        known = known_tasks(options.include) if set(names) - set(TASKS) else TASKS
+        with open_submission(submission) as opened:
+            for name in names:
+                try:
+                    kept[name] = _require_valid(earlier, opened, name, options, known)
+                except DecabenchError as error:
+                    left_out.append(f"{name}: {str(error).rstrip('.')}")
+    return kept, left_out
+
+
+def _require_valid(
+    earlier: _Earlier, opened: Submission, name: str, options: ScoringOptions, known: Mapping[str, Task]
+) -> _Kept:
+    """Return an earlier result of a task. Raises DecabenchError, with the reason, if it no longer holds."""
+    result = earlier.tasks[name]
+    if name not in known:
+        raise DataError("the task is not known; give the file that defines it with --include")
+    task = known[name]
+    if result.metric != task.metric:
+        raise DataError(f"it was scored by {result.metric}, and its metric is {task.metric}")
+    for metric in (task.metric, *task.secondary):
+        if metric in result.signatures and result.signatures[metric] != find_metric(metric).full_signature:
+            raise DataError(f"it was scored by another version of {metric}")
+    record = Store(home_folder(options.home)).records(name).get(options.split)
+    if record is not None and record.fingerprint != result.data.fingerprint:
+        raise DataError("its data has changed")
+    _require_same_answers(opened, task, options.split, result, earlier.answers)
+    sample = None
+    if result.status == "scored":
+        sample = read_sample(earlier.root, earlier.folder, name, result)
+    files = {path: file_digest(file) for path, file in opened.files_of(name, options.split).items()}
+    if earlier.bound is not None:
+        held = earlier.bound.tasks.get(name)
+        if held is None:
+            raise DataError(f"{MANIFEST} does not mention it")
+        if sample is not None:
+            path = earlier.folder / STATISTICS / f"{name}.parquet"
+            if held.statistics != file_digest(path):
+                raise DataError(f"its statistics are not those whose digest is in {MANIFEST}")
+        return _Kept(result, sample, files, held.decabench or earlier.version)
+    return _Kept(result, sample, files, earlier.version)
+
+
+def _require_same_answers(
+    opened: Submission, task: Task, split: str, result: TaskResult, kind: AnswerKind
+) -> None:
+    file = opened.files.get((task.name, split))
+    if file is None:
+        require_withheld(opened, task, split, result)
+        return
+    if result.status == "failed":
+        return
+    stated = {"0": result.predictions, **result.variants.get("predictions", {})}
+    others = {str(number): files.get((task.name, split)) for number, files in opened.variants.items()}
+    for number, digest in stated.items():
+        found = file if number == "0" else others.get(number)
+        if found is None or answers_digest(read_answers(found, kind)) != digest:
+            raise DataError("its answers have changed")
+
+
+def require_withheld(opened: Submission, task: Task, split: str, result: TaskResult) -> bool:
+    """Check that answers which are not there may be withheld, and return whether there are digests of them.
+
+    Raises SubmissionError if the digests are damaged, DataError if the answers or digests do not belong to the result.
+    """
+    path = opened.withheld.get((task.name, split))
+    if path is None:
+        if task.redistributable:
+            raise DataError("its answers are no longer there")
+        return False
+    if read_withheld(path).answers != result.predictions:
+        raise DataError("the digests of its withheld answers are not those of the answers that were scored")
+    return True
+
+
+def _bind_elsewhere(root: Path, earlier: _Earlier) -> dict[str, BoundResults]:
+    """Return what a manifest says about other folders of results.
+
+    A submission from before there were manifests gets its other results bound as they are.
+    """
+    others: dict[str, BoundResults] = {}
+    if earlier.manifest is not None:
+        others = {name: bound for name, bound in earlier.manifest.results.items() if (root / name).is_dir()}
+    else:
+        for path in find_results(root):
+            name = path.parent.relative_to(root).as_posix()
+            if is_within(root, path) and name != earlier.name:
+                try:
+                    found = read_results_file(path)
+                except InvalidResultsError:
+                    continue
+                tasks = {
+                    task: bind_task(root, path.parent, task, found, {}, found.decabench)
+                    for task in found.tasks
+                }
+                others[name] = BoundResults(found.split, file_digest(path), tasks)
+    others.pop(earlier.name, None)
+    return others

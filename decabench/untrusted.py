@@ -1,0 +1,264 @@
+"""Read JSON, TOML and parquet that a stranger may have written: strictly, and in bounded time and memory.
+
+Every function raises ValueError with the reason, as part of a sentence: the caller knows the file and what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "DEPTH",
+    "JSON_LIMIT",
+    "KEY_PARTS",
+    "TOML_LIMIT",
+    "check_columns",
+    "parse_json",
+    "parse_toml",
+    "read_batches",
+    "read_json",
+    "read_text",
+    "read_toml",
+]
+
+DEPTH = 64
+"""How deeply tables, objects and lists may be nested: far below where Python's own recursion ends."""
+KEY_PARTS = 32
+"""The maximum number of parts of a dotted key; tomllib's memory grows with their square."""
+JSON_LIMIT = 1 << 23
+"""The maximum size of a JSON file in bytes, unless the reader states another; parsed, it can take 25 times as much."""
+TOML_LIMIT = 1 << 18
+"""The maximum size of a TOML file in bytes."""
+
+_DIGITS = 250
+"""The maximum length of a number: below the range of a float (308 digits, or 256 in hexadecimal)."""
+
+
+# JSON
+
+
+def parse_json(text: str, surrogates: bool = False) -> Any:
+    """Parse JSON strictly: no key twice in an object, no NaN, no number that a float cannot hold.
+
+    Half of a surrogate pair, which JSON can escape and UTF-8 cannot hold, is refused too unless `surrogates`.
+    """
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise ValueError(f"{error.msg} at {line}column {error.colno}") from None
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if text.count("[") + text.count("{") > DEPTH:
+        _check_depth(value)
+    if not surrogates and _SURROGATE.search(text):
+        _check_characters(value)
+    return value
+
+
+_TOO_DEEP = "its brackets are nested too deeply"
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for key, inner in pairs:
+        if key in value:
+            raise ValueError(f"the key {key[:60]!r} occurs twice in one object")
+        value[key] = inner
+    return value
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _parse_int(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError(f"it has a number of {len(digits):,} digits")
+    return int(digits)
+
+
+def _parse_float(text: str) -> float:
+    """Parse a float; `inf` and `nan`, which TOML has, are left to those who know what the number is for."""
+    value = float(text) if len(text) <= _DIGITS else math.inf
+    if math.isinf(value) and "inf" not in text:
+        shown = text if len(text) <= 20 else f"{text[:20]}…"
+        raise ValueError(f"the number {shown} is too large or too long")
+    return value
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_make_object,
+    parse_constant=_refuse_constant,
+    parse_int=_parse_int,
+    parse_float=_parse_float,
+)
+
+
+def _check_depth(value: Any) -> None:
+    """Check how deeply a value is nested, level by level: recursion is what would fail."""
+    level = [value]
+    for _ in range(DEPTH + 1):
+        level = [inner for outer in level for inner in _values_in(outer)]
+        if not level:
+            return
+    raise ValueError(_TOO_DEEP)
+
+
+def _values_in(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _check_characters(value: Any) -> None:
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        waiting += _values_in(item)
+        for text in item if isinstance(item, dict) else [item]:
+            if isinstance(text, str) and (half := _HALF.search(text)):
+                code = f"\\u{ord(half[0]):04x}"
+                raise ValueError(f"it has half of a surrogate pair ({code}), which is not a character")
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+# TOML
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse TOML, after a look at what tomllib has no limits for: long keys, long numbers, deep brackets."""
+    if len(text) > TOML_LIMIT:
+        raise ValueError(f"it is longer than {TOML_LIMIT:,} characters")
+    _check_toml(text)
+    try:
+        content = tomllib.loads(text, parse_float=_parse_float)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    _check_depth(content)
+    return content
+
+
+_TOML_TOKEN = re.compile(
+    r'''
+      """(?:[^"\\]|\\.|"(?!""))*+"{3,5}   # a string of several lines, which may end in two more quotes
+    | \'\'\'(?:[^']|'(?!\'\'))*+'{3,5}
+    | "(?:[^"\\\n]|\\.)*+"
+    | '[^'\n]*+'
+    | \#[^\n]*+
+    | [^"'\#.,=\[\]{}\n]++                # a bare key, a number, blanks
+    | .
+    ''',
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _check_toml(text: str) -> None:
+    """Refuse what tomllib would take minutes or gigabytes for; what is not TOML at all is left to tomllib."""
+    dots = depth = line = 0
+    for token in _TOML_TOKEN.findall(text):
+        line += token.count("\n")
+        if token == ".":
+            dots += 1
+            if dots >= KEY_PARTS:
+                raise ValueError(f"a key has more than {KEY_PARTS} parts (at line {line + 1})")
+        elif token in _BETWEEN:
+            dots = 0
+            depth = max(0, depth + _BETWEEN[token])
+            if depth > DEPTH:
+                raise ValueError(f"{_TOO_DEEP} (at line {line + 1})")
+        elif len(token) > _DIGITS and token[0] not in "\"'#" and len(token.strip()) > _DIGITS:
+            raise ValueError(f"a bare key or number has more than {_DIGITS} characters (at line {line + 1})")
+
+
+_BETWEEN = {"[": 1, "{": 1, "]": -1, "}": -1, "=": 0, ",": 0, "\n": 0}
+"""What ends a key, and by how much each changes the depth."""
+
+
+# Files
+
+
+def read_text(path: Path, limit: int) -> str:
+    """Read a UTF-8 file of at most `limit` bytes, without a byte order mark. Raises OSError too."""
+    with path.open("rb") as file:
+        raw = file.read(limit + 1)
+    if len(raw) > limit:
+        raise ValueError(f"it is larger than {limit:,} bytes")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"it is not UTF-8 at line {line}: save it as UTF-8") from None
+
+
+def read_json(path: Path, limit: int = JSON_LIMIT, format: str = "") -> dict[str, Any]:
+    """Read a JSON object, which must state `format` if one is given. Raises OSError too."""
+    content = parse_json(read_text(path, limit))
+    if not isinstance(content, dict):
+        raise ValueError("it is not a JSON object")
+    if format and content.get("format") != format:
+        raise ValueError(f"its format is {str(content.get('format'))[:60]!r}, not {format!r}")
+    return content
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file. Raises OSError too."""
+    return parse_toml(read_text(path, TOML_LIMIT))
+
+
+# Parquet
+
+
+def check_columns(schema: pa.Schema, kinds: Mapping[str, str]) -> None:
+    """Check that a table has these columns, each of its kind: `string`, `list of strings`, `integer` or `number`."""
+    import pyarrow as pa
+
+    for name, kind in kinds.items():
+        if schema.names.count(name) != 1:
+            given = ", ".join(repr(one[:30]) for one in islice(schema.names, 10)) or "none"
+            count = "no column" if name not in schema.names else "more than one column"
+            raise ValueError(f"it has {count} {name!r}; its columns: {given}")
+        found = schema.field(name).type
+        if not _FITS[kind](pa.types, found):
+            raise ValueError(f"its column {name!r} holds {str(found)[:60]}, not {kind}")
+
+
+_FITS: Mapping[str, Any] = {
+    "string": lambda types, kind: types.is_string(kind) or types.is_large_string(kind),
+    "list of strings": lambda types, kind: types.is_list(kind) and types.is_string(kind.value_type),
+    "integer": lambda types, kind: types.is_integer(kind),
+    "number": lambda types, kind: types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind),
+}
+
+
+def read_batches(path: Path, kinds: Mapping[str, str], size: int = 1_000) -> Iterator[pa.RecordBatch]:
+    """Stream these columns of a parquet file, `size` rows at a time. Raises FileNotFoundError too."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+            check_columns(file.schema_arrow, kinds)
+            for batch in file.iter_batches(size, columns=list(kinds)):
+                batch.validate(full=True)
+                for name, column in zip(kinds, batch.columns, strict=True):
+                    if column.null_count or (pa.types.is_list(column.type) and column.flatten().null_count):
+                        raise ValueError(f"its column {name!r} has a row without a value")
+                yield batch
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"it is not a complete parquet file ({str(error)[:200]})") from error

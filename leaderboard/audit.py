@@ -1,0 +1,434 @@
+"""Checks every score before it is shown: recomputed from statistics always, scored again from answers on request.
+
+A results file that contradicts its statistics, its answers or its data is refused with the reason. What could be
+checked decides the evidence of a row (`Entry.kind`), and the evidence whether it may be ranked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import decabench
+from decabench.errors import DecabenchError
+from decabench.leaderboard.entries import (
+    Check,
+    Entries,
+    Entry,
+    Refusal,
+    TaskEntry,
+    is_inside,
+    is_task_name,
+    printable_line,
+    submission_folder,
+)
+from decabench.leaderboard.evidence import Evidence
+from decabench.metrics import METRICS, Metric
+from decabench.scoring import ManifestFault, check_manifest, read_rows
+from decabench.tasks import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+__all__ = [
+    "ContradictionError",
+    "audit",
+    "count_kinds",
+    "find_answers",
+    "find_impossible_rows",
+    "numbers_agree",
+    "units_fit",
+]
+
+TOLERANCE = 1e-6
+"""How far a stated score may be from the recomputed one, relative to it: sums differ in their last digits only."""
+
+_MOST_EXAMPLES = 10_000_000
+"""The largest number of examples whose statistics are read: a small file may unpack to any size."""
+
+NO_STATISTICS = "there are no statistics beside the results"
+
+
+class ContradictionError(DecabenchError, ValueError):
+    """A results file contradicts its own statistics, answers or data."""
+
+
+def audit(found: Entries, evidence: Evidence, submissions: Path, home: Path) -> Entries:
+    """Recompute every score from its statistics; return the entries with what was found, contradictions refused."""
+    kept: list[Entry] = []
+    refused = list(found.refused)
+    manifests = _Manifests(submissions)
+    data = _Data(Store(home))
+    for entry in found.entries:
+        try:
+            if fault := manifests.find_fault(entry):
+                raise ContradictionError(fault)
+            kept.append(_audit_entry(entry, evidence, submissions, data))
+        except ContradictionError as error:
+            refused.append(Refusal(entry.path, printable_line(str(error), 300)))
+    return replace(
+        found, entries=tuple(kept), refused=tuple(sorted(refused, key=lambda refusal: refusal.path))
+    )
+
+
+def count_kinds(entries: Entries) -> Counter[str]:
+    """Count the entries by what they rest on; those without a score are left out."""
+    return Counter(entry.kind for entry in entries.entries if entry.kind is not None)
+
+
+class _Manifests:
+    """What contradicts the manifests of submissions; each is held against its files once."""
+
+    def __init__(self, submissions: Path) -> None:
+        self._submissions = submissions
+        self._known: dict[Path, list[ManifestFault]] = {}
+
+    def find_fault(self, entry: Entry) -> str:
+        """Return what contradicts the manifest of an entry's results; empty if nothing does, or it has no manifest."""
+        path = self._submissions / entry.path
+        place = find_answers(entry, self._submissions)
+        root = place.with_name(f"{place.name}.results") if place is not None and place.is_file() else place
+        if root is None or not path.is_relative_to(root):
+            return ""
+        if root not in self._known:
+            self._known[root] = check_manifest(root)
+        folder = path.parent.relative_to(root).as_posix()
+        faults = (fault for fault in self._known[root] if fault.folder in ("", folder))
+        return next((f"{fault.task}: {fault.reason}" if fault.task else fault.reason for fault in faults), "")
+
+
+def find_answers(entry: Entry, submissions: Path) -> Path | None:
+    """Return the folder or the archive of the answers behind an entry; None if it is not there."""
+    *folders, _ = entry.path.split("/")
+    archives = [index for index, part in enumerate(folders) if part.endswith(".results")]
+    if archives:
+        name = folders[archives[0]].removesuffix(".results")
+        path = submissions.joinpath(*folders[: archives[0]], name)
+        return path if path.is_file() and is_inside(path, submissions) else None
+    path = submissions / submission_folder(entry.path)
+    if path == submissions or not path.is_dir() or not is_inside(path, submissions):
+        return None
+    return path
+
+
+class _Data:
+    """The prepared data that results name, if it is at hand; each split is read once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[tuple[str, str], tuple[str, list[tuple[str, ...]]]] = {}
+
+    def find_units(self, name: str, split: str, fingerprint: str) -> list[tuple[str, ...]] | None:
+        """Return the units of every example; None if it is not the data with this fingerprint that is prepared."""
+        if (name, split) not in self._known:
+            self._known[name, split] = self._read(name, split)
+        known, units = self._known[name, split]
+        return units if known and known == fingerprint else None
+
+    def _read(self, name: str, split: str) -> tuple[str, list[tuple[str, ...]]]:
+        try:
+            fingerprint = self._store.record(name, split).fingerprint
+            return fingerprint, [tuple(row["units"]) for row in self._store.read(name, split, ("units",))]
+        except DecabenchError:
+            return "", []
+
+
+def units_fit(found: Array, wanted: Sequence[Sequence[str]]) -> bool:
+    """Return whether numbered units, (examples, levels), are those of the data; old files have the innermost alone."""
+    if len(found) != len(wanted):
+        return False
+    theirs, ours = _number_levels(found.tolist()), _number_levels(wanted)
+    return theirs == ours or (len(theirs) == 1 and theirs[0] == ours[-1])
+
+
+def _number_levels(units: Sequence[Sequence[Any]]) -> list[list[int]]:
+    """Number the units of each level in the order of their first example."""
+    levels = []
+    for depth in range(1, len(units[0]) + 1):
+        numbers: dict[tuple[Any, ...], int] = {}
+        levels.append([numbers.setdefault(tuple(names[:depth]), len(numbers)) for names in units])
+    return levels
+
+
+def _audit_entry(entry: Entry, evidence: Evidence, submissions: Path, data: _Data) -> Entry:
+    folder = (submissions / entry.path).parent / "statistics"
+    tasks = {}
+    for name, task in entry.tasks.items():
+        path = folder / f"{name}.parquet"
+        usable = is_task_name(name) and is_inside(path, submissions)
+        units = data.find_units(name, entry.split, task.fingerprint) if is_task_name(name) else None
+        if units is not None and task.score is not None and len(units) != task.n:
+            raise ContradictionError(
+                f"it scored {task.n or 0:,} examples of {name}, but the data that it names has {len(units):,}"
+            )
+        statistics = _Statistics(path if usable else None, units, partial(evidence.keep, entry, name))
+        tasks[name] = _audit_task(name, task, evidence.metrics, statistics)
+    return _with_intervals(replace(entry, tasks=tasks), evidence)
+
+
+@dataclass(frozen=True)
+class _Statistics:
+    """Where the statistics of a task are, and what is known of its data."""
+
+    path: Path | None
+    """The file; None if it may not be read."""
+    units: Sequence[Sequence[str]] | None
+    """The units of every example, if the data is at hand."""
+    keep: Callable[[Metric, Array, Array], None]
+    """Takes (metric, units, rows) once they have been checked."""
+
+
+def _audit_task(
+    name: str,
+    task: TaskEntry,
+    metrics: Mapping[str, Metric],
+    statistics: _Statistics,
+) -> TaskEntry:
+    """Recompute one task from its statistics. Raises ContradictionError."""
+    stated = task.score if task.limited is None else task.limited.score
+    if stated is None:
+        return task
+    metric = metrics.get(task.metric)
+    if metric is None:
+        reason = (
+            f"the metric {task.metric or 'of this score'} is not known here, so nothing can be recomputed"
+        )
+        return replace(task, check=Check(detail=reason))
+    low, high = metric.range
+    if not low - TOLERANCE <= stated <= high + TOLERANCE:
+        raise ContradictionError(
+            f"its score for {name} is {stated:g}, but {metric.name} goes from {low:g} to {high:g}"
+        )
+    _check_signature(name, task, metric)
+    if task.limited is not None:
+        return replace(task, check=Check(detail="it is a limited run, which has no statistics"))
+    if statistics.path is None or not statistics.path.is_file():
+        return replace(task, check=Check(detail=NO_STATISTICS))
+    scores = _recompute(name, task, metric, statistics.path, statistics)
+    if scores is None:
+        reason = "it was scored by another version of the metric, whose statistics mean something else here"
+        return replace(task, check=Check(detail=reason))
+    check = Check("consistent", "recomputed from the statistics of every example", decabench.__version__)
+    return replace(
+        task,
+        score=min(scores[metric.headline], high),
+        scores={key: scores.get(key, value) for key, value in task.scores.items()},
+        signature=task.signature or metric.full_signature,
+        check=check,
+    )
+
+
+def _check_signature(name: str, task: TaskEntry, metric: Metric) -> None:
+    """Refuse the signature of one metric on the scores of another: it would share a table with them."""
+    for other in METRICS.values():
+        if other.signature != metric.signature and _is_version_of(task.signature, other):
+            raise ContradictionError(
+                f"it scored {name} by {metric.name}, but states the signature of {other.name}"
+            )
+    if task.headline and task.headline != metric.headline and metric.name in METRICS:
+        raise ContradictionError(
+            f"it states {task.headline} as the score for {name}, but the score of {metric.name} is {metric.headline}"
+        )
+
+
+def _is_version_of(signature: str, metric: Metric) -> bool:
+    """Return whether a signature is that of a metric, whichever versions of packages end it."""
+    return signature == metric.signature or signature.startswith(f"{metric.signature}|")
+
+
+def _recompute(
+    name: str, task: TaskEntry, metric: Metric, path: Path, statistics: _Statistics
+) -> dict[str, float] | None:
+    """Return the scores that the statistics give; None if they are those of another version of the metric.
+
+    Raises ContradictionError if they do not give the stated ones.
+    """
+    is_same_version = _is_version_of(task.signature, metric)
+    try:
+        _check_file(name, task, path)
+        found, rows = _read(name, metric, path)
+    except ContradictionError:
+        if is_same_version or not task.signature:
+            raise
+        return None
+    if len(rows) != task.n or task.rows != task.n:
+        raise ContradictionError(
+            f"it scored {task.n or 0:,} of {task.rows:,} examples of {name}, but its statistics have {len(rows):,}"
+        )
+    if statistics.units is not None and not units_fit(found, statistics.units):
+        raise ContradictionError(f"its statistics for {name} group the examples otherwise than the data does")
+    if fault := find_impossible_rows(metric, rows):
+        raise ContradictionError(f"its statistics for {name} cannot come from {metric.name}: {fault}")
+    totals = {column: math.fsum(values) for column, values in zip(metric.columns, rows.T, strict=True)}
+    scores = {key: float(value) for key, value in metric.score(totals).items()}
+    stated = [(metric.headline, task.score), *task.scores.items()]
+    for key, value in stated:
+        if key in scores and not numbers_agree(value, scores[key]):
+            if not is_same_version and task.signature:
+                return None
+            what = "score" if key == metric.headline else key
+            raise ContradictionError(
+                f"its {what} for {name} is {_show(value)}, but its statistics give {_show(scores[key])}"
+            )
+    statistics.keep(metric, found, rows)
+    return scores
+
+
+def _check_file(name: str, task: TaskEntry, path: Path) -> None:
+    """Check the size and the labels of a file before its rows are read."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        described = pq.ParquetFile(path)
+        count, labels = described.metadata.num_rows, described.schema_arrow.metadata or {}
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ContradictionError(
+            f"its statistics for {name} are damaged ({type(error).__name__}): evaluate again"
+        ) from error
+    if count > _MOST_EXAMPLES:
+        raise ContradictionError(f"its statistics for {name} have {count:,} rows, which is too many to read")
+    for key, value in (("metric", task.metric), ("signature", task.signature)):
+        label = labels.get(key.encode(), b"").decode("utf-8", "replace")
+        if label and value and label != value:
+            raise ContradictionError(
+                f"its statistics for {name} are of the {key} {printable_line(label, 80)}, its results of {value}"
+            )
+
+
+def _read(name: str, metric: Metric, path: Path) -> tuple[Array, Array]:
+    try:
+        return read_rows(path, metric.columns)
+    except Exception as error:  # a damaged file can fail in many ways
+        raise ContradictionError(
+            f"its statistics for {name} are damaged or not those of {metric.name}: evaluate again"
+        ) from error
+
+
+def numbers_agree(stated: float | None, found: float) -> bool:
+    """Return whether two numbers are the same up to the rounding of sums."""
+    return stated is not None and math.isclose(stated, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+
+
+def _show(value: float | None) -> str:
+    """Show a number with enough digits to see what differs."""
+    return "missing" if value is None else f"{value:.8g}"
+
+
+def _with_intervals(entry: Entry, evidence: Evidence) -> Entry:
+    """Replace stated totals by recomputed ones, and stated intervals and units by those of the statistics."""
+    tasks = {}
+    for name, task in entry.tasks.items():
+        known = evidence.find(entry, name) if task.check.kind != "self-reported" else None
+        interval, units = (known.interval, known.units) if known is not None else (None, "")
+        tasks[name] = replace(task, interval=interval, units=units)
+    scores = {name: task.score for name, task in tasks.items() if task.score is not None}
+    total = entry.suite.combine(scores) if entry.total is not None else None
+    recomputed = replace(entry, tasks=tasks, total=total, interval=None)
+    if recomputed.kind in (None, "self-reported"):
+        return recomputed
+    return replace(recomputed, interval=evidence.total_interval(recomputed))
+
+
+# What rows of statistics can be
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """What holds for every row of a metric's statistics."""
+
+    at_most: tuple[tuple[str, str], ...]
+    """(column, column that it never exceeds)."""
+    one: str = "n"
+    """The column that is 1 for every example; empty if there is none."""
+    signed: bool = False
+    """Whether numbers may be negative."""
+
+
+def _shares(*columns: str) -> _Limits:
+    return _Limits(tuple((column, "n") for column in columns))
+
+
+def _bleu_limits() -> Iterator[tuple[str, str]]:
+    for prefix in ("", "cased_"):
+        yield from ((f"{prefix}right{order}", f"{prefix}total{order}") for order in (1, 2, 3, 4))
+        yield from ((f"{prefix}total{order + 1}", f"{prefix}total{order}") for order in (1, 2, 3))
+        yield f"{prefix}total1", f"{prefix}system_length"
+
+
+_WORDS = _shares("nf1", "nf1_empty_match", "em", "nem")
+_ROUGE = _shares(
+    *(f"{kind}_{part}" for kind in ("rouge1", "rouge2", "rougeL") for part in ("precision", "recall", "f"))
+)
+_LIMITS: Mapping[str, _Limits] = {
+    "nf1": _WORDS,
+    "em": _WORDS,
+    "nem": _WORDS,
+    "accuracy": _shares("right"),
+    "rouge": _ROUGE,
+    "rouge_lines": _ROUGE,
+    "rouge_score": _ROUGE,
+    "rouge_perl": _Limits(()),  # its rows are weighted
+    "rouge_perl_lines": _Limits(()),
+    "bleu": _Limits(tuple(_bleu_limits()), one=""),
+    "corpus_f1": _Limits(
+        (
+            ("right", "answered"),
+            ("right", "answerable"),
+            ("right_any", "answered"),
+            ("right_any", "answerable_any"),
+            ("answered", "n"),
+            ("answerable", "n"),
+            ("answerable_any", "n"),
+        )
+    ),
+    "joint_goal_em": _shares("joint_goal", "turn_request", "turn_goal", "turn_request_corrected"),
+    "lfem": _Limits(
+        (
+            ("lfem", "n"),
+            ("lfem_unordered", "n"),
+            ("lfem_corrected", "n"),
+            ("n_executed", "n"),
+            ("executed_right", "n_executed"),
+        )
+    ),
+    "tag_accuracy": _Limits((("right", "tags"),), one=""),
+    "sequence_f1": _Limits((("right", "predicted"), ("right", "gold"), ("tags_right", "tags")), one=""),
+    "parsing": _Limits((("uas", "tokens"), ("las", "uas")), one=""),
+    "pearson": _Limits((("unreadable", "n"),), signed=True),
+    "spearman": _Limits((("unreadable", "n"),), signed=True),
+    "mse": _Limits((("unreadable", "n"),)),
+}
+"""Per metric, what no answer could make of a row; metrics of other packages are not limited."""
+
+_SLACK = 1e-6
+
+
+def find_impossible_rows(metric: Metric, rows: Array) -> str:
+    """Return what is wrong with rows that the metric could not have made of any answer; empty if nothing is."""
+    import numpy as np
+
+    if not np.isfinite(rows).all():
+        return "some numbers are not finite"
+    limits = _LIMITS.get(metric.name)
+    if limits is None:
+        return ""
+    columns = dict(zip(metric.columns, rows.T, strict=True))
+    if not limits.signed and (rows < 0).any():
+        name = next(name for name, values in columns.items() if (values < 0).any())
+        return f"{name} is negative in {int((columns[name] < 0).sum()):,} rows"
+    if limits.one in columns and (columns[limits.one] != 1).any():
+        return f"{limits.one} is not 1 in every row"
+    for name, bound in limits.at_most:
+        if name in columns and bound in columns:
+            beyond = int((columns[name] > columns[bound] + _SLACK).sum())
+            if beyond:
+                return f"{name} exceeds {bound} in {beyond:,} rows"
+    return ""

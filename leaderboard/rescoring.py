@@ -1,0 +1,240 @@
+"""Scores answers again for `--verify`, and remembers what was verified.
+
+A record of a verification is kept beside the prepared data, never in a submission, whose author could have written it.
+It is named after a digest of the results, statistics and answers, so that it holds for these bytes only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import decabench
+from decabench.errors import DecabenchError
+from decabench.files import atomic_file
+from decabench.leaderboard.audit import ContradictionError, find_answers, numbers_agree, units_fit
+from decabench.leaderboard.entries import (
+    Check,
+    Entries,
+    Entry,
+    Refusal,
+    TaskEntry,
+    is_inside,
+    printable_line,
+)
+from decabench.metrics import Metric
+from decabench.scoring import ScoredTask, ScoringOptions, read_rows, score_submission
+from decabench.submission import find_predictions
+from decabench.tasks import Store
+from decabench.untrusted import read_json
+
+__all__ = ["RECORD_FORMAT", "Verification", "verify_entries"]
+
+RECORD_FORMAT = "decabench.verified/1"
+
+_FOLDER = "verified"
+_LARGEST_RECORD = 1 << 20
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How to verify entries."""
+
+    home: Path
+    """The folder of prepared data, which also holds the records."""
+    again: bool = False
+    """Whether to score what has no record; otherwise only records are used."""
+    include: Sequence[Path] = ()
+    """Files that define tasks."""
+    jobs: int = 1
+    """The number of processes."""
+
+
+def verify_entries(
+    found: Entries, submissions: Path, metrics: Mapping[str, Metric], options: Verification
+) -> Entries:
+    """Return the entries with their verified tasks marked, and those refused whose answers give other scores."""
+    kept: list[Entry] = []
+    refused = list(found.refused)
+    for entry in found.entries:
+        try:
+            kept.append(_verify_entry(entry, submissions, metrics, options))
+        except ContradictionError as error:
+            refused.append(Refusal(entry.path, printable_line(str(error), 300)))
+    return replace(
+        found, entries=tuple(kept), refused=tuple(sorted(refused, key=lambda refusal: refusal.path))
+    )
+
+
+def _verify_entry(
+    entry: Entry, submissions: Path, metrics: Mapping[str, Metric], options: Verification
+) -> Entry:
+    place = find_answers(entry, submissions)
+    if entry.kind is None or place is None:
+        return entry
+    record = options.home / _FOLDER / f"{_digest(entry, submissions, place)}.json"
+    known = _read_record(record)
+    if known is None and options.again:
+        checks = _score_again(entry, place, submissions, metrics, options)
+        known = {name: check for name, check in checks.items() if check.kind == "verified"}
+        if known:
+            _write_record(record, known)
+        known = checks
+    tasks = {
+        name: replace(task, check=known[name]) if known and name in known and task.score is not None else task
+        for name, task in entry.tasks.items()
+    }
+    return replace(entry, tasks=tasks)
+
+
+# Records
+
+
+def _digest(entry: Entry, submissions: Path, place: Path) -> str:
+    """Compute a digest of everything that a verification is about."""
+    results = submissions / entry.path
+    files = [results, *sorted((results.parent / "statistics").glob("*.parquet"))]
+    files += (
+        [place] if place.is_file() else sorted(path for path in place.glob("predictions/*") if path.is_file())
+    )
+    digest = hashlib.sha256(f"{RECORD_FORMAT}\n{entry.split}\n".encode())
+    for path in files:
+        if not is_inside(path, submissions):
+            continue
+        with open(path, "rb") as file:
+            content = hashlib.file_digest(file, "sha256").hexdigest()
+        digest.update(f"{path.name}\t{content}\n".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:40]
+
+
+def _read_record(path: Path) -> dict[str, Check] | None:
+    """Return the verified tasks of a record; None if there is no usable one."""
+    try:
+        content = read_json(path, _LARGEST_RECORD)
+        if content["format"] != RECORD_FORMAT:
+            return None
+        return {name: _verified(content["decabench"], content["date"]) for name in content["tasks"]}
+    except (DecabenchError, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write_record(path: Path, checks: Mapping[str, Check]) -> None:
+    first = next(iter(checks.values()))
+    content = {
+        "format": RECORD_FORMAT,
+        "decabench": first.version,
+        "date": first.date,
+        "tasks": sorted(checks),
+    }
+    with atomic_file(path) as file:
+        file.write((json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
+
+
+def _verified(version: str, date: str) -> Check:
+    return Check("verified", "its answers were scored again on the data", version, date)
+
+
+# Scoring again
+
+
+def _score_again(
+    entry: Entry, place: Path, submissions: Path, metrics: Mapping[str, Metric], options: Verification
+) -> dict[str, Check]:
+    """Score what answers and data allow; return a check for each task that has a score.
+
+    Raises ContradictionError if the answers give other scores than the file states.
+    """
+    scored = {name: task for name, task in entry.tasks.items() if task.score is not None}
+    checks = {name: task.check for name, task in scored.items()}
+    reasons = _find_obstacles(entry, scored, place, Store(options.home))
+    at_hand = [name for name in scored if name not in reasons]
+    checks |= {name: _with_reason(checks[name], reason) for name, reason in reasons.items()}
+    if not at_hand:
+        return checks
+    scoring = ScoringOptions(
+        entry.split,
+        at_hand,
+        options.home,
+        options.jobs,
+        options.include,
+        "raw" if entry.is_raw else "extracted",
+    )
+    try:
+        results, found = score_submission(place, scoring)
+    except DecabenchError as error:
+        reason = f"its answers could not be scored again: {printable_line(str(error), 200)}"
+        return checks | {name: _with_reason(checks[name], reason) for name in at_hand}
+    today = datetime.now(UTC).date().isoformat()
+    for name in at_hand:
+        again = results.tasks[name]
+        if again.status != "scored":
+            why = printable_line(again.reason, 120)
+            raise ContradictionError(f"it states a score for {name}, but its answers cannot be scored: {why}")
+        if fault := next(_differences(name, scored[name], found[name]), ""):
+            if again.signature == scored[name].signature:
+                raise ContradictionError(fault)
+            checks[name] = _with_reason(checks[name], "another version of the metric gives another score")
+            continue
+        path = (submissions / entry.path).parent / "statistics" / f"{name}.parquet"
+        if scored[name].check.kind == "consistent":
+            _compare_statistics(name, path, metrics[scored[name].metric], found[name])
+        checks[name] = _verified(decabench.__version__, today)
+    return checks
+
+
+def _with_reason(check: Check, reason: str) -> Check:
+    return replace(check, detail=f"{check.detail}; not verified: {reason}")
+
+
+def _find_obstacles(
+    entry: Entry, scored: Mapping[str, TaskEntry], place: Path, store: Store
+) -> dict[str, str]:
+    """Return why tasks cannot be scored again, by name."""
+    files = None
+    if place.is_dir():
+        try:
+            files = find_predictions(place)[0]
+        except (DecabenchError, OSError):
+            files = {}
+    reasons = {}
+    for name, task in scored.items():
+        if files is not None and (name, entry.split) not in files:
+            reasons[name] = "its answers are not at hand"
+            continue
+        try:
+            prepared = store.record(name, entry.split).fingerprint
+        except DecabenchError:
+            reasons[name] = "the data is not prepared here"
+            continue
+        if prepared != task.fingerprint:
+            reasons[name] = "the data that is prepared here is not the data that was scored"
+    return reasons
+
+
+def _differences(name: str, stated: TaskEntry, again: ScoredTask) -> Iterator[str]:
+    """Yield what scoring again does not reproduce."""
+    found = again.result
+    if stated.predictions and stated.predictions != found.predictions:
+        yield f"the answers for {name} beside it are not those that it scored"
+    if stated.n != found.n:
+        yield f"it scored {stated.n or 0:,} examples of {name}, but there are answers to {found.n:,}"
+    pairs = [("score", stated.score, found.score)]
+    pairs += [(key, value, found.scores[key]) for key, value in stated.scores.items() if key in found.scores]
+    for key, one, other in pairs:
+        if one is None or other is None or not numbers_agree(one, other):
+            yield f"its {key} for {name} is {one or 0.0:.8g}, but its answers give {other or 0.0:.8g}"
+
+
+def _compare_statistics(name: str, path: Path, metric: Metric, again: ScoredTask) -> None:
+    """Raise ContradictionError if the statistics in a file are not those of the answers."""
+    import numpy as np
+
+    units, rows = read_rows(path, metric.columns)
+    if not np.allclose(rows, np.asarray(again.rows, dtype=float), rtol=1e-6, atol=1e-6):
+        raise ContradictionError(f"its statistics for {name} are not those of its answers: evaluate again")
+    if not units_fit(units, [item.units for item in again.references]):
+        raise ContradictionError(f"its statistics for {name} group the examples otherwise than the data does")

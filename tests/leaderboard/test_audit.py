@@ -1,0 +1,296 @@
+"""What a results file states against what its statistics give: the forger's afternoon."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from decabench.leaderboard.audit import audit, count_kinds, find_impossible_rows
+from decabench.leaderboard.entries import Entries, read_submissions
+from decabench.leaderboard.evidence import Evidence
+from decabench.metrics import METRICS, Item
+from tests.leaderboard.small import results, write
+
+TASK = "sst"
+
+
+def audited(folder: Path, home: Path | None = None) -> Entries:
+    return audit(read_submissions(folder), Evidence(folder), folder, home or folder / "no-data")
+
+
+def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
+    """Edit the only results file of a folder."""
+    (path,) = folder.rglob("results/validation*/results.json")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    edit(content)
+    scores = [task["score"] for task in content["tasks"].values() if task["status"] == "scored"]
+    if content["decascore"] is not None:
+        content["decascore"] = sum(scores)
+    content["total"]["score"] = sum(scores)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def change_statistics(folder: Path, edit: Callable[[pa.Table], pa.Table], task: str = TASK) -> None:
+    (path,) = folder.rglob(f"statistics/{task}.parquet")
+    pq.write_table(edit(pq.read_table(path)), path)
+
+
+@pytest.fixture
+def system(made_up: Path, tmp_path: Path) -> Path:
+    """A folder with one honest submission."""
+    shutil.copytree(made_up / "system-00", tmp_path / "in" / "system-00")
+    return tmp_path / "in"
+
+
+def reason(folder: Path, home: Path | None = None) -> str:
+    found = audited(folder, home)
+    assert found.entries == ()
+    (refusal,) = found.refused
+    assert refusal.path == "system-00/results/validation/results.json"
+    return refusal.reason
+
+
+def test_honest_results_are_consistent(system: Path, home: Path) -> None:
+    found = audited(system, home)
+    (entry,) = found.entries
+    assert (entry.kind, entry.apart, found.refused) == ("consistent", "", ())
+    assert {task.check.kind for task in entry.tasks.values()} == {"consistent"}
+    assert entry.tasks[TASK].check.version
+
+
+def test_scores_edited_to_99_are_refused(system: Path) -> None:
+    """The forged board: 990.0 used to rank first, with the interval of the true scores beside it."""
+
+    def forge(content: dict[str, Any]) -> None:
+        for task in content["tasks"].values():
+            task["score"] = 99.0
+
+    change(system, forge)
+    assert "is 99, but its statistics give" in reason(system)
+
+
+@pytest.mark.parametrize("extra", [0.009, 1e-3, 1e-4])
+def test_a_hundredth_of_a_point_is_too_much(system: Path, extra: float) -> None:
+    change(
+        system, lambda content: content["tasks"][TASK].update(score=content["tasks"][TASK]["score"] + extra)
+    )
+    assert f"its score for {TASK} is " in reason(system)
+
+
+def test_the_last_digits_of_a_sum_may_differ(system: Path) -> None:
+    change(
+        system, lambda content: content["tasks"][TASK].update(score=content["tasks"][TASK]["score"] + 1e-10)
+    )
+    assert audited(system).refused == ()
+
+
+def test_the_other_scores_of_the_metric_are_held_against_the_statistics_too(system: Path) -> None:
+    change(system, lambda content: content["tasks"]["squad"]["scores"].update(em=99.9))
+    assert "its em for squad is 99.9, but its statistics give" in reason(system)
+
+
+def test_intervals_and_totals_are_computed_here(system: Path) -> None:
+    before = audited(system).entries[0]
+
+    def forge(content: dict[str, Any]) -> None:
+        content["interval"] = [989.0, 991.0]
+        content["tasks"][TASK]["interval"] = [98.9, 99.1]
+
+    change(system, forge)
+    (entry,) = audited(system).entries
+    assert entry.interval == before.interval and entry.tasks[TASK].interval == before.tasks[TASK].interval
+    assert entry.total == pytest.approx(sum(task.score or 0 for task in entry.tasks.values()))
+
+
+def test_without_statistics_a_result_is_self_reported(system: Path) -> None:
+    shutil.rmtree(next(system.rglob("statistics")))
+    (entry,) = audited(system).entries
+    assert entry.interval is None and entry.tasks[TASK].interval is None, "no interval is shown as stated"
+    assert (entry.kind, entry.apart) == ("self-reported", "self-reported")
+    assert entry.tasks[TASK].check.detail == "there are no statistics beside the results"
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        (lambda table: table.slice(0, 5), "but its statistics have 5"),
+        (lambda table: table.drop_columns(["em"]), "are damaged or not those of"),
+        (
+            lambda table: table.set_column(
+                table.schema.get_field_index("em"), "em", pa.array([float("nan")] * len(table))
+            ),
+            "are damaged or not those of",
+        ),
+        (
+            lambda table: table.replace_schema_metadata({"metric": "nf1"}),
+            "are of the metric nf1, its results of em",
+        ),
+        (
+            lambda table: table.replace_schema_metadata({"signature": "v:9"}),
+            "are of the signature v:9, its results of",
+        ),
+    ],
+)
+def test_statistics_that_do_not_fit_are_a_contradiction(
+    system: Path, edit: Callable[[pa.Table], pa.Table], expected: str
+) -> None:
+    change_statistics(system, edit)
+    assert expected in reason(system)
+
+
+@pytest.mark.parametrize("content", [b"PAR1 and no more", b""])
+def test_damaged_statistics_are_not_missing(system: Path, content: bytes) -> None:
+    next(system.rglob(f"statistics/{TASK}.parquet")).write_bytes(content)
+    assert f"its statistics for {TASK} are damaged" in reason(system)
+
+
+def test_rows_that_no_answer_gives_are_refused(system: Path) -> None:
+    def lift(table: pa.Table) -> pa.Table:
+        """The same sums, from rows of which one is out of range."""
+        values = table.column("em").to_numpy().copy()
+        first, second = np.flatnonzero(values == 1)[0], np.flatnonzero(values == 0)[0]
+        values[first] += 1
+        values[second] -= 1
+        return table.set_column(table.schema.get_field_index("em"), "em", pa.array(values))
+
+    change_statistics(system, lift)
+    assert reason(system) == f"its statistics for {TASK} cannot come from em: em is negative in 1 rows"
+
+
+def test_other_units_than_those_of_the_data_are_refused(system: Path, home: Path) -> None:
+    """Units decide how wide an interval is, and change no score."""
+    change_statistics(
+        system,
+        lambda table: table.set_column(0, "unit_1", pa.array(np.arange(len(table), dtype=np.int32))),
+        "squad",
+    )
+    assert reason(system, home) == "its statistics for squad group the examples otherwise than the data does"
+    assert audited(system).refused == (), "without the data nobody can tell"
+
+
+def test_what_contradicts_the_manifest_is_refused(system: Path) -> None:
+    results = next(system.rglob("results.json"))
+    manifest = {"format": "decabench.manifest/1", "decabench": "0.1.0", "results": {}}
+    bound = {"split": "validation", "results": f"sha256:{'0' * 64}", "tasks": {}}
+    (system / "system-00" / "manifest.json").write_text(
+        json.dumps({**manifest, "results": {"results/validation": bound}}), encoding="utf-8"
+    )
+    assert results.is_file()
+    assert reason(system) == "its results.json is not the one whose digest is in manifest.json"
+    (system / "system-00" / "manifest.json").write_text("{", encoding="utf-8")
+    assert reason(system).startswith("manifest.json: ")
+
+
+def test_the_easy_examples_alone_are_not_the_data(system: Path, home: Path) -> None:
+    """Five examples that are right, and a file that says the data has no more."""
+    table = pq.read_table(next(system.rglob(f"statistics/{TASK}.parquet")))
+    right = table.filter(pa.compute.equal(table.column("em"), 1.0)).slice(0, 5)
+    change_statistics(system, lambda _: right)
+
+    def forge(content: dict[str, Any]) -> None:
+        content["tasks"][TASK] |= {"score": 100.0, "scores": {}, "n": 5}
+        content["tasks"][TASK]["data"]["rows"] = 5
+
+    change(system, forge)
+    assert reason(system, home) == f"it scored 5 examples of {TASK}, but the data that it names has 32"
+
+
+def test_an_easier_metric_under_the_signature_of_another_is_refused(tmp_path: Path) -> None:
+    file = results("system-00", {"sst": 90.0})
+    file["tasks"]["sst"] |= {"signature": METRICS["lfem"].signature}
+    found = audited(write(tmp_path, [file]))
+    assert found.refused[0].reason == "it scored sst by em, but states the signature of lfem"
+
+
+def test_the_score_of_a_metric_is_its_headline(tmp_path: Path) -> None:
+    file = results("system-00", {"sst": 90.0})
+    file["tasks"]["sst"] |= {"headline": "nf1_empty_match"}
+    found = audited(write(tmp_path, [file]))
+    assert "but the score of em is em" in found.refused[0].reason
+
+
+def test_another_version_of_a_metric_is_no_contradiction(tmp_path: Path) -> None:
+    """Old results stay readable: what this version computes otherwise is stated, not refuted."""
+    file = results("old", {"sst": 90.0})
+    write(tmp_path, [file])
+    (path,) = tmp_path.rglob("validation.json")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["tasks"]["sst"]["score"] = content["total"]["score"] = 91.0
+    path.write_text(json.dumps(content), encoding="utf-8")
+    found = audited(tmp_path)
+    assert found.refused == () and found.entries[0].kind == "self-reported"
+    assert "another version of the metric" in found.entries[0].tasks["sst"].check.detail
+
+
+def test_a_metric_that_is_not_known_here_is_self_reported(tmp_path: Path) -> None:
+    file = {**results("own", {}), "decascore": None}
+    file["tasks"]["own"] = {
+        **results("x", {"sst": 90.0})["tasks"]["sst"],
+        "metric": "mine",
+        "headline": "mine",
+    }
+    (entry,) = audited(write(tmp_path, [file])).entries
+    assert (
+        entry.tasks["own"].check.detail == "the metric mine is not known here, so nothing can be recomputed"
+    )
+
+
+def test_statistics_behind_a_link_out_of_the_submission_are_not_read(system: Path, tmp_path: Path) -> None:
+    statistics = next(system.rglob("statistics"))
+    statistics.rename(tmp_path / "elsewhere")
+    statistics.symlink_to(tmp_path / "elsewhere")
+    (entry,) = audited(system).entries
+    assert entry.kind == "self-reported"
+
+
+def test_a_small_file_of_endless_rows_is_not_unpacked(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("decabench.leaderboard.audit._MOST_EXAMPLES", 31)
+    assert "have 32 rows, which is too many to read" in reason(system)
+
+
+def test_kinds_are_counted(system: Path) -> None:
+    assert count_kinds(audited(system)) == {"consistent": 1}
+
+
+@pytest.mark.parametrize("name", sorted(set(METRICS) - {"lfem", "joint_goal_em", "rouge_score"}))
+@pytest.mark.parametrize("answer", ["", "1.5", "b-x i-x o", "the cat sat on the mat . it did"])
+def test_what_metrics_make_of_any_answer_is_possible(name: str, answer: str) -> None:
+    gold = {"pearson": "1.5", "spearman": "2", "mse": "3", "parsing": "2:a 0:b 1:c"}.get(
+        name, "b-x i-x o" if name in ("sequence_f1", "tag_accuracy") else "the cat sat"
+    )
+    metric = METRICS[name]
+    items = [Item([gold], str(index)) for index in range(3)]
+    rows = np.asarray(metric.statistics([answer, gold, "x"], items), dtype=float)
+    assert find_impossible_rows(metric, rows) == ""
+    rows[0] = np.nan
+    assert find_impossible_rows(metric, rows) == "some numbers are not finite"
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value", "expected"),
+    [
+        ("nf1", "n", 2.0, "n is not 1 in every row"),
+        ("nf1", "nf1", 1.5, "nf1 exceeds n in 1 rows"),
+        ("bleu", "right2", 9.0, "right2 exceeds total2 in 1 rows"),
+        ("corpus_f1", "right", 1.0, "right exceeds answered in 1 rows"),
+        ("sequence_f1", "right", 3.0, "right exceeds predicted in 1 rows"),
+        ("mse", "squares", -1.0, "squares is negative in 1 rows"),
+        ("lfem", "executed_right", 1.0, "executed_right exceeds n_executed in 1 rows"),
+    ],
+)
+def test_impossible_rows(name: str, column: str, value: float, expected: str) -> None:
+    metric = METRICS[name]
+    rows = np.zeros((2, len(metric.columns)))
+    if "n" in metric.columns:
+        rows[:, metric.columns.index("n")] = 1
+    assert find_impossible_rows(metric, rows) == ""
+    rows[1, metric.columns.index(column)] = value
+    assert find_impossible_rows(metric, rows) == expected

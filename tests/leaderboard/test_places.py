@@ -1,0 +1,100 @@
+"""Rank groups and the ranks a system may have, case by case."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from decabench.leaderboard.places import assign_places, find_verdict, show_ranks
+from decabench.scoring import PairTests
+
+
+def made_tests(
+    p: Mapping[tuple[int, int], float | None], scores: list[float], others: float = 1.0
+) -> PairTests:
+    """Tests of systems with these scores: adjusted p by pair, None for a pair that cannot be tested."""
+    count = len(scores)
+    adjusted = np.full((count, count), others)
+    for (a, b), value in p.items():
+        adjusted[a, b] = adjusted[b, a] = math.nan if value is None else value
+    differences = np.subtract.outer(np.array(scores), np.array(scores)).T
+    return PairTests(
+        differences, np.ones_like(adjusted), adjusted, adjusted, np.ones_like(adjusted), 100.0, 10
+    )
+
+
+def places(scores: str, p: Mapping[tuple[int, int], float | None]) -> list[tuple[int, int, str]]:
+    shown = scores.split()
+    placed = assign_places(shown, made_tests(p, [float(score) for score in shown]))
+    return [(place.rank, place.group, show_ranks(place.ranks)) for place in placed]
+
+
+def test_nothing_and_one() -> None:
+    assert assign_places([], None) == []
+    assert places("9", {}) == [(1, 1, "")]
+
+
+def test_a_group_ends_where_a_system_differs_from_its_first() -> None:
+    assert places("9 8 7 6", {(0, 2): 0.001, (0, 3): 0.001}) == [
+        (1, 1, "1–2"),
+        (1, 1, "1–4"),
+        (3, 2, "2–4"),
+        (3, 2, "2–4"),
+    ]
+
+
+def test_no_two_systems_of_a_group_differ() -> None:
+    """The first and the third do not differ, but the second and the third do: they may not share a rank."""
+    assert [place[:2] for place in places("9 8 7", {(1, 2): 0.01})] == [(1, 1), (1, 1), (3, 2)]
+
+
+def test_clearly_apart() -> None:
+    p = {(0, 1): 0.01, (0, 2): 0.01, (1, 2): 0.01}
+    assert places("9 8 7", p) == [(1, 1, ""), (2, 2, ""), (3, 3, "")]
+
+
+def test_the_level_is_five_percent() -> None:
+    assert [place[1] for place in places("9 8", {(0, 1): 0.05})] == [1, 1]
+    assert [place[1] for place in places("9 8", {(0, 1): 0.0498})] == [1, 2]
+
+
+def test_untested_scores_are_ranked_as_they_stand() -> None:
+    p = dict.fromkeys([(a, b) for b in range(4) for a in range(b)])
+    assert places("9 8 8 7", p) == [(1, 1, ""), (2, 2, ""), (2, 2, ""), (4, 3, "")]
+    placed = assign_places("9 8 8 7".split(), None)
+    assert [(place.rank, place.ranks) for place in placed] == [(1, None), (2, None), (2, None), (4, None)]
+
+
+def test_one_without_statistics_rules_no_rank_out() -> None:
+    p = {(0, 1): None, (1, 2): None, (0, 2): 0.01}
+    assert places("9 8 7", p) == [(1, 1, "1–2"), (2, 2, ""), (3, 3, "2–3")]
+
+
+def test_equals_share_a_group_whatever_a_test_says() -> None:
+    assert [place[:2] for place in places("9 9", {(0, 1): 0.001})] == [(1, 1), (1, 1)]
+    assert find_verdict(made_tests({(0, 1): 0.001}, [9.01, 9.02]), 0, 1, "9.0", "9.0") == 0
+
+
+def test_equals_go_together_to_a_new_group() -> None:
+    """One of two equals differs from the first: both move, so that no two of a group differ."""
+    assert [place[:2] for place in places("9 8 8", {(0, 2): 0.001})] == [(1, 1), (2, 2), (2, 2)]
+
+
+def test_the_comparison_that_decided_is_kept() -> None:
+    shown = ["9", "8", "7", "6"]
+    placed = assign_places(shown, made_tests({(1, 2): 0.02, (0, 2): 0.03}, [9, 8, 7, 6], others=0.6))
+    against = [
+        place.versus and (place.versus.index, place.versus.p, place.versus.differs) for place in placed
+    ]
+    assert against == [None, (0, 0.6, False), (1, 0.02, True), (2, 0.6, False)]
+
+
+@pytest.mark.parametrize(("first", "second", "verdict"), [(9.0, 8.0, -1), (8.0, 9.0, 1)])
+def test_a_verdict_has_a_direction(first: float, second: float, verdict: int) -> None:
+    tests = made_tests({(0, 1): 0.01}, [first, second])
+    assert find_verdict(tests, 0, 1, str(first), str(second)) == verdict
+    assert find_verdict(made_tests({}, [first, second]), 0, 1, str(first), str(second)) == 0
+    assert find_verdict(made_tests({(0, 1): None}, [first, second]), 0, 1, str(first), str(second)) is None

@@ -1,0 +1,245 @@
+"""A site is replaced as a whole, or not at all; nothing else is ever touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from decabench.errors import StorageError
+from decabench.leaderboard import LeaderboardError, publishing
+from decabench.leaderboard.publishing import MARKER, publish, sweep_builds
+
+
+def site_of(number: int, pages: int = 3) -> list[tuple[str, bytes]]:
+    """A site of which every page says which build it is from."""
+    names = ["index.html", *(f"submissions/s-{index}.html" for index in range(pages))]
+    return [(name, f"build {number}".encode()) for name in names]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+def test_a_site_replaces_the_one_before(tmp_path: Path) -> None:
+    publish(site_of(1, pages=5), tmp_path / "site")
+    publish(site_of(2, pages=2), tmp_path / "site")
+    found = contents(tmp_path / "site")
+    assert found.pop(MARKER) and found == dict(site_of(2, pages=2)), (
+        "a page that is no longer part of it is gone"
+    )
+    assert os.listdir(tmp_path) == ["site"]
+
+
+def test_also_where_folders_cannot_be_exchanged_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publishing, "_kernel_exchange", lambda: None)
+    publish(site_of(1), tmp_path / "site")
+    publish(site_of(2), tmp_path / "site")
+    assert contents(tmp_path / "site")["index.html"] == b"build 2"
+    assert os.listdir(tmp_path) == ["site"]
+
+
+def test_an_empty_folder_and_a_link_to_a_folder_may_be_named(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "site").symlink_to("real")
+    publish(site_of(1), tmp_path / "site")
+    publish(site_of(2), tmp_path / "site")
+    assert (tmp_path / "site").is_symlink() and contents(tmp_path / "real")["index.html"] == b"build 2"
+
+
+def test_files_beside_the_pages_move_along(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    publish(site_of(1), site)
+    (site / "CNAME").write_text("board.example.org")
+    (site / ".nojekyll").touch()
+    publish(site_of(2), site)
+    assert (site / "CNAME").read_text() == "board.example.org" and (site / ".nojekyll").exists()
+    publish(site_of(3), site)
+    assert (site / "CNAME").exists()
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "index.html", "deep/er/thesis.doc"])
+def test_a_folder_that_is_no_board_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "home" / name).parent.mkdir(parents=True)
+    (tmp_path / "home" / name).write_text("mine")
+    with pytest.raises(
+        LeaderboardError, match=r"home is not empty, and not a board .* choose an empty or a new"
+    ):
+        publish(site_of(1), tmp_path / "home")
+    assert (tmp_path / "home" / name).read_text() == "mine" and os.listdir(tmp_path) == ["home"]
+
+
+def spoil_a_page(site: Path) -> None:
+    (site / "index.html").write_text("edited by hand")
+
+
+def add_a_file_below(site: Path) -> None:
+    (site / "submissions" / "mine.html").write_text("mine")
+
+
+def add_a_folder(site: Path) -> None:
+    (site / ".git").mkdir()
+    (site / ".git" / "HEAD").write_text("mine")
+
+
+def add_an_empty_folder(site: Path) -> None:
+    (site / "empty").mkdir()
+
+
+def add_a_link(site: Path) -> None:
+    (site / "link").symlink_to("/etc")
+
+
+def replace_a_page_by_a_link(site: Path) -> None:
+    (site / "index.html").rename(site.parent / "elsewhere.html")
+    (site / "index.html").symlink_to(site.parent / "elsewhere.html")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [spoil_a_page, add_a_file_below, add_a_folder, add_an_empty_folder, add_a_link, replace_a_page_by_a_link],
+)
+def test_a_board_with_something_else_in_it_is_refused(tmp_path: Path, change) -> None:  # type: ignore[no-untyped-def]
+    site = tmp_path / "site"
+    publish(site_of(1), site)
+    change(site)
+    before = contents(site)
+    with pytest.raises(LeaderboardError, match="there is also something that is not its own: "):
+        publish(site_of(2), site)
+    assert contents(site) == before
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"thesis.doc": "sha256:x"},
+        {"../precious": "sha256:x"},
+        {"/etc/hosts": "sha256:x"},
+        {"static/../../precious": "sha256:x"},
+        {"": "sha256:x"},
+        ["index.html"],
+        "index.html",
+        None,
+        7,
+    ],
+)
+@pytest.mark.parametrize("kind", ["decabench.site/1", "decabench.site/2"])
+def test_a_forged_marker_gives_nothing_away(tmp_path: Path, kind: str, files: object) -> None:
+    (tmp_path / "precious").write_text("mine")
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "thesis.doc").write_text("mine")
+    (home / MARKER).write_text(json.dumps({"format": kind, "files": files}))
+    before = contents(tmp_path)
+    with pytest.raises(LeaderboardError):
+        publish(site_of(1), home)
+    assert contents(tmp_path) == before
+
+
+def test_pages_of_somebody_else_are_not_ours_because_a_marker_lists_them(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "index.html").write_text("my own page")
+    (home / MARKER).write_text(
+        json.dumps({"format": "decabench.site/2", "files": {"index.html": "sha256:x"}})
+    )
+    with pytest.raises(LeaderboardError, match=r"index\.html \(changed since it was built\)"):
+        publish(site_of(1), home)
+    assert (home / "index.html").read_text() == "my own page"
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "site").touch()
+    with pytest.raises(StorageError, match="is not a folder"):
+        publish(site_of(1), tmp_path / "site")
+
+
+def test_a_build_that_fails_leaves_the_site_and_nothing_beside_it(tmp_path: Path) -> None:
+    def broken() -> Iterator[tuple[str, bytes]]:
+        yield "index.html", b"build 2"
+        raise RuntimeError
+
+    publish(site_of(1), tmp_path / "site")
+    with pytest.raises(RuntimeError):
+        publish(broken(), tmp_path / "site")
+    assert contents(tmp_path / "site")["index.html"] == b"build 1" and os.listdir(tmp_path) == ["site"]
+
+
+BUILD = """
+import sys, time
+from pathlib import Path
+from decabench.leaderboard.publishing import publish
+
+def slow(number):
+    for index in range(40):
+        time.sleep(0.002)
+        yield ("index.html" if index == 0 else f"submissions/s-{index}.html"), f"build {number}".encode()
+
+print("ready", flush=True)
+for number in range(1000):
+    publish(slow(number), Path(sys.argv[1]))
+"""
+
+
+def test_builds_that_are_killed_leave_a_whole_site_and_the_next_removes_the_rest(tmp_path: Path) -> None:
+    site, generator = tmp_path / "site", random.Random(1)
+    publish(site_of(0), site)
+    for _ in range(4):
+        with subprocess.Popen([sys.executable, "-c", BUILD, str(site)], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None and process.stdout.readline()
+            time.sleep(generator.uniform(0.0, 0.4))
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        found = contents(site)
+        assert found.pop(MARKER) and len(set(found.values())) == 1, "all pages are from one build"
+    publish(site_of(2), site)
+    assert os.listdir(tmp_path) == ["site"]
+    assert contents(site)["index.html"] == b"build 2"
+
+
+def test_two_builds_at_once(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    failures: list[BaseException] = []
+
+    def build(number: int) -> None:
+        try:
+            for _ in range(15):
+                publish(site_of(number, pages=number + 2), site)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=build, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    found = contents(site)
+    found.pop(MARKER)
+    (number,) = {int(content.split()[1]) for content in found.values()}
+    assert found == dict(site_of(number, pages=number + 2))
+    assert os.listdir(tmp_path) == ["site"]
+
+
+def test_only_what_a_build_left_is_swept(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    for name in (".site.abcdefgh.build", ".site.notours1.build", ".other.abcdefgh.build", ".site.build"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "thesis.doc").touch()
+    (tmp_path / ".site.abcdefgh.build" / "building").touch()
+    (tmp_path / ".other.abcdefgh.build" / "building").touch()
+    assert sweep_builds(site) == [tmp_path / ".site.abcdefgh.build"]
+    assert sorted(os.listdir(tmp_path)) == [".other.abcdefgh.build", ".site.build", ".site.notours1.build"]

@@ -1,0 +1,89 @@
+"""The overview, a task's places, the comparison page and `decabench compare` never contradict each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from decabench.leaderboard.datafiles import compare_data
+from decabench.leaderboard.entries import Entry
+from decabench.leaderboard.pages import rank_on_task
+from decabench.leaderboard.ranking import Standings, rank_suite
+from decabench.metrics import METRICS
+from decabench.scoring import Sample, compare_pairs, flip_signs
+from decabench.tasks import TASKS, Suite
+from tests.leaderboard.small import entry, suite_results
+from tests.scoring.populations import SIZES, mean_rows, sample
+
+PAIR = Suite("pair", "Pair", ("first", "second"), total="sum", total_name="sum")
+USED = dict.fromkeys(PAIR.tasks, "em")
+
+
+def draw_table(seed: int, systems: int = 10) -> tuple[dict[tuple[str, str], Sample], list[Entry]]:
+    """Systems of different skill on two tasks; a good one on the small task may be bad on the large one."""
+    generator = np.random.default_rng(seed)
+    samples: dict[tuple[str, str], Sample] = {}
+    entries = []
+    for task, units, mean in (("first", 14, 8), ("second", 60, 30)):
+        n = SIZES["unequal"](generator, units, mean)
+        difficulty = generator.beta(6, 3, units)
+        for number in range(systems):
+            skill = generator.normal(0, 0.12)
+            chance = np.clip(difficulty + skill + generator.normal(0, 0.08, units), 0, 1)
+            samples[f"s{number}", task] = sample("em", mean_rows(generator.binomial(n, chance), n), n, task)
+    for number in range(systems):
+        scores = {task: samples[f"s{number}", task].score for task in PAIR.tasks}
+        entries.append(entry(suite_results(f"s{number}", PAIR, scores, USED), f"s{number}/results.json"))
+    return samples, entries
+
+
+def at(a: int, b: int) -> int:
+    return b * (b - 1) // 2 + a
+
+
+@pytest.mark.parametrize("seed", range(5))  # 5 tables of 45 pairs
+def test_no_two_pages_contradict_each_other(seed: int) -> None:
+    samples, entries = draw_table(seed)
+    board = rank_suite(PAIR, entries, TASKS, METRICS, lambda entry, task: samples[entry.name, task])
+    (table,) = board.tables
+    pages = {one.path: one.name for one in entries}
+    (shown,) = compare_data([board], pages)["tables"]
+    names = [row["name"] for row in shown["rows"]]
+    ranks = {"total": {row.entry.name: (row.rank, row.ranks) for row in table.rows}}
+    ranks |= {column.name: task_ranks(table, number, column) for number, column in enumerate(board.columns)}
+    verdicts = 0
+    for kind, found in (("total", shown["tests"]["total"]), *shown["tests"]["tasks"].items()):
+        for b in range(len(names)):
+            for a in range(b):
+                one, other = names[a], names[b]
+                verdict, adjusted, p = (found[key][at(a, b)] for key in ("verdict", "adjusted", "p"))
+                low, high = found["low"][at(a, b)], found["high"][at(a, b)]
+                verdicts += verdict != 0
+                assert p <= adjusted
+                assert (low > 0 or high < 0) == (p < 0.05)
+                if verdict:
+                    assert adjusted < 0.05 and (low > 0) == (verdict > 0)
+                    assert ranks[kind][one][0] != ranks[kind][other][0]
+                    assert (ranks[kind][one][0] > ranks[kind][other][0]) == (verdict > 0)
+                    better, worse = (other, one) if verdict > 0 else (one, other)
+                    assert ranks[kind][better][1][0] < ranks[kind][worse][1][1]
+                if (a + b) % 5:
+                    continue
+                # The command line has the same resamples, so the same figures.
+                tasks = PAIR.tasks if kind == "total" else [kind]
+                command = compare_pairs(
+                    [flip_signs([samples[one, task], samples[other, task]]) for task in tasks]
+                )
+                assert p == pytest.approx(command.p[0, 1], abs=1e-4)
+        assert all(best <= rank <= worst for rank, (best, worst) in ranks[kind].values())
+    assert 20 < verdicts < 110  # of 135
+
+
+def task_ranks(table: Standings, number: int, column: object) -> dict[str, tuple[int, tuple[int, int]]]:
+    places = rank_on_task(table, number, column)[0]  # type: ignore[arg-type]
+    found = {}
+    for place in places:
+        ends = place.ranks.split("–") if place.ranks else [str(place.rank)] * 2
+        assert place.rank is not None
+        found[place.row.entry.name] = (place.rank, (int(ends[0]), int(ends[1])))
+    return found

@@ -1,0 +1,132 @@
+"""The normalised score reads SQL as databases take it, and never another query than the model wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from decabench.metrics import METRICS
+from decabench.metrics.base import Item, evaluate
+from decabench.metrics.lfem import AGGREGATORS, LFEM, LFEM_NORMALISED, OPERATORS
+from decabench.tasks.store import Store
+from tests.tasks.conftest import Prepared, prepared, shared
+
+__all__ = ["prepared", "shared"]
+
+HEADER = ["Name", "Home team", "Goals", "No.", "Where from", "Max"]
+SQL = {"sel": 0, "agg": 3, "conds": [[1, 0, "Real Madrid"], [2, 1, 3]]}
+GOLD = "SELECT COUNT Name FROM table WHERE Home team = Real Madrid AND Goals > 3"
+
+
+def both(prediction: str, sql: dict[str, object] = SQL, gold: str = GOLD) -> tuple[float, float]:
+    item = Item([gold], meta={"sql": sql, "header": HEADER})
+    return tuple(float(evaluate(metric, [prediction], [item])) for metric in (LFEM, LFEM_NORMALISED))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("prediction", "expected"),
+    [
+        (GOLD, (100, 100)),
+        ("SELECT COUNT(Name) FROM table WHERE Home team = Real Madrid AND Goals > 3", (0, 100)),
+        ("select count(name) from table where home team = 'real madrid' and goals > 3;", (0, 100)),
+        ('SELECT COUNT("Name") FROM "table" WHERE "Home team" = \'Real Madrid\' AND "Goals" > 3', (0, 100)),
+        ("SELECT COUNT(`Name`) FROM `table` WHERE `Home team`='Real Madrid' AND `Goals`>'3'", (0, 100)),
+        ('SELECT COUNT([Name]) FROM [table] WHERE [Home team] = "Real Madrid" AND [Goals] > 3', (0, 100)),
+        ("SELECT  COUNT ( Name )  FROM table\nWHERE (Home team = 'Real Madrid') AND (Goals > 3)", (0, 100)),
+        # Another query
+        ("SELECT COUNT(*) FROM table WHERE Home team = 'Real Madrid' AND Goals > 3", (0, 0)),
+        ("SELECT Name FROM table WHERE Home team = 'Real Madrid' AND Goals > 3", (0, 0)),
+        ("SELECT COUNT(Name) FROM table WHERE Home team = 'Real Madrid'", (0, 0)),
+        ("SELECT COUNT(Name) FROM table WHERE Home team = 'Real Madrid' AND Goals < 3", (0, 0)),
+        ("SELECT COUNT(Name) FROM table WHERE Home team = 'Real' AND Goals > 3", (0, 0)),
+        ("SELECT COUNT(Name) FROM table WHERE Goals > 3 AND Home team = 'Real Madrid'", (0, 0)),
+        ("SELECT COUNT(Name) FROM table WHERE Home team = 'Real Madrid' OR Goals > 3", (0, 0)),
+        ("SELECT MAX(Name) FROM table WHERE Home team = 'Real Madrid' AND Goals > 3", (0, 0)),
+        ("SELECT COUNT(Name) FROM table WHERE Home team = 'Real Madrid' AND Goals > 3 LIMIT 1", (0, 0)),
+        ("SELECT COUNT(Name) FROM table JOIN other WHERE Home team = 'Real Madrid' AND Goals > 3", (0, 0)),
+        ("SELECT COUNT(Home_team) FROM table WHERE Home team = 'Real Madrid' AND Goals > 3", (0, 0)),
+        ("", (0, 0)),
+        ("SELECT", (0, 0)),
+    ],
+)
+def test_strict_and_normalised_side_by_side(prediction: str, expected: tuple[float, float]) -> None:
+    assert both(prediction) == expected
+
+
+@pytest.mark.parametrize(
+    ("prediction", "sql"),
+    [
+        ('SELECT "Where from" FROM table', {"sel": 4, "agg": 0, "conds": []}),
+        ("SELECT MAX(Max) FROM table WHERE \"No.\" = '7'", {"sel": 5, "agg": 1, "conds": [[3, 0, 7]]}),
+        (
+            "SELECT Name FROM t WHERE Home team = Butler CC (KS)",
+            {"sel": 0, "agg": 0, "conds": [[1, 0, "Butler CC (KS)"]]},
+        ),
+        (
+            "SELECT Name FROM t WHERE (Goals < 4) AND No. = (a)",
+            {"sel": 0, "agg": 0, "conds": [[2, 2, 4], [3, 0, "(a)"]]},
+        ),
+        ('SELECT "Max" FROM table', {"sel": 5, "agg": 0, "conds": []}),
+        (
+            "SELECT Name FROM t WHERE \"Name\" = 'O''Neil and sons'",
+            {"sel": 0, "agg": 0, "conds": [[0, 0, "O'Neil and sons"]]},
+        ),
+        ('SELECT Name FROM t WHERE Name = "the end"', {"sel": 0, "agg": 0, "conds": [[0, 0, '"The End"']]}),
+    ],
+)
+def test_awkward_columns_and_values(prediction: str, sql: dict[str, object]) -> None:
+    assert both(prediction, sql, "SELECT x FROM y")[1] == 100
+
+
+def test_long_queries_take_no_time() -> None:
+    import time
+
+    begun = time.process_time()
+    for text in (
+        "name = " * 2_000,
+        "and " * 4_000,
+        "select name from t where " + "name = a and " * 600,
+        "(" * 9_000,
+    ):
+        for start in ("", "select count(name) from table where name = x and "):
+            both(start + text)
+    assert time.process_time() - begun < 5
+
+
+def as_databases_take_it(sql: dict[str, object], header: list[str]) -> str:
+    """The gold query in standard SQL: quoted columns and values, and aggregators called."""
+    column = f'"{header[sql["sel"]]}"'  # type: ignore[index]
+    aggregator = AGGREGATORS[sql["agg"]].upper()  # type: ignore[index]
+    tests = [
+        f"\"{header[column]}\" {OPERATORS[operator]} '{str(value).replace(chr(39), chr(39) * 2)}'"
+        for column, operator, value in sql["conds"]  # type: ignore[attr-defined]
+    ]
+    where = f" WHERE {' AND '.join(tests)}" if tests else ""
+    return f"SELECT {f'{aggregator}({column})' if aggregator else column} FROM table{where};"
+
+
+def share(store: Store, split: str) -> tuple[float, float]:
+    examples = list(store.examples("wikisql", split))
+    texts = [as_databases_take_it(dict(example.meta["sql"]), example.meta["header"]) for example in examples]
+    golds = [example.answers[0] for example in examples]
+    assert float(evaluate(LFEM_NORMALISED, golds, examples)) == 100
+    return float(evaluate(LFEM, texts, examples)), float(evaluate(LFEM_NORMALISED, texts, examples))
+
+
+def test_gold_queries_of_the_sample_in_standard_sql(home: Path) -> None:
+    strict, normalised = share(Store(home), "validation")
+    assert strict == 0 and normalised == 100
+
+
+@pytest.mark.slow
+@pytest.mark.mirror
+def test_gold_queries_of_the_real_data_in_standard_sql(prepared: Prepared) -> None:
+    strict, normalised = share(prepared.store, "validation")
+    assert strict == 0 and normalised > 99.9
+
+
+def test_it_is_a_metric_of_its_own() -> None:
+    """So statistics and signature of the strict headline stay as they are."""
+    assert METRICS["lfem_normalised"] is LFEM_NORMALISED
+    assert LFEM.signature == "lfem|case:lower|parser:decanlp2018|conditions:ordered|v:1"

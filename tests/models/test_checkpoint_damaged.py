@@ -1,0 +1,196 @@
+"""Checkpoints of strangers: every damage is a sentence, and nothing large is allocated first."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
+
+from safetensors.torch import load_file, save_file
+
+from decabench.errors import DataError, DecabenchError
+from decabench.models.checkpoint import Checkpoint
+from decabench.tasks import TASKS, Store
+from decabench.training.loop import TrainingRun, run_training
+from decabench.training.resume import RunState
+from tests.training.conftest import TINY
+
+EXAMPLES = (TASKS["sst"], TASKS["schema"])
+
+
+@pytest.fixture(scope="module")
+def run_folder(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checkpoint") / "run"
+    config = replace(
+        TINY, steps=1, checkpoint_every=1, validate_every=1, train_examples=4, validation_examples=1
+    )
+    tasks = {task.name: task for task in EXAMPLES}
+    run_training(TrainingRun(config, tasks, Store(home), folder, "cpu", report=lambda text: None))
+    return folder
+
+
+@pytest.fixture
+def folder(run_folder: Path, tmp_path: Path) -> Path:
+    """A copy of a checkpoint, to damage."""
+    return Path(shutil.copytree(Checkpoint.open(run_folder).folder, tmp_path / "copy"))
+
+
+def change_record(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    path = folder / "checkpoint.json"
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+
+
+def test_a_checkpoint_that_is_whole(folder: Path) -> None:
+    assert Checkpoint.open(folder).load("cpu").config.dimension == 8
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        ("config", ..., "`config`"),
+        ("config", [], "Expected `object`"),
+        ("config.model", ..., "`model`"),
+        ("config.model", {}, "its model has no name"),
+        ("config.model.name", 3, "its model has no name"),
+        ("config.model.name", "no", "no"),
+        ("config.model.dimension", "8", "Expected `int`"),
+        ("config.model.dimension", 8.5, "Expected `int`"),
+        ("config.model.dimension", -8, "give 1 or more"),
+        ("config.model.dimension", None, "Expected `int`"),
+        ("config.model.new", 1, "no setting 'new'"),
+        ("config.vectors", None, "Expected `array`"),
+        ("config.vectors", [1], "Expected `str`"),
+        ("config.cut_context", {"sst": "x"}, "Expected `int`"),
+        ("vectors", ..., "`vectors`"),
+        ("dimension", "x", "Expected `int`"),
+        ("data", 1, "Expected `object`"),
+        ("step", {}, "Expected `int`"),
+        ("outputs", {"sst": 1}, "Expected `object`"),
+        ("outputs", {"sst": {"kind": "none"}}, "of the kind 'none'"),
+        ("outputs", {"sst": {"kind": []}}, "of the kind"),
+        ("outputs", {"sst": {"kind": "label", "names": 1}}, "Expected `array`"),
+        ("format", "decabench.checkpoint/9", "its format is 'decabench.checkpoint/9'"),
+        ("format", 1, "its format is '1'"),
+    ],
+)
+def test_damaged_records(folder: Path, path: str, value: Any, reason: str) -> None:
+    def change(record: dict[str, Any]) -> None:
+        *above, key = path.split(".")
+        for name in above:
+            record = record[name]
+        if value is ...:
+            del record[key]
+        else:
+            record[key] = value
+
+    change_record(folder, change)
+    with pytest.raises(DataError) as caught:
+        Checkpoint.open(folder)
+    assert str(folder / "checkpoint.json") in str(caught.value)
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "[]",
+        "[" * 2000,
+        '{"a":' * 900 + "1" + "}" * 900,
+        '{"format": NaN}',
+        "\xff",
+        '{"a": 1, "a": 1}',
+    ],
+)
+def test_records_that_are_no_records(folder: Path, text: str) -> None:
+    (folder / "checkpoint.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(DataError, match=r"checkpoint\.json cannot be read"):
+        Checkpoint.open(folder)
+
+
+def test_a_record_without_init_is_read(folder: Path) -> None:
+    change_record(folder, lambda record: record["config"].pop("init"))
+    assert Checkpoint.open(folder).load("cpu")
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"dimension": 200_000},
+        {"dimension": 10**9 * 2},
+        {"hidden": 10**8},
+        {"layers": 10**9},
+        {"heads": 10**7},
+        {"dimension": 10},
+        {"layers": 2},
+    ],
+)
+def test_sizes_that_the_weights_do_not_have(folder: Path, sizes: dict[str, int]) -> None:
+    change_record(folder, lambda record: record["config"]["model"].update(sizes))
+    with pytest.raises(DataError, match=r"do not fit|lack|far larger"):
+        Checkpoint.open(folder).load("cpu")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers(folder: Path, value: float) -> None:
+    weights = load_file(folder / "model.safetensors")
+    name = max(weights)
+    weights[name].view(-1)[0] = value
+    save_file(weights, folder / "model.safetensors")
+    with pytest.raises(DataError, match="not a finite number") as caught:
+        Checkpoint.open(folder).load("cpu")
+    assert name in str(caught.value)
+
+
+def test_weights_that_lack_one(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    del weights[max(weights)]
+    save_file(weights, folder / "model.safetensors")
+    with pytest.raises(DataError, match="lack"):
+        Checkpoint.open(folder).load("cpu")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocabulary.json"])
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff" * 100, b"\x08\0\0\0\0\0\0\0{       ", b"[" * 3000])
+def test_other_files(folder: Path, name: str, content: bytes) -> None:
+    (folder / name).write_bytes(content)
+    with pytest.raises(DataError, match=name):
+        Checkpoint.open(folder).load("cpu")
+
+
+@pytest.mark.parametrize("words", [3, ["a", 3], {"a": 1}, None, [[]]])
+def test_vocabularies(folder: Path, words: Any) -> None:
+    (folder / "vocabulary.json").write_text(json.dumps({"format": "decabench.vocabulary/1", "words": words}))
+    with pytest.raises(DataError, match="is not a vocabulary"):
+        Checkpoint.open(folder).load("cpu")
+
+
+@pytest.mark.parametrize(
+    "name", ["../elsewhere", "/etc", "checkpoints/../..", "a\0", 3, None, ["a"], "\ud800"]
+)
+def test_pointers(run_folder: Path, tmp_path: Path, name: Any) -> None:
+    (tmp_path / "best.json").write_text(json.dumps({"checkpoint": name}))
+    with pytest.raises(DecabenchError, match="does not point to a checkpoint"):
+        Checkpoint.open(tmp_path)
+
+
+@pytest.mark.parametrize("state", [..., None, [], {"best": "x"}, {"positions": {"sst": [1]}}, {"stale": 0.5}])
+def test_states(folder: Path, state: Any) -> None:
+    def change(record: dict[str, Any]) -> None:
+        record["state"] = {**record["state"], **state} if isinstance(state, dict) else state
+        if state is ...:
+            del record["state"]
+
+    change_record(folder, change)
+    with pytest.raises(DataError, match="no state to resume from"):
+        RunState.of(Checkpoint.open(folder), TINY)

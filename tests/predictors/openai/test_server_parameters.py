@@ -1,0 +1,161 @@
+"""What a request has beside the prompt: stop strings, parameters left out or added, headers that stay secret, and the
+waits and failures that a user is told of."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from dataclasses import replace
+
+import pytest
+
+from decabench.errors import DecabenchError, ModelError
+from decabench.predictors.openai.server import backend
+from decabench.predictors.protocol import Header, ModelOptions, parse_body, parse_header
+from decabench.runs.write import predict
+from tests.predictors.asking import PROMPTING, Waits, outcomes, questions, setting
+from tests.predictors.openai.openai_server import Say, chat, fault, serving
+
+SECRET = "hunter2-0123456789"
+STOPS = ("\n\n", "\nReview:", "\nQuestion:")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DECABENCH_API_KEY", "OPENAI_API_KEY", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def options(**given: object) -> ModelOptions:
+    return ModelOptions(**{"model": "m", "retries": 0, **given})  # type: ignore[arg-type]
+
+
+def body_of(**given: object) -> dict[str, object]:
+    prompting = replace(PROMPTING, template=replace(PROMPTING.template, stop=STOPS))
+    with serving(lambda seen: chat("fine")) as server:
+        outcomes(backend(server.url, options(**given)), questions(1), setting(prompting))
+    return server.seen[0].body
+
+
+def test_a_chat_is_sent_the_stop_strings_but_an_empty_line() -> None:
+    assert body_of()["stop"] == ["\nReview:", "\nQuestion:"]
+    assert body_of(api="completions")["stop"] == list(STOPS)
+
+
+def test_parameters_can_be_left_out() -> None:
+    body = body_of(omit=("temperature", "seed", "stop"))
+    assert not {"temperature", "seed", "stop"} & set(body) and body["max_tokens"] == 16
+    described = backend("http://x/v1", options(omit=("seed", "temperature"))).describe()
+    assert described["omitted"] == ["seed", "temperature"] and not {"seed", "temperature"} & set(described)
+    with pytest.raises(DecabenchError, match="choose one of the two"):
+        backend("http://x/v1", options(omit=("temperature",), temperature=0.5))
+    with pytest.raises(DecabenchError, match="--omit must be one of temperature, seed, stop, not model"):
+        options(omit=("model",))
+
+
+def test_a_refused_parameter_says_how_to_leave_it_out() -> None:
+    say = fault(
+        400, "Unsupported value: 'temperature' does not support 0.0 with this model.", param="temperature"
+    )
+    with serving(lambda seen: say) as server, pytest.raises(ModelError, match="--omit temperature") as caught:
+        outcomes(backend(server.url, options()), questions(1))
+    assert caught.value.exit_code == 4
+
+
+def test_more_parameters_are_sent_and_recorded() -> None:
+    body = parse_body('{"top_k": 1, "reasoning": {"effort": "low"}}')
+    sent = body_of(body=body)
+    assert sent["top_k"] == 1 and sent["reasoning"] == {"effort": "low"} and sent["seed"] == 0
+    assert backend("http://x/v1", options(body=body)).describe()["body"] == {
+        "top_k": 1,
+        "reasoning": {"effort": "low"},
+    }
+    with pytest.raises(DecabenchError, match=r"must not give temperature \(--temperature\)"):
+        backend("http://x/v1", options(body='{"temperature":1}'))
+    for text in ("[1]", "{", '{"a": 1, "a": 2}'):
+        with pytest.raises(ValueError):
+            parse_body(text)
+
+
+def test_headers_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GATEWAY", f"Bearer {SECRET}")
+    headers = (parse_header("api-key: abc"), parse_header("Authorization:env:GATEWAY"))
+    with serving(lambda seen: chat("fine")) as server:
+        outcomes(backend(server.url, options(header=headers)), questions(1))
+    sent = {name.lower(): value for name, value in server.seen[0].headers.items()}
+    assert (sent["api-key"], sent["authorization"]) == ("abc", f"Bearer {SECRET}")
+    monkeypatch.delenv("GATEWAY")
+    with (
+        pytest.raises(DecabenchError, match="takes its value from GATEWAY, which is not set"),
+        backend("http://x/v1", options(header=headers)).open(),
+    ):
+        pass
+
+
+def test_a_header_shows_its_value_nowhere() -> None:
+    header = parse_header(f"api-key: {SECRET}")
+    made = backend("http://x/v1", options(header=(header,)))
+    assert SECRET not in f"{header!r} {made!r} {made.describe()}"
+    assert made.describe()["headers"] == ["api-key"]
+    assert SECRET.encode() not in pickle.dumps(
+        backend("http://x/v1", options(header=(Header("a", "env:X"),)))
+    )
+    with pytest.raises(ValueError, match="must have the form") as caught:
+        parse_header(f"api-key {SECRET}")
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("say", [401, 400, 500, 200, 404, 429])
+def test_a_header_that_the_server_echoes_is_in_no_file_log_or_error(
+    home,
+    tmp_path,
+    capfd,
+    caplog,
+    say: int,  # type: ignore[no-untyped-def]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    echo = f"got x-key: {SECRET}"
+    given = options(header=(Header("x-key", f"Token {SECRET}"),))
+    with serving(lambda seen: chat(f"positive {SECRET}") if say == 200 else fault(say, echo)) as server:
+        try:
+            predict(f"openai:{server.url}", tmp_path / "s", ("sst",), home=home, options=given)
+        except DecabenchError as error:
+            assert SECRET not in str(error)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in files if SECRET.encode() in path.read_bytes()]
+    assert files or say in (401, 404)
+    shown = capfd.readouterr()
+    assert SECRET not in shown.out + shown.err + caplog.text
+
+
+def test_the_submission_has_the_models_name_and_not_the_address(home, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    with serving(lambda seen: chat("positive")) as server:
+        predict(
+            f"openai:{server.url}", tmp_path / "s", ("sst",), home=home, options=options(model="org/m-7b")
+        )
+    text = (tmp_path / "s" / "submission.toml").read_text()
+    assert 'name = "openai:org/m-7b"' in text.splitlines()
+
+
+def test_a_long_wait_is_announced(caplog: pytest.LogCaptureFixture) -> None:
+    waits = Waits()
+
+    def respond(seen: object) -> Say:
+        return fault(429, "slow down", {"Retry-After": "37"}) if waits.time < 37 else chat("fine")
+
+    with serving(respond) as server:
+        made = replace(backend(server.url, options(retries=2, concurrency=1)), clock=waits.clock)
+        outcomes(made, questions(2))
+    said = [record.getMessage() for record in caplog.records if record.name == "decabench"]
+    assert said == [
+        'The server answered with status 429: "slow down"; no request is sent for 37 s, as it asks.'
+    ]
+
+
+def test_a_short_wait_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    waits = Waits()
+    with serving(
+        lambda seen: fault(503, "wait", {"Retry-After": "2"}) if not seen.number else chat("fine")
+    ) as server:
+        outcomes(replace(backend(server.url, options(retries=1)), clock=waits.clock), questions(1))
+    assert waits.slept == [2.0] and not [record for record in caplog.records if record.name == "decabench"]

@@ -1,0 +1,500 @@
+"""What chat models write, task by task: each text scores as a person would score it, or counts as unparseable.
+
+None is for texts that give no answer, or that a person would have to guess at: they must never become a label, a state
+or a query that the model did not choose.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from decabench.prompts import extract
+from decabench.prompts.messages import make_prompting
+from decabench.prompts.templates import load_template
+from decabench.tasks.registry import TASKS
+from decabench.tasks.wording import AnswerForm
+
+SST = "Is this review negative or positive?"
+NLI = 'Hypothesis: "The man sleeps." -- entailment, neutral, or contradiction?'
+WHO = "Who is hurt? Bob or Charlie?"
+
+Case = tuple[str, str | None]
+
+REVIEWS: list[Case] = [
+    (
+        "positive\n\nReview: A bore.\nQuestion: Is this review negative or positive?\nAnswer: negative",
+        "positive",
+    ),
+    ("Positive\n\nReview: A bore.\nAnswer: negative\n\nReview: Fun.\nAnswer: positive", "positive"),
+    ("positive</s>", "positive"),
+    ("positive<|im_end|>\n<|im_start|>user\nnegative", "positive"),
+    (
+        "Review: A positive delight that bores.\nQuestion: Is this review negative or positive?\nAnswer: negative",
+        "negative",
+    ),
+    ("Review: A positive delight that bores.", None),
+    ("**Positive**", "positive"),
+    ("**Sentiment:** Positive", "positive"),
+    ("Sentiment: **Negative**\n\nThe reviewer dislikes the positive spin.", "negative"),
+    ("```\nnegative\n```", "negative"),
+    ('```json\n{"sentiment": "negative", "confidence": 0.93}\n```', "negative"),
+    ('{"answer": "positive"}', "positive"),
+    ('{"reasoning": "It is not negative.", "label": "positive"}', "positive"),
+    ('{"answer": "posit', None),
+    ("<answer>positive</answer>", "positive"),
+    ("<answer>\nnegative", "negative"),
+    ("The answer is positive.", "positive"),
+    ("The sentiment of this review is negative.", "negative"),
+    ("This review is **positive**.", "positive"),
+    ("\\boxed{\\text{negative}}", "negative"),
+    ("$\\boxed{positive}$", "positive"),
+    ("(B) positive", "positive"),
+    ("B. positive", "positive"),
+    ("Option A: negative", "negative"),
+    ("(B)", None),
+    ("Option A", None),
+    ("1", None),
+    ('The words "a delight" praise the film.\n\nSo the review is positive.', "positive"),
+    ("The review praises the cast but calls the plot dull.\n\n**Answer: negative**", "negative"),
+    ("Reasoning: it praises the cast.\nLabel: positive", "positive"),
+    ("I don't think this review is really all that positive.", None),
+    ("The review is far from positive.", None),
+    ("It is not positive at all", None),
+    ("It lacks anything positive.", None),
+    ("Neither negative nor positive; it is neutral.", None),
+    ("Neutral", None),
+    ("mixed", None),
+    ("Both positive and negative", None),
+    ("Positive: 0.2\nNegative: 0.8", None),
+    ("Positive: no. Negative: yes.", None),
+    ("At first glance this seems positive.", None),
+    ("negative\n\nWait, the last clause praises it. The answer should be positive.", None),
+    ("Whether this is positive depends on the reader.", None),
+    ("positive 😊", "positive"),
+    ("POSITIVE.", "positive"),
+    ("“negative”", "negative"),
+    ("Is this review negative or positive? Positive.", "positive"),
+    ("Sure! positive", "positive"),
+    ("Sure!\n\npositive", "positive"),
+    ("Based on the text, the review is negative. I hope this helps!", "negative"),
+    ("negative\n\nI hope this helps!", "negative"),
+    ("I'm sorry, but I can't assist with that.", None),
+    ("<think>It could be negative. No: positive", None),
+    ("<think>negative?</think>positive", "positive"),
+    ("positive, because nothing in it is negative", "positive"),
+    ("It is positive rather than negative.", "positive"),
+    ("There is no doubt that it is positive.", "positive"),
+    ("- positive", "positive"),
+    ("Answer: positive (confidence: high)", "positive"),
+    ("negative\npositive", None),
+    ("While the first half is positive, the ending is a letdown.", None),
+    ("It's hard to call this positive.", None),
+    ("The reviewer wanted it to be positive.", None),
+    ("- [x] positive\n- [ ] negative", "positive"),
+    ("Text: A bore.\nSentiment: negative\n\nText: Fun.\nSentiment: positive", None),
+]
+
+PREMISES: list[Case] = [
+    (
+        'neutral\n\nPremise: A dog runs.\nHypothesis: "It sleeps." -- entailment?\nAnswer: contradiction',
+        "neutral",
+    ),
+    ("**Neutral**", "neutral"),
+    ("**Answer:** contradiction", "contradiction"),
+    ("### Answer\nentailment", "entailment"),
+    ("The relationship is **entailment**.", "entailment"),
+    ("Label: neutral", "neutral"),
+    ("Relation: contradiction.", "contradiction"),
+    ("(C) contradiction", "contradiction"),
+    ("C) contradiction", "contradiction"),
+    ("C", None),
+    ("Option B", None),
+    ("\\boxed{\\text{entailment}}", "entailment"),
+    ("$$\\boxed{\\mathrm{neutral}}$$", "neutral"),
+    ('{"label": "neutral"}', "neutral"),
+    ('```json\n{\n  "explanation": "No contradiction.",\n  "answer": "entailment"\n}\n```', "entailment"),
+    ('{"entailment": 0.1, "neutral": 0.2, "contradiction": 0.7}', None),
+    ("entailment: 0.1\nneutral: 0.2\ncontradiction: 0.7", None),
+    ("entailment\nneutral\ncontradiction", None),
+    ("<answer>neutral</answer>", "neutral"),
+    (
+        "The premise says he runs, so he cannot be asleep. Therefore, the answer is contradiction.",
+        "contradiction",
+    ),
+    ("The premise says he runs.\n\nTherefore, the hypothesis is a contradiction.", "contradiction"),
+    ("An entailment would require the premise to say so.", None),
+    ("For entailment, the premise must say that he sleeps.", None),
+    ("It does not contradict the premise, nor is it an entailment.", None),
+    ("It is neither an entailment nor a contradiction, so the answer is neutral.", "neutral"),
+    ("There is no contradiction here.", None),
+    ("This isn't necessarily an entailment.", None),
+    ("If he were asleep, it would be an entailment.", None),
+    ("Not entailment", None),
+    ("neutral (not entailment)", "neutral"),
+    ("contradiction\n\nExplanation: an entailment would need the same action.", "contradiction"),
+    ("Neutral\n\n**Explanation:** The premise neither supports nor refutes it.", "neutral"),
+    ("entailment or neutral", None),
+    ("entailed", None),
+    ("It could go either way.", None),
+    ('Hypothesis: "The man sleeps." -- entailment, neutral, or contradiction?\nAnswer: neutral', "neutral"),
+    ("The premise rules out contradiction.", None),
+    ("I considered entailment first.\nBut the premise leaves it open.", None),
+    ("The hypothesis would be an entailment only with more facts.", None),
+    ("Options: (A) entailment (B) neutral (C) contradiction\nAnswer: (B)", None),
+    ("contradiction is wrong; it is neutral", "neutral"),
+    ("neutral<|eot_id|>", "neutral"),
+    ("Sure! The answer is: neutral", "neutral"),
+    ("As an AI language model, I cannot judge this.", None),
+    (
+        "<|channel|>analysis<|message|>contradiction?<|end|><|start|>assistant<|channel|>final<|message|>neutral<|return|>",
+        "neutral",
+    ),
+    ("<|channel|>analysis<|message|>It is a contradiction", None),
+    ("“Contradiction”", "contradiction"),
+    ("1. neutral", "neutral"),
+    ("The hypothesis is entailment.\n\nActually, wait: it is a contradiction.", None),
+]
+
+PRONOUNS: list[Case] = [
+    ("Bob\n\nSentence: Ann met Charlie.\nQuestion: Who is met? Ann or Charlie?\nAnswer: Charlie", "Bob"),
+    ("**Bob**", "Bob"),
+    ("Bob.", "Bob"),
+    ("bob", "Bob"),
+    ("The answer is Bob.", "Bob"),
+    ('The pronoun "he" refers to Bob.', "Bob"),
+    ('"Bob"', "Bob"),
+    ("`Charlie`", "Charlie"),
+    ("Answer: Charlie", "Charlie"),
+    ("A) Bob", "Bob"),
+    ("(B) Charlie", "Charlie"),
+    ("(A)", None),
+    ("Option 2: Charlie", "Charlie"),
+    ("\\boxed{Bob}", "Bob"),
+    ('{"answer": "Bob"}', "Bob"),
+    ("<answer>Charlie</answer>", "Charlie"),
+    ("Bob is hurt.", "Bob"),
+    ("It is Charlie, not Bob.", "Charlie"),
+    ("It is not Charlie.", None),
+    ("Bob or Charlie", None),
+    ("Both Bob and Charlie", None),
+    ("Bob hit Charlie.", None),
+    ("Neither", None),
+    ("The sentence says that Bob hit Charlie. So Charlie is hurt.\n\nCharlie", "Charlie"),
+    ("Bob hit Charlie, which hurts.\n\n**Answer: Charlie**", "Charlie"),
+    ("Who is hurt? Bob or Charlie?\nCharlie", "Charlie"),
+    ("Charlie</s>", "Charlie"),
+    ("Sure! Charlie", "Charlie"),
+    ("I cannot determine this from the sentence.", None),
+    ("He", None),
+    ("Robert", None),
+]
+
+PASSAGES: list[Case] = [
+    ("Denver Broncos", "Denver Broncos"),
+    ("Denver Broncos\n\nPassage: It rained.\n\nQuestion: What fell?\nAnswer: rain", "Denver Broncos"),
+    ("Denver Broncos\nQuestion: Who lost?\nAnswer: Carolina", "Denver Broncos"),
+    ("Denver Broncos</s>", "Denver Broncos"),
+    ("Denver Broncos<|im_end|>", "Denver Broncos"),
+    ("<answer>Denver Broncos</answer>", "Denver Broncos"),
+    ("<answer>\nDenver Broncos\n</answer>\n\nThey won.", "Denver Broncos"),
+    ('{"answer": "Denver Broncos"}', "Denver Broncos"),
+    ('```json\n{"answer": "Denver Broncos"}\n```', "Denver Broncos"),
+    ('Here is the answer:\n{"span": "Denver Broncos"}', "Denver Broncos"),
+    ('["Denver Broncos"]', "Denver Broncos"),
+    ('{"answer": 1998}', "1998"),
+    ("1. Denver Broncos", "Denver Broncos"),
+    ("- Denver Broncos\n- Carolina Panthers", "Denver Broncos, Carolina Panthers"),
+    ("Sure! Denver Broncos", "Denver Broncos"),
+    ("Sure! Here is the answer: Denver Broncos", "Denver Broncos"),
+    ("Here's the span: Denver Broncos", "Denver Broncos"),
+    ("Certainly!\n\nDenver Broncos", "Denver Broncos"),
+    ("## Answer\n\nDenver Broncos", "Denver Broncos"),
+    ("# Super Bowl 50\n\nDenver Broncos", "Denver Broncos"),
+    ("**Answer**\nDenver Broncos", "Denver Broncos"),
+    ("**Answer:** Denver Broncos", "Denver Broncos"),
+    ("**Denver Broncos**", "Denver Broncos"),
+    ("The passage names both teams.\n\n**Denver Broncos**", "Denver Broncos"),
+    ("\\boxed{\\text{Denver Broncos}}", "Denver Broncos"),
+    ("The answer is Denver Broncos", "Denver Broncos"),
+    ("The passage says that they won the game. The answer is: Denver Broncos", "Denver Broncos"),
+    ("Let me look at the passage:\nDenver Broncos", "Denver Broncos"),
+    ("Denver Broncos\n\nNote: they beat Carolina.", "Denver Broncos"),
+    ("```\nDenver Broncos\n```", "Denver Broncos"),
+    ("<think>Carolina?</think>\nDenver Broncos", "Denver Broncos"),
+    ("I'm sorry, but I can't help with that.", None),
+    ("[THINK]Carolina?[/THINK]Denver Broncos", "Denver Broncos"),
+    ("9. April 2017", "9. April 2017"),
+    ("- the cup itself", "- the cup itself"),
+]
+
+SENTENCES: list[Case] = [
+    (
+        text.replace("Denver Broncos", "the old man"),
+        answer and answer.replace("Denver Broncos", "the old man"),
+    )
+    for text, answer in PASSAGES
+    if "Passage:" not in text and "Carolina Panthers" not in text
+]
+
+RELATIONS: list[Case] = [
+    ("unanswerable", "unanswerable"),
+    ("Unanswerable.", "unanswerable"),
+    ("**Unanswerable**", "unanswerable"),
+    ("The sentence does not say.", "unanswerable"),
+    ("The sentence doesn't mention who his father was.", "unanswerable"),
+    ("Not mentioned in the sentence.", "unanswerable"),
+    ("There is no information about it, so the answer is unanswerable.", "unanswerable"),
+    ("The question cannot be answered from the sentence.", "unanswerable"),
+    ("It is not unanswerable: Columbia Records", "It is not unanswerable: Columbia Records"),
+    ('{"answer": "unanswerable"}', "unanswerable"),
+    ("Columbia Records", "Columbia Records"),
+    ("No Limit Records", "No Limit Records"),
+    ("Columbia Records, Epic Records", "Columbia Records, Epic Records"),
+    ("- Columbia Records\n- Epic Records", "Columbia Records, Epic Records"),
+    ("1. Columbia Records\n2. Epic Records", "Columbia Records, Epic Records"),
+    ('{"answers": ["Columbia Records", "Epic Records"]}', "Columbia Records, Epic Records"),
+    ('["Columbia Records", "Epic Records"]', "Columbia Records, Epic Records"),
+    ("<answer>Columbia Records</answer>", "Columbia Records"),
+    ("Answer: Columbia Records", "Columbia Records"),
+    (
+        "Columbia Records\n\nSentence: He sang.\nQuestion: What label?\nAnswer: unanswerable",
+        "Columbia Records",
+    ),
+    ("Columbia Records</s>", "Columbia Records"),
+    ("Sure! Columbia Records", "Columbia Records"),
+    ("### Answer\nColumbia Records", "Columbia Records"),
+    ("I'm sorry, but I can't assist with that request.", None),
+]
+
+TRANSLATIONS: list[Case] = [
+    ("Er lacht.", "Er lacht."),
+    ("Er lacht.\n\nSentence: She cries.\nTranslation: Sie weint.", "Er lacht."),
+    ("Er lacht.</s>", "Er lacht."),
+    ("Er lacht.<|eot_id|>", "Er lacht."),
+    ("Translation: Er lacht.", "Er lacht."),
+    ("**Translation:** Er lacht.", "Er lacht."),
+    ("**Translation**\n\nEr lacht.", "Er lacht."),
+    ("### Translation\n\nEr lacht.", "Er lacht."),
+    ("## German\n\nEr lacht.", "Er lacht."),
+    ("Sure! Er lacht.", "Er lacht."),
+    ("Sure! Here is the translation: Er lacht.", "Er lacht."),
+    ("Sure, here's the German translation:\n\nEr lacht.", "Er lacht."),
+    ("Here is the translation of the sentence into German: Er lacht.", "Er lacht."),
+    ("Hier ist die Übersetzung:\n\nEr lacht.", "Er lacht."),
+    ('Er lacht.\n\n(Note: "lacht" is present tense.)', "Er lacht."),
+    ("Er lacht.\n\n**Note:** informal.", "Er lacht."),
+    ("1. Er lacht.\n2. Er lächelt.", "Er lacht."),
+    ("1. Er lacht.", "Er lacht."),
+    ("```\nEr lacht.\n```", "Er lacht."),
+    ("**Er lacht.**", "Er lacht."),
+    ('{"translation": "Er lacht."}', "Er lacht."),
+    ('```json\n{"german": "Er lacht."}\n```', "Er lacht."),
+    ("<translation>Er lacht.</translation>", "Er lacht."),
+    ("„Er lacht“, sagte sie.", "„Er lacht“, sagte sie."),
+    ("Sie sagt: „Er lacht.“", "Sie sagt: „Er lacht.“"),
+    ("<think>laugh = lachen</think>Er lacht.", "Er lacht."),
+    ("Okay.", "Okay."),
+    ("[Freud] sagt, dass er lacht.", "[Freud] sagt, dass er lacht."),
+    ("I'm sorry, but I can't assist with that.", None),
+]
+
+SUMMARIES: list[Case] = [
+    ("A man won. He left.", "A man won. He left."),
+    (
+        "A man won. He left.\n\nArticle: It rained.\n\nQuestion: What is the summary?\nSummary: Rain.",
+        "A man won. He left.",
+    ),
+    ("A man won. He left.</s>", "A man won. He left."),
+    ("Summary: A man won. He left.", "A man won. He left."),
+    ("**Summary:**\n\nA man won. He left.", "A man won. He left."),
+    ("## Summary\n\nA man won. He left.", "A man won. He left."),
+    ("**Summary**\n\nA man won. He left.", "A man won. He left."),
+    ("# A man wins\n\nA man won. He left.", "A man won. He left."),
+    ("Sure! Here is a summary of the article: A man won. He left.", "A man won. He left."),
+    ("Sure! A man won. He left.", "A man won. He left."),
+    ("Here are the key points:\n\n- A man won.\n- He left.", "A man won. He left."),
+    ("1. A man won.\n2. He left.", "A man won. He left."),
+    ("* A man won.\n* He left.\n\nLet me know if you need more!", "A man won. He left."),
+    ("A man won.\nHe left.", "A man won. He left."),
+    ("A man won.\n\nHe left.", "A man won. He left."),
+    ('{"summary": "A man won. He left."}', "A man won. He left."),
+    ('{"summary": ["A man won.", "He left."]}', "A man won. He left."),
+    ("<summary>\nA man won. He left.\n</summary>", "A man won. He left."),
+    ("A man won. He left.\n\nNote: no names are given.", "A man won. He left."),
+    ("```\nA man won. He left.\n```", "A man won. He left."),
+    ("<think>Who won?</think>\n\nA man won. He left.", "A man won. He left."),
+    ("# tacocannon trends in omaha .", "# tacocannon trends in omaha ."),
+    ("I'm sorry, but I can't assist with that.", None),
+]
+
+TURNS: list[Case] = [
+    ("food: thai, area: south; phone, address", "food: thai, area: south; phone, address"),
+    ("Constraints: food: thai, area: south; Requests: phone", "food: thai, area: south; phone"),
+    ("Constraints: food: thai\nAsked about: phone", "food: thai; phone"),
+    ("Constraints: food: thai\nRequests: phone", "food: thai; phone"),
+    ("**Constraints:** food: thai\n**Requests:** phone", "food: thai; phone"),
+    ("Constraints:\n- food: thai\n- area: south\n\nAsked about:\n- phone", "food: thai, area: south; phone"),
+    ("**Constraints**:\n* **food**: thai\n\n**Asked about**: None", "food: thai;"),
+    ("Constraints: None\nRequests: phone, address", "; phone, address"),
+    ("Constraints: the user wants thai food\nRequests: phone", None),
+    ("food: thai\nprice: as low as they go, really, anything that a student can pay\nphone", None),
+    ("price_range: cheap", "price range: cheap;"),
+    ("pricerange: cheap; phone", "price range: cheap; phone"),
+    ("price: cheap;", "price range: cheap;"),
+    ("Price Range: cheap;", "Price Range: cheap;"),
+    ("area: dont care;", "area: dontcare;"),
+    ("area: don't care;", "area: dontcare;"),
+    ("area: doesn't matter;", "area: dontcare;"),
+    ("area: dontcare;", "area: dontcare;"),
+    ("cuisine: thai; phone number", "food: thai; phone"),
+    ("food=thai, area=south", "food: thai, area: south;"),
+    ("inform(food=thai); request(phone)", "food: thai; phone"),
+    ("food → thai", "food: thai;"),
+    ('{"food": "thai", "area": "south"}', "food: thai, area: south;"),
+    ('{"food": "thai", "price_range": null}', "food: thai;"),
+    (
+        '```json\n{"constraints": {"food": "thai"}, "requests": ["phone", "address"]}\n```',
+        "food: thai; phone, address",
+    ),
+    ("{'food': 'thai'}", "food: thai;"),
+    ('{"inform": [{"slot": "food", "value": "thai"}], "request": []}', "food: thai;"),
+    ('{"phone": "?"}', "; phone"),
+    ("{}", "None"),
+    ('{"answer": "food: thai; phone"}', "food: thai; phone"),
+    ('{"food": "thai", "mood": "hungry"}', None),
+    ('{"food": {"type": "thai"}}', None),
+    ('{"food": "thai"', None),
+    ("None", "None"),
+    ("**None**", "None"),
+    ("No change.", "None"),
+    (
+        "food: thai;\n\nTurn: the south\n\nQuestion: What is the change in state?\nAnswer: area: south;",
+        "food: thai;",
+    ),
+    ("food: thai;</s>", "food: thai;"),
+    ("```\nfood: thai; phone\n```", "food: thai; phone"),
+    ("The change in state is: food: thai;", None),
+    ("Answer: food: thai; phone", "food: thai; phone"),
+    ("<answer>food: thai;</answer>", "food: thai;"),
+    ("food: thai;\n\nExplanation: the user asks for food: thai.", "food: thai;"),
+    ("- Food: thai\n- Area: not specified\n- Requested: address", "Food: thai; address"),
+    ("| slot | value |\n|---|---|\n| food | thai |", None),
+    ("; phone and address", "; phone, address"),
+    ("phone?", "; phone"),
+    ("The user wants a thai restaurant.", None),
+    ("food: thai, chinese; phone", None),
+    ("I'm sorry, but I can't assist with that.", None),
+    ("Sure! Here is the change:\nfood: thai; phone", "food: thai; phone"),
+]
+
+QUERIES: list[Case] = [
+    ("SELECT name FROM table WHERE year = 1998", "SELECT name FROM table WHERE year = 1998"),
+    (
+        "SELECT name FROM table\n\nThe table has columns a and key words b -- c?\nSQL: SELECT a FROM table",
+        "SELECT name FROM table",
+    ),
+    ("SELECT name FROM table</s>", "SELECT name FROM table"),
+    ("SELECT name FROM table;<|im_end|>", "SELECT name FROM table"),
+    ("```sql\nSELECT name\nFROM table\nWHERE year = 1998;\n```", "SELECT name FROM table WHERE year = 1998"),
+    (
+        "Here is the query:\n\n```sql\nSELECT name FROM table;\n```\n\nIt selects names.",
+        "SELECT name FROM table",
+    ),
+    ("Sure! Here's the query: SELECT name FROM table", "SELECT name FROM table"),
+    ("SQL: SELECT name FROM table", "SELECT name FROM table"),
+    ("**SQL:** `SELECT name FROM table`", "SELECT name FROM table"),
+    ("### SQL\n\nSELECT name FROM table", "SELECT name FROM table"),
+    ("<sql>SELECT name FROM table</sql>", "SELECT name FROM table"),
+    ("<answer>\nSELECT name FROM table\n</answer>", "SELECT name FROM table"),
+    ('{"sql": "SELECT name FROM table"}', "SELECT name FROM table"),
+    (
+        '```json\n{"query": "SELECT name FROM table WHERE year = 1998"}\n```',
+        "SELECT name FROM table WHERE year = 1998",
+    ),
+    ("SELECT name FROM table WHERE city = 'Rome'", "SELECT name FROM table WHERE city = 'Rome'"),
+    ("SELECT COUNT(name) FROM table", "SELECT COUNT(name) FROM table"),
+    ("\\boxed{SELECT name FROM table}", "SELECT name FROM table"),
+    ("<think>select the year?</think>SELECT name FROM table", "SELECT name FROM table"),
+    (
+        "The question asks for names in 1998.\n\nSELECT name FROM table WHERE year = 1998",
+        "SELECT name FROM table WHERE year = 1998",
+    ),
+    ("To answer this, select the name column where the year is 1998.", None),
+    ("You can select the name from the table of 1998.", None),
+    ("The query is: select name from table", "select name from table"),
+    ("SELECT name FROM table -- all names", "SELECT name FROM table -- all names"),
+    ("There is no such column.", None),
+    ("I'm sorry, but I can't write that query.", None),
+    ("1998", None),
+]
+
+TABLE: dict[str, tuple[str, list[Case]]] = {
+    "sst": (SST, REVIEWS),
+    "multinli.in.out": (NLI, PREMISES),
+    "schema": (WHO, PRONOUNS),
+    "squad": ("Who won?", PASSAGES),
+    "srl": ("Who left?", SENTENCES),
+    "zre": ("What label?", RELATIONS),
+    "iwslt.en.de": ("Translate from English to German", TRANSLATIONS),
+    "cnn_dailymail": ("What is the summary?", SUMMARIES),
+    "woz.en": ("What is the change in state?", TURNS),
+    "wikisql": ("What is the translation from English to SQL?", QUERIES),
+}
+
+
+@cache
+def form(task: str) -> AnswerForm:
+    return make_prompting(TASKS[task], load_template("default")).form
+
+
+@pytest.mark.parametrize(
+    ("task", "raw", "answer"),
+    [
+        pytest.param(task, raw, answer, id=f"{task}-{number}")
+        for task, (_, cases) in TABLE.items()
+        for number, (raw, answer) in enumerate(cases)
+    ],
+)
+def test_a_chat_is_scored_as_a_person_would(task: str, raw: str, answer: str | None) -> None:
+    found = extract(raw, form(task), TABLE[task][0])
+    if answer is None:
+        assert found.rule.split("+")[-1] in ("unparseable", "refused"), found
+    else:
+        assert found.answer == answer and found.rule.split("+")[-1] not in ("unparseable", "refused"), found
+
+
+@pytest.mark.parametrize("task", TABLE)
+def test_there_are_enough_of_each(task: str) -> None:
+    assert len(TABLE[task][1]) >= 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The review has some positive sides, such as", "Let me see whether this is posit", "It is positive in"],
+)
+def test_a_text_that_was_cut_off_in_a_sentence_has_no_label_yet(text: str) -> None:
+    assert extract(text, form("sst"), SST, "length").rule == "unparseable"
+    assert extract("positive, because it is", form("sst"), SST, "length").answer == "positive"
+
+
+YES = 'Is the hypothesis "x" true if the premise is -- yes, maybe, or no?'
+
+
+@pytest.mark.parametrize(
+    ("raw", "answer"),
+    [
+        ("No.", "no"),
+        ("No, because he runs.", "no"),
+        ("The answer is no.", "no"),
+        ("There is no information about it.", None),
+        ("No information is given.", None),
+        ("Yes", "yes"),
+        ("Maybe. The premise has no details.", "maybe"),
+        ("It is true, yes.", None),
+    ],
+)
+def test_everyday_words_as_labels(raw: str, answer: str | None) -> None:
+    found = extract(raw, AnswerForm("label", ("yes", "maybe", "no")), YES)
+    assert (found.answer if found.rule != "unparseable" else None) == answer

@@ -1,0 +1,118 @@
+"""Made-up populations of units, whose true scores are known: what intervals and tests are simulated on.
+
+A unit (an article, a dialogue) has a number of examples and a difficulty of its own, which all systems share; systems
+differ from it by noise and by their skill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from decabench.metrics import METRICS
+from decabench.scoring.significance import Sample
+
+SIZES = {
+    "equal": lambda generator, units, mean: np.full(units, mean),
+    "unequal": lambda generator, units, mean: np.maximum(
+        1, np.round(mean * np.exp(generator.normal(-0.25, 0.7, units)))
+    ).astype(int),
+    "skewed": lambda generator, units, mean: np.maximum(
+        1, np.round(mean * np.exp(generator.normal(-0.6, 1.1, units)))
+    ).astype(int),
+}
+"""How many examples units have: all the same; with a standard deviation of 0.8 or 1.5 times the mean."""
+
+
+def sample(metric: str, rows: np.ndarray, sizes: np.ndarray, name: str = "task") -> Sample:
+    """A sample from sums of rows, one stratum."""
+    return Sample(METRICS[metric], rows, sizes, np.zeros(len(sizes), dtype=int), name)
+
+
+def mean_rows(right: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Rows of accuracy."""
+    return _by_name("em", {"n": sizes, "em": right})
+
+
+def draw_score(kind: str, generator: np.random.Generator, units: int, sizes: str) -> tuple[Sample, float]:
+    """One system on units drawn anew: its sample, and the score of the whole population."""
+    n = SIZES[sizes](generator, units, 30)
+    if kind == "mean":
+        return sample("em", mean_rows(generator.binomial(n, generator.beta(8, 2, units)), n), n), 80.0
+    if kind == "rare mean":
+        return sample("em", mean_rows(generator.binomial(n, generator.beta(1, 19, units)), n), n), 5.0
+    if kind == "corpus F1":
+        return _draw_f1(generator, units, n)
+    if kind == "BLEU":
+        return _draw_bleu(generator, units, n)
+    if kind == "correlation":
+        return _draw_correlation(generator, units, n)
+    raise ValueError(kind)
+
+
+def _draw_f1(generator: np.random.Generator, units: int, n: np.ndarray) -> tuple[Sample, float]:
+    """Questions that were answered, that can be answered, and that were answered rightly."""
+    answerable = generator.binomial(n, generator.beta(5, 5, units))
+    rightly = generator.binomial(answerable, 0.8)
+    answered = rightly + generator.binomial(n - answerable, 0.6)
+    found = {
+        "n": n,
+        "right": generator.binomial(rightly, 0.75),
+        "answered": answered,
+        "answerable": answerable,
+    }
+    # In the long run 0.3 of the questions are right, 0.7 answered, 0.5 answerable: 2 x 0.3 / (0.7 + 0.5).
+    return sample("corpus_f1", _by_name("corpus_f1", found), n), 50.0
+
+
+def _draw_bleu(generator: np.random.Generator, units: int, n: np.ndarray) -> tuple[Sample, float]:
+    """Sentences of 20 words whose n-grams match with a chance that the unit's quality decides, a tenth too short."""
+    words, short = 20 * n, 18 * n
+    quality = generator.beta(12, 8, units)
+    found = {"system_length": short, "reference_length": words}
+    for order in range(1, 5):
+        total = short - (order - 1) * n
+        found |= {f"total{order}": total, f"right{order}": generator.binomial(total, quality**order)}
+    # E q = 12/20, E q^2 = 12 13/(20 21), ...; the brevity penalty is exp(1 - 10/9)
+    precisions = [np.prod([(12 + k) / (20 + k) for k in range(order)]) for order in range(1, 5)]
+    true = 100 * np.exp(np.mean(np.log(precisions)) + 1 - 10 / 9)
+    return sample("bleu", _by_name("bleu", found), n), float(true)
+
+
+def _by_name(metric: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Rows of a metric, given some of its columns; the others are 0."""
+    columns = METRICS[metric].columns
+    rows = np.zeros((len(next(iter(values.values()))), len(columns)))
+    for name, value in values.items():
+        rows[:, columns.index(name)] = value
+    return rows
+
+
+def _draw_correlation(generator: np.random.Generator, units: int, n: np.ndarray) -> tuple[Sample, float]:
+    """Pearson's, of pairs that correlate by 0.8, a tenth of whose variance each unit's examples share."""
+    metric = METRICS["pearson"]
+    unit = np.repeat(np.arange(units), n)
+    common = generator.normal(size=(units, 2)) @ np.linalg.cholesky([[1, 0.8], [0.8, 1]]).T
+    own = generator.normal(size=(len(unit), 2)) @ np.linalg.cholesky([[1, 0.8], [0.8, 1]]).T
+    x, y = (np.sqrt(0.1) * common[unit] + np.sqrt(0.9) * own).T
+    rows = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y, np.zeros_like(x)], axis=1)
+    return Sample.of_levels(metric, rows, unit[:, None], "task"), 80.0
+
+
+def draw_board(
+    generator: np.random.Generator,
+    systems: int,
+    units: int,
+    mean: int,
+    name: str = "task",
+    ahead: float = 0.0,
+) -> list[Sample]:
+    """Systems that are equally good, on units of unequal size and difficulty; the first one is ahead by a share."""
+    n = SIZES["unequal"](generator, units, mean)
+    difficulty = generator.beta(6, 2, units)
+    board = []
+    for number in range(systems):
+        chance = difficulty + generator.normal(0, 0.06, units) + (ahead if number == 0 else 0.0)
+        board.append(sample("em", mean_rows(generator.binomial(n, np.clip(chance, 0, 1)), n), n, name))
+    return board

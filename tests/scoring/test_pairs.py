@@ -1,0 +1,317 @@
+"""Tests of pairs against independent implementations (scipy, sacrebleu), and on simulated boards of equal systems."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from decabench.metrics import METRICS
+from decabench.metrics.base import Item
+from decabench.scoring.pairs import (
+    PairTests,
+    compare_pairs,
+    examples_for_one_point,
+    flip_signs,
+    holm,
+)
+from decabench.scoring.significance import Sample
+from tests.scoring.populations import draw_board, mean_rows, sample
+from tests.scoring.test_significance import em_sample
+
+
+def paired(a: Sample, b: Sample, seed: int = 0) -> PairTests:
+    return compare_pairs([flip_signs([a, b], seed)])
+
+
+def bleu_sample(predictions: list[str], references: list[str]) -> Sample:
+    metric = METRICS["bleu"]
+    rows = metric.statistics(predictions, [Item([reference]) for reference in references])
+    return Sample.of(metric, rows, [(str(index),) for index in range(len(rows))], "iwslt.en.de")
+
+
+def translations(number: int, wrong: float, seed: int) -> tuple[list[str], list[str]]:
+    """References of random words, and the same with a share of the words replaced."""
+    generator = np.random.default_rng(99)
+    words = [f"wort{index}" for index in range(200)]
+    references = [" ".join(generator.choice(words, 12)) for _ in range(number)]
+    noise = np.random.default_rng(seed)
+    predictions = [
+        " ".join(noise.choice(words) if noise.random() < wrong else word for word in text.split())
+        for text in references
+    ]
+    return predictions, references
+
+
+@pytest.mark.parametrize(("wrong", "low", "high"), [(0.105, 0.1, 1.0), (0.13, 0.0, 0.5), (0.3, 0.0, 0.001)])
+def test_p_values_of_bleu_agree_with_sacrebleu_s_paired_randomization(
+    wrong: float, low: float, high: float, monkeypatch: pytest.MonkeyPatch
+):
+    from sacrebleu.metrics import BLEU
+    from sacrebleu.significance import PairedTest
+
+    first, references = translations(200, 0.1, seed=1)
+    second, _ = translations(200, wrong, seed=2)
+    monkeypatch.setenv("SACREBLEU_SEED", "12345")
+    test = PairedTest(
+        [("first", first), ("second", second)],
+        {"BLEU": BLEU(lowercase=True, references=[references])},
+        references=None,
+        test_type="ar",
+        n_samples=10_000,
+    )
+    _, scores = test()
+    theirs = scores["BLEU"][1].p_value
+    ours = paired(bleu_sample(first, references), bleu_sample(second, references))
+    assert ours.differences[0, 1] == pytest.approx(
+        scores["BLEU"][1].score - scores["BLEU"][0].score, abs=1e-6
+    )
+    assert low <= theirs <= high
+    # Both are estimates, from 10,000 and 2,000 resamples: 4 standard errors of the difference of two.
+    assert ours.p[0, 1] == pytest.approx(theirs, abs=4 * np.sqrt(6 * theirs * (1 - theirs) / 10_000) + 6e-4)
+
+
+def test_p_values_of_averages_agree_with_scipy_s_permutation_test():
+    generator = np.random.default_rng(11)
+    a = generator.random(150) < 0.60
+    b = np.where(generator.random(150) < 0.2, generator.random(150) < 0.75, a)
+    theirs = stats.permutation_test(
+        (100.0 * b, 100.0 * a),
+        lambda x, y, axis: np.mean(x, axis=axis) - np.mean(y, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=20_000,
+        rng=np.random.default_rng(1),
+    ).pvalue
+    assert 0.0 < theirs < 0.5
+    ours = paired(em_sample(a), em_sample(b)).p[0, 1]
+    assert ours == pytest.approx(
+        theirs, abs=4 * np.sqrt(theirs * (1 - theirs) * (1 / 2_000 + 1 / 20_000)) + 1e-3
+    )
+
+
+@pytest.mark.parametrize("wins", [1, 3, 5, 8])
+def test_rare_differences_have_the_sign_test_s_p(wins: int):
+    """So few units that differ are no normal distribution: with 5 wins against none, p is 2 / 2^5."""
+    right = np.ones(60)
+    wrong = right.copy()
+    wrong[:wins] = 0
+    found = paired(em_sample(wrong), em_sample(right))
+    exact = 2 / 2**wins
+    assert found.p[0, 1] == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / 2_000) + 1e-3)
+    assert (found.interval(0, 1).low > 0) == (found.p[0, 1] < 0.05)
+
+
+def test_a_system_against_itself_is_never_different():
+    one = em_sample(np.random.default_rng(0).random(100) < 0.5)
+    found = paired(one, one)
+    assert (found.differences[0, 1], found.p[0, 1], found.adjusted[0, 1]) == (0.0, 1.0, 1.0)
+    assert (found.interval(0, 1).low, found.interval(0, 1).high) == (0.0, 0.0)
+    assert examples_for_one_point(found, 0, 1) is None
+
+
+def test_intervals_and_p_agree_by_construction():
+    generator = np.random.default_rng(3)
+    shares = np.linspace(0.5, 0.75, 14)
+    systems = [em_sample(generator.random(60) < share) for share in shares]
+    found = compare_pairs([flip_signs(systems)])
+    agreed = [
+        (found.interval(a, b).low > 0 or found.interval(a, b).high < 0) == (found.p[a, b] < 0.05)
+        for a in range(14)
+        for b in range(a)
+    ]
+    assert all(agreed) and 0.1 < np.mean(found.p[np.triu_indices(14, 1)] < 0.05) < 0.9
+
+
+def test_a_pair_and_its_mirror_say_the_same():
+    generator = np.random.default_rng(4)
+    a, b = (em_sample(generator.random(50) < share) for share in (0.4, 0.6))
+    found = paired(a, b)
+    assert found.differences[1, 0] == -found.differences[0, 1]
+    assert found.interval(1, 0).low == -found.interval(0, 1).high
+    assert (found.p[0, 1], found.adjusted[0, 1]) == (found.p[1, 0], found.adjusted[1, 0])
+
+
+def test_other_systems_change_no_pair_s_own_p_and_raise_the_adjusted_one():
+    generator = np.random.default_rng(5)
+    systems = [em_sample(generator.random(80) < share) for share in (0.5, 0.68, 0.55, 0.6, 0.52)]
+    two, five = compare_pairs([flip_signs(systems[:2])]), compare_pairs([flip_signs(systems)])
+    assert two.p[0, 1] == two.adjusted[0, 1] == five.p[0, 1]
+    assert five.adjusted[0, 1] > two.adjusted[0, 1]
+    outside = compare_pairs([flip_signs(systems)], family=[0, 1])
+    assert outside.adjusted[0, 1] == two.p[0, 1]  # pairs outside the family do not count
+    assert outside.adjusted[3, 4] >= outside.p[3, 4]
+
+
+def test_jobs_and_runs_change_no_digit_but_seeds_and_names_do():
+    right = np.random.default_rng(0).random(100) < 0.4
+    other = np.random.default_rng(1).random(100) < 0.5
+    p = [
+        paired(em_sample(right, name=name), em_sample(other, name=name), seed).p[0, 1]
+        for name, seed in (("a", 0), ("a", 0), ("a", 1), ("b", 0))
+    ]
+    assert p[0] == p[1] and p[2] != p[0] != p[3]
+    assert np.ptp(p) < 0.05
+
+
+def test_systems_on_other_units_or_without_statistics_are_not_tested():
+    a, b, other = em_sample(np.ones(30)), em_sample(np.zeros(30)), em_sample(np.ones(40))
+    found = compare_pairs([flip_signs([a, None, b, other])])
+    assert [found.is_tested(0, index) for index in range(4)] == [True, False, True, False]
+    assert found.interval(0, 1) is None and found.interval(0, 3) is None
+    assert np.isnan(found.adjusted[0, 3]) and not found.differ(0, 3)
+
+
+def test_a_single_unit_is_not_tested():
+    a, b = (em_sample(np.array(right), [("a",)] * 2) for right in ([1, 0], [1, 1]))
+    assert not paired(a, b).is_tested(0, 1)
+
+
+def test_a_difference_that_never_varies_is_as_sure_as_its_units_are_many():
+    """Four units that all say the same: p is 2 / 2^4, and nothing bounds the difference."""
+    a, b = (em_sample(np.full(4, right)) for right in (0, 1))
+    found = paired(a, b)
+    assert found.p[0, 1] == pytest.approx(2 / 16, abs=0.02)
+    assert found.interval(0, 1).low < 0
+
+
+# Totals over tasks
+
+
+def test_a_sum_over_tasks_adds_differences_and_variances():
+    generator = np.random.default_rng(5)
+    pairs = [[em_sample(generator.random(300) < share, name=name) for share in (0.5, 0.55)] for name in "abc"]
+    flipped = [flip_signs(pair) for pair in pairs]
+    tests, total = [compare_pairs([one]) for one in flipped], compare_pairs(flipped)
+    assert total.differences[0, 1] == pytest.approx(sum(test.differences[0, 1] for test in tests))
+    assert total.errors[0, 1] == pytest.approx(math.sqrt(sum(test.errors[0, 1] ** 2 for test in tests)))
+    normal = 2 * stats.norm.sf(total.differences[0, 1] / total.errors[0, 1])
+    assert total.p[0, 1] == pytest.approx(normal, abs=0.03)
+    assert total.examples == 900
+
+
+def test_a_mean_over_tasks_is_the_sum_in_other_units():
+    generator = np.random.default_rng(6)
+    flipped = [
+        flip_signs([em_sample(generator.random(200) < share, name=name) for share in (0.5, 0.55)])
+        for name in "abcd"
+    ]
+    total, mean = compare_pairs(flipped), compare_pairs(flipped, "mean")
+    assert mean.p[0, 1] == total.p[0, 1]
+    assert mean.differences[0, 1] == pytest.approx(total.differences[0, 1] / 4)
+    assert mean.interval(0, 1).low == pytest.approx(total.interval(0, 1).low / 4)
+
+
+def test_a_sum_is_tested_and_not_the_exchangeability_of_every_task():
+    """One system is far better on a small task and worse on a large one; the shuffles of issue 11 gave p = 0.166."""
+    generator = np.random.default_rng(8)
+    small = [em_sample(generator.random(30) < share, name="small") for share in (0.1, 0.9)]
+    large = [em_sample(generator.random(2_000) < share, name="large") for share in (0.9, 0.3)]
+    total = compare_pairs([flip_signs(small), flip_signs(large)])
+    difference, error = total.differences[0, 1], total.errors[0, 1]
+    assert (total.p[0, 1] < 0.05) == (abs(difference) > 2.1 * error)
+
+
+def test_strata_are_resampled_apart():
+    generator = np.random.default_rng(9)
+    units = [(f"relation {index // 50}", str(index)) for index in range(300)]
+    a, b = (generator.random(300) < np.repeat(np.linspace(0.2, high, 6), 50) for high in (0.8, 0.9))
+    found = paired(em_sample(a, units), em_sample(b, units))
+    within = [np.var(part, ddof=1) / 50 for part in np.split(100.0 * (b * 1.0 - a), 6)]
+    assert found.errors[0, 1] == pytest.approx(math.sqrt(sum(within)) / 6, rel=1e-6)
+    normal = 2 * stats.norm.sf(abs(found.differences[0, 1]) / found.errors[0, 1])
+    assert found.p[0, 1] == pytest.approx(normal, abs=0.03)
+
+
+# Corrections and power
+
+
+def test_holm_by_hand():
+    # Holm 1979: the smallest times 4, the next times 3, ...; never below the one before.
+    assert holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}) == {"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02}
+    assert holm({"a": 0.9, "b": 0.8}) == {"a": 1.0, "b": 1.0}
+
+
+def test_examples_for_one_point_is_the_textbook_number():
+    # Independent answers, half right: s.e. of the difference is 100 sqrt(0.5 / n) points.
+    generator = np.random.default_rng(3)
+    found = paired(*[em_sample(generator.random(1_000) < 0.5) for _ in range(2)])
+    expected = (1.959964 + 0.841621) ** 2 * 10_000 * 0.5
+    assert examples_for_one_point(found, 0, 1) == pytest.approx(expected, rel=0.2)
+
+
+def test_examples_that_come_in_few_units_are_more():
+    generator = np.random.default_rng(4)
+    right = [np.repeat(generator.random(100) < 0.5, 10) for _ in range(2)]
+    whole = paired(*[em_sample(one, [(str(index // 10),) for index in range(1000)]) for one in right])
+    alone = paired(*map(em_sample, right))
+    ratio = (examples_for_one_point(whole, 0, 1) or 0) / (examples_for_one_point(alone, 0, 1) or 1)
+    assert ratio == pytest.approx(10, rel=0.05)
+
+
+# Simulated boards: (units, examples each) of each task
+
+ONE = {units: ((units, max(4, 2_000 // units)),) for units in (10, 48, 400)}
+FOUR = ((48, 220), (200, 4), (80, 1), (20, 50))
+
+
+def broken(tasks: Sequence[tuple[int, int]], systems: int, trials: int, resamples: int) -> float:
+    """The share of boards of equal systems on which any two differ."""
+    generator = np.random.default_rng(systems)
+    count = 0
+    for trial in range(trials):
+        flipped = [
+            flip_signs(draw_board(generator, systems, *task, name=f"task {number}"), trial, resamples)
+            for number, task in enumerate(tasks)
+        ]
+        count += bool(np.nanmin(compare_pairs(flipped).adjusted) < 0.05)
+    return count / trials
+
+
+@pytest.mark.parametrize(("tasks", "systems"), [(ONE[10], 20), (ONE[48], 10), (ONE[400], 2), (FOUR, 10)])
+def test_equal_systems_share_a_rank(tasks: Sequence[tuple[int, int]], systems: int):
+    assert broken(tasks, systems, trials=100, resamples=499) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 100)
+
+
+def test_unlike_units_and_a_twin_break_no_board():
+    """A system sent in twice, with two answers changed, must not make all others alike."""
+    generator = np.random.default_rng(12)
+    n = np.full(60, 20)
+    right = [generator.binomial(n, share) for share in (0.5, 0.5, 0.8)]
+    twin = right[0].copy()
+    twin[:2] += np.where(twin[:2] < 20, 1, -1)
+    board = [sample("em", mean_rows(one, n), n) for one in (*right, twin)]
+    found = compare_pairs([flip_signs(board)])
+    assert found.adjusted[0, 3] > 0.3 and found.adjusted[0, 2] < 0.001
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("systems", [2, 10, 20, 40])
+@pytest.mark.parametrize("tasks", [*ONE.values(), FOUR], ids=["10 units", "48 units", "400 units", "4 tasks"])
+def test_boards_of_equal_systems(tasks: Sequence[tuple[int, int]], systems: int, record_property) -> None:
+    share = broken(tasks, systems, trials=500, resamples=999)
+    record_property("table", "equal systems")
+    record_property("figure", f"{len(tasks)} tasks, {tasks[0][0]} units | {systems} | {100 * share:.1f}")
+    assert share <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 500)
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("systems", [2, 10, 40])
+@pytest.mark.parametrize("errors", [1, 2, 4])
+def test_power(systems: int, errors: int, record_property) -> None:
+    """How often the best system is told from a second one that is a number of standard errors worse."""
+    generator = np.random.default_rng(errors)
+    found = []
+    for trial in range(300):
+        board = draw_board(generator, systems, 100, 20, ahead=0.0)
+        error = compare_pairs([flip_signs(board[:2], trial, 1)]).errors[0, 1] / 100
+        board = draw_board(generator, systems, 100, 20, ahead=errors * error)
+        tests = compare_pairs([flip_signs(board, trial, 999)])
+        found.append([tests.p[0, 1] < 0.05, tests.adjusted[0, 1] < 0.05])
+    own, adjusted = 100 * np.mean(found, axis=0)
+    record_property("table", "power")
+    record_property("figure", f"{errors} | {systems} | {own:.0f} | {adjusted:.0f}")
+    assert own >= {1: 10, 2: 40, 4: 95}[errors]

@@ -1,0 +1,153 @@
+"""From a server to splits: what was cut is refused or said, and what could not be read is downloaded again."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from decabench.errors import DataError, MissingDataError
+from decabench.tasks.preparation import SAMPLE_FOLDER, Request, describe_missing, prepare_task
+from decabench.tasks.registry import TASKS
+from decabench.tasks.store import SplitRecord, Store
+from decabench.tasks.task import RemoteFile, Source
+from tests.tasks.sources.server import FileServer, RawServer
+
+Requests = Callable[..., Request]
+ROWS = (SAMPLE_FOLDER / "sst" / "dev_binary_sent.csv").read_bytes()
+CUT = b"".join(ROWS.splitlines(keepends=True)[:19])
+
+
+def serve(*bodies: bytes, length: bool) -> RawServer:
+    """A mirror with one file and nothing else."""
+    waiting = list(bodies)
+
+    def script(connection: socket.socket) -> None:
+        path = server.requests[-1].split()[1]
+        if not path.endswith(b".csv"):
+            connection.sendall(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+            return
+        body = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        told = b"Content-Length: %d\r\n" % len(body) if length else b""
+        connection.sendall(b"HTTP/1.1 200 OK\r\n" + told + b"Connection: close\r\n\r\n" + body)
+
+    server = RawServer([script])
+    return server
+
+
+def test_cut_where_no_length_tells(request_for: Requests) -> None:
+    """18 of 32 rows were prepared, exit 0."""
+    with serve(CUT, length=False) as server:
+        with pytest.raises(MissingDataError, match=rf"the connection ended after {len(CUT):,} bytes"):
+            prepare_task(TASKS["sst"], request_for(mirror=server.url, split="validation"))
+
+
+def test_an_empty_answer_does_not_stay(request_for: Requests) -> None:
+    request = request_for(mirror="", split="validation")
+    with serve(b"", length=True) as server:
+        request = replace(request, mirror=server.url)
+        with pytest.raises(DataError, match=r"dev_binary_sent\.csv from the mirror .* it is empty"):
+            prepare_task(TASKS["sst"], request)
+        assert not list(request.home.rglob("*.csv*"))
+
+
+def test_what_cannot_be_read_is_downloaded_again(request_for: Requests) -> None:
+    request = request_for(mirror="", split="validation")
+    with serve(b"not,what\nit,was\n", b"nor,now\n1,2\n", ROWS, length=True) as server:
+        request = replace(request, mirror=server.url)
+        with pytest.raises(DataError, match=r"dev_binary_sent\.csv"):
+            prepare_task(TASKS["sst"], request)
+        with pytest.raises(DataError, match=r"dev_binary_sent\.csv"):
+            prepare_task(TASKS["sst"], request)
+        assert prepare_task(TASKS["sst"], request)["validation"].rows == 32
+        prepare_task(TASKS["sst"], replace(request, force=False))
+    assert sum(b".csv" in head for head in server.requests) == 3
+
+
+def test_a_damaged_cache_is_downloaded_again_in_the_same_run(request_for: Requests) -> None:
+    """It was kept by a version that did not know that it is unreadable."""
+    with serve(CUT, ROWS, length=True) as server:
+        request = request_for(mirror=server.url, split="validation")
+        prepare_task(TASKS["sst"], request)
+        strict = replace(
+            TASKS["sst"], sources=(replace(TASKS["sst"].sources[0], read=_refuse_cut),), version=2
+        )
+        assert prepare_task(strict, request)["validation"].rows == 32
+
+
+def _refuse_cut(files, split):  # type: ignore[no-untyped-def]
+    examples = list(TASKS["sst"].sources[0].read(files, split))
+    if len(examples) < 32:
+        raise DataError("too few")
+    return iter(examples)
+
+
+def test_upstream_without_a_digest_is_counted(request_for: Requests, published_sst: FileServer) -> None:
+    url = f"{published_sst.url}/dev_binary_sent.csv"
+    file = RemoteFile("dev_binary_sent.csv", (url,))
+    form = Source("csv", {"validation": (file,)}, TASKS["sst"].sources[0].read)
+    request = request_for(split="validation")
+    with pytest.raises(DataError) as caught:
+        prepare_task(replace(TASKS["sst"], sources=(form,)), request)
+    assert str(caught.value) == (
+        "dev_binary_sent.csv: 32 of the 872 examples of sst, validation, are there, 840 are missing; "
+        "fetch again with --force."
+    )
+    assert not Store(request.home).path("sst", "validation").exists()
+    counted = replace(form, counts={"validation": 32})
+    assert prepare_task(replace(TASKS["sst"], sources=(counted,)), request)["validation"].rows == 32
+
+
+@pytest.fixture
+def published_sst():  # type: ignore[no-untyped-def]
+    with FileServer(SAMPLE_FOLDER / "sst") as server:
+        yield server
+
+
+def record(rows: int, origin: str = "mirror", status: str = "mirror-differs") -> SplitRecord:
+    file = {"name": "dev.csv", "status": status}
+    return SplitRecord(rows, "sha256:", origin, "upstream csv", False, (file,), 1)
+
+
+def test_what_is_missing_is_said() -> None:
+    sst = TASKS["sst"]
+    assert describe_missing(sst, "validation", record(872)) == ""
+    assert describe_missing(sst, "validation", record(32, "sample")) == ""
+    assert describe_missing(sst, "validation", record(1)) == (
+        "validation has 1 of the 872 published examples (dev.csv is not the published file)"
+    )
+    assert describe_missing(sst, "validation", record(873, status="verified")) == (
+        "validation has 873 examples, 1 more than published (dev.csv)"
+    )
+
+
+def test_a_subset_in_a_folder_is_used_and_said(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    options = ("--mirror", SAMPLE_FOLDER, "--home", tmp_path / "home", "--split", "validation")
+    done = command("prepare", "sst", *options)
+    assert done.exit_code == 0
+    said = re.sub(r"\s+", " ", done.stdout)
+    assert (
+        "sst: validation has 32 of the 872 published examples (dev_binary_sent.csv is not the published file)"
+        in said
+    )
+
+
+def test_leftovers_in_the_downloads_are_swept(request_for: Requests) -> None:
+    request = request_for(mirror=str(SAMPLE_FOLDER))
+    raw = request.home / "raw" / "wikisql"
+    scratch = raw / ".extract-0123456789ab" / "data.tar.bz2"
+    scratch.mkdir(parents=True)
+    (scratch / ".dev.jsonl.abc123_x.tmp").write_bytes(b"half")
+    (raw / "mirror-12345678").mkdir()
+    (raw / "mirror-12345678" / ".data.tar.bz2.json.abc123_x.tmp").write_bytes(b"half")
+    part = raw / ".incoming" / "data.tar.bz2.part"
+    part.parent.mkdir()
+    part.write_bytes(b"resumed by the next run")
+    (raw / "kept.txt").write_bytes(b"not ours")
+    prepare_task(TASKS["wikisql"], request)
+    assert sorted(path.name for path in raw.rglob("*") if path.is_file()) == ["data.tar.bz2.part", "kept.txt"]
+    assert not list(raw.glob(".extract-*"))
