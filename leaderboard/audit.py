@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -167,16 +168,28 @@ def _audit_entry(entry: Entry, evidence: Evidence, submissions: Path, data: _Dat
             raise ContradictionError(
                 f"it scored {task.n or 0:,} examples of {name}, but the data that it names has {len(units):,}"
             )
-        tasks[name] = _audit_task(name, task, evidence.metrics, path if usable else None, units)
+        statistics = _Statistics(path if usable else None, units, partial(evidence.keep, entry, name))
+        tasks[name] = _audit_task(name, task, evidence.metrics, statistics)
     return _with_intervals(replace(entry, tasks=tasks), evidence)
+
+
+@dataclass(frozen=True)
+class _Statistics:
+    """Where the statistics of a task are, and what is known of its data."""
+
+    path: Path | None
+    """The file; None if it may not be read."""
+    units: Sequence[Sequence[str]] | None
+    """The units of every example, if the data is at hand."""
+    keep: Callable[[Metric, Array, Array], None]
+    """Takes (metric, units, rows) once they have been checked."""
 
 
 def _audit_task(
     name: str,
     task: TaskEntry,
     metrics: Mapping[str, Metric],
-    path: Path | None,
-    units: Sequence[Sequence[str]] | None,
+    statistics: _Statistics,
 ) -> TaskEntry:
     """Recompute one task from its statistics. Raises ContradictionError."""
     stated = task.score if task.limited is None else task.limited.score
@@ -196,9 +209,9 @@ def _audit_task(
     _check_signature(name, task, metric)
     if task.limited is not None:
         return replace(task, check=Check(detail="it is a limited run, which has no statistics"))
-    if path is None or not path.is_file():
+    if statistics.path is None or not statistics.path.is_file():
         return replace(task, check=Check(detail=NO_STATISTICS))
-    scores = _recompute(name, task, metric, path, units)
+    scores = _recompute(name, task, metric, statistics.path, statistics)
     if scores is None:
         reason = "it was scored by another version of the metric, whose statistics mean something else here"
         return replace(task, check=Check(detail=reason))
@@ -231,7 +244,7 @@ def _is_version_of(signature: str, metric: Metric) -> bool:
 
 
 def _recompute(
-    name: str, task: TaskEntry, metric: Metric, path: Path, units: Sequence[Sequence[str]] | None
+    name: str, task: TaskEntry, metric: Metric, path: Path, statistics: _Statistics
 ) -> dict[str, float] | None:
     """Return the scores that the statistics give; None if they are those of another version of the metric.
 
@@ -249,7 +262,7 @@ def _recompute(
         raise ContradictionError(
             f"it scored {task.n or 0:,} of {task.rows:,} examples of {name}, but its statistics have {len(rows):,}"
         )
-    if units is not None and not units_fit(found, units):
+    if statistics.units is not None and not units_fit(found, statistics.units):
         raise ContradictionError(f"its statistics for {name} group the examples otherwise than the data does")
     if fault := find_impossible_rows(metric, rows):
         raise ContradictionError(f"its statistics for {name} cannot come from {metric.name}: {fault}")
@@ -264,6 +277,7 @@ def _recompute(
             raise ContradictionError(
                 f"its {what} for {name} is {_show(value)}, but its statistics give {_show(scores[key])}"
             )
+    statistics.keep(metric, found, rows)
     return scores
 
 
@@ -309,11 +323,12 @@ def _show(value: float | None) -> str:
 
 
 def _with_intervals(entry: Entry, evidence: Evidence) -> Entry:
-    """Replace stated totals by recomputed ones, and stated intervals by those of the statistics or none."""
+    """Replace stated totals by recomputed ones, and stated intervals and units by those of the statistics."""
     tasks = {}
     for name, task in entry.tasks.items():
         known = evidence.find(entry, name) if task.check.kind != "self-reported" else None
-        tasks[name] = replace(task, interval=known.interval if known is not None else None)
+        interval, units = (known.interval, known.units) if known is not None else (None, "")
+        tasks[name] = replace(task, interval=interval, units=units)
     scores = {name: task.score for name, task in tasks.items() if task.score is not None}
     total = entry.suite.combine(scores) if entry.total is not None else None
     recomputed = replace(entry, tasks=tasks, total=total, interval=None)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from decabench.errors import DecabenchError, require_name
-from decabench.files import atomic_file, make_folder
+from decabench.files import Paths, atomic_file, make_folder, sweep_temporary
 from decabench.models import (
     Checkpoint,
     Family,
@@ -103,7 +103,7 @@ def train(
     home: str | Path | None = None,
     device: str = "auto",
     resume: bool = False,
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
     report: Callable[[str], None] = print,
 ) -> FinishedRun:
     """Train a model on prepared tasks (the decathlon's by default) and write its checkpoints to a folder.
@@ -133,7 +133,7 @@ def plan_training(
     home: str | Path | None,
     device: str,
     resume: bool,
-    include: Sequence[str | Path],
+    include: Paths,
     report: Callable[[str], None],
     bar: bool = False,
 ) -> TrainingRun:
@@ -146,7 +146,7 @@ def plan_training(
             raise DecabenchError(
                 f"{folder} is not empty: name another folder, or continue its run with --resume."
             )
-    known = known_tasks([Path(path) for path in include])
+    known = known_tasks(include)
     made = TrainConfig(
         skip_context=context_limits(known.values(), "skip"), cut_context=context_limits(known.values(), "cut")
     )
@@ -206,6 +206,8 @@ class _Trainer:
 
     def __init__(self, run: TrainingRun, group: Processes) -> None:
         make_folder(run.output)
+        if group.is_first:
+            sweep_temporary(run.output, recursive=True)
         saved = latest_checkpoint(run.output) if run.resume else None
         if saved is not None:  # the initial checkpoint is not needed again and may be gone
             run = replace(run, config=replace(run.config, init=saved.record["config"]["init"]))

@@ -60,3 +60,18 @@ def test_statistics_of_other_answers_count_as_missing(made_up: Path, tmp_path: P
     content["total"]["score"] -= 1
     path.write_text(json.dumps(content), encoding="utf-8")
     assert Evidence(tmp_path).find(entries(tmp_path)["system-04"], "sst") is None
+
+
+def test_units_are_those_of_the_statistics_and_not_as_stated(made_up: Path, tmp_path: Path) -> None:
+    from decabench.leaderboard import write_leaderboard
+
+    shutil.copytree(made_up / "system-04", tmp_path / "in" / "system-04")
+    path = tmp_path / "in" / "system-04" / "results" / "validation" / "results.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["tasks"]["sst"]["units"] = {"number": 123_456, "effective": 123_456.0}
+    path.write_text(json.dumps(content), encoding="utf-8")
+    write_leaderboard(tmp_path / "in", tmp_path / "out", examples="none")
+    page = (tmp_path / "out" / "tasks" / "sst.html").read_text(encoding="utf-8")
+    assert "123,456" not in page
+    known = Evidence(tmp_path / "in").find(entries(tmp_path / "in")["system-04"], "sst")
+    assert known is not None and known.units == "32 sentences"

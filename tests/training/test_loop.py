@@ -62,6 +62,17 @@ def test_what_a_run_leaves(make_run):
     assert {f"checkpoints/{name}" for name in kept} == set(pointers)
 
 
+def test_what_a_killed_run_left_is_swept(make_run):
+    run = make_run()
+    left = [run.output / ".train.csv.abc123_x.tmp", run.output / "checkpoints" / ".words.json.abc123_x.tmp"]
+    for path in (*left, run.output / "notes.tmp"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+    run_training(run)
+    assert not any(path.exists() for path in left)
+    assert (run.output / "notes.tmp").exists()
+
+
 def test_the_same_run_twice(make_run):
     run_training(make_run("one"))
     run_training(make_run("two"))
