@@ -108,7 +108,7 @@ def draw_board(
     name: str = "task",
     ahead: float = 0.0,
 ) -> list[Sample]:
-    """Systems that are equally good, on units of unequal size and difficulty; the others are a share below the first."""
+    """Equally good systems on units of unequal size and difficulty; all but the first are a share below it."""
     n = SIZES["unequal"](generator, units, mean)
     difficulty = generator.beta(6, 2, units)
     board = []
