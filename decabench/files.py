@@ -20,7 +20,9 @@ from decabench.errors import StorageError
 __all__ = [
     "SUFFIXES",
     "Compression",
+    "Paths",
     "Writable",
+    "as_paths",
     "atomic_file",
     "canonical_json",
     "file_digest",
@@ -33,6 +35,9 @@ __all__ = [
     "storage_errors",
     "sweep_temporary",
 ]
+
+Paths = str | Path | Iterable[str | Path]
+"""One path, or several."""
 
 Compression = Literal["gz", "zst"] | None
 """How a file is compressed."""
@@ -48,6 +53,11 @@ class Writable(Protocol):
     """The part of a file that a writer of lines uses."""
 
     def write(self, data: bytes, /) -> int: ...
+
+
+def as_paths(given: Paths) -> list[Path]:
+    """Return paths as a list; one alone, which Python would read letter by letter, is a list of one."""
+    return [Path(path) for path in ([given] if isinstance(given, (str, Path)) else given)]
 
 
 def is_refused_write(error: BaseException) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
+from decabench.files import Paths, as_paths
 from decabench.leaderboard.audit import audit, count_kinds
 from decabench.leaderboard.datafiles import (
     board_csv,
@@ -54,7 +55,7 @@ def write_leaderboard(
     home: str | Path | None = None,
     *,
     suites: str | Sequence[str] = (),
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
     examples: Policy = "free",
     verify: bool = False,
     jobs: int = 1,
@@ -87,14 +88,14 @@ def build_leaderboard(
     home: str | Path | None = None,
     *,
     suites: str | Sequence[str] = (),
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
     examples: Policy = "free",
     verify: bool = False,
     jobs: int = 1,
 ) -> Site:
     """Do what `write_leaderboard` does, and return what was checked and refused too."""
     folder, data = Path(submissions), home_folder(home)
-    paths = [Path(path) for path in include]
+    paths = as_paths(include)
     tasks, known = known_tasks(paths), known_suites(paths)
     chosen = [
         get_suite(name, known) for name in dict.fromkeys([suites] if isinstance(suites, str) else suites)

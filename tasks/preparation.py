@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
-from decabench.files import atomic_file, make_folder, storage_errors, sweep_temporary
+from decabench.files import Paths, as_paths, atomic_file, make_folder, storage_errors, sweep_temporary
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder
@@ -137,7 +137,7 @@ def prepare(
     home: str | Path | None = None,
     force: bool = False,
     jobs: int = 1,
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
 ) -> dict[str, Mapping[str, SplitRecord]]:
     """Turn the published files of tasks (the decathlon's by default) into examples on disk; return records by task.
 
@@ -148,7 +148,7 @@ def prepare(
     Raises UnknownNameError for an unknown task, and DataError with the reason for each task that failed; the
     others are still prepared.
     """
-    files = [Path(path) for path in include]
+    files = as_paths(include)
     known = known_tasks(files)
     chosen = select_tasks(DECATHLON.tasks if tasks is None else tasks, known)
     request = Request(home_folder(home), split, mirror, sample, force)

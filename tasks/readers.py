@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, TextIO
 
 from decabench.errors import DataError
 from decabench.tasks.task import Files, Hub, RemoteFile
+from decabench.untrusted import parse_json
 
 __all__ = [
     "Record",
@@ -168,10 +168,9 @@ def line_records(path: Path) -> Iterator[Record]:
             if not line.strip():
                 continue
             try:
-                value = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                reason = "its brackets are nested too deeply" if isinstance(error, RecursionError) else error
-                raise DataError(f"{path.name}, line {number}, is not JSON ({reason}).") from error
+                value = parse_json(line, surrogates=True)
+            except ValueError as error:
+                raise DataError(f"{path.name}, line {number}, is not JSON ({error}).") from error
             yield Record(value, path.name, "line", number)
 
 

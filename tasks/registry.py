@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from decabench.errors import DecabenchError, UnknownNameError, require_name
+from decabench.files import Paths, as_paths
 from decabench.plugins import load_entry_point, load_file
 from decabench.tables import read_toml
 from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
@@ -86,14 +87,14 @@ def select_tasks(tasks: str | Task | Iterable[str | Task], known: Mapping[str, T
     return [get_task(task, known) if isinstance(task, str) else task for task in given]
 
 
-def select_suite(suite: str | Suite | None, include: Sequence[str | Path] = ()) -> Suite:
+def select_suite(suite: str | Suite | None, include: Paths = ()) -> Suite:
     """Return the suite that a caller names, by name or as a value; the decathlon for None. Raises UnknownNameError."""
     if isinstance(suite, str):
-        return get_suite(suite, known_suites([Path(path) for path in include]))
+        return get_suite(suite, known_suites(include))
     return DECATHLON if suite is None else suite
 
 
-def known_tasks(include: Sequence[Path] = ()) -> dict[str, Task]:
+def known_tasks(include: Paths = ()) -> dict[str, Task]:
     """Return all tasks by name: built in, from installed packages, and from the included files.
 
     A broken package causes a warning. Raises UnknownNameError or DataError for a file that cannot be used.
@@ -101,7 +102,7 @@ def known_tasks(include: Sequence[Path] = ()) -> dict[str, Task]:
     return _known(Task, TASKS, _all_included(include))
 
 
-def known_suites(include: Sequence[Path] = ()) -> dict[str, Suite]:
+def known_suites(include: Paths = ()) -> dict[str, Suite]:
     """Return all suites by name, each checked against the tasks known with the same files.
 
     A broken package causes a warning. Raises UnknownNameError or DataError for a file that cannot be used.
@@ -153,8 +154,8 @@ def _from_toml(path: Path) -> Task | Suite:
     )
 
 
-def _all_included(include: Sequence[Path]) -> list[Task | Suite]:
-    return [item for path in include for item in load_included(path)]
+def _all_included(include: Paths) -> list[Task | Suite]:
+    return [item for path in as_paths(include) for item in load_included(path)]
 
 
 def _known(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,14 @@ def test_tasks_and_suites_of_files(tmp_path: Path) -> None:
         SubmissionError, match=r"oracle has no answers .* It has answers for pos: give the file"
     ):
         decabench.evaluate(submission, home=home)
+
+
+def test_a_single_file_of_tasks(own_task: Callable[..., Path], tmp_path: Path) -> None:
+    """As text or as a path: never letter by letter."""
+    file, home = own_task(["one", "two"]), tmp_path / "home"
+    for include in (file, str(file)):
+        assert list(decabench.prepare("own", home=home, include=include)) == ["own"]
+        decabench.predict("oracle", tmp_path / "sub", "own", home=home, include=include)
+        assert decabench.evaluate(tmp_path / "sub", home=home, include=include).tasks["own"].score == 100
+        board = decabench.write_leaderboard(tmp_path / "sub", tmp_path / "site", home=home, include=include)
+        assert Path(board).exists()

@@ -18,6 +18,7 @@ import zstandard
 
 from decabench.errors import StorageError
 from decabench.files import (
+    as_paths,
     atomic_file,
     canonical_json,
     file_digest,
@@ -235,3 +236,9 @@ def test_links_out_of_a_folder(tmp_path: Path) -> None:
     require_within(folder, folder / "in", folder / "new" / "file")
     with pytest.raises(StorageError, match="a link that leads out of"):
         require_within(folder, folder / "in", folder / "out" / "file")
+
+
+def test_one_path_or_several() -> None:
+    assert as_paths("own.toml") == as_paths(Path("own.toml")) == as_paths(["own.toml"]) == [Path("own.toml")]
+    assert as_paths(iter(("a", Path("b")))) == [Path("a"), Path("b")]
+    assert as_paths(()) == []

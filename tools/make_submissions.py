@@ -3,8 +3,8 @@
     decabench prepare --mirror MIRROR --home HOME
     python tools/make_submissions.py HOME
 
-The results cover all ten tasks. Answers that repeat text which may not be passed on are left out (submissions/README.md
-says which); the predictors reproduce them to the byte.
+The results cover all ten tasks. Digests stand in place of answers that repeat text which may not be passed on
+(submissions/README.md says which); the predictors reproduce these to the byte, as `decabench verify --remade` shows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from decabench.runs.write import predict
 from decabench.scoring import (
     ScoringOptions,
     read_results_file,
+    record_scores,
     score_submission,
-    write_results_file,
-    write_statistics,
 )
-from decabench.submission import file_name
+from decabench.submission import withhold
 from decabench.tasks import DECATHLON, TASKS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,8 +62,8 @@ def description(predictor: str) -> str:
     )
 
 
-def make(predictor: str, home: Path, output: Path, withhold: bool = True) -> None:
-    """Predict, evaluate, and then remove what may not be passed on."""
+def make(predictor: str, home: Path, output: Path, withholds: bool = True) -> None:
+    """Predict, put digests in place of what may not be passed on, and evaluate with these answers."""
     shutil.rmtree(output, ignore_errors=True)
     predict(
         predictor,
@@ -78,11 +77,18 @@ def make(predictor: str, home: Path, output: Path, withhold: bool = True) -> Non
         date="2026-11-21",
     )
     shutil.rmtree(output / JOURNAL)  # it holds the text of every answer, and answers anew take seconds
-    results, scored = score_submission(output, ScoringOptions(SPLIT, home=home, jobs=2))
-    write_statistics(output / "results" / SPLIT, scored)
-    write_results_file(output / "results" / SPLIT, results)
-    for task in WITHHELD.get(predictor, ()) if withhold else ():
-        (output / "predictions" / f"{file_name(task, SPLIT)}.zst").unlink()
+    evaluate_and_withhold(output, home, WITHHELD.get(predictor, ()) if withholds else ())
+
+
+def evaluate_and_withhold(output: Path, home: Path, withheld: Iterable[str]) -> None:
+    """Evaluate a submission, and put digests in place of answers; the manifest binds what is left."""
+    folder, options = output / "results" / SPLIT, ScoringOptions(SPLIT, home=home, jobs=2)
+    record_scores(output, folder, *score_submission(output, options), options)
+    present = [task for task in withheld if any((output / "predictions").glob(f"{task}.{SPLIT}.jsonl*"))]
+    for task in present:
+        withhold(output, task, SPLIT, compress="zst")
+    if present:
+        record_scores(output, folder, *score_submission(output, options), options)
 
 
 HEADER = "| submission | squad | iwslt | cnn_dm | mnli | sst | srl | zre | woz | wikisql | schema | sum |\n"

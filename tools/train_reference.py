@@ -23,7 +23,7 @@ from typing import Any
 
 from make_submissions import NO_DERIVATIVES, SPLIT, SUBMISSIONS, write_table
 
-from decabench.submission import file_name
+from decabench.submission import withhold
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = "runs"
@@ -104,12 +104,12 @@ def _length(given: dict[str, Any]) -> str:
 
 
 def publish(source: Path, tasks: Iterable[str]) -> None:
-    """Copies a submission to submissions/, without its journal and the answers that may not be passed on."""
+    """Copies a submission to submissions/, without its journal, and with digests of what may not be passed on."""
     target = SUBMISSIONS / source.name
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target, ignore=shutil.ignore_patterns("journal", "run.json"))
     for task in set(NO_DERIVATIVES) & set(tasks):
-        (target / "predictions" / f"{file_name(task, SPLIT)}.zst").unlink()
+        withhold(target, task, SPLIT, compress="zst")
 
 
 def main() -> None:

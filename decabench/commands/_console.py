@@ -55,9 +55,9 @@ def format_count(value: int | None) -> str:
     return "–" if value is None else f"{value:,}"
 
 
-def format_score(value: float | None) -> str:
+def format_score(value: float | None, digits: int = 2) -> str:
     """Format a score as `75.31`, or as a dash if there is none."""
-    return "–" if value is None else f"{value:.2f}"
+    return "–" if value is None else f"{value:.{digits}f}"
 
 
 @dataclass(frozen=True)

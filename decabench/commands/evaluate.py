@@ -51,6 +51,12 @@ __all__ = ["evaluate"]
     show_default=True,
     help="Score the extracted answers, or the model's whole output.",
 )
+@click.option(
+    "--sign-with",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="KEY",
+    help="Sign manifest.json with this SSH key (ssh-keygen -Y sign).",
+)
 @click.option("--all-scores", is_flag=True, help="Print every score, not just each task's headline score.")
 @home_option
 @jobs_option
@@ -64,6 +70,7 @@ def evaluate(
     split: str,
     output: Path | None,
     answers: AnswerKind,
+    sign_with: Path | None,
     all_scores: bool,
     home: Path | None,
     jobs: int | None,
@@ -80,7 +87,7 @@ def evaluate(
     """
     from decabench.commands._console import start_clock, write_run_file
     from decabench.commands._options import chosen_tasks
-    from decabench.scoring import ScoringOptions, record_scores, score_submission
+    from decabench.scoring import ScoringOptions, record_scores, score_submission, sign_manifest
     from decabench.tasks import select_suite
 
     clock = start_clock()
@@ -90,6 +97,7 @@ def evaluate(
     folder = output or _default_folder(submission, results)
     recorded = record_scores(submission, folder, results, scored, options)
     write_run_file(folder, clock)
+    signature = sign_manifest(recorded.root, sign_with) if sign_with else None
     expected = names or reported.tasks
     missing = [name for name in expected if name not in (results if names else recorded.results).tasks]
     if not names and len(missing) == len(expected):
@@ -100,6 +108,8 @@ def evaluate(
         echo(f"Kept from the earlier results.json: {', '.join(recorded.kept)}")
     for sentence in recorded.left_out:
         echo(f"Not kept from the earlier results.json: {sentence}")
+    if signature:
+        echo(f"Signature: {signature}")
     echo(f"Results: {recorded.path}")
     whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
@@ -136,7 +146,7 @@ def _total(results: Results) -> str:
     if total.score is None or not (total.tasks or total.failed or total.partial):
         return ""
     part = f"{suite.total.capitalize()} (no {suite.total_name})"
-    ends = f" (95 %: {_interval(results.interval)})" if results.interval else ""
+    ends = f" (95 %: {_interval(results.interval, results.total_digits)})" if results.interval else ""
     return f"{suite.total_name if total.complete else part}: {total.text}{ends}"
 
 
@@ -144,6 +154,7 @@ def _table(results: Results, all_scores: bool) -> Table:
     from rich.table import Table
 
     from decabench.commands._console import format_count, format_score
+    from decabench.scoring import score_digits
 
     table = Table("task", "metric", box=None, header_style="bold")
     for heading in ("score", "95 %", "n", "empty"):
@@ -152,11 +163,12 @@ def _table(results: Results, all_scores: bool) -> Table:
     if all_scores:
         table.add_column("all scores")
     for name, task in results.tasks.items():
+        digits = score_digits(name, task.metric)
         cells = [
             name,
             _metric(task),
-            format_score(task.score),
-            _interval(task.interval),
+            format_score(task.score, max(2, digits)),
+            _interval(task.interval, digits),
             format_count(task.n),
         ]
         cells += [format_count(task.empty), _data(task.data)]
@@ -168,7 +180,7 @@ def _table(results: Results, all_scores: bool) -> Table:
             shown = {
                 _metric(task) if key == task.headline else key: value for key, value in task.scores.items()
             }
-            cells.append(", ".join(f"{key} {value:.2f}" for key, value in shown.items()))
+            cells.append(", ".join(f"{key} {value:.{max(2, digits)}f}" for key, value in shown.items()))
         table.add_row(*cells)
     return table
 
@@ -189,6 +201,7 @@ def _print_variants(results: Results) -> None:
     from rich.table import Table
 
     from decabench.commands._console import console
+    from decabench.scoring import score_digits
 
     asked = {name: task.variants for name, task in results.tasks.items() if task.variants}
     if not asked:
@@ -200,7 +213,8 @@ def _print_variants(results: Results) -> None:
     for name, variants in asked.items():
         scores = [variants["scores"].get(str(number)) for number in numbers]
         values = [*(variants[key] for key in ("mean", "worst", "spread")), *scores]
-        table.add_row(name, *("–" if value is None else f"{value:.1f}" for value in values))
+        digits = score_digits(name, results.tasks[name].metric)
+        table.add_row(name, *("–" if value is None else f"{value:.{digits}f}" for value in values))
     out = console()
     out.print("\nOther wordings of the questions (0 is the dataset's own)", style="bold")
     out.print(table)
@@ -209,8 +223,8 @@ def _print_variants(results: Results) -> None:
             out.print(f"Not scored: {name}, variant {number}: {reason}")
 
 
-def _interval(ends: tuple[float, float] | None) -> str:
-    return "–" if ends is None else f"{ends[0]:.1f} to {ends[1]:.1f}"
+def _interval(ends: tuple[float, float] | None, digits: int) -> str:
+    return "–" if ends is None else f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
 
 
 def _data(data: DataUsed) -> str:

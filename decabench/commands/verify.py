@@ -20,6 +20,18 @@ __all__ = ["verify"]
     metavar="FILE",
     help="Results file to verify.  [default: all of the submission's]",
 )
+@click.option(
+    "--remade",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PATH",
+    help="Submission with the withheld answers made again: they are compared to their digests and scored.",
+)
+@click.option(
+    "--signed-by",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="KEYS",
+    help="Also verify the signature of manifest.json: a public SSH key, or a file of allowed signers.",
+)
 @home_option
 @jobs_option
 @include_option
@@ -28,30 +40,63 @@ def verify(
     context: click.Context,
     submission: Path,
     results: Path | None,
+    remade: Path | None,
+    signed_by: Path | None,
     home: Path | None,
     jobs: int | None,
     include: tuple[Path, ...],
 ) -> None:
     """Score a submission again and report every difference from its results file.
 
-    Changed answers, changed data, changed metrics and edited scores are distinguished. Exits with 1 if
-    anything differs.
+    Each task is the same, differs, or is not at hand because its answers may not be passed on; then its statistics
+    must give its score. Changed answers, data and metrics, edited scores and files that contradict manifest.json are
+    distinguished. Exits with 1 if anything differs, or if the file lacks a task that is answered.
     """
     from decabench.errors import DataError, MissingDataError
-    from decabench.scoring import results_files
-    from decabench.scoring import verify as run
+    from decabench.scoring import ScoringOptions, manifest_root, results_files, verify_file
 
+    options = ScoringOptions(home=home, jobs=processes(jobs), include=include, remade=remade)
     failed = False
     for path in [results] if results else results_files(submission):
         try:
-            found = [str(one) for one in run(submission, path, home, processes(jobs), include)]
+            found = verify_file(submission, path, options)
         except MissingDataError:
             raise
         except DataError as error:  # changed data or a damaged file is a finding, not a failure
-            found = [str(error)]
-        for line in found:
-            echo(line)
-        verdict = f"not verified, {len(found)} differences" if found else "verified, the same bytes"
-        echo(f"{path}: {verdict}")
-        failed = failed or bool(found)
+            echo(str(error))
+            echo(f"{path}: not verified")
+            failed = True
+            continue
+        for name, check in found.tasks.items():
+            echo(f"{name}: {check.status}{f' ({check.note})' if check.note else ''}")
+            for one in check.differences:
+                echo(f"  {one}")
+        for one in found.other:
+            echo(str(one))
+        for name in found.lacking:
+            echo(f"{name}: answered, but {path.name} has no result for it")
+        root = manifest_root(submission, path.parent)
+        signed = _check_signature(root, signed_by, path)
+        echo(f"{path}: {found.verdict if signed or not found.ok else 'not verified: not signed as asked'}")
+        failed = failed or not (found.ok and signed)
     context.exit(1 if failed else 0)
+
+
+def _check_signature(root: Path, signed_by: Path | None, results: Path) -> bool:
+    """Print who signed the manifest, or why that is not known; return whether all is as asked."""
+    from decabench.scoring import SignatureError, check_signature, read_manifest
+
+    if signed_by is None:
+        return True
+    try:
+        who = check_signature(root, signed_by)
+    except SignatureError as error:
+        echo(str(error))
+        return False
+    manifest = read_manifest(root)
+    name = results.parent.resolve().relative_to(root.resolve()).as_posix()
+    if manifest is None or name not in manifest.results:
+        echo(f"{results} is not mentioned in the signed manifest.")
+        return False
+    echo(f"manifest.json is signed by {who}")
+    return True

@@ -29,6 +29,7 @@ from decabench.models.decoding import GeneratedWords, beam_search, greedy
 from decabench.models.family import Family, Item, Losses, ModelReply, MultitaskNetwork, TextReader, pad
 from decabench.models.layers import (
     BiLSTM,
+    Dropout,
     FeedForward,
     KeysValues,
     MultiHead,
@@ -322,7 +323,7 @@ class Coattention(nn.Module):
         self.project = nn.Linear(d, d) if tanh else None
         self.context_dummy = nn.Parameter(torch.randn(d) / d**0.5)
         self.question_dummy = nn.Parameter(torch.randn(d) / d**0.5)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, c: Tensor, q: Tensor, c_mask: Tensor, q_mask: Tensor
@@ -358,7 +359,7 @@ class Encoder(nn.Module):
         self.layer_by_layer = config.layer_by_layer
         on_inputs = rate if config.lstm_dropout == -1 else config.lstm_dropout
         self.project = nn.Linear(d_emb, d)  # W_1
-        self.dropout = nn.Dropout(rate)
+        self.dropout = Dropout(rate)
         self.independent = BiLSTM(d, d, on_inputs)
         sides = ("context", "question") if self.parts.question_pointer else ("context",)
 
@@ -439,7 +440,7 @@ class Decoder(nn.Module):
         super().__init__()
         d, rate, self.parts = config.dimension, config.dropout, config.parts
         self.project = nn.Linear(d_emb, d)  # W_2 of Eq. 2
-        self.dropout = nn.Dropout(rate)
+        self.dropout = Dropout(rate)
         depth = config.layers if self.parts.self_attention else 0
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(depth))
         self.lstm = nn.LSTMCell(2 * d, d)  # Eq. 7
@@ -570,7 +571,7 @@ class MQAN(MultitaskNetwork):
 
     def losses(self, batch: MQANBatch) -> Losses:
         """Compute the negative log-likelihood of the answers, counted per token."""
-        return {"loss": (-self.log_likelihood(batch).sum(), int((batch.target != PAD).sum()))}
+        return {"loss": (-self.log_likelihood(batch).sum(), (batch.target != PAD).sum())}
 
     def log_likelihood(self, batch: MQANBatch) -> Tensor:
         """Compute log p(a_t) of the target tokens, (B, n), zero at padding."""

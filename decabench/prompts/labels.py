@@ -68,7 +68,7 @@ def find_label(text: str, labels: Sequence[str], question: str = "", finished: b
     by_key = _by_key(labels)
     if question and text.casefold().startswith(question.casefold()) and text[len(question) :].strip():
         text = text[len(question) :]
-    lines = lines_of(text)
+    lines = [line for line in lines_of(text) if not _UNCHECKED.match(line)]
     if not lines or not by_key:
         return None
     if _key(text) in by_key:
@@ -115,13 +115,15 @@ _SPACE = r"[\s,\"'\u201c\u2018*_`(]+"
 _DENIES = re.compile(
     r"(?:\b(?:not(?! only\b| just\b| merely\b)|no(?! doubt\b| question\b)|never|neither|nor|without(?! (?:a )?doubt\b)"
     r"|cannot|hardly|scarcely|rather than|instead of|far from|anything but|less than|lack(?:s|ing)?|fail(?:s|ed)?"
-    r"|absence of|if|whether|unless|at first|initially|seemingly)"
+    r"|absence of|if|whether|unless|while|although|at first|initially|seemingly|considered|rul(?:es?|ed|ing) out"
+    r"|(?:hard|difficult) to|want(?:s|ed)?|hope[sd]?|expect(?:s|ed)?|supposed)"
     rf"|n['\u2019]t(?! only\b| just\b| merely\b)){_SPACE}(?:[\w'\u2019-]+{_SPACE}){{0,8}}$",
     re.IGNORECASE,
 )
 _SUPPOSES = re.compile(rf"\bfor(?: it to be)?(?: an?| the)?{_SPACE}$", re.IGNORECASE)
 _DENIED_AFTER = re.compile(
     r"\s*(?:would|could|should|must|needs?|requires?|can['\u2019]?t|cannot|does(?:n['\u2019]t| not)"
+    r"|only (?:if|with|when)"
     r"|is(?:n['\u2019]t| not| wrong| incorrect| false| ruled| unlikely| impossible| out)\b"
     r"|\?)",
     re.IGNORECASE,
@@ -206,4 +208,6 @@ class _Reading:
         return bool(ends and (_ASSERTS.search(line[: match.start()][-_BEFORE:]) or match.start() == 0))
 
 
+_UNCHECKED = re.compile(r"[-*\s]*\[\s?\]\s")
+"""A box of a list that is not ticked."""
 _OPTION = re.compile(r"\W*(?:option\s+)?(?:[A-Ea-e]|\d)\s*[).:–-]\W*\s", re.IGNORECASE)

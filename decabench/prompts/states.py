@@ -18,7 +18,8 @@ NO_CHANGE = "None"
 """The answer of a turn that changes nothing."""
 
 _NONE = re.compile(
-    r"(?:none|no(?: state)? changes?|no change in (?:the )?state|nothing|n/?a|null|empty|-|–|\[\]|\{\})",
+    r"(?:none|no(?: state)? changes?|no change in (?:the )?state|nothing|n/?a|null|empty"
+    r"|(?:not |un)(?:specified|mentioned|stated|given|set|changed)|-|–|\[\]|\{\})",
     re.IGNORECASE,
 )
 _DONT_CARE = re.compile(

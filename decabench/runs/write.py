@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import DecabenchError
-from decabench.files import atomic_file, make_folder, storage_errors
+from decabench.files import Paths, atomic_file, make_folder, require_within, storage_errors
 from decabench.predictors import Answer
 from decabench.prompts import extract, is_other_label
 from decabench.runs.ask import (
@@ -33,8 +33,11 @@ from decabench.runs.journal import FRESH, Journal
 from decabench.runs.plan import ALL_VARIANTS, Plan, PlannedTask, Run, plan_run
 from decabench.submission import (
     FOLDER,
+    MANIFEST,
     METADATA_NAME,
+    SIGNATURE,
     VARIANTS,
+    WITHHELD,
     SubmissionInfo,
     file_name,
     read_metadata,
@@ -115,7 +118,7 @@ def predict(
     tasks: str | Task | Iterable[str | Task] | None = None,
     split: str = "validation",
     home: str | Path | None = None,
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
     **settings: Any,
 ) -> Path:
     """Answer prepared tasks with a predictor and write the submission, whole or not at all; return its folder.
@@ -127,7 +130,7 @@ def predict(
     """
     if tasks is None:
         tasks = [name for name in DECATHLON.tasks if split in available_splits(TASKS[name])]
-    chosen = select_tasks(tasks, known_tasks([Path(path) for path in include]))
+    chosen = select_tasks(tasks, known_tasks(include))
     run = Run(predictor, chosen, split, Path(output), Store(home_folder(home)), **settings)
     return run_plan(plan_run(run)).folder
 
@@ -153,6 +156,7 @@ def _locked(folder: Path) -> Iterator[None]:
     """Let one run at a time write to a folder; clean up after a run without any outcome."""
     from filelock import FileLock, Timeout
 
+    _require_own_files(folder)
     is_new = not folder.exists()
     journals = make_folder(folder / JOURNAL)
     lock = FileLock(journals / ".lock")
@@ -171,6 +175,16 @@ def _locked(folder: Path) -> Iterator[None]:
             if is_new and not any(folder.iterdir()):
                 folder.rmdir()
         lock.release()
+
+
+def _require_own_files(folder: Path) -> None:
+    """Raise StorageError if something that is written or removed is a link out of the folder, or behind one."""
+    for name in (JOURNAL, HALF_WRITTEN, FOLDER, VARIANTS, RESULTS, WITHHELD):
+        require_within(folder, folder / name)
+        for here, folders, files in os.walk(folder / name):
+            require_within(
+                folder, *(path for each in (*folders, *files) if (path := Path(here, each)).is_symlink())
+            )
 
 
 def make_engine(name: str, options: EngineOptions) -> Engine:
@@ -365,6 +379,10 @@ def _put_in_place(half: Path, output: Path, redone: set[str] | None) -> None:
         if redone is None:
             (output / METADATA_NAME).unlink(missing_ok=True)
         _remove_results(output / RESULTS)
+        for name in (MANIFEST, SIGNATURE):  # they bind the old results to the old answers
+            (output / name).unlink(missing_ok=True)
+        if redone is None:  # digests of another predictor's answers
+            _remove_answers(output / WITHHELD, None)
         variants = (path for path in sorted((output / VARIANTS).glob("*")) if path.name.isdecimal())
         for folder in (output, *variants):
             _remove_answers(folder / FOLDER, redone)  # including other wordings, from an older run
@@ -394,5 +412,5 @@ def _remove_results(folder: Path) -> None:
 
 def _remove_if_empty(*folders: Path) -> None:
     for folder in folders:
-        if folder.is_dir() and not any(folder.iterdir()):
+        if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
             folder.rmdir()

@@ -11,7 +11,6 @@ from decabench.scoring.evaluator import (
     write_statistics,
 )
 from decabench.scoring.manifest import (
-    MANIFEST,
     BoundResults,
     BoundTask,
     InvalidManifestError,
@@ -22,7 +21,7 @@ from decabench.scoring.manifest import (
 )
 from decabench.scoring.pairs import FlippedTask, PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import prove_task
-from decabench.scoring.record import Recorded, record_scores
+from decabench.scoring.record import Recorded, manifest_root, record_scores
 from decabench.scoring.results import (
     DataUsed,
     InvalidResultsError,
@@ -33,6 +32,7 @@ from decabench.scoring.results import (
     read_bounded,
     read_results,
     read_results_file,
+    score_digits,
     show_units,
     write_results_file,
 )
@@ -43,10 +43,10 @@ from decabench.scoring.significance import (
     score_interval,
     total_interval,
 )
-from decabench.scoring.verification import results_files, verify
+from decabench.scoring.signing import SignatureError, check_signature, sign_manifest
+from decabench.scoring.verification import VerifiedResults, results_files, verify, verify_file
 
 __all__ = [
-    "MANIFEST",
     "BoundResults",
     "BoundTask",
     "Compared",
@@ -63,9 +63,12 @@ __all__ = [
     "Sample",
     "ScoredTask",
     "ScoringOptions",
+    "SignatureError",
     "SuiteTotal",
     "TaskResult",
+    "VerifiedResults",
     "check_manifest",
+    "check_signature",
     "compare",
     "compare_pairs",
     "describe_partial",
@@ -73,6 +76,7 @@ __all__ = [
     "evaluate",
     "find_metric",
     "flip_signs",
+    "manifest_root",
     "prove_task",
     "read_bounded",
     "read_manifest",
@@ -81,12 +85,15 @@ __all__ = [
     "read_rows",
     "record_scores",
     "results_files",
+    "score_digits",
     "score_interval",
     "score_submission",
     "score_task",
     "show_units",
+    "sign_manifest",
     "total_interval",
     "verify",
+    "verify_file",
     "write_results_file",
     "write_statistics",
 ]

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from decabench.errors import (
     UnknownNameError,
     require_name,
 )
-from decabench.files import file_digest
+from decabench.files import Paths, file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
@@ -89,12 +89,14 @@ class ScoringOptions:
     """The folder of prepared data."""
     jobs: int = 1
     """The number of processes."""
-    include: Sequence[str | Path] = ()
+    include: Paths = ()
     """Files that define tasks."""
     answers: AnswerKind = "extracted"
     """Whether to score the extracted answers or the model's raw output."""
     suite: Suite = DECATHLON
     """The suite whose total to compute."""
+    remade: str | Path | None = None
+    """A submission with answers that this one withholds, made again."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def evaluate(
     tasks: str | Sequence[str] | None = None,
     home: str | Path | None = None,
     jobs: int = 1,
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
     answers: AnswerKind = "extracted",
     suite: str | Suite | None = None,
 ) -> Results:
@@ -147,8 +149,8 @@ def score_submission(
     Raises the errors of `evaluate`.
     """
     store = Store(home_folder(options.home))
-    with open_submission(submission) as opened:
-        known = _known_tasks(opened, options)
+    with open_with_remade(submission, options.remade) as opened:
+        known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
         _require_same_data(opened, files, store)
         jobs = [
@@ -184,12 +186,24 @@ def add_intervals(
     return found, total.ends if total else None
 
 
-def _known_tasks(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
+@contextmanager
+def open_with_remade(submission: str | Path, remade: str | Path | None) -> Iterator[Submission]:
+    """Open a submission, with the answers of another one in place of those that it withholds."""
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_submission(submission))
+        if remade is not None:
+            again = stack.enter_context(open_submission(remade))
+            files = {pair: file for pair, file in again.files.items() if pair not in opened.files}
+            opened = replace(opened, files={**opened.files, **files})
+        yield opened
+
+
+def known_to(submission: Submission, options: ScoringOptions) -> Mapping[str, Task]:
     """Return the tasks by name. Installed packages are searched only for names that are not built in."""
     names = {task for task, split in submission.files if split == options.split} | set(options.tasks or ())
     if names <= TASKS.keys() and not options.include:
         return TASKS
-    return known_tasks([Path(path) for path in options.include])
+    return known_tasks(options.include)
 
 
 def _files_to_score(

@@ -15,12 +15,11 @@ import decabench
 from decabench.errors import DataError, SubmissionError
 from decabench.files import atomic_file, file_digest, is_within
 from decabench.scoring.results import STATISTICS, InvalidResultsError, Results, read_results_file
-from decabench.submission import METADATA_NAME, answers_digest, read_answers
+from decabench.submission import MANIFEST, METADATA_NAME, SIGNATURE, answers_digest, read_answers
 from decabench.text import printable
 from decabench.untrusted import parse_json
 
 __all__ = [
-    "MANIFEST",
     "BoundResults",
     "BoundTask",
     "InvalidManifestError",
@@ -34,8 +33,6 @@ __all__ = [
 ]
 
 FORMAT = "decabench.manifest/1"
-MANIFEST = "manifest.json"
-"""The name of the file."""
 LIMIT_BYTES = 4 << 20
 """The most that is read of a file; honest ones have a few thousand bytes."""
 
@@ -165,11 +162,16 @@ def _invalid_parts(manifest: Manifest) -> Iterator[str]:
                 yield f"it has {printable(digest[:80])!r} in place of a digest"
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> Path:
-    """Write a manifest into a folder and return its path. Raises StorageError."""
-    path = folder / MANIFEST
+def write_manifest(folder: Path, manifest: Manifest, signed: bytes | None = None) -> Path:
+    """Write a manifest into a folder and return its path. Raises StorageError.
+
+    `signed` is the manifest that was there before: its signature stays if the same bytes are written again.
+    """
+    path, content = folder / MANIFEST, manifest.to_json().encode("utf-8")
+    if signed != content:
+        (folder / SIGNATURE).unlink(missing_ok=True)
     with atomic_file(path) as file:
-        file.write(manifest.to_json().encode("utf-8"))
+        file.write(content)
     return path
 
 

@@ -16,7 +16,6 @@ from decabench.scoring.evaluator import (
     write_statistics,
 )
 from decabench.scoring.manifest import (
-    MANIFEST,
     BoundResults,
     InvalidManifestError,
     Manifest,
@@ -35,10 +34,18 @@ from decabench.scoring.results import (
     write_results_file,
 )
 from decabench.scoring.significance import Sample, read_rows
-from decabench.submission import AnswerKind, Submission, answers_digest, open_submission, read_answers
+from decabench.submission import (
+    MANIFEST,
+    AnswerKind,
+    Submission,
+    answers_digest,
+    open_submission,
+    read_answers,
+    read_withheld,
+)
 from decabench.tasks import TASKS, Store, Task, home_folder, known_tasks
 
-__all__ = ["Recorded", "manifest_root", "read_sample", "record_scores"]
+__all__ = ["Recorded", "manifest_root", "read_sample", "record_scores", "require_withheld"]
 
 _EQUAL = 1e-6
 """How far, relative to the score, statistics may be off: libraries add in different orders."""
@@ -52,6 +59,8 @@ class Recorded:
     """The new scores, and the earlier ones that still hold."""
     path: Path
     """The results file."""
+    root: Path
+    """The folder of the manifest."""
     kept: tuple[str, ...] = ()
     """Tasks whose earlier results were kept."""
     left_out: tuple[str, ...] = ()
@@ -98,6 +107,7 @@ def record_scores(
         tasks, ends = add_intervals(both, samples, results.suite)
         merged = replace(results, tasks=tasks, interval=ends)
     elsewhere = _bind_elsewhere(root, earlier)
+    signed = (root / MANIFEST).read_bytes() if earlier.manifest else None
     (root / MANIFEST).unlink(missing_ok=True)
     written = earlier.bound.tasks if earlier.bound else {}
     for name in {*TASKS, *earlier.tasks, *written} - set(kept):
@@ -108,8 +118,8 @@ def record_scores(
     for name, held in kept.items():
         bound[name] = bind_task(root, folder, name, merged, held.files, held.version)
     mine = BoundResults(merged.split, file_digest(path), bound)
-    write_manifest(root, Manifest({**elsewhere, earlier.name: mine}))
-    return Recorded(merged, path, tuple(kept), tuple(left_out))
+    write_manifest(root, Manifest({**elsewhere, earlier.name: mine}), signed)
+    return Recorded(merged, path, root, tuple(kept), tuple(left_out))
 
 
 def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Sample:
@@ -222,7 +232,7 @@ def _still_valid(
     kept: dict[str, _Kept] = {}
     left_out = []
     if names:
-        known = known_tasks([Path(path) for path in options.include]) if set(names) - set(TASKS) else TASKS
+        known = known_tasks(options.include) if set(names) - set(TASKS) else TASKS
         with open_submission(submission) as opened:
             for name in names:
                 try:
@@ -270,8 +280,7 @@ def _require_same_answers(
 ) -> None:
     file = opened.files.get((task.name, split))
     if file is None:
-        if task.redistributable and not task.withhold_texts:
-            raise DataError("its answers are no longer there")
+        require_withheld(opened, task, split, result)
         return
     if result.status == "failed":
         return
@@ -281,6 +290,21 @@ def _require_same_answers(
         found = file if number == "0" else others.get(number)
         if found is None or answers_digest(read_answers(found, kind)) != digest:
             raise DataError("its answers have changed")
+
+
+def require_withheld(opened: Submission, task: Task, split: str, result: TaskResult) -> bool:
+    """Check that answers which are not there may be withheld, and return whether there are digests of them.
+
+    Raises SubmissionError if the digests are damaged, DataError if the answers or digests do not belong to the result.
+    """
+    path = opened.withheld.get((task.name, split))
+    if path is None:
+        if task.redistributable:
+            raise DataError("its answers are no longer there")
+        return False
+    if read_withheld(path).answers != result.predictions:
+        raise DataError("the digests of its withheld answers are not those of the answers that were scored")
+    return True
 
 
 def _bind_elsewhere(root: Path, earlier: _Earlier) -> dict[str, BoundResults]:

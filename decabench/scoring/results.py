@@ -35,9 +35,11 @@ __all__ = [
     "TaskResult",
     "describe_partial",
     "parse_record",
+    "parse_task",
     "read_bounded",
     "read_results",
     "read_results_file",
+    "score_digits",
     "show_units",
     "write_results_file",
 ]
@@ -187,11 +189,30 @@ class Results:
             of=of,
             tasks=len(scores),
             complete=complete,
-            text=_total_text(suite, score, of, len(scores), len(by_status["partial"])),
+            text=self._total_text(score, of, len(scores), len(by_status["partial"])),
             missing=tuple(by_status["missing"]),
             failed=tuple(by_status["failed"]),
             partial=tuple(by_status["partial"]),
         )
+
+    @property
+    def total_digits(self) -> int:
+        """How many decimals to print of the total: as many as of the finest of its tasks."""
+        scored = (task for task in self.suite.tasks if task in self.tasks)
+        return max((score_digits(task, self.tasks[task].metric) for task in scored), default=1)
+
+    def _total_text(self, score: float | None, of: int, count: int, partial: int) -> str:
+        suite = self.suite
+        complete = count == len(suite.tasks)
+        tasks = f"{count} of {len(suite.tasks)} tasks"
+        if score is None:
+            return f"no total ({tasks})"
+        shown = f"{score:.{self.total_digits}f}"
+        if suite.total == "mean":
+            left_out = f"; {partial} partial, not averaged" if partial else ""
+            return f"{shown} (mean of {count if complete else tasks}{left_out})"
+        left_out = f"; {partial} partial, not summed" if partial else ""
+        return shown if complete else f"{shown} of {of} ({tasks}{left_out})"
 
     @property
     def ok(self) -> bool:
@@ -241,16 +262,10 @@ def _without_defaults(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _total_text(suite: Suite, score: float | None, of: int, count: int, partial: int) -> str:
-    complete = count == len(suite.tasks)
-    tasks = f"{count} of {len(suite.tasks)} tasks"
-    if score is None:
-        return f"no total ({tasks})"
-    if suite.total == "mean":
-        left_out = f"; {partial} partial, not averaged" if partial else ""
-        return f"{score:.1f} (mean of {count if complete else tasks}{left_out})"
-    left_out = f"; {partial} partial, not summed" if partial else ""
-    return f"{score:.1f}" if complete else f"{score:.1f} of {of} ({tasks}{left_out})"
+def score_digits(task: str, metric: str) -> int:
+    """Return how many decimals to print of a task's headline: 1 for long scales, 3 for short and unbounded ones."""
+    low, high = _score_range(task, metric)
+    return 1 if 20 <= high - low < math.inf else 3
 
 
 def describe_partial(task: TaskResult) -> str:
@@ -357,7 +372,7 @@ def _read_results(record: dict[str, Any]) -> Results:
     results = Results(
         submission=record["submission"],
         split=record["split"],
-        tasks={name: _read_task(name, value) for name, value in record["tasks"].items()},
+        tasks={name: parse_task(name, value) for name, value in record["tasks"].items()},
         interval=_convert(record, "interval", tuple[float, float] | None),
         decabench=_convert(record, "decabench", str),
         answers=record.get("answers", "extracted"),
@@ -415,7 +430,8 @@ def _check_claim(claim: float | None, results: Results, partial: bool = False) -
         raise ValueError(f"its {name} is {claim:.2f}, but its task scores give {total.score or 0.0:.2f}")
 
 
-def _read_task(name: str, value: Any) -> TaskResult:
+def parse_task(name: str, value: Any) -> TaskResult:
+    """Return one result of a parsed results file. Raises ValueError."""
     import msgspec
 
     try:

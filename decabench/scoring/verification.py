@@ -1,35 +1,122 @@
-"""Verify a results file: score the submission again and report every difference."""
+"""Verify a results file: score the submission again and report every difference, task by task."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from decabench.errors import MissingDataError
-from decabench.scoring.evaluator import evaluate
-from decabench.scoring.results import InvalidResultsError, parse_record, read_bounded, read_suite
+from decabench.errors import DecabenchError, MissingDataError
+from decabench.files import Paths
+from decabench.scoring.evaluator import (
+    ScoringOptions,
+    add_intervals,
+    known_to,
+    open_with_remade,
+    score_submission,
+)
+from decabench.scoring.manifest import check_manifest
+from decabench.scoring.record import manifest_root, read_sample, require_withheld
+from decabench.scoring.results import (
+    InvalidResultsError,
+    Results,
+    TaskResult,
+    parse_record,
+    parse_task,
+    read_bounded,
+    read_suite,
+)
+from decabench.scoring.significance import Sample
+from decabench.submission import Submission, read_answers, read_withheld
+from decabench.tasks import Task
 
-__all__ = ["Discrepancy", "results_files", "verify"]
+__all__ = ["Discrepancy", "TaskCheck", "VerifiedResults", "results_files", "verify", "verify_file"]
 
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A value in a results file that scoring again does not reproduce."""
+    """A value in a results file that scoring again does not reproduce, or a contradiction with the manifest."""
 
     where: str
     """`squad: predictions`, `decascore`, ..."""
     meaning: str
     """What has changed: the answers, the labels, the metric, or the file."""
-    stated: str
+    stated: str = ""
     """The value in the file."""
-    found: str
-    """The value from scoring again."""
+    found: str = ""
+    """The value from scoring again; with `stated`, empty if the meaning says it all."""
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.meaning}: the file says {self.stated}, scoring gives {self.found}"
+        values = f": the file says {self.stated}, scoring gives {self.found}"
+        return f"{self.where}: {self.meaning}{values if self.stated or self.found else ''}"
+
+
+@dataclass(frozen=True)
+class TaskCheck:
+    """What verification found about one task."""
+
+    status: Literal["same", "differs", "not at hand"]
+    """`not at hand` if its answers are withheld, so that only its statistics could be held against its result."""
+    differences: tuple[Discrepancy, ...] = ()
+    """Everything that differs."""
+    note: str = ""
+    """For answers that are not at hand: what the result was held against instead."""
+
+
+@dataclass(frozen=True)
+class VerifiedResults:
+    """What verification found about one results file."""
+
+    path: Path
+    """The results file."""
+    tasks: Mapping[str, TaskCheck]
+    """Every task that the file has a result for."""
+    lacking: tuple[str, ...] = ()
+    """Tasks that the submission answers, but the file has no result for."""
+    other: tuple[Discrepancy, ...] = ()
+    """Differences that concern no single task: totals, the suite, the bytes, the manifest."""
+
+    @property
+    def differences(self) -> list[Discrepancy]:
+        """All differences; none if the file is what scoring gives, as far as the answers are at hand."""
+        found = [one for check in self.tasks.values() for one in check.differences]
+        lacking = [
+            Discrepancy(name, "it is answered, but the file has no result for it") for name in self.lacking
+        ]
+        return [*found, *lacking, *self.other]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing differs, and something was scored again."""
+        return not self.differences and any(check.status == "same" for check in self.tasks.values())
+
+    @property
+    def verdict(self) -> str:
+        """The result in one line."""
+        names: dict[str, list[str]] = {"same": [], "differs": [], "not at hand": []}
+        for name, check in self.tasks.items():
+            names[check.status].append(name)
+        same, differs, absent = names["same"], names["differs"], names["not at hand"]
+        of = f"{len(same)} of {len(self.tasks)} tasks" if len(same) < len(self.tasks) else _count(len(same))
+        absent_text = f"{len(absent)} not at hand ({', '.join(absent)})"
+        if self.ok and not absent:
+            return f"verified, the same bytes: {of}"
+        if self.ok:
+            return f"verified: {of} the same, {absent_text}"
+        parts = [f"{len(self.differences)} differences" if len(self.differences) != 1 else "1 difference"]
+        parts += [f"{', '.join(differs)} differ{'s' if len(differs) == 1 else ''}"] if differs else []
+        parts += [f"the file lacks {', '.join(self.lacking)}"] if self.lacking else []
+        parts += [f"{of} the same"] if same else []
+        parts += [absent_text] if absent else []
+        if not self.differences:
+            return f"not verified: none of its answers are at hand ({', '.join(absent)})"
+        return f"not verified: {'; '.join(parts)}"
+
+
+def _count(tasks: int) -> str:
+    return f"{tasks} task" if tasks == 1 else f"{tasks} tasks"
 
 
 _MEANINGS = {
@@ -71,43 +158,175 @@ def verify(
     results: str | Path | None = None,
     home: str | Path | None = None,
     jobs: int = 1,
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
 ) -> list[Discrepancy]:
-    """Score a submission again and return every difference from a results file; none if the bytes are the same.
+    """Score a submission again and return every difference from a results file; none if they agree.
 
-    Without `results`, every results file in the submission's folder is verified.
+    Tasks whose answers are withheld are held against their statistics and digests only. Without `results`, every
+    results file in the submission's folder is verified.
 
     Raises InvalidResultsError if the file cannot be read, and the errors of `evaluate`.
     """
-    if results is None:
-        files = results_files(Path(submission))
-        return [found for file in files for found in verify(submission, file, home, jobs, include)]
-    text = read_bounded(Path(results))
-    stated = parse_record(text, str(results))
+    files = results_files(Path(submission)) if results is None else [Path(results)]
+    options = ScoringOptions(home=home, jobs=jobs, include=include)
+    return [found for file in files for found in verify_file(submission, file, options).differences]
+
+
+def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> VerifiedResults:
+    """Score a submission again and hold one results file against it.
+
+    The file decides over split, suite, tasks and kind of answers; the rest of the options count. Raises the errors of
+    `verify`.
+    """
+    stated = parse_record(read_bounded(path), str(path))
     try:
         suite = read_suite(stated)
     except ValueError as error:
-        raise InvalidResultsError(str(results), str(error)) from error
-    answers = stated.get("answers", "extracted")
-    again = evaluate(submission, stated["split"], list(stated["tasks"]), home, jobs, include, answers, suite)
-    if Path(results).read_bytes() == again.to_json().encode():
-        return []
-    found = json.loads(again.to_json())
-    missing = sorted(set(stated["tasks"]) - set(again.tasks))
-    for name in missing:  # neither it nor its totals can be verified, but nothing was edited
-        del stated["tasks"][name]
-    if missing:
-        stated, found = ({**each, **dict.fromkeys(_TOTALS)} for each in (stated, found))
-    differences = [
-        Discrepancy(name, "it cannot be verified", "a score", "no answers here") for name in missing
-    ]
-    differences += _differences(stated, found)
-    return differences or [
-        Discrepancy("results.json", "its bytes were rewritten", "the same values", "other bytes")
-    ]
+        raise InvalidResultsError(str(path), str(error)) from error
+    options = replace(
+        options,
+        split=stated["split"],
+        tasks=list(stated["tasks"]),
+        answers=stated.get("answers", "extracted"),
+        suite=suite,
+    )
+    with open_with_remade(submission, options.remade) as opened:
+        known = known_to(opened, options)
+        answered = [task for task, split in opened.files if split == options.split and task in known]
+        at_hand = [task for task in answered if task in stated["tasks"]]
+        absent = _check_absent(submission, path, opened, stated, known, at_hand, options.split)
+        digests = _check_digests(opened, at_hand, options.split)
+        again = _score_again(submission, options, at_hand, absent, opened)
+    notes = {name: found.note for name, found in absent.items() if not found.reason}
+    found = {name: [Discrepancy(name, part.reason)] for name, part in absent.items() if part.reason}
+    for name, said in digests.items():
+        found.setdefault(name, []).append(Discrepancy(name, said))
+    other: list[Discrepancy] = []
+    same_bytes = path.read_bytes() == again.to_json().encode()
+    given, made = dict(stated), json.loads(again.to_json())
+    unclear = [name for name in stated["tasks"] if name not in again.tasks]
+    if unclear:  # neither they nor the totals can be verified, but nothing else was edited
+        given["tasks"] = {name: task for name, task in stated["tasks"].items() if name not in unclear}
+        given, made = ({**each, **dict.fromkeys(_TOTALS)} for each in (given, made))
+    for task, one in _differences(given, made) if not same_bytes else ():
+        (found.setdefault(task, []) if task in stated["tasks"] else other).append(one)
+    if not same_bytes and not found and not other:
+        other.append(
+            Discrepancy("results.json", "its bytes were rewritten", "the same values", "other bytes")
+        )
+    for task, one in _manifest_faults(submission, path):
+        (found.setdefault(task, []) if task in stated["tasks"] else other).append(one)
+    tasks = {
+        name: TaskCheck("differs", tuple(found[name]))
+        if name in found
+        else TaskCheck("not at hand", note=notes[name])
+        if name in notes
+        else TaskCheck("same")
+        for name in stated["tasks"]
+    }
+    lacking = tuple(task for task in answered if task not in stated["tasks"])
+    return VerifiedResults(path, tasks, lacking, tuple(other))
 
 
-def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterator[Discrepancy]:
+@dataclass(frozen=True)
+class _Absent:
+    """A result whose answers are not at hand."""
+
+    result: TaskResult | None = None
+    """The result as stated, if there is nothing against it."""
+    sample: Sample | None = None
+    """Its statistics."""
+    reason: str = ""
+    """What is against it."""
+    note: str = ""
+    """What it was held against."""
+
+
+def _check_absent(
+    submission: str | Path,
+    path: Path,
+    opened: Submission,
+    stated: Mapping[str, Any],
+    known: Mapping[str, Task],
+    at_hand: Sequence[str],
+    split: str,
+) -> dict[str, _Absent]:
+    """Hold results without answers against their statistics and the digests of the answers."""
+    root = manifest_root(Path(submission), path.parent)
+    found: dict[str, _Absent] = {}
+    for name in stated["tasks"]:
+        if name in at_hand:
+            continue
+        try:
+            if name not in known:
+                raise MissingDataError("the task is not known; give the file that defines it with --include")
+            result = parse_task(name, stated["tasks"][name])
+            if result.metric != known[name].metric:
+                raise MissingDataError(f"its metric is {known[name].metric}, not {result.metric}")
+            has_digests = require_withheld(opened, known[name], split, result)
+            sample = read_sample(root, path.parent, name, result) if result.status == "scored" else None
+        except (DecabenchError, ValueError) as error:
+            found[name] = _Absent(
+                reason=f"it cannot be verified: {str(error).removeprefix(f'{name}: ').rstrip('.')}"
+            )
+        else:
+            without = "" if has_digests else "; there are no digests of its answers"
+            found[name] = _Absent(result, sample, note=f"its statistics give its score{without}")
+    return found
+
+
+def _check_digests(opened: Submission, at_hand: Sequence[str], split: str) -> dict[str, str]:
+    """Hold answers that are at hand against the digests of those that were withheld."""
+    said = {}
+    for name in at_hand:
+        if path := opened.withheld.get((name, split)):
+            try:
+                withheld = read_withheld(path)
+                answers = read_answers(opened.files[name, split])
+            except DecabenchError as error:
+                said[name] = str(error).rstrip(".")
+                continue
+            if differing := withheld.differing(answers):
+                first = f"the first is {differing[0]}"
+                said[name] = (
+                    f"{len(differing):,} of {len(answers):,} answers are not the withheld ones; {first}"
+                )
+    return said
+
+
+def _score_again(
+    submission: str | Path,
+    options: ScoringOptions,
+    at_hand: Sequence[str],
+    absent: Mapping[str, _Absent],
+    opened: Submission,
+) -> Results:
+    """Score what is at hand, and put the results beside it that hold without answers."""
+    kept = {name: found.result for name, found in absent.items() if found.result is not None}
+    samples = {name: found.sample for name, found in absent.items() if found.sample is not None}
+    results = dict(kept)
+    if at_hand:
+        again, scored = score_submission(submission, replace(options, tasks=list(at_hand)))
+        if not kept:
+            return again
+        results |= {name: found.result for name, found in scored.items()}
+        samples |= {name: found.sample for name, found in scored.items() if found.sample}
+    tasks, ends = add_intervals(results, samples, options.suite)
+    return Results(
+        opened.info.described(), options.split, tasks, ends, answers=options.answers, suite=options.suite
+    )
+
+
+def _manifest_faults(submission: str | Path, path: Path) -> Iterator[tuple[str, Discrepancy]]:
+    root = manifest_root(Path(submission), path.parent)
+    name = path.parent.resolve().relative_to(root.resolve()).as_posix()
+    for fault in check_manifest(root):
+        if fault.folder in ("", name):
+            yield fault.task, Discrepancy(fault.task or "manifest.json", fault.reason)
+
+
+def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Discrepancy]]:
+    """Yield every difference with its task, or an empty string for what concerns none."""
     if isinstance(stated, Mapping) and isinstance(found, Mapping):
         for key in sorted({*stated, *found}):
             yield from _differences(stated.get(key, "nothing"), found.get(key, "nothing"), (*path, key))
@@ -118,7 +337,7 @@ def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterato
             _MEANINGS[names[0]] if names else "the file was edited, or depends on something that has changed"
         )
         inner = ".".join(path[2:] if task else path)
-        yield Discrepancy(f"{task}: {inner}" if task else inner, meaning, _shown(stated), _shown(found))
+        yield task, Discrepancy(f"{task}: {inner}" if task else inner, meaning, _shown(stated), _shown(found))
 
 
 def _shown(value: Any) -> str:

@@ -16,6 +16,9 @@ from decabench.submission.answers import (
 from decabench.submission.checker import IdList, check_submission, read_id_list, write_id_list
 from decabench.submission.faults import CheckReport
 from decabench.submission.folder import (
+    MANIFEST,
+    SIGNATURE,
+    WITHHELD,
     Submission,
     file_name,
     find_predictions,
@@ -25,12 +28,16 @@ from decabench.submission.folder import (
     write_submission,
 )
 from decabench.submission.metadata import METADATA_NAME, SubmissionInfo, render_metadata
+from decabench.submission.withheld import WithheldAnswers, read_withheld, withhold
 
 __all__ = [
     "FINISHES",
     "FOLDER",
+    "MANIFEST",
     "METADATA_NAME",
+    "SIGNATURE",
     "VARIANTS",
+    "WITHHELD",
     "AnswerKind",
     "AnswerLine",
     "AnswerReader",
@@ -40,6 +47,7 @@ __all__ = [
     "PredictionFile",
     "Submission",
     "SubmissionInfo",
+    "WithheldAnswers",
     "answers_digest",
     "check_submission",
     "file_name",
@@ -49,7 +57,9 @@ __all__ = [
     "read_details",
     "read_id_list",
     "read_metadata",
+    "read_withheld",
     "render_metadata",
+    "withhold",
     "write_id_list",
     "write_predictions",
     "write_submission",

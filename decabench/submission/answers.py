@@ -38,6 +38,7 @@ __all__ = [
     "Limits",
     "PredictionFile",
     "answers_digest",
+    "numbered_lines",
     "predictions_folder",
     "read_answers",
     "read_details",
@@ -111,7 +112,7 @@ class BrokenFileError(SubmissionError):
         """What was wrong there."""
 
 
-def _numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | None], None, None]:
+def numbered_lines(path: Path, limits: Limits) -> Generator[tuple[int, bytes | None], None, None]:
     """Yield every line with its number, from 1, without the newline; None instead of one that is too long.
 
     Raises BrokenFileError if the file is damaged or exceeds a limit.
@@ -236,7 +237,7 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 def read_lines(path: Path, limits: Limits = _LIMITS) -> Generator[AnswerLine, None, None]:
     """Yield every line with its problems. Raises BrokenFileError if the file cannot be read to its end."""
-    with closing(_numbered_lines(path, limits)) as lines:
+    with closing(numbered_lines(path, limits)) as lines:
         for number, raw in lines:
             if raw is None:
                 reason = f"the line is longer than {limits.line_bytes:,} bytes; answers are far shorter"

@@ -18,19 +18,21 @@ from typing import Literal
 
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
 from decabench.files import atomic_file
-from decabench.submission.answers import FOLDER, AnswerReader, Ids
+from decabench.submission.answers import FOLDER, AnswerReader, Ids, PredictionFile, read_answers
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
     Files,
     Scope,
     find_predictions,
     find_variants,
+    find_withheld,
     read_metadata,
     submission_folder,
 )
 from decabench.submission.metadata import Marks, SubmissionInfo
+from decabench.submission.withheld import WithheldAnswers, WithheldReader
 from decabench.tasks import SPLITS
-from decabench.text import printable
+from decabench.text import printable, quoted
 from decabench.untrusted import parse_json
 
 __all__ = ["FORMAT", "IdList", "check_submission", "read_id_list", "write_id_list"]
@@ -71,11 +73,13 @@ def check_submission(
         info, faults = read_metadata(root)
         files, misnamed = find_predictions(root, scope)
         variants, stray = find_variants(root, scope)
+        withheld, unknown = find_withheld(root, scope)
         faults += (
             *misnamed,
-            *_missing_files(files, scope),
+            *_missing_files({*files, *withheld}, scope),
             *_other_data(info, files, fingerprints or {}),
             *stray,
+            *unknown,
         )
         counts: list[FileCount] = []
         unlisted: Counter[tuple[str, str]] = Counter()
@@ -87,10 +91,31 @@ def check_submission(
             faults += reader.faults
             unlisted.update(reader.unlisted)
             counts.append(reader.count)
+        for (task, split), file_path in withheld.items():
+            marks = info.marks(task, split) if info else Marks()
+            digests = WithheldReader(
+                file_path, expected.get((task, split)), whole=not marks.partial and not marks.incomplete
+            )
+            found = digests.read()
+            faults += (*digests.faults, *_compare_withheld(digests.name, found, files.get((task, split))))
+            counts.append(digests.count(task, split, found))
         return CheckReport.of(printable(path.name), faults, counts, unlisted)
 
 
-def _missing_files(files: Files, scope: Scope) -> Iterator[Fault]:
+def _compare_withheld(name: str, found: WithheldAnswers, file: PredictionFile | None) -> Iterator[Fault]:
+    if file is None:
+        yield Fault("withheld", "the answers may not be passed on, and their digests stand in for them", name)
+        return
+    try:
+        answers = read_answers(file)
+    except SubmissionError:
+        return  # its faults are reported already
+    for id_ in found.differing(answers):
+        message = f"the answer to {quoted(id_)} is not the one whose digest was withheld"
+        yield Fault("other-answer", message, file.name)
+
+
+def _missing_files(files: Collection[tuple[str, str]], scope: Scope) -> Iterator[Fault]:
     if scope.tasks is None and not files:
         yield Fault("no-predictions", f"there is no file to check in {FOLDER}/; add <task>.<split>.jsonl")
     for task in scope.tasks or ():

@@ -21,6 +21,7 @@ CODES: dict[str, str] = {
     "bad-metadata": "A field of submission.toml is missing or has the wrong type.",
     "bad-record": "The raw, rule, finish or context_kept of a line is invalid.",
     "bad-toml": "submission.toml is not valid TOML.",
+    "bad-withheld": "A file of withheld answers does not begin with a valid line about its format and key.",
     "byte-order-mark": "The file starts with a byte order mark, which was skipped.",
     "duplicate-file": "Two files answer the same split of a task.",
     "duplicate-id": "An id is on more than one line.",
@@ -35,6 +36,7 @@ CODES: dict[str, str] = {
     "non-string-answer": "The answer is not a string.",
     "non-string-id": "The id is not a string.",
     "not-an-object": "A line is JSON, but not an object.",
+    "other-answer": "An answer is not the one whose digest was withheld.",
     "other-data": "The answers were made for data with another fingerprint.",
     "partial": "A limited run: it is scored on the examples it answered, but not summed or ranked.",
     "too-large": "A line is longer than 1 MiB, or a file is far larger than its answers can be.",
@@ -44,11 +46,12 @@ CODES: dict[str, str] = {
     "unknown-split": "The file name does not end in the name of a split.",
     "unknown-task": "The file name does not begin with the name of a task.",
     "unreadable-file": "The file cannot be opened or read.",
+    "withheld": "The answers may not be passed on; their digests stand in for them.",
     "wrong-count": "The numbers in submission.toml for a limited or failed run do not match its file.",
 }
 """Every code that a check can report. Codes may be added, but never renamed or reused."""
 
-WARNINGS = frozenset({"byte-order-mark", "empty-answer", "other-data", "partial", "unknown-key"})
+WARNINGS = frozenset({"byte-order-mark", "empty-answer", "other-data", "partial", "unknown-key", "withheld"})
 """The codes of warnings, which leave a submission valid."""
 
 

@@ -3,6 +3,7 @@
 submission.toml
 predictions/<task>.<split>.jsonl        {"id": "...", "answer": "..."}; .jsonl.gz and .jsonl.zst too
 variants/<K>/predictions/...            the same for other wordings of the questions
+withheld/<task>.<split>.jsonl           digests of answers that may not be passed on
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError, UnknownNameError, require_name
-from decabench.files import SUFFIXES, Compression, atomic_file
+from decabench.files import SUFFIXES, Compression, atomic_file, is_within, require_within
 from decabench.submission.answers import (
     FOLDER,
     VARIANTS,
@@ -37,17 +38,31 @@ from decabench.tasks import SPLITS
 from decabench.text import printable, quoted
 
 __all__ = [
+    "MANIFEST",
+    "SIGNATURE",
+    "WITHHELD",
     "Scope",
     "Submission",
     "file_name",
+    "find_files",
     "find_predictions",
     "find_variants",
+    "find_withheld",
     "open_submission",
     "read_metadata",
     "submission_folder",
     "write_predictions",
     "write_submission",
 ]
+
+MANIFEST = "manifest.json"
+"""The file that binds a submission's results to its answers, written with the results."""
+
+SIGNATURE = "manifest.json.sig"
+"""An optional signature of the manifest."""
+
+WITHHELD = "withheld"
+"""The folder for digests of answers that may not be passed on."""
 
 Files = dict[tuple[str, str], PredictionFile]
 """(task, split) to its file of answers."""
@@ -64,10 +79,16 @@ class Submission:
     variants: Mapping[int, Mapping[tuple[str, str], PredictionFile]] = field(default_factory=dict)
     """The same for other wordings of the questions, by their number from 1."""
 
+    withheld: Mapping[tuple[str, str], Path] = field(default_factory=dict)
+    """(task, split) to the file of digests of answers that may not be passed on."""
+
     def files_of(self, task: str, split: str) -> dict[str, Path]:
         """Return every file that the submission has for a split: its path in the submission to where it is."""
         files = (found.get((task, split)) for found in (self.files, *self.variants.values()))
-        return {file.name: file.path for file in files if file is not None}
+        found = {file.name: file.path for file in files if file is not None}
+        if path := self.withheld.get((task, split)):
+            found[f"{WITHHELD}/{path.name}"] = path
+        return found
 
 
 @contextmanager
@@ -81,12 +102,13 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
         info, faults = read_metadata(root)
         files, misnamed = find_predictions(root)
         variants, stray = find_variants(root)
-        for fault in (*faults, *misnamed, *stray):
+        withheld, unknown = find_withheld(root)
+        for fault in (*faults, *misnamed, *stray, *unknown):
             if fault.code not in WARNINGS:
                 raise SubmissionError(f"{Path(path).name}: {fault}.")
         if info is None or not files:
             raise SubmissionError(f"{Path(path).name}: no-predictions: there is no file in {FOLDER}/.")
-        yield Submission(info, files, variants)
+        yield Submission(info, files, variants, withheld)
 
 
 @contextmanager
@@ -167,24 +189,34 @@ def find_predictions(root: Path, scope: Scope = _EVERYTHING) -> tuple[Files, lis
         for path in sorted(root.iterdir())
         if _NAME.fullmatch(path.name) and not path.name.startswith(".")
     ]
-    return _find_files(root, scope, 0, faults), faults
+    return find_files(root, FOLDER, scope, faults), faults
 
 
 def find_variants(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[int, Files], list[Fault]]:
     """Find the files in `variants/<K>/predictions/` ordered by K, and the faults of all other names."""
     folder, numbers, faults = root / VARIANTS, [], []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if re.fullmatch(r"[1-9][0-9]{0,2}", path.name) and path.is_dir() and _is_within(root, path):
+        if re.fullmatch(r"[1-9][0-9]{0,2}", path.name) and path.is_dir() and is_within(root, path):
             numbers.append(int(path.name))
         elif not path.name.startswith("."):
             reason = f"it is not the folder of a variant; use {VARIANTS}/<number from 1>/{FOLDER}/"
             faults.append(Fault("unknown-file", reason, f"{VARIANTS}/{printable(path.name)}"))
-    return {number: _find_files(root, scope, number, faults) for number in sorted(numbers)}, faults
+    return {
+        number: find_files(root, predictions_folder(number), scope, faults, number)
+        for number in sorted(numbers)
+    }, faults
 
 
-def _find_files(root: Path, scope: Scope, variant: int, faults: list[Fault]) -> Files:
+def find_withheld(root: Path, scope: Scope = _EVERYTHING) -> tuple[dict[tuple[str, str], Path], list[Fault]]:
+    """Find the files in `withheld/`, ordered by name, and the faults of all other names."""
+    faults: list[Fault] = []
+    return {pair: file.path for pair, file in find_files(root, WITHHELD, scope, faults).items()}, faults
+
+
+def find_files(root: Path, name: str, scope: Scope, faults: list[Fault], variant: int = 0) -> Files:
+    """Find files of a task and split in a folder of a submission, and add the faults of all other names."""
     found: Files = {}
-    folder = root / predictions_folder(variant)
+    folder = root / name
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.name.startswith("."):
             continue
@@ -202,7 +234,7 @@ def _find_files(root: Path, scope: Scope, variant: int, faults: list[Fault]) -> 
                 if (first := found.setdefault((task, split), file)) is not file:
                     code, reason = "duplicate-file", f"{first.name} answers the same split; keep one of them"
         if code:
-            faults.append(Fault(code, reason, f"{predictions_folder(variant)}/{printable(path.name)}"))
+            faults.append(Fault(code, reason, f"{name}/{printable(path.name)}"))
     return found
 
 
@@ -236,7 +268,7 @@ def _unknown(kind: str, name: str, meant: str, known: Collection[str]) -> str:
 
 def _why_unknown(root: Path, path: Path) -> str:
     if path.is_dir():
-        return f"it is a folder; put the files directly into {FOLDER}/"
+        return f"it is a folder; put the files directly into {printable(path.parent.name)}/"
     if path.is_symlink() and not _is_plain_file(root, path):
         return "it is a link to something outside the submission; put a copy of the file there"
     if not path.is_file():
@@ -247,11 +279,7 @@ def _why_unknown(root: Path, path: Path) -> str:
 
 def _is_plain_file(root: Path, path: Path) -> bool:
     """Return whether a path is a regular file inside the submission, links followed."""
-    return path.is_file() and _is_within(root, path)
-
-
-def _is_within(root: Path, path: Path) -> bool:
-    return path.resolve().is_relative_to(root.resolve())
+    return path.is_file() and is_within(root, path)
 
 
 # Writing
@@ -284,7 +312,8 @@ def write_predictions(
     predictions: Mapping[tuple[str, str], Iterable[tuple[str, str] | Mapping[str, Any]]],
     compress: Compression = None,
 ) -> None:
-    """Write `predictions/<task>.<split>.jsonl` into a folder, never half a file."""
+    """Write `predictions/<task>.<split>.jsonl` into a folder, never half a file, nor through a link out of it."""
+    require_within(folder, folder / FOLDER)
     paths = {pair: folder / FOLDER / file_name(*pair) for pair in predictions}
     for pair, answers in predictions.items():
         bare = paths[pair]

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from decabench.errors import DecabenchError, require_name
-from decabench.files import atomic_file, make_folder
+from decabench.files import Paths, atomic_file, make_folder, sweep_temporary
 from decabench.models import (
     Checkpoint,
     Family,
@@ -103,7 +103,7 @@ def train(
     home: str | Path | None = None,
     device: str = "auto",
     resume: bool = False,
-    include: Sequence[str | Path] = (),
+    include: Paths = (),
     report: Callable[[str], None] = print,
 ) -> FinishedRun:
     """Train a model on prepared tasks (the decathlon's by default) and write its checkpoints to a folder.
@@ -133,7 +133,7 @@ def plan_training(
     home: str | Path | None,
     device: str,
     resume: bool,
-    include: Sequence[str | Path],
+    include: Paths,
     report: Callable[[str], None],
     bar: bool = False,
 ) -> TrainingRun:
@@ -146,7 +146,7 @@ def plan_training(
             raise DecabenchError(
                 f"{folder} is not empty: name another folder, or continue its run with --resume."
             )
-    known = known_tasks([Path(path) for path in include])
+    known = known_tasks(include)
     made = TrainConfig(
         skip_context=context_limits(known.values(), "skip"), cut_context=context_limits(known.values(), "cut")
     )
@@ -180,6 +180,11 @@ def run_training(run: TrainingRun) -> FinishedRun:
         return _Trainer(run, group).train()
 
 
+def steps_to_read(device: torch.device) -> int:
+    """Return after how many steps their losses are read: a GPU would stand still each time."""
+    return 1 if device.type == "cpu" else 50
+
+
 def check_run(run: TrainingRun) -> None:
     """Check everything that can be checked without data. Raises DecabenchError."""
     config, name = run.config, run.config.model.name
@@ -206,6 +211,8 @@ class _Trainer:
 
     def __init__(self, run: TrainingRun, group: Processes) -> None:
         make_folder(run.output)
+        if group.is_first:
+            sweep_temporary(run.output, recursive=True)
         saved = latest_checkpoint(run.output) if run.resume else None
         if saved is not None:  # the initial checkpoint is not needed again and may be gone
             run = replace(run, config=replace(run.config, init=saved.record["config"]["init"]))
@@ -288,17 +295,26 @@ class _Trainer:
     def _loop(self, log: TrainingLog | None) -> None:
         config, state, steps = self.config, self.state, self.schedule.steps
         progress = ProgressReport(state.step, steps, self.run.bar and self.group.is_first, self._say)
+        unread: list[_UnreadStep] = []
+        begun = time.perf_counter()
         if state.step < steps:
             self._freeze(self.schedule.stretch_at(state.step))
         while state.step < steps and not self._has_stopped():
-            row = self._step()
-            if log is not None:
-                log.step(row)
-            progress.step(row)
+            begun = begun if unread else time.perf_counter()
+            unread.append(self._step())
             is_last, is_best = state.step == steps, False
-            if is_last or self._is_due(config.validate_every):
+            validates = is_last or self._is_due(config.validate_every)
+            saves = is_last or self._is_due(config.checkpoint_every)
+            if validates or saves or len(unread) >= steps_to_read(self.group.device):
+                seconds = (time.perf_counter() - begun) / len(unread)
+                for row in [step.read(seconds) for step in unread]:
+                    if log is not None:
+                        log.step(row)
+                    progress.step(row)
+                unread.clear()
+            if validates:
                 is_best = self._validate(log)
-            if is_last or is_best or self._is_due(config.checkpoint_every) or self._has_stopped():
+            if saves or is_best or self._has_stopped():
                 self._checkpoint(log, is_best)
         progress.close()
 
@@ -309,9 +325,9 @@ class _Trainer:
     def _has_stopped(self) -> bool:
         return 0 < self.config.patience <= self.state.stale
 
-    def _step(self) -> dict[str, Any]:
-        """Take one optimizer step and return its row of the log."""
-        begun, config, group, step = time.perf_counter(), self.config, self.group, self.state.step + 1
+    def _step(self) -> _UnreadStep:
+        """Take one optimizer step and return its row of the log, of which the values stay on the device."""
+        config, group, step = self.config, self.group, self.state.step + 1
         stretch, tasks = self.schedule.stretch_at(step - 1), self.schedule.tasks_at(step - 1)
         # Seeded anew at each step: what a step draws must not depend on the steps before it.
         torch.manual_seed(int(np.random.SeedSequence([config.seed, step, group.rank]).generate_state(1)[0]))
@@ -335,26 +351,21 @@ class _Trainer:
         cast(Tensor, objective).backward()  # type: ignore[no-untyped-call]
         self.network.adjust_gradients()
         limit = min(config.clips.get(task, config.clip) or math.inf for task in tasks)
-        norm = float(nn.utils.clip_grad_norm_(self.network.parameters(), limit))
-        value = sum(float(group.total(loss.detach().clone())) for loss in losses)
-        if not math.isfinite(value) or not math.isfinite(norm):
-            raise DecabenchError(
-                f"The loss of step {step} ({'+'.join(tasks)}) is {value} and its gradient norm {norm}: start again "
-                "with a lower learning_rate or clip, from the last checkpoint with --init if you like."
-            )
+        norm = nn.utils.clip_grad_norm_(self.network.parameters(), limit)
         self.optimizer.step()
         self.state.step = step
-        return {
-            "step": step,
-            "task": "+".join(tasks),
-            "loss": f"{value:.6g}",
-            "learning_rate": f"{rate:.6g}",
-            "gradient_norm": f"{norm:.4g}",
-            "examples": sum(share.examples for share in shares),
-            "tokens": sum(int(next(iter(own.values()))[1]) for own in means),
-            "seconds": f"{time.perf_counter() - begun:.3f}",
-            **self._name_losses(means),
-        }
+        return _UnreadStep(
+            {
+                "step": step,
+                "task": "+".join(tasks),
+                "learning_rate": f"{rate:.6g}",
+                "examples": sum(share.examples for share in shares),
+            },
+            [group.total(loss.detach().clone()) for loss in losses],
+            norm,
+            [next(iter(own.values()))[1] for own in means],
+            self._total_losses(means),
+        )
 
     def _call_hooks(self, stretch: Stretch, tasks: tuple[str, ...]) -> None:
         if self.state.step == stretch.start:
@@ -389,15 +400,13 @@ class _Trainer:
             made[name] = (value * share.weight / total, total)
         return made
 
-    def _name_losses(self, means: list[dict[str, tuple[Tensor, Tensor]]]) -> dict[str, str]:
-        """Return the log's columns for the individual losses, if the model has several."""
-        if len(self.family.losses) == 1:
-            return {}
-        values: dict[str, float] = {}
-        for own in means:
+    def _total_losses(self, means: list[dict[str, tuple[Tensor, Tensor]]]) -> dict[str, list[Tensor]]:
+        """Return the individual losses of each task by name, if the model has several."""
+        found: dict[str, list[Tensor]] = {}
+        for own in means if len(self.family.losses) > 1 else ():
             for name, (value, _) in own.items():
-                values[name] = values.get(name, 0.0) + float(self.group.total(value.detach().clone()))
-        return {f"loss.{name}": f"{value:.6g}" for name, value in values.items()}
+                found.setdefault(name, []).append(self.group.total(value.detach().clone()))
+        return found
 
     def _validate(self, log: TrainingLog | None) -> bool:
         """Score the validation sample; return whether this is the best checkpoint so far."""
@@ -430,6 +439,39 @@ class _Trainer:
         weights = {name: value.detach() for name, value in self.network.state_dict().items()}
         optimizer = optimizer_state(self.network, self.optimizer)
         write_checkpoint(self.run.output, record, weights, optimizer, self.data.lexicon, is_best)
+
+
+@dataclass(frozen=True)
+class _UnreadStep:
+    """A step's row of the log, with values that are still on the device."""
+
+    row: Mapping[str, Any]
+    """What is known without them."""
+    losses: Sequence[Tensor]
+    """The loss of each task."""
+    norm: Tensor
+    """The norm of the gradient."""
+    tokens: Sequence[Tensor]
+    """The number of tokens of each task."""
+    named: Mapping[str, Sequence[Tensor]]
+    """Each of the model's losses for each task, if it has several."""
+
+    def read(self, seconds: float) -> dict[str, Any]:
+        """Read the values, for which a GPU has to be waited for. Raises DecabenchError if one is not finite."""
+        value, norm = sum(map(float, self.losses)), float(self.norm)
+        if not math.isfinite(value) or not math.isfinite(norm):
+            raise DecabenchError(
+                f"The loss of step {self.row['step']} ({self.row['task']}) is {value} and its gradient norm {norm}: "
+                "start again with a lower learning_rate or clip, from the last checkpoint with --init if you like."
+            )
+        return {
+            **self.row,
+            "loss": f"{value:.6g}",
+            "gradient_norm": f"{norm:.4g}",
+            "tokens": sum(map(int, self.tokens)),
+            "seconds": f"{seconds:.3f}",
+            **{f"loss.{name}": f"{sum(map(float, values)):.6g}" for name, values in self.named.items()},
+        }
 
 
 @dataclass(frozen=True)

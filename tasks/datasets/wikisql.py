@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from decabench.tasks.outputs import Text
 from decabench.tasks.readers import Record, line_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
+from decabench.untrusted import parse_json
 
 __all__ = ["WIKISQL"]
 
@@ -67,9 +67,9 @@ def _example(split: str, index: int, entry: Record, table: Table) -> Example:
 
 def _table(path: Path, line: bytes, number: int) -> Table:
     try:
-        return Record(json.loads(line), path.name, "line", number)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path.name}, line {number}, is not JSON ({type(error).__name__}).") from error
+        return Record(parse_json(line.decode(), surrogates=True), path.name, "line", number)
+    except ValueError as error:
+        raise DataError(f"{path.name}, line {number}, is not JSON ({error}).") from error
 
 
 @contextmanager

@@ -36,6 +36,7 @@ from decabench.tasks.sources.network import (
     send,
 )
 from decabench.tasks.task import RemoteFile
+from decabench.untrusted import read_json
 
 __all__ = ["Downloads", "Origin"]
 
@@ -157,7 +158,7 @@ def _write_origin(path: Path, origin: Origin, target: Path) -> None:
 def _read_origin(path: Path, file: RemoteFile) -> Origin | None:
     """Read the origin of a complete download; None if it was changed since, or there is none."""
     try:
-        content = json.loads(_origin_note(path).read_text(encoding="utf-8"))
+        content = read_json(_origin_note(path))
         noted = Digests(int(content["size"]), dict(content["digests"]))
         url, modified, stat = str(content["url"]), content["modified"], path.stat()
         kinds = published_digests(file).keys()

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from decabench.scoring.results import read_results_file
+from decabench.submission import write_submission
 from decabench.tasks import DECATHLON
 
 
@@ -29,8 +30,9 @@ def test_a_decascore(command, home, submit):
     assert done.stdout.splitlines()[0] == "oracle, validation"
     table = rows(done)
     assert list(table)[1:] == list(DECATHLON.tasks)
-    assert table["squad"] == ["nf1", "100.00", "100.0 to 100.0", "32", "0", "sample"]
-    assert "\ndecaScore: 1000.0 (95 %: 1000.0 to 1000.0)\n" in done.stdout
+    low = f"{100 * 0.025 ** (1 / 8):.1f}"  # Clopper and Pearson's, for 8 units without an error
+    assert table["squad"] == ["nf1", "100.00", f"{low} to 100.0", "32", "0", "sample"]
+    assert re.search(r"\ndecaScore: 1000\.0 \(95 %: \d{3}\.\d to 1000\.0\)\n", done.stdout)
     assert "No answers for" not in done.stdout
     assert "Scored on the bundled sample: not comparable" in done.stdout
     assert done.stdout.endswith(f"Results: {folder}/results/validation/results.json\n")
@@ -257,6 +259,39 @@ def test_one_other_wording_alone_is_named(command, home, submit):
     (folder / "submission.toml").write_text(text.replace("[predictor]", "[predictor]\nvariant = 2", 1))
     done = command("evaluate", "--submission", folder, "--home", home)
     assert "Reworded questions: variant 2, not the datasets' own wording." in done.stdout
+
+
+def test_small_errors_are_printed_with_the_digits_of_their_metric(command, own_task, tmp_path):
+    """One decimal makes 0.0 of a mean squared error of 0.0016."""
+    own, home = own_task(["0.1", "0.2", "0.3"], metric="mse"), tmp_path / "home"
+    assert command("prepare", "own", "--include", own, "--home", home).exit_code == 0
+    folder = tmp_path / "s"
+    answers = {("own", "validation"): [(f"own.validation.{n}", f"0.{n + 1}4") for n in range(3)]}
+    write_submission(folder, "close", answers)
+    (tmp_path / "suite.toml").write_text(
+        'format = "decabench.suite/1"\nname = "errors"\ntitle = "Errors"\ntasks = ["own"]\ntotal = "mean"\n'
+    )
+    options = ("--include", own, "--include", tmp_path / "suite.toml", "--suite", "errors", "--home", home)
+    done = command("evaluate", "--submission", folder, *options, "--all-scores")
+    assert done.exit_code == 0, done.output
+    assert rows(done)["own"][:3] == ["mse ↓", "0.002", "0.002 to 0.002"]
+    assert "total: 0.002 (mean of 1)" in done.stdout
+    assert "mse ↓ 0.002" in done.stdout
+
+
+def test_one_task_of_ten_is_scored_again(command, home, submit):
+    folder = submit("first-choice")
+    command("evaluate", "--submission", folder, "--home", home)
+    before = (folder / "results" / "validation" / "results.json").read_bytes()
+    (folder / "results" / ".run.json.abcdef12.tmp").touch()
+    done = command("evaluate", "--submission", folder, "--home", home, "--tasks", "sst")
+    assert done.exit_code == 0 and list(rows(done))[1:] == list(DECATHLON.tasks)
+    kept = [task for task in DECATHLON.tasks if task != "sst"]
+    assert f"Kept from the earlier results.json: {', '.join(kept)}" in done.stdout
+    assert (folder / "results" / "validation" / "results.json").read_bytes() == before
+    (folder / "predictions" / "squad.validation.jsonl").unlink()
+    done = command("evaluate", "--submission", folder, "--home", home, "--tasks", "sst")
+    assert "Not kept from the earlier results.json: squad: its answers are no longer there" in done.stdout
 
 
 def test_queries_in_standard_sql_are_shown_strictly_and_normalised(command, home, tmp_path, monkeypatch):

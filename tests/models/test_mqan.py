@@ -172,8 +172,8 @@ def test_dropout_on_the_inputs_of_lstms_is_a_setting_of_its_own(kit):
     assert not torch.equal(losses(dropout=0.5, lstm_dropout=0.0), same)
     made = kit("mqan", dropout=0.5, lstm_dropout=0.0).model.encoder
     lstms = [made.independent, *made.compress.values(), *made.final.values()]
-    assert [lstm.dropout.p for lstm in lstms] == [0.0] * 5
-    assert made.dropout.p == 0.5
+    assert [lstm.dropout.rate for lstm in lstms] == [0.0] * 5
+    assert made.dropout.rate == 0.5
 
 
 @pytest.mark.parametrize("rate", [-0.5, 1.0, float("nan")])

@@ -89,6 +89,11 @@ REVIEWS: list[Case] = [
     ("- positive", "positive"),
     ("Answer: positive (confidence: high)", "positive"),
     ("negative\npositive", None),
+    ("While the first half is positive, the ending is a letdown.", None),
+    ("It's hard to call this positive.", None),
+    ("The reviewer wanted it to be positive.", None),
+    ("- [x] positive\n- [ ] negative", "positive"),
+    ("Text: A bore.\nSentiment: negative\n\nText: Fun.\nSentiment: positive", None),
 ]
 
 PREMISES: list[Case] = [
@@ -134,6 +139,11 @@ PREMISES: list[Case] = [
     ("entailed", None),
     ("It could go either way.", None),
     ('Hypothesis: "The man sleeps." -- entailment, neutral, or contradiction?\nAnswer: neutral', "neutral"),
+    ("The premise rules out contradiction.", None),
+    ("I considered entailment first.\nBut the premise leaves it open.", None),
+    ("The hypothesis would be an entailment only with more facts.", None),
+    ("Options: (A) entailment (B) neutral (C) contradiction\nAnswer: (B)", None),
+    ("contradiction is wrong; it is neutral", "neutral"),
     ("neutral<|eot_id|>", "neutral"),
     ("Sure! The answer is: neutral", "neutral"),
     ("As an AI language model, I cannot judge this.", None),
@@ -369,6 +379,8 @@ TURNS: list[Case] = [
     ("Answer: food: thai; phone", "food: thai; phone"),
     ("<answer>food: thai;</answer>", "food: thai;"),
     ("food: thai;\n\nExplanation: the user asks for food: thai.", "food: thai;"),
+    ("- Food: thai\n- Area: not specified\n- Requested: address", "Food: thai; address"),
+    ("| slot | value |\n|---|---|\n| food | thai |", None),
     ("; phone and address", "; phone, address"),
     ("phone?", "; phone"),
     ("The user wants a thai restaurant.", None),

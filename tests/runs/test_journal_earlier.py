@@ -3,7 +3,8 @@
 The files in `earlier/` were written at commit c14178a by `decabench predict --tasks sst --limit 8 --seed 3` on the
 sample, for majority, random and `annotating_model:model`; the digests are of the submissions that the same commit made
 of them without the limit, and the fingerprints are those that it gave to other runs. They may change only where
-formats do.
+formats do, or the rules: with version 2 of the extraction a submission has another fingerprint, but its journal keeps
+its name, and its texts are extracted again; requests to chat servers have stop strings now, so their journals changed.
 """
 
 from __future__ import annotations
@@ -148,22 +149,22 @@ SAMPLED = ModelOptions(model="m", api="completions", temperature=0.5, top_p=0.9,
             "majority",
             ("sst",),
             {"extract": True, "options": ModelOptions(revision="v2")},
-            "53d06e2d34f7e69c60ad2b368d1989e7dd0a23ef5e1c3e3cac7db25da8199194",
+            "af40944af895f145e9c0c1b6ed58e20087cb6d1919beb637e334a15da7b4a9c4",
             ["sst.validation.6bf1620f6eb9.jsonl"],
         ),
         (
             SERVER,
             ("sst", "wikisql"),
             {"options": SERVED},
-            "acafb2168b9f00b142289f91fe449a1205f6a9a69eed840c1d4d5d372f1a0e2c",
-            ["sst.validation.3f85c753c45b.jsonl", "wikisql.validation.8ee28d249d55.jsonl"],
+            "1dab797d9bfeb3c29a67416f1acaccdd2f218628c9fecb121a1de3e6fc78e6b6",
+            ["sst.validation.2e825d26696b.jsonl", "wikisql.validation.dc23f68e8ab5.jsonl"],
         ),
         (
             SERVER,
             ("sst",),
             {"options": SAMPLED, "prompts": Prompts("plain", "Be brief.", 2), "variant": 1},
-            "cf209156e81fa7580239e13b67e259594204128cff4e10eb807c0638400efbf7",
-            ["sst.validation.variant1.cb23af71fd08.jsonl"],
+            "e3ca0c05afa6db2acdcb53344d00a3b6c42a522c9518537f71af09324b857895",
+            ["sst.validation.variant1.4e4d3c445899.jsonl"],
         ),
     ],
 )

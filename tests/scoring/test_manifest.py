@@ -11,7 +11,8 @@ import pytest
 
 from decabench.files import file_digest
 from decabench.scoring import ScoringOptions, record_scores, score_submission
-from decabench.scoring.manifest import MANIFEST, InvalidManifestError, check_manifest, read_manifest
+from decabench.scoring.manifest import InvalidManifestError, check_manifest, read_manifest
+from decabench.submission import MANIFEST
 
 
 def score(folder: Path, home: Path, **options: object) -> None:

@@ -13,8 +13,9 @@ import pytest
 
 from decabench.errors import StorageError
 from decabench.scoring import ScoringOptions, record_scores, score_submission
-from decabench.scoring.manifest import MANIFEST, check_manifest
+from decabench.scoring.manifest import check_manifest
 from decabench.scoring.record import Recorded
+from decabench.submission import MANIFEST
 from decabench.tasks import DECATHLON, Store, Suite
 
 TASKS = ("squad", "sst", "woz.en", "schema")

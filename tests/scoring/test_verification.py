@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import MissingDataError
-from decabench.scoring.evaluator import evaluate
+from decabench.scoring.evaluator import ScoringOptions, evaluate, score_submission
+from decabench.scoring.record import record_scores
 from decabench.scoring.results import write_results_file
-from decabench.scoring.verification import results_files, verify
+from decabench.scoring.verification import VerifiedResults, results_files, verify, verify_file
+from decabench.submission import MANIFEST, withhold
+from decabench.tasks import DECATHLON
 
 
 @pytest.fixture
@@ -112,14 +115,152 @@ def test_results_beside_an_archive(tmp_path):
 
 
 def test_tasks_without_answers_are_said_to_be_so_and_the_rest_is_still_checked(submission, home):
-    """As in reference submissions, whose texts may not all be passed on: nothing there was edited."""
+    """Nothing there was edited, but SST's answers may be passed on, and so have to be there."""
     (submission / "predictions" / "sst.validation.jsonl").unlink()
-    assert found(submission, home) == [
-        "sst: it cannot be verified: the file says a score, scoring gives no answers here"
-    ]
+    assert found(submission, home) == ["sst: it cannot be verified: its answers are no longer there"]
 
 
 def test_results_of_raw_answers_are_verified_as_such(submission, home):
     folder = submission / "results"
     write_results_file(folder / "validation-raw", evaluate(submission, home=home, answers="raw"))
     assert [verify(submission, path, home) for path in results_files(submission)] == [[], []]
+
+
+# Submissions as evaluate leaves them, with statistics and a manifest
+
+ANSWERED = ("iwslt.en.de", "cnn_dailymail", "sst", "schema")
+
+
+@pytest.fixture
+def recorded(home: Path, submit: Callable[..., Path]) -> Path:
+    folder = submit("majority", ANSWERED, "recorded")
+    score(folder, home)
+    return folder
+
+
+def score(folder: Path, home: Path, **more: object) -> None:
+    options = ScoringOptions(home=home, **more)  # type: ignore[arg-type]
+    record_scores(folder, folder / "results" / "validation", *score_submission(folder, options), options)
+
+
+def verified(folder: Path, home: Path, **more: object) -> VerifiedResults:
+    path = folder / "results" / "validation" / "results.json"
+    return verify_file(folder, path, ScoringOptions(home=home, **more))  # type: ignore[arg-type]
+
+
+def statuses(verification: VerifiedResults) -> dict[str, str]:
+    return {name: check.status for name, check in verification.tasks.items()}
+
+
+def test_every_task_has_a_status(recorded: Path, home: Path) -> None:
+    found = verified(recorded, home)
+    assert statuses(found) == dict.fromkeys(ANSWERED, "same")
+    assert found.ok and found.verdict == "verified, the same bytes: 4 tasks"
+    path = recorded / "predictions" / "schema.validation.jsonl"
+    path.write_text(path.read_text().replace('"answer": "', '"answer": "the ', 1))
+    found = verified(recorded, home)
+    assert statuses(found) == {**dict.fromkeys(ANSWERED, "same"), "schema": "differs"}
+    assert not found.ok and "schema differs" in found.verdict and "3 of 4 tasks the same" in found.verdict
+    assert any("has changed since it was scored" in str(one) for one in found.differences)
+
+
+def test_a_file_that_lacks_tasks_is_not_the_same_bytes(recorded: Path, home: Path) -> None:
+    """What scoring one task alone left behind, before it kept the others."""
+    results = evaluate(recorded, tasks=["sst"], home=home)
+    write_results_file(recorded / "results" / "validation", results)
+    (recorded / MANIFEST).unlink()
+    found = verified(recorded, home)
+    assert statuses(found) == {"sst": "same"} and not found.ok
+    assert found.lacking == ("cnn_dailymail", "iwslt.en.de", "schema")
+    assert found.verdict.startswith("not verified: 3 differences; the file lacks cnn_dailymail, iwslt.en.de")
+    assert "schema: it is answered, but the file has no result for it" in map(
+        str, verify(recorded, home=home)
+    )
+
+
+def test_withheld_answers_are_not_at_hand(recorded: Path, home: Path, submit: Callable[..., Path]) -> None:
+    for task in ("iwslt.en.de", "cnn_dailymail"):
+        withhold(recorded, task, "validation")
+    score(recorded, home)
+    found = verified(recorded, home)
+    assert found.differences == [] and found.ok
+    assert statuses(found) == {
+        "iwslt.en.de": "not at hand",
+        "cnn_dailymail": "not at hand",
+        "sst": "same",
+        "schema": "same",
+    }
+    assert found.verdict == "verified: 2 of 4 tasks the same, 2 not at hand (cnn_dailymail, iwslt.en.de)"
+    assert found.tasks["iwslt.en.de"].note == "its statistics give its score"
+
+    again = submit("majority", ("iwslt.en.de", "cnn_dailymail"), "again")
+    found = verified(recorded, home, remade=again)
+    assert set(statuses(found).values()) == {"same"} and found.ok
+    other = submit("random", ("iwslt.en.de", "cnn_dailymail"), "other")
+    found = verified(recorded, home, remade=other)
+    assert statuses(found)["iwslt.en.de"] == "differs" and not found.ok
+    assert any("answers are not the withheld ones; the first is" in str(one) for one in found.differences)
+
+
+def test_without_digests_it_says_so(recorded: Path, home: Path) -> None:
+    (recorded / "predictions" / "iwslt.en.de.validation.jsonl").unlink()
+    found = verified(recorded, home)
+    assert found.ok and "there are no digests of its answers" in found.tasks["iwslt.en.de"].note
+
+
+def forge(folder: Path, task: str, score: float) -> None:
+    path = folder / "results" / "validation" / "results.json"
+    content = json.loads(path.read_text())
+    content["total"]["score"] += score - content["tasks"][task]["score"]
+    content["tasks"][task]["score"] = score
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_a_forged_score_without_answers_contradicts_its_statistics(
+    recorded: Path, home: Path, bound: bool
+) -> None:
+    withhold(recorded, "cnn_dailymail", "validation")
+    score(recorded, home)
+    forge(recorded, "cnn_dailymail", 99.0)
+    if not bound:
+        (recorded / MANIFEST).unlink()
+    found = verified(recorded, home)
+    assert statuses(found)["cnn_dailymail"] == "differs" and not found.ok
+    said = [str(one) for one in found.differences]
+    assert any("its statistics give" in line and "results.json has 99.0000" in line for line in said)
+    assert bound == any("is not the one whose digest is in manifest.json" in line for line in said)
+
+
+def test_statistics_of_other_answers_contradict_the_manifest(recorded: Path, home: Path) -> None:
+    folder = recorded / "results" / "validation" / "statistics"
+    (folder / "sst.parquet").write_bytes((folder / "schema.parquet").read_bytes())
+    found = verified(recorded, home)
+    assert statuses(found)["sst"] == "differs" and statuses(found)["schema"] == "same"
+
+
+def test_digests_of_other_answers(recorded: Path, home: Path, submit: Callable[..., Path]) -> None:
+    withhold(recorded, "iwslt.en.de", "validation")
+    path = withhold(submit("random", ["iwslt.en.de"], "other"), "iwslt.en.de", "validation")
+    (recorded / "withheld" / path.name).write_bytes(path.read_bytes())
+    found = verified(recorded, home)
+    assert "are not those of the answers that were scored" in str(found.differences[0])
+    assert statuses(found)["iwslt.en.de"] == "differs"
+
+
+def test_if_nothing_is_at_hand_nothing_is_verified(home: Path, submit: Callable[..., Path]) -> None:
+    folder = submit("majority", ["iwslt.en.de", "sst"], "s")
+    score(folder, home, tasks=["iwslt.en.de"])
+    withhold(folder, "iwslt.en.de", "validation")
+    found = verified(folder, home)
+    assert not found.ok and found.lacking == ("sst",)
+    (folder / "predictions" / "sst.validation.jsonl").rename(folder / "predictions" / "sst.test.jsonl")
+    found = verified(folder, home)
+    assert found.verdict == "not verified: none of its answers are at hand (iwslt.en.de)"
+
+
+def test_all_ten(home: Path, submit: Callable[..., Path]) -> None:
+    folder = submit("first-choice", DECATHLON.tasks, "ten")
+    score(folder, home)
+    score(folder, home, tasks=["sst"])
+    assert verified(folder, home).verdict == "verified, the same bytes: 10 tasks"

@@ -14,13 +14,14 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from decabench.errors import DecabenchError, MissingDataError
-from decabench.models.checkpoint import Checkpoint
+from decabench.models.checkpoint import Checkpoint, latest_checkpoint
 from decabench.models.classifier import ClassifierConfig
 from decabench.training.config import TrainConfig, read_config, to_toml
 from decabench.training.logs import read_rows
-from decabench.training.loop import run_training
+from decabench.training.loop import _Trainer, run_training
 from decabench.training.optimizers import learning_rate as rate_of
 from tests.sources import ROOT
 from tests.training.conftest import TINY
@@ -60,6 +61,17 @@ def test_what_a_run_leaves(make_run):
         json.loads((run.output / name).read_text())["checkpoint"] for name in ("best.json", "latest.json")
     ]
     assert {f"checkpoints/{name}" for name in kept} == set(pointers)
+
+
+def test_what_a_killed_run_left_is_swept(make_run):
+    run = make_run()
+    left = [run.output / ".train.csv.abc123_x.tmp", run.output / "checkpoints" / ".words.json.abc123_x.tmp"]
+    for path in (*left, run.output / "notes.tmp"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+    run_training(run)
+    assert not any(path.exists() for path in left)
+    assert (run.output / "notes.tmp").exists()
 
 
 def test_the_same_run_twice(make_run):
@@ -354,3 +366,32 @@ def test_vectors_that_are_missing_are_noticed_before_any_data_is_read(make_run, 
     monkeypatch.setattr("decabench.training.loop.encode_tasks", None)
     with pytest.raises(MissingDataError, match="Unknown word vectors"):
         run_training(make_run(vectors=("none:12", str(tmp_path / "glove.txt"))))
+
+
+def test_no_step_waits_for_the_device(make_run, monkeypatch):
+    """What a GPU would be waited for: values that Python reads. They are read once, for several steps."""
+    run_training(make_run("each"))
+    reads = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, call, types, arguments=(), keywords=None):
+            if call is torch.ops.aten._local_scalar_dense.default:
+                reads.append(call)
+            return call(*arguments, **(keywords or {}))
+
+    original = _Trainer._step
+
+    def step(trainer):
+        with Watch():
+            return original(trainer)
+
+    monkeypatch.setattr(_Trainer, "_step", step)
+    monkeypatch.setattr("decabench.training.loop.steps_to_read", lambda device: 50)
+    run_training(make_run("seldom"))
+    assert not reads
+    each, seldom = (
+        (make_run(name).output / "train.csv").read_text().splitlines() for name in ("each", "seldom")
+    )
+    assert [line.rsplit(",", 1)[0] for line in each] == [line.rsplit(",", 1)[0] for line in seldom]
+    one, two = (latest_checkpoint(make_run(name).output) for name in ("each", "seldom"))
+    assert one.digest() == two.digest()
