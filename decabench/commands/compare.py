@@ -125,12 +125,15 @@ def _regression(found: Comparison, name: str, points: float) -> str:
 
 def _print(found: Comparison) -> None:
     from decabench.commands._console import console
+    from decabench.scoring import show_units
 
     out = console()
     out.print(f"A {found.a}   B {found.b}   {found.split}", style="bold")
     out.print(_table(found, out.width))
     if not all(compared.higher_is_better for compared in found.tasks.values()):
         out.print("↓ lower is better")
+    if units := [f"{task} {text}" for task, one in found.tasks.items() if (text := show_units(one.units))]:
+        out.print(f"Resampled: {'; '.join(units)}.")
     if out.width < _WIDE:
         out.print("Wins, examples and n for 1 point: in a wider window, or with --json.", style="dim")
     for task, reason in found.not_compared.items():

@@ -235,9 +235,11 @@ def _data(data: DataUsed) -> str:
 
 def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
     """Yield every caveat that the numbers need."""
-    from decabench.scoring import describe_partial
+    from decabench.scoring import describe_partial, show_units
 
     tasks = results.tasks.items()
+    if units := [f"{name} {text}" for name, task in tasks if (text := show_units(task.units))]:
+        yield f"Intervals rest on: {'; '.join(units)}."
     if not all(_higher_is_better(task) for _, task in tasks):
         yield "↓ lower is better"
     if variant := results.submission.get("predictor", {}).get("variant"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +79,8 @@ class Compared:
     """The examples that cost B most."""
     higher_is_better: bool = True
     """False for error measures such as MSE."""
+    units: Mapping[str, Any] = field(default_factory=dict)
+    """What was resampled, as `TaskResult.units` has it; empty for a suite."""
 
     @property
     def gain(self) -> float:
@@ -115,6 +117,8 @@ class Comparison:
         for compared in (*content["tasks"].values(), content["total"]):
             if compared and compared["higher_is_better"]:
                 del compared["higher_is_better"]
+            if compared and not compared["units"]:
+                del compared["units"]
         if self.suite == DECATHLON:
             content["decascore"] = content.pop("total")
             del content["suite"]
@@ -215,6 +219,7 @@ def _compare_task(
             for item in (a.references[index],)
         ),
         higher_is_better=_sample(a).metric.higher_is_better,
+        units=a.result.units,
     )
 
 
