@@ -375,8 +375,8 @@ _LIMITS: Mapping[str, _Limits] = {
     "rouge": _ROUGE,
     "rouge_lines": _ROUGE,
     "rouge_score": _ROUGE,
-    "rouge_perl": _Limits(()),  # its rows are weighted
-    "rouge_perl_lines": _Limits(()),
+    "rouge_perl": _Limits((), one=""),  # its rows are weighted
+    "rouge_perl_lines": _Limits((), one=""),
     "bleu": _Limits(tuple(_bleu_limits()), one=""),
     "corpus_f1": _Limits(
         (
@@ -399,6 +399,7 @@ _LIMITS: Mapping[str, _Limits] = {
             ("executed_right", "n_executed"),
         )
     ),
+    "lfem_normalised": _shares("lfem_normalised"),
     "tag_accuracy": _Limits((("right", "tags"),), one=""),
     "sequence_f1": _Limits((("right", "predicted"), ("right", "gold"), ("tags_right", "tags")), one=""),
     "parsing": _Limits((("uas", "tokens"), ("las", "uas")), one=""),

@@ -23,7 +23,7 @@ def gold(name):
         texts = [" ".join(source.choices(["B-NP", "I-NP", "O"], k=source.randint(1, 9))) for _ in texts]
     elif name == "joint_goal_em":
         texts = [f"food: {word};" for word in (texts)]
-    elif name == "lfem":
+    elif name.startswith("lfem"):
         texts = ["select a from table where b = x"] * len(texts)
         return texts, items(texts, meta=[{"sql": SQL, "header": ["a", "b"]}] * len(texts))
     return texts, items(texts, id=[f"en_{number // 3}_{number % 3}" for number in range(len(texts))])

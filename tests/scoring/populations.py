@@ -108,11 +108,11 @@ def draw_board(
     name: str = "task",
     ahead: float = 0.0,
 ) -> list[Sample]:
-    """Systems that are equally good, on units of unequal size and difficulty; the first one is ahead by a share."""
+    """Equally good systems on units of unequal size and difficulty; all but the first are a share below it."""
     n = SIZES["unequal"](generator, units, mean)
     difficulty = generator.beta(6, 2, units)
     board = []
     for number in range(systems):
-        chance = difficulty + generator.normal(0, 0.06, units) + (ahead if number == 0 else 0.0)
+        chance = difficulty + generator.normal(0, 0.06, units) + (0.0 if number == 0 else -ahead)
         board.append(sample("em", mean_rows(generator.binomial(n, np.clip(chance, 0, 1)), n), n, name))
     return board
