@@ -33,7 +33,7 @@ from decabench.scoring.results import (
     read_results_file,
     write_results_file,
 )
-from decabench.scoring.significance import Sample, read_rows
+from decabench.scoring.significance import Sample, describe_units, read_rows
 from decabench.submission import (
     MANIFEST,
     AnswerKind,
@@ -262,6 +262,10 @@ def _require_valid(
     sample = None
     if result.status == "scored":
         sample = read_sample(earlier.root, earlier.folder, name, result)
+        if (
+            not result.units and len(task.unit_names) == 1
+        ):  # of several levels, files of earlier versions have one
+            result = replace(result, units=describe_units(sample, task.unit_names))
     files = {path: file_digest(file) for path, file in opened.files_of(name, options.split).items()}
     if earlier.bound is not None:
         held = earlier.bound.tasks.get(name)

@@ -260,7 +260,9 @@ def test_kinds_are_counted(system: Path) -> None:
     assert count_kinds(audited(system)) == {"consistent": 1}
 
 
-@pytest.mark.parametrize("name", sorted(set(METRICS) - {"lfem", "lfem_normalised", "joint_goal_em", "rouge_score"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(METRICS) - {"lfem", "lfem_normalised", "joint_goal_em", "rouge_score"})
+)
 @pytest.mark.parametrize("answer", ["", "1.5", "b-x i-x o", "the cat sat on the mat . it did"])
 def test_what_metrics_make_of_any_answer_is_possible(name: str, answer: str) -> None:
     gold = {"pearson": "1.5", "spearman": "2", "mse": "3", "parsing": "2:a 0:b 1:c"}.get(

@@ -57,6 +57,26 @@ def test_one_task_of_ten_is_replaced_and_the_bytes_are_those_of_all_ten(ten: Pat
     assert check_manifest(ten) == []
 
 
+def test_a_kept_result_of_an_earlier_version_gets_its_units_from_its_statistics(
+    ten: Path, home: Path
+) -> None:
+    before = content(ten)["results/validation/results.json"]
+    path = ten / "results" / "validation" / "results.json"
+    old = json.loads(before)
+    for name in ("iwslt.en.de", "squad"):
+        del old["tasks"][name]["units"]
+        old["tasks"][name]["interval"] = [0.0, 100.0]
+    path.write_text(json.dumps(old))
+    (ten / MANIFEST).unlink()
+    recorded = score(ten, home, tasks=["sst"])
+    now, first = recorded.results.tasks, json.loads(before)["tasks"]
+    assert dict(now["iwslt.en.de"].units) == first["iwslt.en.de"]["units"]
+    assert not now[
+        "squad"
+    ].units  # earlier statistics have paragraphs alone, and these do not say which level
+    assert all(list(now[name].interval or ()) == first[name]["interval"] for name in ("iwslt.en.de", "squad"))
+
+
 def test_changed_answers_replace_their_task_alone(few: Path, home: Path) -> None:
     before = json.loads(content(few)["results/validation/results.json"])["tasks"]
     path = few / "predictions" / "sst.validation.jsonl"
