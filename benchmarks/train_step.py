@@ -2,7 +2,9 @@
 
     python benchmarks/train_step.py --batches 8,32 --lengths 50,200
 
-Both have the same weights, batch and optimizer; their losses are checked to be equal before either is timed.
+Both have the same weights, batch and optimizer; their losses are checked to be equal before either is timed. The
+yardstick is the equations written plainly, not the authors' code of 2018: against that, on equal batches and one core,
+a step here was 2.6 times as fast at SQuAD's lengths and 1.0 to 1.1 times at WOZ's.
 """
 
 from __future__ import annotations

@@ -229,7 +229,12 @@ def index_path(path: Path) -> Path:
 
 def write_word_vectors(path: Path, vectors: WordVectors) -> list[str]:
     """Write `path` and its index; return the words left out because they do not fit on a line of text."""
-    in_order = sorted(vectors.index, key=vectors.index.__getitem__)
+    firsts: dict[int, str] = {}
+    for word, row in vectors.index.items():
+        firsts.setdefault(row, word)
+    # In the order of the rows; then those that share a row with an earlier word.
+    in_order = [firsts[row] for row in sorted(firsts)]
+    in_order += [word for word, row in vectors.index.items() if firsts[row] != word]
     kept = [word for word in in_order if is_line(word)]
     rows = [vectors.index[word] for word in kept]
     write_matrix(path, kept, vectors.matrix[rows].astype(np.float32))

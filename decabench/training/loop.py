@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from decabench.errors import DecabenchError, require_name
 from decabench.files import Paths, atomic_file, make_folder, sweep_temporary
 from decabench.models import (
+    FAMILIES,
     Checkpoint,
     Family,
     Lexicon,
@@ -251,6 +253,8 @@ class _Trainer:
         if run.config.compile:
             self.network.compile_step()
         self.wrapped: nn.Module = group.wrap(self.network)
+        self.thread: ThreadPoolExecutor
+        self.ahead: Future[list[_Share]] | None = None  # the next step's batches
         self.higher_is_better = check_best_by(run.config, run.tasks)
         limit = run.config.validation_examples
         self.validator = Validator(run.store, run.tasks.values(), limit) if group.is_first else None
@@ -281,7 +285,8 @@ class _Trainer:
             columns = self.family.losses if len(self.family.losses) > 1 else ()
             log = TrainingLog(self.run.output, self.state.step, columns)
         try:
-            self._loop(log)
+            with ThreadPoolExecutor(1) as self.thread:
+                self._loop(log)
         finally:
             if log is not None:
                 log.close()
@@ -322,6 +327,13 @@ class _Trainer:
         """Whether the step is a multiple of `every`; for 0, whether an epoch or a phase has ended."""
         return self.state.step % every == 0 if every else self.schedule.ends_epoch(self.state.step)
 
+    def _is_due_at(self, step: int) -> bool:
+        """Whether a validation or a checkpoint follows this step."""
+        every = (self.config.validate_every, self.config.checkpoint_every)
+        return any(step % each == 0 for each in every if each) or (
+            0 in every and self.schedule.ends_epoch(step)
+        )
+
     def _has_stopped(self) -> bool:
         return 0 < self.config.patience <= self.state.stale
 
@@ -329,10 +341,11 @@ class _Trainer:
         """Take one optimizer step and return its row of the log, of which the values stay on the device."""
         config, group, step = self.config, self.group, self.state.step + 1
         stretch, tasks = self.schedule.stretch_at(step - 1), self.schedule.tasks_at(step - 1)
+        shares = [self._take_share(task) for task in tasks] if self.ahead is None else self.ahead.result()
+        self.ahead = self._begin_next()
         # Seeded anew at each step: what a step draws must not depend on the steps before it.
         torch.manual_seed(int(np.random.SeedSequence([config.seed, step, group.rank]).generate_state(1)[0]))
-        self._call_hooks(stretch, tasks)
-        shares = [self._take_share(task) for task in tasks]
+        self._call_hooks(stretch, tasks, shares)
         self.wrapped.train()
         with autocast(group.device, config.precision):
             found: list[Losses] = self.wrapped(*(share.batch for share in shares))
@@ -367,16 +380,29 @@ class _Trainer:
             self._total_losses(means),
         )
 
-    def _call_hooks(self, stretch: Stretch, tasks: tuple[str, ...]) -> None:
+    def _begin_next(self) -> Future[list[_Share]] | None:
+        """Begin to build the next step's batches in a thread.
+
+        Not before a validation or a checkpoint, which need the words and the positions of the streams as they are, and
+        not for families from outside, whose batches may draw random numbers.
+        """
+        step = self.state.step + 1
+        waits = step == self.schedule.steps or self._is_due_at(step)
+        if waits or self.config.model.name not in FAMILIES:
+            return None
+        tasks = self.schedule.tasks_at(step)
+        return self.thread.submit(lambda: [self._take_share(task) for task in tasks])
+
+    def _call_hooks(self, stretch: Stretch, tasks: tuple[str, ...], shares: list[_Share]) -> None:
         if self.state.step == stretch.start:
             if stretch.begins_phase:
                 self._freeze(stretch)
                 self.network.begin_phase(stretch.phase)
             if stretch.begins_epoch:
                 self.network.begin_epoch(stretch.epoch)
-        for task in tasks:
-            if begins := self.streams[task].begins_pass:
-                self.network.begin_pass(task, begins)
+        for task, share in zip(tasks, shares, strict=True):
+            if share.begins_pass:
+                self.network.begin_pass(task, share.begins_pass)
 
     def _freeze(self, stretch: Stretch) -> None:
         """Freeze the parts that the phase freezes, in addition to those frozen for the whole run."""
@@ -385,11 +411,12 @@ class _Trainer:
 
     def _take_share(self, task: str) -> _Share:
         """Build this process's share of a task's next batch."""
+        begins = self.streams[task].begins_pass
         rows = next(self.streams[task])
         own = rows[self.group.rank :: self.group.size]
         items = [self.data.tasks[task].item(row) for row in (own if len(own) else rows[:1])]
         batch = self.family.make_batch(task, items, self.words, self.config.model)
-        return _Share(batch.to(self.group.device), int(len(own) > 0), len(rows))
+        return _Share(batch.to(self.group.device), int(len(own) > 0), len(rows), begins)
 
     def _average(self, losses: Losses, share: _Share) -> dict[str, tuple[Tensor, Tensor]]:
         """Divide each loss by its count over all processes; return this process's part of the mean, and that count."""
@@ -484,3 +511,5 @@ class _Share:
     """1, or 0 if it does not count."""
     examples: int
     """The number of examples in the batch over all processes."""
+    begins_pass: int
+    """The number, from 1, of the pass that it begins; 0 if it does not begin one."""

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 
@@ -395,3 +396,35 @@ def test_no_step_waits_for_the_device(make_run, monkeypatch):
     assert [line.rsplit(",", 1)[0] for line in each] == [line.rsplit(",", 1)[0] for line in seldom]
     one, two = (latest_checkpoint(make_run(name).output) for name in ("each", "seldom"))
     assert one.digest() == two.digest()
+
+
+def test_batches_are_built_while_the_step_before_runs(make_run, monkeypatch):
+    """Those of steps 2, 5: not after a validation (3, 6) or a checkpoint (2, 4, 6). The weights stay the same."""
+    threads = []
+    original = _Trainer._take_share
+
+    def take(trainer, task):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return original(trainer, task)
+
+    run_training(make_run("plain"))
+    monkeypatch.setattr(_Trainer, "_take_share", take)
+    run_training(make_run("ahead"))
+    assert threads == [True, False, True, True, True, False]
+    monkeypatch.setattr(_Trainer, "_begin_next", lambda trainer: None)
+    run_training(make_run("alone"))
+    digests = {latest_checkpoint(make_run(name).output).digest() for name in ("plain", "ahead", "alone")}
+    assert len(digests) == 1
+
+
+def test_a_fault_in_a_batch_ends_the_run(make_run, monkeypatch):
+    original = _Trainer._take_share
+
+    def take(trainer, task):
+        if threading.current_thread() is not threading.main_thread():
+            raise DecabenchError("no batch")
+        return original(trainer, task)
+
+    monkeypatch.setattr(_Trainer, "_take_share", take)
+    with pytest.raises(DecabenchError, match="no batch"):
+        run_training(make_run())
