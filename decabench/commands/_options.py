@@ -249,10 +249,10 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | Non
 
 
 def require_torch() -> None:
-    """Raise ClickException if the training extra is not installed."""
+    """Raise DecabenchError if the training extra is not installed."""
     from importlib.util import find_spec
 
-    from decabench.errors import install_hint
+    from decabench.errors import DecabenchError, install_hint
 
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
-        raise click.ClickException(f"{' and '.join(missing)} not installed: {install_hint('train')}.")
+        raise DecabenchError(f"{' and '.join(missing)} not installed: {install_hint('train')}.")

@@ -77,7 +77,7 @@ def leaderboard(
 
     Each suite that there are results for has a board of its own. Examples of answers come from the prepared data, if it
     is the data that was scored. Every score is recomputed from its statistics; results that contradict theirs are
-    refused.
+    refused. Exits with 1, and writes nothing, if there are no results.
     """
     from decabench.leaderboard import build_leaderboard, open_server
 
@@ -90,6 +90,7 @@ def leaderboard(
         examples=cast("Policy", examples),
         verify=verify,
         jobs=processes(jobs),
+        require_results=True,
     )
     echo(f"Board: {site.index.resolve().as_uri()}")
     _print_evidence(site)

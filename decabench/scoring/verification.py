@@ -29,10 +29,18 @@ from decabench.scoring.results import (
     read_suite,
 )
 from decabench.scoring.significance import Sample
-from decabench.submission import Submission, read_answers, read_withheld
+from decabench.submission import Submission, open_submission, read_answers, read_withheld
 from decabench.tasks import Task
 
-__all__ = ["Discrepancy", "TaskCheck", "VerifiedResults", "results_files", "verify", "verify_file"]
+__all__ = [
+    "Discrepancy",
+    "TaskCheck",
+    "VerifiedResults",
+    "require_remade",
+    "results_files",
+    "verify",
+    "verify_file",
+]
 
 
 @dataclass(frozen=True)
@@ -153,6 +161,30 @@ def results_files(submission: Path) -> list[Path]:
     return found
 
 
+def require_remade(submission: str | Path, remade: str | Path, files: Sequence[Path]) -> None:
+    """Check that a second submission has answers that the first one withholds, of those that the files have results for.
+
+    Raises DecabenchError, because it would otherwise be ignored.
+    """
+    with open_submission(submission) as opened, open_submission(remade) as again:
+        stated = set()
+        for path in files:
+            try:
+                record = parse_record(read_bounded(path), str(path))
+            except InvalidResultsError:
+                continue  # reported when it is verified
+            stated |= {(name, record["split"]) for name in record["tasks"]}
+        withheld, found = stated - opened.files.keys(), again.files.keys()
+    if stated and not withheld:
+        raise DecabenchError(f"{submission} withholds no answers of its results: leave out --remade.")
+    if withheld and not withheld & found:
+        names = [", ".join(f"{task} ({split})" for task, split in sorted(each)) for each in (withheld, found)]
+        raise DecabenchError(
+            f"{remade} has none of the answers that {submission} withholds: they are {names[0]}, and it answers "
+            f"{names[1] or 'nothing'}. Make them again with decabench predict, or leave out --remade."
+        )
+
+
 def verify(
     submission: str | Path,
     results: str | Path | None = None,
@@ -204,9 +236,10 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
     other: list[Discrepancy] = []
     same_bytes = path.read_bytes() == again.to_json().encode()
     given, made = dict(stated), json.loads(again.to_json())
-    unclear = [name for name in stated["tasks"] if name not in again.tasks]
-    if unclear:  # neither they nor the totals can be verified, but nothing else was edited
-        given["tasks"] = {name: task for name, task in stated["tasks"].items() if name not in unclear}
+    unclear = [name for name in stated["tasks"] if name not in again.tasks or name in digests]
+    if unclear:  # neither they nor the totals can be verified, and other answers have other scores
+        for each in (given, made):
+            each["tasks"] = {name: task for name, task in each["tasks"].items() if name not in unclear}
         given, made = ({**each, **dict.fromkeys(_TOTALS)} for each in (given, made))
     for task, one in _differences(given, made) if not same_bytes else ():
         (found.setdefault(task, []) if task in stated["tasks"] else other).append(one)

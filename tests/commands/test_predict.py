@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import tomllib
 
 import pytest
@@ -246,3 +247,11 @@ def test_wrong_usage(command, home, tmp_path, options, sentence):
     done = command("predict", "--predictor", "majority", *given)
     assert done.exit_code == 2 and sentence in done.stderr
     assert not (tmp_path / "s").exists()
+
+
+def test_a_program_that_writes_no_json_is_a_model_that_failed(command, home, tmp_path):
+    line = f"command:{sys.executable} -c 'print(\"hello\")'"
+    done = command(
+        "predict", "--predictor", line, "--tasks", "sst", "--output", tmp_path / "x", "--home", home
+    )
+    assert done.exit_code == 4 and "Line 1 of the program's output is not JSON" in done.stderr
