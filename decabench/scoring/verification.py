@@ -162,9 +162,9 @@ def results_files(submission: Path) -> list[Path]:
 
 
 def require_remade(submission: str | Path, remade: str | Path, files: Sequence[Path]) -> None:
-    """Check that a second submission has answers that the first one withholds, of those that the files have results for.
+    """Raise DecabenchError if a second submission has none of the answers that the first one withholds.
 
-    Raises DecabenchError, because it would otherwise be ignored.
+    Only tasks that the results files have results for count. Without this it would be ignored.
     """
     with open_submission(submission) as opened, open_submission(remade) as again:
         stated = set()
