@@ -239,6 +239,11 @@ class Refusal:
     reason: str
     """What is wrong with the file."""
 
+    @property
+    def submission(self) -> str:
+        """The folder of its submission, relative to the submissions folder."""
+        return submission_folder(self.path)
+
 
 @dataclass(frozen=True)
 class Entries:

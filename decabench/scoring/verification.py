@@ -157,7 +157,10 @@ def results_files(submission: Path) -> list[Path]:
     )
     found = sorted(folder.glob("*/results.json"))
     if not found:
-        raise MissingDataError(f"There is no results.json in {folder}: run decabench evaluate first.")
+        raise MissingDataError(
+            f"There is no results.json in {folder}: run decabench evaluate first (the Python function of that name "
+            "writes nothing)."
+        )
     return found
 
 
@@ -355,7 +358,8 @@ def _manifest_faults(submission: str | Path, path: Path) -> Iterator[tuple[str, 
     name = path.parent.resolve().relative_to(root.resolve()).as_posix()
     for fault in check_manifest(root):
         if fault.folder in ("", name):
-            yield fault.task, Discrepancy(fault.task or "manifest.json", fault.reason)
+            file = "results.json" if fault.in_results else "manifest.json"
+            yield fault.task, Discrepancy(fault.task or file, fault.reason)
 
 
 def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Discrepancy]]:

@@ -1,5 +1,9 @@
 """`decabench verify`."""
 
+import json
+
+from decabench.tasks import DECATHLON
+
 
 def test_verify(command, home, tmp_path):
     folder = tmp_path / "s"
@@ -56,3 +60,27 @@ def test_remade_answers_that_are_not_the_withheld_ones(command, home, submit, tm
     assert done.exit_code == 1
     assert done.stdout.count("\n") == 4 and "16 of 17 answers are not the withheld ones" in done.stdout
     assert "edited" not in done.stdout and "1 difference; iwslt.en.de differs" in done.stdout
+
+
+def test_a_fault_of_the_results_is_not_blamed_on_the_manifest(command, home, submit):
+    """The same file is met by verify, evaluate and leaderboard, and each says what to do."""
+    folder = submit("majority", output="submissions/majority")
+    options = ("--submission", folder, "--home", home)
+    assert command("evaluate", *options).exit_code == 0
+    path = folder / "results" / "validation" / "results.json"
+    content = json.loads(path.read_text())
+    content["decascore"] += 50.0
+    path.write_text(json.dumps(content))
+    done = command("verify", *options)
+    assert done.exit_code == 1 and "results.json: its decaScore is" in done.stdout
+    assert "manifest.json: its decaScore" not in done.stdout
+    done = command("leaderboard", "--submissions", folder.parent, "--output", folder.parent.parent / "site")
+    assert done.exit_code == 0
+    assert f"score it again: decabench evaluate --submission {folder}\n" in done.stderr
+    done = command("evaluate", *options, "--tasks", "sst")
+    dropped = ", ".join(task for task in sorted(DECATHLON.tasks) if task != "sst")
+    assert (
+        f"Not kept from the earlier results.json: {dropped}: the earlier results.json is damaged"
+        in done.stdout
+    )
+    assert "score all of its tasks again" in done.stdout
