@@ -133,7 +133,10 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
     out = console()
     raw = ", raw answers" if results.answers == "raw" else ""
     out.print(f"{results.submission['name']}, {results.split}{raw}", style="bold")
-    out.print(_table(results, all_scores))
+    out.print(_table(results))
+    if all_scores:
+        for name, task in results.tasks.items():
+            out.print(f"{name}: {_all_scores(name, task)}")
     if total := _total(results):
         out.print(total, style="bold")
     for sentence in _remarks(results, missing):
@@ -150,18 +153,18 @@ def _total(results: Results) -> str:
     return f"{suite.total_name if total.complete else part}: {total.text}{ends}"
 
 
-def _table(results: Results, all_scores: bool) -> Table:
+def _table(results: Results) -> Table:
     from rich.table import Table
 
     from decabench.commands._console import format_count, format_score
     from decabench.scoring import score_digits
 
-    table = Table("task", "metric", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    for heading in ("task", "metric"):
+        table.add_column(heading, no_wrap=True)  # names are typed again, so none may be cut
     for heading in ("score", "95 %", "n", "empty"):
         table.add_column(heading, justify="right")
     table.add_column("data")
-    if all_scores:
-        table.add_column("all scores")
     for name, task in results.tasks.items():
         digits = score_digits(name, task.metric)
         cells = [
@@ -176,13 +179,16 @@ def _table(results: Results, all_scores: bool) -> Table:
             cells[2] += " partial"
         if task.status == "failed":
             cells[2:6] = ["failed", "–", "–", "–"]
-        if all_scores:
-            shown = {
-                _metric(task) if key == task.headline else key: value for key, value in task.scores.items()
-            }
-            cells.append(", ".join(f"{key} {value:.{max(2, digits)}f}" for key, value in shown.items()))
         table.add_row(*cells)
     return table
+
+
+def _all_scores(name: str, task: TaskResult) -> str:
+    from decabench.scoring import score_digits
+
+    digits = max(2, score_digits(name, task.metric))
+    shown = {_metric(task) if key == task.headline else key: value for key, value in task.scores.items()}
+    return ", ".join(f"{key} {value:.{digits}f}" for key, value in shown.items()) or "–"
 
 
 def _metric(task: TaskResult) -> str:

@@ -307,7 +307,8 @@ def print_estimate(rows: Sequence[Estimate], prices: Prices) -> None:
     """Print the table of `--dry-run`, and how the estimate was made."""
     from rich.table import Table
 
-    table = Table("task", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    table.add_column("task", no_wrap=True)
     for heading in (
         "examples",
         "in the journal",
@@ -362,7 +363,8 @@ def print_report(plan: Plan, report: Report, prices: Prices) -> None:
 
     rows = {tally.task: _cells(tally, prices) for tally in report.tallies}
     shown = [name for name in _SOMETIMES if any(cells[name] not in ("0", "–") for cells in rows.values())]
-    table = Table("task", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    table.add_column("task", no_wrap=True)
     for heading in (*_ALWAYS, *shown):
         table.add_column(heading, justify="right")
     for task, cells in rows.items():

@@ -317,3 +317,17 @@ def test_queries_in_standard_sql_are_shown_strictly_and_normalised(command, home
         results["tasks"]["wikisql"]["headline"] == "lfem"
         and scores["lfem"] < scores["lfem_normalised"] == 100
     )
+
+
+def test_no_name_is_cut_at_80_columns(home, submit):
+    from rich.console import Console
+
+    from decabench.commands.evaluate import _all_scores, _table
+    from decabench.scoring import evaluate
+
+    results = evaluate(submit("majority", ["cnn_dailymail", "multinli.in.out"]), home=home)
+    console = Console(width=80)
+    with console.capture() as shown:
+        console.print(_table(results))
+    assert "cnn_dailymail " in shown.get() and "multinli.in.out " in shown.get()
+    assert "rouge1_precision" in _all_scores("cnn_dailymail", results.tasks["cnn_dailymail"])
