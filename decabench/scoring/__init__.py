@@ -46,6 +46,7 @@ from decabench.scoring.significance import (
 from decabench.scoring.signing import SignatureError, check_signature, sign_manifest
 from decabench.scoring.verification import (
     VerifiedResults,
+    require_remade,
     results_files,
     submission_differences,
     verify,
@@ -90,6 +91,7 @@ __all__ = [
     "read_results_file",
     "read_rows",
     "record_scores",
+    "require_remade",
     "results_files",
     "score_digits",
     "score_interval",

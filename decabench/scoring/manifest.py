@@ -121,6 +121,8 @@ class ManifestFault:
     """The task; empty if it concerns the whole folder."""
     reason: str
     """What is wrong, in a sentence without a full stop."""
+    in_results: bool = False
+    """Whether results.json is not valid in itself, whatever the manifest says."""
 
     def __str__(self) -> str:
         place = ": ".join(part for part in (self.folder, self.task) if part)
@@ -223,7 +225,7 @@ def _check_folder(root: Path, manifest: Manifest, name: str) -> Iterator[Manifes
     try:
         results = read_results_file(path)
     except InvalidResultsError as error:
-        yield ManifestFault(name, "", error.reason)
+        yield ManifestFault(name, "", error.reason, in_results=True)
         return
     for task in sorted({*results.tasks, *bound.tasks}):
         for reason in _check_task(root, folder, task, results, bound):

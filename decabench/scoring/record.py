@@ -33,6 +33,8 @@ from decabench.scoring.results import (
     InvalidResultsError,
     Results,
     TaskResult,
+    parse_record,
+    read_bounded,
     read_results_file,
     write_results_file,
 )
@@ -205,6 +207,8 @@ class _Earlier:
     """The version of decabench that wrote them."""
     reason: str = ""
     """Why none of them hold; empty if each has to be looked at."""
+    lost: tuple[str, ...] = ()
+    """The tasks that a damaged results file names, as far as it can be read."""
 
     @property
     def bound(self) -> BoundResults | None:
@@ -242,15 +246,21 @@ def _read_earlier(root: Path, folder: Path, new: Results) -> _Earlier:
     try:
         old = read_results_file(path)
     except InvalidResultsError as error:
-        return _Earlier(
-            root, folder, name, manifest, reason=f"the earlier results.json is damaged: {error.reason}"
-        )
+        reason = f"the earlier results.json is damaged: {error.reason}; score all of its tasks again"
+        return _Earlier(root, folder, name, manifest, reason=reason, lost=_stated_tasks(path))
     if manifest and not reason:
         faults = [fault for fault in check_manifest(root) if fault.folder == name and not fault.task]
         reason = faults[0].reason if faults else ""
     return _Earlier(
         root, folder, name, manifest, old.tasks, old.answers, old.decabench, reason or _difference(old, new)
     )
+
+
+def _stated_tasks(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(parse_record(read_bounded(path), str(path))["tasks"])
+    except InvalidResultsError:
+        return ()
 
 
 def _difference(old: Results, new: Results) -> str:
@@ -271,7 +281,7 @@ def _still_valid(
     submission: Path, earlier: _Earlier, new: Results, options: ScoringOptions
 ) -> tuple[dict[str, _Kept], list[str]]:
     """Return the earlier results of tasks that were not scored now, and why others are left out."""
-    names = [name for name in earlier.tasks if name not in new.tasks]
+    names = [name for name in earlier.tasks or earlier.lost if name not in new.tasks]
     if earlier.reason:
         return {}, [f"{', '.join(names) or 'earlier results'}: {earlier.reason}"]
     kept: dict[str, _Kept] = {}

@@ -44,6 +44,7 @@ __all__ = [
     "Discrepancy",
     "TaskCheck",
     "VerifiedResults",
+    "require_remade",
     "results_files",
     "submission_differences",
     "verify",
@@ -165,8 +166,35 @@ def results_files(submission: Path) -> list[Path]:
     )
     found = sorted(folder.glob("*/results.json"))
     if not found:
-        raise MissingDataError(f"There is no results.json in {folder}: run decabench evaluate first.")
+        raise MissingDataError(
+            f"There is no results.json in {folder}: run decabench evaluate first (the Python function of that name "
+            "writes nothing)."
+        )
     return found
+
+
+def require_remade(submission: str | Path, remade: str | Path, files: Sequence[Path]) -> None:
+    """Raise DecabenchError if a second submission has none of the answers that the first one withholds.
+
+    Only tasks that the results files have results for count. Without this it would be ignored.
+    """
+    with open_submission(submission) as opened, open_submission(remade) as again:
+        stated = set()
+        for path in files:
+            try:
+                record = parse_record(read_bounded(path), str(path))
+            except InvalidResultsError:
+                continue  # reported when it is verified
+            stated |= {(name, record["split"]) for name in record["tasks"]}
+        withheld, found = stated - opened.files.keys(), again.files.keys()
+    if stated and not withheld:
+        raise DecabenchError(f"{submission} withholds no answers of its results: leave out --remade.")
+    if withheld and not withheld & found:
+        names = [", ".join(f"{task} ({split})" for task, split in sorted(each)) for each in (withheld, found)]
+        raise DecabenchError(
+            f"{remade} has none of the answers that {submission} withholds: they are {names[0]}, and it answers "
+            f"{names[1] or 'nothing'}. Make them again with decabench predict, or leave out --remade."
+        )
 
 
 def verify(
@@ -220,9 +248,10 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
     other: list[Discrepancy] = []
     same_bytes = path.read_bytes() == again.to_json().encode()
     given, made = dict(stated), json.loads(again.to_json())
-    unclear = [name for name in stated["tasks"] if name not in again.tasks]
-    if unclear:  # neither they nor the totals can be verified, but nothing else was edited
-        given["tasks"] = {name: task for name, task in stated["tasks"].items() if name not in unclear}
+    unclear = [name for name in stated["tasks"] if name not in again.tasks or name in digests]
+    if unclear:  # neither they nor the totals can be verified, and other answers have other scores
+        for each in (given, made):
+            each["tasks"] = {name: task for name, task in each["tasks"].items() if name not in unclear}
         given, made = ({**each, **dict.fromkeys(_TOTALS)} for each in (given, made))
     for task, one in _differences(given, made) if not same_bytes else ():
         (found.setdefault(task, []) if task in stated["tasks"] else other).append(one)
@@ -382,7 +411,8 @@ def _manifest_faults(submission: str | Path, path: Path) -> Iterator[tuple[str, 
     name = path.parent.resolve().relative_to(root.resolve()).as_posix()
     for fault in check_manifest(root):
         if fault.folder in ("", name):
-            yield fault.task, Discrepancy(fault.task or "manifest.json", fault.reason)
+            file = "results.json" if fault.in_results else "manifest.json"
+            yield fault.task, Discrepancy(fault.task or file, fault.reason)
 
 
 def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Discrepancy]]:
