@@ -48,6 +48,7 @@ from decabench.scoring.verification import (
     VerifiedResults,
     require_remade,
     results_files,
+    submission_differences,
     verify,
     verify_file,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "score_task",
     "show_units",
     "sign_manifest",
+    "submission_differences",
     "total_interval",
     "verify",
     "verify_file",
