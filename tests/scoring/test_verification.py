@@ -207,7 +207,7 @@ def test_withheld_answers_are_not_at_hand(recorded: Path, home: Path, submit: Ca
     found = verified(recorded, home, remade=other)
     assert statuses(found)["iwslt.en.de"] == "differs" and not found.ok
     said = [str(one) for one in found.differences]
-    assert len(said) == 1 and "17 of 17 answers are not the withheld ones; the first is" in said[0]
+    assert len(said) == 2 and all("answers are not the withheld ones; the first is" in one for one in said)
 
 
 def test_without_digests_it_says_so(recorded: Path, home: Path) -> None:
