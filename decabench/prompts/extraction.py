@@ -30,7 +30,8 @@ __all__ = ["EXTRACTION_VERSION", "Extracted", "extract"]
 EXTRACTION_VERSION = 2
 """Incremented whenever the same raw text would give a different answer.
 
-2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; states are whole or none.
+2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; states are whole or none; a
+label that a sentence asserts beside a denial of something else is unparseable.
 """
 
 
@@ -250,7 +251,7 @@ _SAYS_NOTHING = re.compile(
     r"(?:mentioned|specified|stated|given|provided)\b[^,;:]*$"
     r"|no (?:[\w'\u2019-]+ ){1,5}(?:is|are|was|were) (?:\w+ly )?(?:mentioned|specified|stated|given|provided)\b[^,;:]*$"
     r"|(?:this|it|the question) cannot be (?:answered|determined)"
-    r"|(?:cannot|can['\u2019]t) be (?:answered|determined)|i (?:do not|don['\u2019]t) know|n/a\.?$",
+    r"|(?:cannot|can['\u2019]t) be (?:answered|determined)|i (?:do not|don['\u2019]t) know|(?:n/a|none)\.?$",
     re.IGNORECASE,
 )
 """Sentences that say what `unanswerable` says."""

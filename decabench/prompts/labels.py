@@ -127,10 +127,10 @@ def _key(text: str) -> str:
     return _ARTICLE.sub("", " ".join(words.group().casefold().split())) if words else text.strip()
 
 
-def _pattern(labels: Sequence[str]) -> re.Pattern[str]:
+def _pattern(labels: Sequence[str], ending: str = r"(?![\w-]|['\u2019]\w)") -> re.Pattern[str]:
     longest_first = sorted(map(_key, labels), key=len, reverse=True)
     words = "|".join(re.escape(label).replace(r"\ ", r"\s+") for label in longest_first)
-    return re.compile(rf"(?<![\w-])(?:{words})(?![\w-]|['\u2019]\w)", re.IGNORECASE)
+    return re.compile(rf"(?<![\w-])({words}){ending}", re.IGNORECASE)
 
 
 _BEFORE = 120
@@ -200,6 +200,7 @@ class _Reading:
     def __init__(self, by_key: Mapping[str, str]) -> None:
         self._by_key = by_key
         self._label = _pattern(list(by_key.values()))
+        self._inflected = _pattern(list(by_key.values()), r"(?:['\u2019]s|s['\u2019]?)(?!\w)")
 
     def stated(self, line: str) -> str | None:
         """Return the label that is a whole line, alone or after a heading: `Sentiment: positive`, `(B) neutral`."""
@@ -241,9 +242,11 @@ class _Reading:
         """Return the label of a line, if it asserts exactly one.
 
         Another label may be denied beside it, but only as `Bob, not Charlie` or `not Charlie; it is Bob`. In `Bob got
-        no answer because Charlie was out` the denial is of something else, and a person would have to guess.
+        no answer because Charlie was out` the denial is of something else, and a person would have to guess, as in
+        `Bob knocked on Charlie's door`.
         """
         found, denied = set[str](), False
+        is_said = False
         for match in self._label.finditer(line):
             before = line[max(0, match.start() - _BEFORE) : match.start()]
             key = _key(match.group())
@@ -257,9 +260,12 @@ class _Reading:
                 return None  # one of several labels with their scores
             elif key not in _WEAK or self._is_said(line, match):
                 found.add(self._by_key[key])
-                if denied and not (_SAYS_SO.search(before) or (ends and _ASSERTS.search(before))):
+                says_so = bool(_SAYS_SO.search(before) or (ends and _ASSERTS.search(before)))
+                if denied and not says_so:
                     return None
-        return found.pop() if len(found) == 1 else None
+                is_said = is_said or says_so
+        mentioned = found | {self._by_key[_key(match.group(1))] for match in self._inflected.finditer(line)}
+        return found.pop() if len(found) == 1 and (is_said or len(mentioned) == 1) else None
 
     @staticmethod
     def _is_denied(before: str, after: str) -> bool:

@@ -245,6 +245,9 @@ KNOCKS: list[Case] = [
     ("The person who was out is Susan.", "Susan"),
     ("Jane knocked. There was no answer. So, the answer is Susan.", "Susan"),
     ("Susan is out.", "Susan"),
+    ("Jane knocked on Susan's door but she did not answer.", None),
+    ("Jane knocked on Susan's door, and the one who was out is Susan.", None),
+    ("On Susan's door knocked somebody; it is Susan.", "Susan"),
 ]
 
 PERMITS: list[Case] = [
@@ -361,6 +364,8 @@ RELATIONS: list[Case] = [
     ("Not Given Records", "Not Given Records"),
     ("French: 20 people\nGerman: 40 people", "French: 20 people"),
     ("Response: Columbia Records", "Columbia Records"),
+    ("None", "unanswerable"),
+    ("None of the Above Records", "None of the Above Records"),
 ]
 
 TRANSLATIONS: list[Case] = [
