@@ -11,6 +11,7 @@ import math
 import os
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ __all__ = [
     "Wordings",
     "entry_from_results",
     "is_inside",
+    "is_same_suite",
     "is_task_name",
     "printable_line",
     "read_submissions",
@@ -288,6 +290,12 @@ def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES) ->
 
 # Suites that results files define
 
+Definition = tuple[tuple[str, ...], str]
+"""(tasks, total): what decides the total of a suite."""
+
+_DIGEST_AT_END = re.compile(r"-[0-9a-f]{8,64}$")
+"""How a name ends that holds a digest of the suite's definition."""
+
 
 def _known_or_own(suite: Suite, known: Mapping[str, Suite], shown: str) -> Suite:
     """Return the known suite with a file's suite name, or the file's own suite, sanitized.
@@ -314,9 +322,13 @@ def _known_or_own(suite: Suite, known: Mapping[str, Suite], shown: str) -> Suite
     return Suite(suite.name, title, suite.tasks, suite.total, total_name, origin="user")
 
 
-def _definition(suite: Suite) -> tuple[tuple[str, ...], str]:
-    """Return what decides the total of a suite; titles do not."""
+def _definition(suite: Suite) -> Definition:
     return suite.tasks, suite.total
+
+
+def is_same_suite(one: Suite, other: Suite) -> bool:
+    """Return whether two suites have one name and one definition; titles do not matter."""
+    return (one.name, _definition(one)) == (other.name, _definition(other))
 
 
 def _describe_suite(suite: Suite) -> str:
@@ -325,28 +337,55 @@ def _describe_suite(suite: Suite) -> str:
 
 
 def _name_suites(entries: Sequence[Entry], known: Mapping[str, Suite]) -> Iterator[Entry]:
-    """Give entries of one suite one Suite value, and every definition of a suite its own name.
+    """Give entries of one suite one Suite value, and every definition of a suite its own name and title.
 
     No file may decide what a name means for the others. So where files define one name in different ways, a digest of
-    the definition is added to each name, and where they only differ in the words to display, the plain name is shown.
+    the definition is added to each name; likewise to names that end like such a digest, so that nobody can take one.
+    Where files only differ in the words to display, the plain name is shown, as for a title that another suite has.
     """
-    definitions: dict[str, dict[tuple[tuple[str, ...], str], list[Suite]]] = {}
+    suites: dict[tuple[str, Definition], list[Suite]] = {}
     for entry in entries:
-        suite = entry.suite
-        definitions.setdefault(suite.name, {}).setdefault(_definition(suite), []).append(suite)
+        if entry.suite.name not in known:
+            suites.setdefault((entry.suite.name, _definition(entry.suite)), []).append(entry.suite)
+    rivals = Counter(name for name, _ in suites)
+    named: dict[tuple[str, Definition], Suite] = {}
+    for (name, definition), same in suites.items():
+        title = same[0].title if len({suite.title for suite in same}) == 1 else name
+        total_name = same[0].total_name if len({suite.total_name for suite in same}) == 1 else "total"
+        if rivals[name] > 1 or _DIGEST_AT_END.search(name):
+            digest = _definition_digest(definition, [other for one, other in suites if one == name])
+            title, shown_name = f"{title} ({digest})", f"{name}-{digest}"
+        else:
+            shown_name = name
+        named[name, definition] = replace(same[0], name=shown_name, title=title, total_name=total_name)
+    taken = [(suite.name, text) for suite in (*known.values(), *named.values()) for text in _labels(suite)]
+    for key, suite in named.items():
+        if any(name != suite.name and text == _folded(suite.title) for name, text in taken):
+            named[key] = replace(suite, title=suite.name)
     for entry in entries:
-        suite, rivals = entry.suite, definitions[entry.suite.name]
-        if suite.name in known:
-            yield entry
-            continue
-        same = rivals[_definition(suite)]
-        title = suite.title if len({other.title for other in same}) == 1 else suite.name
-        total_name = suite.total_name if len({other.total_name for other in same}) == 1 else "total"
-        name = suite.name
-        if len(rivals) > 1:
-            digest = hashlib.sha256("\n".join((suite.total, *suite.tasks)).encode()).hexdigest()[:8]
-            name, title = f"{name}-{digest}", f"{title} ({digest})"
-        yield replace(entry, suite=replace(suite, name=name, title=title, total_name=total_name))
+        key = (entry.suite.name, _definition(entry.suite))
+        yield replace(entry, suite=named[key]) if key in named else entry
+
+
+def _definition_digest(definition: Definition, rivals: Sequence[Definition]) -> str:
+    """Return eight hexadecimal digits of a definition, or all of them if a rival shares the eight."""
+
+    def digest(one: Definition) -> str:
+        tasks, total = one
+        return hashlib.sha256("\n".join((total, *tasks)).encode()).hexdigest()
+
+    whole = digest(definition)
+    is_shared = any(other != definition and digest(other)[:8] == whole[:8] for other in rivals)
+    return whole if is_shared else whole[:8]
+
+
+def _labels(suite: Suite) -> set[str]:
+    return {_folded(suite.name), _folded(suite.title)}
+
+
+def _folded(text: str) -> str:
+    """Return a text without what the eye may miss: case, width and spaces."""
+    return "".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 # Files

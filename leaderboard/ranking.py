@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from decabench.leaderboard.comparability import DataLine, Pool, pool_entries
-from decabench.leaderboard.entries import RANKED_SPLITS, Entry, LimitedRun
+from decabench.leaderboard.entries import RANKED_SPLITS, Entry, LimitedRun, is_same_suite
 from decabench.leaderboard.places import Place, assign_places, show_ranks
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import PairTests, Sample, compare_pairs, flip_signs
@@ -335,7 +335,7 @@ def rank_suite(
     find_sample: FindSample = _find_nothing,
 ) -> Board:
     """Rank the entries that were scored for a suite."""
-    scored = [entry for entry in entries if entry.suite.name == suite.name]
+    scored = [entry for entry in entries if is_same_suite(entry.suite, suite)]
     others = tuple(entry for entry in scored if entry.tasks and entry.tasks.keys().isdisjoint(suite.tasks))
     own = [entry for entry in scored if entry not in others]
     board = Board(suite, suite_columns(suite, tasks, metrics, own), others=others)
