@@ -34,6 +34,7 @@ __all__ = [
     "Refusal",
     "TaskEntry",
     "Wordings",
+    "describe_submission",
     "entry_from_results",
     "is_inside",
     "is_same_suite",
@@ -128,17 +129,21 @@ class TaskEntry:
     origin: str = ""
     """`upstream`, `mirror`, `sample` or `user`."""
     verified: bool = False
-    """Whether the data matched a published checksum."""
+    """Whether the data matched published checksums; the submitter's word unless it is at hand."""
     published_count: int | None = None
-    """The number of examples in this split according to the dataset's paper."""
+    """The number of examples in this split according to the dataset's paper, for a task that is known here."""
     note: str = ""
-    """A note on the data, written when it was prepared."""
+    """A note on the data, written when it was prepared; the submitter's words unless it is at hand."""
+    at_hand: bool = False
+    """Whether the data that was scored is prepared here, so that what is said of it is known."""
     metric: str = ""
     """The headline metric's name."""
     headline: str = ""
     """Which of the scores is the headline."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """All scores by name."""
+    """All scores by name; once audited, those that were recomputed."""
+    stated: Mapping[str, float] = field(default_factory=dict)
+    """Further scores by name that nothing here gives: the submitter's word."""
     signatures: Mapping[str, str] = field(default_factory=dict)
     """Signatures by metric name."""
     interval: tuple[float, float] | None = None
@@ -197,8 +202,8 @@ class Entry:
     """Whether the weights are available; None if not stated."""
     version: str = ""
     """The version of decabench that scored it."""
-    wording: int = 0
-    """The number of the question variant asked instead of the dataset's own; 0 for none."""
+    wording: str = ""
+    """The question variant asked instead of the dataset's own, as stated; empty for none."""
     is_raw: bool = False
     """Whether the model's whole output was scored rather than the extracted answer."""
 
@@ -466,35 +471,47 @@ def _printable(path: str) -> str:
 
 def entry_from_results(results: Results, path: str) -> Entry:
     """Convert results to an entry: text is sanitized and shortened, and extras of the wrong type are dropped."""
-    about = results.submission
-    predictor = about.get("predictor")
-    settings: Mapping[str, Any] = predictor if isinstance(predictor, dict) else {}
-    open_weights = settings.get("open_weights")
-    authors = about.get("authors")
     return Entry(
         path=printable_line(path, 300),
-        name=printable_line(about["name"], 120),
         split=results.split,
         total=results.total.score if results.total.complete else None,
         tasks={printable_line(name): _task_entry(task) for name, task in results.tasks.items()},
-        authors=tuple(
-            name
-            for author in (authors[:20] if isinstance(authors, list) else [authors])
-            if (name := printable_line(author, 80))
-        ),
-        description=printable_line(about.get("description"), 500),
-        url=_web_address(about.get("url")),
-        model_size=_count(about.get("model_size")),
-        training_data=printable_line(about.get("training_data"), 500),
-        date=printable_line(about.get("date"), 40),
-        predictor=printable_line(settings.get("name") if settings else predictor, 80),
         interval=results.interval,
-        open_weights=open_weights if isinstance(open_weights, bool) else None,
         version=printable_line(results.decabench, 40),
-        wording=_count(settings.get("variant")) or 0,
         is_raw=results.answers == "raw",
         suite=results.suite,
+        **describe_submission(results.submission),
     )
+
+
+def describe_submission(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an entry that say who submitted it, and what."""
+    predictor, authors = about.get("predictor"), about.get("authors")
+    settings: Mapping[str, Any] = predictor if isinstance(predictor, Mapping) else {}
+    open_weights = settings.get("open_weights")
+    return {
+        "name": printable_line(about["name"], 120),
+        "authors": tuple(
+            name
+            for author in (authors[:20] if isinstance(authors, list | tuple) else [authors])
+            if (name := printable_line(author, 80))
+        ),
+        "description": printable_line(about.get("description"), 500),
+        "url": _web_address(about.get("url")),
+        "model_size": _count(about.get("model_size")),
+        "training_data": printable_line(about.get("training_data"), 500),
+        "date": printable_line(about.get("date"), 40),
+        "predictor": printable_line(settings.get("name") if settings else predictor, 80),
+        "open_weights": open_weights if isinstance(open_weights, bool) else None,
+        "wording": _describe_wording(settings.get("variant")),
+    }
+
+
+def _describe_wording(variant: object) -> str:
+    """Describe the stated variant of the questions; anything but none and the number 0 is another wording."""
+    if variant is None or (isinstance(variant, int) and variant is not False and variant == 0):
+        return ""
+    return printable_line(variant if isinstance(variant, str) else repr(variant), 40) or "unnamed"
 
 
 def _task_entry(task: TaskResult) -> TaskEntry:

@@ -8,7 +8,7 @@ The rules:
    that of its scores, as they were recomputed. If the labels of some tasks are hidden, it is the sum or mean over the
    public ones, and does not use the suite's name for it.
 3. Complete results are ranked by their total as displayed. Those that do not differ significantly share a rank group,
-   as do equal ones: 1, 1, 3 (`places`). Without statistics to test with, only equal ones do.
+   as do equal ones: 1, 1, 3 (`places`). Nor do those that cannot be tested, for want of statistics of the same units.
 4. Only scores that were verified or recomputed here are ranked (`audit`). Results that are self-reported, that answer
    other wordings of the questions or whose whole output was scored stand apart, at the end of their table.
 5. Nothing else is ranked. Below the complete results come the partial ones, by the number of tasks scored and then by
@@ -184,13 +184,13 @@ class Row:
     group: int | None = None
     """Its rank group, from 1."""
     ranks: tuple[int, int] | None = None
-    """The ranks it may have, from the best to the worst; None if it was not tested."""
+    """The ranks it may have, from the best to the worst; None if it is not ranked."""
     versus: str = ""
     """The comparison that decided its rank group, in words."""
 
     @property
     def ranks_text(self) -> str:
-        """The ranks it may have, `4–7`; empty if there is only one, or if it was not tested."""
+        """The ranks it may have, `4–7`; empty if there is only one, or if it is not ranked."""
         return show_ranks(self.ranks)
 
 
@@ -545,7 +545,7 @@ def describe_place(place: Place, names: Sequence[str]) -> str:
         return ""
     name, p = names[place.versus.index], place.versus.p
     if p is None:
-        return f"not tested against {name}: no statistics beside the results"
+        return f"not tested against {name}: there are no statistics of the same units for both"
     given = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
     verdict = "differs" if place.versus.differs else "no significant difference"
     return f"{verdict} from {name} (adjusted for all pairs, {given})"

@@ -16,7 +16,13 @@ from pathlib import Path
 import decabench
 from decabench.errors import DecabenchError
 from decabench.files import atomic_file
-from decabench.leaderboard.audit import ContradictionError, find_answers, numbers_agree, units_fit
+from decabench.leaderboard.audit import (
+    ContradictionError,
+    find_answers,
+    number_units,
+    numbers_agree,
+    units_fit,
+)
 from decabench.leaderboard.entries import (
     Check,
     Entries,
@@ -236,5 +242,5 @@ def _compare_statistics(name: str, path: Path, metric: Metric, again: ScoredTask
     units, rows = read_rows(path, metric.columns)
     if not np.allclose(rows, np.asarray(again.rows, dtype=float), rtol=1e-6, atol=1e-6):
         raise ContradictionError(f"its statistics for {name} are not those of its answers: evaluate again")
-    if not units_fit(units, [item.units for item in again.references]):
+    if not units_fit(units, number_units([item.units for item in again.references])):
         raise ContradictionError(f"its statistics for {name} group the examples otherwise than the data does")

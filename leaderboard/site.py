@@ -101,7 +101,7 @@ def build_leaderboard(
         get_suite(name, known) for name in dict.fromkeys([suites] if isinstance(suites, str) else suites)
     ]
     chosen.sort(key=lambda suite: suite.name != DECATHLON.name)
-    evidence = Evidence(folder, _load_metrics(tasks))
+    evidence = Evidence(folder, _load_metrics(tasks), tasks)
     found = audit(read_submissions(folder, known), evidence, folder, data)
     found = verify_entries(found, folder, evidence.metrics, Verification(data, verify, paths, jobs))
     boards = _rank_suites(chosen or _suites_with_results(found.entries), found, tasks, evidence)

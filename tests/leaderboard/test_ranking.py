@@ -221,8 +221,11 @@ def test_baselines_change_no_rank_and_partial_results_no_total() -> None:
 
 
 def test_without_a_test_it_says_so() -> None:
-    (table,) = tables(results("a", 60.0), results("b", 59.0))
-    assert table.rows[1].versus == "not tested against a: no statistics beside the results"
+    entries = [entry(results("a", 60.0), "a"), entry(results("b", 59.0), "b")]
+    (table,) = rank_suite(DECATHLON, entries, TASKS, METRICS).tables
+    assert ranking(table) == [(1, "a"), (1, "b")]
+    assert [row.ranks for row in table.rows] == [(1, 2)] * 2
+    assert table.rows[1].versus == "not tested against a: there are no statistics of the same units for both"
 
 
 def test_partial_results_are_in_no_rank_group() -> None:

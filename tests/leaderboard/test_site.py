@@ -321,7 +321,7 @@ def test_a_submission_page_says_what_its_scores_stand_on(site: Path) -> None:
         "sha256:a-squad",
         "squad|v:1",
         "upstream",
-        "verified",
+        "as stated by the submitter",
         "The site was built without examples.",
     ):
         assert words in text

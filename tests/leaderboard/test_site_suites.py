@@ -206,7 +206,9 @@ def test_no_file_takes_the_name_that_another_definition_gets(tmp_path: Path, dig
     mean = replace(ONE, total="mean")
     squatter = Suite(f"own-{digest_of(mean)[:digits]}", "Own", ("errors", "points", "more"), total="sum")
     files = [own("honest", mean, 1.0, 2.0), own("rival", OTHER, 1.0)]
-    evil = suite_results("evil", squatter, {"errors": 9.0, "points": 99.0, "more": 99.0}, {**USED, "more": "em"})
+    evil = suite_results(
+        "evil", squatter, {"errors": 9.0, "points": 99.0, "more": 99.0}, {**USED, "more": "em"}
+    )
     found = read_submissions(write(tmp_path, [*files, evil]))
     suites = {entry.name: entry.suite for entry in found.entries}
     assert len({suite.name for suite in suites.values()}) == len({one.title for one in suites.values()}) == 3
@@ -220,7 +222,10 @@ def test_no_suite_takes_the_title_of_another(tmp_path: Path) -> None:
     posed = Suite("own", f" {DECATHLON.title.upper()} ", ONE.tasks)
     files = [own("a", posed, 1.0, 2.0), own("b", replace(OTHER, name="other", title="own"), 1.0)]
     found = read_submissions(write(tmp_path, files))
-    assert {entry.suite.name: entry.suite.title for entry in found.entries} == {"own": "own", "other": "other"}
+    assert {entry.suite.name: entry.suite.title for entry in found.entries} == {
+        "own": "own",
+        "other": "other",
+    }
 
 
 def test_a_board_holds_one_definition_even_if_names_are_the_same() -> None:
