@@ -469,6 +469,8 @@ def _make_cell(entry: Entry, column: Column) -> Cell:
     interval = column.show_interval(result.interval) if result.interval else ""
     if limited := result.limited:
         label = f"partial, {limited.answered:,} of {limited.of:,}"
+        if result.check.kind != "verified":
+            label = f"self-reported, {label}"
         return Cell(column.name, "limited", column.show(limited.score), label, interval, units=result.units)
     if result.score is None:
         return Cell(column.name, "failed", "", f"failed: {result.reason}")
@@ -518,9 +520,17 @@ def _remarks(board: Board, entry: Entry) -> Iterator[str]:
             by_reason.setdefault(entry.tasks[name].reason, []).append(name)
     yield from (f"failed: {', '.join(failed)} — {reason}" for reason, failed in by_reason.items())
     others = {name: entry.tasks[name] for name in sorted(entry.tasks.keys() - set(names))}
-    beyond = [f"{name} {task.score:.1f}" for name, task in others.items() if task.score is not None]
+    beyond, unchecked = [], []
+    for name, task in others.items():
+        if task.score is not None and task.check.kind != "self-reported":
+            weaker = f" ({task.check.kind})" if task.check.kind != entry.kind else ""
+            beyond.append(f"{name} {task.score:.1f}{weaker}")
+        elif task.score is not None:
+            unchecked.append(name)
     if beyond:
         yield f"not counted here: {', '.join(beyond)}"
+    if unchecked:  # a number that nobody checked has no place in a row that was checked
+        yield f"not counted here, and not checked: {', '.join(unchecked)}"
 
 
 def _with_ranks(rows: Sequence[Row], tests: PairTests | None) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -57,7 +57,7 @@ def write_leaderboard(
     suites: str | Sequence[str] = (),
     include: Paths = (),
     examples: Policy = "free",
-    verify: bool = False,
+    verify: bool = True,
     jobs: int = 1,
 ) -> Path:
     """Read the results below `submissions`, write the site to `output` and return its `index.html`.
@@ -70,7 +70,8 @@ def write_leaderboard(
         suites: The suites to build boards for; by default all suites that have results.
         include: Files that define tasks and suites.
         examples: Which examples go into the site: `free` (datasets that may be redistributed), `all` or `none`.
-        verify: Whether to score again all answers that are at hand and whose data is prepared.
+        verify: Whether to score again all answers that are at hand, whose data is prepared, and of which there is no
+            record yet.
         jobs: The number of processes for `verify`.
 
     Raises LeaderboardError if the folder of submissions does not exist or `output` holds something else than a site,
@@ -90,10 +91,11 @@ def build_leaderboard(
     suites: str | Sequence[str] = (),
     include: Paths = (),
     examples: Policy = "free",
-    verify: bool = False,
+    verify: bool = True,
     jobs: int = 1,
+    report: Callable[[str], object] = str,
 ) -> Site:
-    """Do what `write_leaderboard` does, and return what was checked and refused too."""
+    """Do what `write_leaderboard` does, and return what was checked and refused; `report` takes lines of progress."""
     folder, data = Path(submissions), home_folder(home)
     paths = as_paths(include)
     tasks, known = known_tasks(paths), known_suites(paths)
@@ -103,7 +105,7 @@ def build_leaderboard(
     chosen.sort(key=lambda suite: suite.name != DECATHLON.name)
     evidence = Evidence(folder, _load_metrics(tasks), tasks)
     found = audit(read_submissions(folder, known), evidence, folder, data)
-    found = verify_entries(found, folder, evidence.metrics, Verification(data, verify, paths, jobs))
+    found = verify_entries(found, folder, evidence.metrics, Verification(data, verify, paths, jobs, report))
     boards = _rank_suites(chosen or _suites_with_results(found.entries), found, tasks, evidence)
     pages = Pages(
         found,
