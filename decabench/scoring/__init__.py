@@ -44,7 +44,13 @@ from decabench.scoring.significance import (
     total_interval,
 )
 from decabench.scoring.signing import SignatureError, check_signature, sign_manifest
-from decabench.scoring.verification import VerifiedResults, results_files, verify, verify_file
+from decabench.scoring.verification import (
+    VerifiedResults,
+    results_files,
+    submission_differences,
+    verify,
+    verify_file,
+)
 
 __all__ = [
     "BoundResults",
@@ -91,6 +97,7 @@ __all__ = [
     "score_task",
     "show_units",
     "sign_manifest",
+    "submission_differences",
     "total_interval",
     "verify",
     "verify_file",

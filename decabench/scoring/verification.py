@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from decabench.errors import DecabenchError, MissingDataError
+from decabench.errors import DecabenchError, MissingDataError, SubmissionError
 from decabench.files import Paths
 from decabench.scoring.evaluator import (
     ScoringOptions,
@@ -29,10 +29,26 @@ from decabench.scoring.results import (
     read_suite,
 )
 from decabench.scoring.significance import Sample
-from decabench.submission import Submission, read_answers, read_withheld
+from decabench.submission import (
+    METADATA_NAME,
+    Submission,
+    SubmissionInfo,
+    open_submission,
+    read_answers,
+    read_metadata,
+    read_withheld,
+)
 from decabench.tasks import Task
 
-__all__ = ["Discrepancy", "TaskCheck", "VerifiedResults", "results_files", "verify", "verify_file"]
+__all__ = [
+    "Discrepancy",
+    "TaskCheck",
+    "VerifiedResults",
+    "results_files",
+    "submission_differences",
+    "verify",
+    "verify_file",
+]
 
 
 @dataclass(frozen=True)
@@ -315,6 +331,50 @@ def _score_again(
     return Results(
         opened.info.described(), options.split, tasks, ends, answers=options.answers, suite=options.suite
     )
+
+
+def submission_differences(results: Results, submission: str | Path) -> list[str]:
+    """Return in what a results file differs from submission.toml; none if they agree or there is no submission.toml.
+
+    Each is a sentence without a full stop: `submission.toml says predictor.variant 1, results.json says nothing`.
+    """
+    submission = Path(submission)
+    if submission.is_dir() and not (submission / METADATA_NAME).exists():
+        return []
+    try:
+        info = _read_info(submission)
+    except SubmissionError as error:
+        return [str(error).rstrip(".")]
+    described = json.loads(json.dumps(info.described()))
+    stated = json.loads(json.dumps(dict(results.submission)))
+    return [
+        f"{METADATA_NAME} says {where} {_shown(now)}, results.json says {_shown(before)}"
+        for where, before, now in _unequal(stated, described)
+    ]
+
+
+def _read_info(submission: Path) -> SubmissionInfo:
+    if not submission.is_dir():
+        with open_submission(submission) as opened:
+            return opened.info
+    info, faults = read_metadata(submission)
+    if info is None:
+        raise SubmissionError(f"{faults[0]}.")
+    return info
+
+
+def _unequal(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any, Any]]:
+    """Yield where two values differ, and the values; in a comparison of fields, an empty one is none."""
+    if isinstance(stated, Mapping) and isinstance(found, Mapping):
+        for key in sorted({*stated, *found}):
+            yield from _unequal(stated.get(key), found.get(key), (*path, key))
+    elif (type(stated), stated) != (type(found), found) and not (_is_empty(stated) and _is_empty(found)):
+        before, now = ("nothing" if value is None else value for value in (stated, found))
+        yield ".".join(path), before, now
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ("", [], {})
 
 
 def _manifest_faults(submission: str | Path, path: Path) -> Iterator[tuple[str, Discrepancy]]:
