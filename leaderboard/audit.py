@@ -22,6 +22,7 @@ from decabench.leaderboard.entries import (
     Entry,
     Refusal,
     TaskEntry,
+    describe_submission,
     is_inside,
     is_task_name,
     printable_line,
@@ -30,7 +31,8 @@ from decabench.leaderboard.entries import (
 from decabench.leaderboard.evidence import Evidence
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import ManifestFault, check_manifest, read_rows
-from decabench.tasks import Store
+from decabench.submission import METADATA_NAME, read_metadata
+from decabench.tasks import SplitRecord, Store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,8 +43,10 @@ __all__ = [
     "ContradictionError",
     "audit",
     "count_kinds",
+    "differs_in_words",
     "find_answers",
     "find_impossible_rows",
+    "number_units",
     "numbers_agree",
     "units_fit",
 ]
@@ -54,6 +58,8 @@ _MOST_EXAMPLES = 10_000_000
 """The largest number of examples whose statistics are read: a small file may unpack to any size."""
 
 NO_STATISTICS = "there are no statistics beside the results"
+OLD_STATISTICS = "its statistics were written by an earlier version: evaluate again"
+OTHER_VERSION = "it was scored by another version of the metric, whose statistics mean something else here"
 
 
 class ContradictionError(DecabenchError, ValueError):
@@ -68,7 +74,7 @@ def audit(found: Entries, evidence: Evidence, submissions: Path, home: Path) -> 
     data = _Data(Store(home))
     for entry in found.entries:
         try:
-            if fault := manifests.find_fault(entry):
+            if fault := manifests.find_fault(entry) or _differs_from_metadata(entry, submissions):
                 raise ContradictionError(fault)
             kept.append(_audit_entry(entry, evidence, submissions, data))
         except ContradictionError as error:
@@ -81,6 +87,34 @@ def audit(found: Entries, evidence: Evidence, submissions: Path, home: Path) -> 
 def count_kinds(entries: Entries) -> Counter[str]:
     """Count the entries by what they rest on; those without a score are left out."""
     return Counter(entry.kind for entry in entries.entries if entry.kind is not None)
+
+
+def _differs_from_metadata(entry: Entry, submissions: Path) -> str:
+    """Return how an entry differs from the submission.toml beside its answers; empty if it does not, or there is none.
+
+    Answers to another wording of the questions must not pose as answers to the original because results.json says so.
+    """
+    folder = find_answers(entry, submissions)
+    path = folder / METADATA_NAME if folder is not None and folder.is_dir() else None
+    if path is None or not path.is_file() or not is_inside(path, submissions):
+        return ""
+    info, faults = read_metadata(path.parent)
+    if info is None:
+        return f"its {METADATA_NAME} cannot be read: {next(iter(faults))}"
+    return differs_in_words(entry, info.described())
+
+
+def differs_in_words(entry: Entry, about: Mapping[str, Any]) -> str:
+    """Return how an entry differs from what its submission says of itself; empty if it does not."""
+    for key, value in describe_submission(about).items():
+        if (stated := getattr(entry, key)) != value:
+            what = "variant" if key == "wording" else key
+            return f"its {what} is {_in_words(stated)}, but {METADATA_NAME} says {_in_words(value)}: evaluate again"
+    return ""
+
+
+def _in_words(value: object) -> str:
+    return "nothing" if value in ("", (), None) else printable_line(str(value), 60)
 
 
 class _Manifests:
@@ -118,43 +152,74 @@ def find_answers(entry: Entry, submissions: Path) -> Path | None:
     return path
 
 
+@dataclass(frozen=True)
+class _Split:
+    """A prepared split."""
+
+    record: SplitRecord
+    """What is recorded of its data."""
+    units: Array
+    """(examples, levels): the number of each example's unit on each level."""
+
+
 class _Data:
     """The prepared data that results name, if it is at hand; each split is read once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: dict[tuple[str, str], tuple[str, list[tuple[str, ...]]]] = {}
+        self._known: dict[tuple[str, str], _Split | None] = {}
 
-    def find_units(self, name: str, split: str, fingerprint: str) -> list[tuple[str, ...]] | None:
-        """Return the units of every example; None if it is not the data with this fingerprint that is prepared."""
+    def find(self, name: str, split: str, fingerprint: str) -> _Split | None:
+        """Return a split; None if it is not the data with this fingerprint that is prepared."""
         if (name, split) not in self._known:
             self._known[name, split] = self._read(name, split)
-        known, units = self._known[name, split]
-        return units if known and known == fingerprint else None
+        known = self._known[name, split]
+        return known if known is not None and known.record.fingerprint == fingerprint else None
 
-    def _read(self, name: str, split: str) -> tuple[str, list[tuple[str, ...]]]:
+    def _read(self, name: str, split: str) -> _Split | None:
         try:
-            fingerprint = self._store.record(name, split).fingerprint
-            return fingerprint, [tuple(row["units"]) for row in self._store.read(name, split, ("units",))]
+            record = self._store.record(name, split)
+            units = number_units([row["units"] for row in self._store.read(name, split, ("units",))])
         except DecabenchError:
-            return "", []
+            return None
+        return _Split(record, units)
 
 
-def units_fit(found: Array, wanted: Sequence[Sequence[str]]) -> bool:
-    """Return whether numbered units, (examples, levels), are those of the data; old files have the innermost alone."""
-    if len(found) != len(wanted):
-        return False
-    theirs, ours = _number_levels(found.tolist()), _number_levels(wanted)
-    return theirs == ours or (len(theirs) == 1 and theirs[0] == ours[-1])
+def number_units(units: Sequence[Sequence[str]]) -> Array:
+    """Number the units of examples on each level, in the order of their first example: (examples, levels)."""
+    import numpy as np
 
-
-def _number_levels(units: Sequence[Sequence[Any]]) -> list[list[int]]:
-    """Number the units of each level in the order of their first example."""
     levels = []
     for depth in range(1, len(units[0]) + 1):
-        numbers: dict[tuple[Any, ...], int] = {}
+        numbers: dict[tuple[str, ...], int] = {}
         levels.append([numbers.setdefault(tuple(names[:depth]), len(numbers)) for names in units])
-    return levels
+    return np.array(levels).T
+
+
+def units_fit(found: Array, wanted: Array) -> bool:
+    """Return whether numbered units, (examples, levels), group examples as the data does.
+
+    Files of earlier versions have the innermost level alone; whatever rests on them needs the levels of the data.
+    """
+    import numpy as np
+
+    if len(found) != len(wanted):
+        return False
+    theirs = _renumber(found)
+    return np.array_equal(theirs, wanted) or np.array_equal(theirs, wanted[:, -1:])
+
+
+def _renumber(units: Array) -> Array:
+    """Number units in the order of their first example; those of one number in different outer units are different."""
+    import numpy as np
+
+    levels = [np.zeros(len(units), dtype=np.int64)]
+    for column in units.T:
+        _, inside = np.unique(column, return_inverse=True)
+        nested = levels[-1] * (int(inside.max(initial=0)) + 1) + inside
+        _, first, number = np.unique(nested, return_index=True, return_inverse=True)
+        levels.append(np.argsort(np.argsort(first))[number])
+    return np.stack(levels[1:], axis=1)
 
 
 def _audit_entry(entry: Entry, evidence: Evidence, submissions: Path, data: _Data) -> Entry:
@@ -163,14 +228,36 @@ def _audit_entry(entry: Entry, evidence: Evidence, submissions: Path, data: _Dat
     for name, task in entry.tasks.items():
         path = folder / f"{name}.parquet"
         usable = is_task_name(name) and is_inside(path, submissions)
-        units = data.find_units(name, entry.split, task.fingerprint) if is_task_name(name) else None
-        if units is not None and task.score is not None and len(units) != task.n:
+        split = data.find(name, entry.split, task.fingerprint) if is_task_name(name) else None
+        if split is not None and task.score is not None and len(split.units) != task.n:
             raise ContradictionError(
-                f"it scored {task.n or 0:,} examples of {name}, but the data that it names has {len(units):,}"
+                f"it scored {task.n or 0:,} examples of {name}, but the data that it names has {len(split.units):,}"
             )
-        statistics = _Statistics(path if usable else None, units, partial(evidence.keep, entry, name))
-        tasks[name] = _audit_task(name, task, evidence.metrics, statistics)
+        known = evidence.tasks.get(name)
+        statistics = _Statistics(
+            path if usable else None,
+            None if split is None else split.units,
+            len(known.unit_names) if known else 0,
+            partial(evidence.keep, entry, name),
+        )
+        published = known.counts.get(entry.split) if known else None
+        described = _describe_data(task, split.record if split else None, published)
+        tasks[name] = _audit_task(name, described, evidence.metrics, statistics)
     return _with_intervals(replace(entry, tasks=tasks), evidence)
+
+
+def _describe_data(task: TaskEntry, record: SplitRecord | None, published: int | None) -> TaskEntry:
+    """Replace what a file says of its data by what is known of it here; without the data it remains a statement."""
+    if record is None:
+        return replace(task, published_count=published, at_hand=False)
+    return replace(
+        task,
+        origin=record.origin,
+        verified=record.verified,
+        note=printable_line(record.note, 500),
+        published_count=published,
+        at_hand=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -179,8 +266,10 @@ class _Statistics:
 
     path: Path | None
     """The file; None if it may not be read."""
-    units: Sequence[Sequence[str]] | None
-    """The units of every example, if the data is at hand."""
+    units: Array | None
+    """(examples, levels): the units of every example, if the data is at hand."""
+    levels: int
+    """How many levels of units the task has; 0 if it is not known here."""
     keep: Callable[[Metric, Array, Array], None]
     """Takes (metric, units, rows) once they have been checked."""
 
@@ -212,14 +301,14 @@ def _audit_task(
     if statistics.path is None or not statistics.path.is_file():
         return replace(task, check=Check(detail=NO_STATISTICS))
     scores = _recompute(name, task, metric, statistics.path, statistics)
-    if scores is None:
-        reason = "it was scored by another version of the metric, whose statistics mean something else here"
-        return replace(task, check=Check(detail=reason))
+    if isinstance(scores, str):
+        return replace(task, check=Check(detail=scores))
     check = Check("consistent", "recomputed from the statistics of every example", decabench.__version__)
     return replace(
         task,
         score=min(scores[metric.headline], high),
-        scores={key: scores.get(key, value) for key, value in task.scores.items()},
+        scores={key: scores[key] for key in task.scores if key in scores},
+        stated={key: value for key, value in task.scores.items() if key not in scores},
         signature=task.signature or metric.full_signature,
         check=check,
     )
@@ -245,8 +334,8 @@ def _is_version_of(signature: str, metric: Metric) -> bool:
 
 def _recompute(
     name: str, task: TaskEntry, metric: Metric, path: Path, statistics: _Statistics
-) -> dict[str, float] | None:
-    """Return the scores that the statistics give; None if they are those of another version of the metric.
+) -> dict[str, float] | str:
+    """Return the scores that the statistics give, or why they say nothing here.
 
     Raises ContradictionError if they do not give the stated ones.
     """
@@ -257,7 +346,7 @@ def _recompute(
     except ContradictionError:
         if is_same_version or not task.signature:
             raise
-        return None
+        return OTHER_VERSION
     if len(rows) != task.n or task.rows != task.n:
         raise ContradictionError(
             f"it scored {task.n or 0:,} of {task.rows:,} examples of {name}, but its statistics have {len(rows):,}"
@@ -272,12 +361,14 @@ def _recompute(
     for key, value in stated:
         if key in scores and not numbers_agree(value, scores[key]):
             if not is_same_version and task.signature:
-                return None
+                return OTHER_VERSION
             what = "score" if key == metric.headline else key
             raise ContradictionError(
                 f"its {what} for {name} is {_show(value)}, but its statistics give {_show(scores[key])}"
             )
-    statistics.keep(metric, found, rows)
+    if statistics.units is None and statistics.levels not in (0, found.shape[1]):
+        return OLD_STATISTICS  # without the outer level, an interval may be half as wide as it should be
+    statistics.keep(metric, found if statistics.units is None else statistics.units, rows)
     return scores
 
 

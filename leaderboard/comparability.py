@@ -30,8 +30,10 @@ class DataLine:
     """The task's name."""
     origin: str
     """`mirror`; `mirror or upstream files` where members differ."""
-    is_verified: bool
-    """Whether all results state that the data matched published checksums."""
+    is_at_hand: bool
+    """Whether this data is prepared here; otherwise all that is said of it is stated by the submitters."""
+    is_published: bool
+    """Whether it is at hand, and its files match the published checksums."""
     count: str
     """The number of examples, such as `1,000 of 10,570`, as far as it is known."""
     is_subset: bool
@@ -41,7 +43,14 @@ class DataLine:
     signature: str
     """The metric's signature."""
     notes: tuple[str, ...]
-    """Notes on the data, written when it was prepared."""
+    """Notes on the data, written when it was prepared; none unless it is at hand: no submitter writes them."""
+
+    @property
+    def known(self) -> str:
+        """How its origin is known."""
+        if not self.is_at_hand:
+            return "as stated by the submitters"
+        return "published checksums match" if self.is_published else "no published checksums"
 
 
 @dataclass
@@ -88,18 +97,20 @@ class Pool:
         with_it = [entry for entry in self.entries if name in entry.tasks and entry.tasks[name].fingerprint]
         checked = [entry for entry in with_it if not entry.apart]
         on_it = [entry.tasks[name] for entry in checked or with_it]
+        at_hand = [task for task in on_it if task.at_hand]
         count, is_subset = _count(on_it)
         return DataLine(
             task=name,
             origin=" or ".join(
-                sorted({_ORIGINS.get(task.origin, task.origin or "unknown origin") for task in on_it})
+                sorted({_ORIGINS.get(task.origin, "unknown origin") for task in at_hand or on_it})
             ),
-            is_verified=all(task.verified for task in on_it),
+            is_at_hand=bool(at_hand),
+            is_published=bool(at_hand) and all(task.verified for task in at_hand),
             count=count,
             is_subset=is_subset,
             fingerprint=self.ground[name][0],
             signature=self.ground[name][1],
-            notes=tuple(sorted({task.note for task in on_it if task.note})),
+            notes=tuple(sorted({task.note for task in at_hand if task.note})),
         )
 
     def _origins(self, entries: Sequence[Entry]) -> set[str]:
@@ -121,18 +132,18 @@ class Pool:
         origins = Counter(line.origin for line in self.lines)
         if not origins:
             return "No data"
-        if list(origins) == [_ORIGINS["sample"]]:
+        if list(origins) == [_ORIGINS["sample"]] and all(line.is_at_hand for line in self.lines):
             return "Bundled sample"
         by_size = sorted(origins.items(), key=lambda item: (-item[1], item[0]))
         what = by_size[0][0] if len(by_size) == 1 else ", ".join(f"{origin} ({n})" for origin, n in by_size)
-        return f"{what[0].upper()}{what[1:]}: {self._verified}"
+        return f"{what[0].upper()}{what[1:]}: {self._known}"
 
     @property
-    def _verified(self) -> str:
-        verified, all_of_them = sum(line.is_verified for line in self.lines), len(self.lines)
-        if verified == all_of_them:
-            return "verified"
-        return f"{verified} of {all_of_them} tasks verified" if verified else "not verified"
+    def _known(self) -> str:
+        known = Counter(line.known for line in self.lines)
+        if len(known) == 1:
+            return next(iter(known))
+        return ", ".join(f"{words} ({count})" for words, count in known.most_common())
 
 
 def pool_entries(entries: Sequence[Entry], names: Sequence[str]) -> list[Pool]:
@@ -161,13 +172,18 @@ def pool_entries(entries: Sequence[Entry], names: Sequence[str]) -> list[Pool]:
     return sorted(placed, key=_prominence)
 
 
-def _prominence(pool: Pool) -> tuple[bool, bool, bool, int, int, str]:
-    """Sort pools with results to rank first, then real data before samples, verified before unverified, and by size."""
+def _prominence(pool: Pool) -> tuple[bool, int, bool, bool, int, int, str]:
+    """Sort pools with results to rank first, then by data that is known here; invented data comes after all of them.
+
+    Among pools on as much known data, the real comes before the sample and the published before other; then counts by
+    how many results are on it, rather than what they say.
+    """
     lines = pool.lines
+    known = [line for line in lines if line.is_at_hand]
     is_apart = all(entry.apart for entry in pool.entries)
-    is_sample = any(line.origin == _ORIGINS["sample"] for line in lines) or not lines
-    is_unverified = not all(line.is_verified for line in lines)
-    return is_apart, is_sample, is_unverified, -len(lines), -len(pool.entries), pool.id
+    is_sample = any(line.origin == _ORIGINS["sample"] for line in known)
+    is_unpublished = not all(line.is_published for line in known)
+    return is_apart, -len(known), is_sample, is_unpublished, -len(pool.entries), -len(lines), pool.id
 
 
 def _scored(entry: Entry, names: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ import math
 import os
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,8 +35,10 @@ __all__ = [
     "Refusal",
     "TaskEntry",
     "Wordings",
+    "describe_submission",
     "entry_from_results",
     "is_inside",
+    "is_same_suite",
     "is_task_name",
     "printable_line",
     "read_submissions",
@@ -133,17 +136,21 @@ class TaskEntry:
     origin: str = ""
     """`upstream`, `mirror`, `sample` or `user`."""
     verified: bool = False
-    """Whether the data matched a published checksum."""
+    """Whether the data matched published checksums; the submitter's word unless it is at hand."""
     published_count: int | None = None
-    """The number of examples in this split according to the dataset's paper."""
+    """The number of examples in this split according to the dataset's paper, for a task that is known here."""
     note: str = ""
-    """A note on the data, written when it was prepared."""
+    """A note on the data, written when it was prepared; the submitter's words unless it is at hand."""
+    at_hand: bool = False
+    """Whether the data that was scored is prepared here, so that what is said of it is known."""
     metric: str = ""
     """The headline metric's name."""
     headline: str = ""
     """Which of the scores is the headline."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """All scores by name."""
+    """All scores by name; once audited, those that were recomputed."""
+    stated: Mapping[str, float] = field(default_factory=dict)
+    """Further scores by name that nothing here gives: the submitter's word."""
     signatures: Mapping[str, str] = field(default_factory=dict)
     """Signatures by metric name."""
     interval: tuple[float, float] | None = None
@@ -202,8 +209,8 @@ class Entry:
     """Whether the weights are available; None if not stated."""
     version: str = ""
     """The version of decabench that scored it."""
-    wording: int = 0
-    """The number of the question variant asked instead of the dataset's own; 0 for none."""
+    wording: str = ""
+    """The question variant asked instead of the dataset's own, as stated; empty for none."""
     is_raw: bool = False
     """Whether the model's whole output was scored rather than the extracted answer."""
 
@@ -300,6 +307,12 @@ def read_submissions(submissions: Path, suites: Mapping[str, Suite] = SUITES) ->
 
 # Suites that results files define
 
+Definition = tuple[tuple[str, ...], str]
+"""(tasks, total): what decides the total of a suite."""
+
+_DIGEST_AT_END = re.compile(r"-[0-9a-f]{8,64}$")
+"""How a name ends that holds a digest of the suite's definition."""
+
 
 def _known_or_own(suite: Suite, known: Mapping[str, Suite], shown: str) -> Suite:
     """Return the known suite with a file's suite name, or the file's own suite, sanitized.
@@ -326,9 +339,13 @@ def _known_or_own(suite: Suite, known: Mapping[str, Suite], shown: str) -> Suite
     return Suite(suite.name, title, suite.tasks, suite.total, total_name, origin="user")
 
 
-def _definition(suite: Suite) -> tuple[tuple[str, ...], str]:
-    """Return what decides the total of a suite; titles do not."""
+def _definition(suite: Suite) -> Definition:
     return suite.tasks, suite.total
+
+
+def is_same_suite(one: Suite, other: Suite) -> bool:
+    """Return whether two suites have one name and one definition; titles do not matter."""
+    return (one.name, _definition(one)) == (other.name, _definition(other))
 
 
 def _describe_suite(suite: Suite) -> str:
@@ -337,28 +354,55 @@ def _describe_suite(suite: Suite) -> str:
 
 
 def _name_suites(entries: Sequence[Entry], known: Mapping[str, Suite]) -> Iterator[Entry]:
-    """Give entries of one suite one Suite value, and every definition of a suite its own name.
+    """Give entries of one suite one Suite value, and every definition of a suite its own name and title.
 
     No file may decide what a name means for the others. So where files define one name in different ways, a digest of
-    the definition is added to each name, and where they only differ in the words to display, the plain name is shown.
+    the definition is added to each name; likewise to names that end like such a digest, so that nobody can take one.
+    Where files only differ in the words to display, the plain name is shown, as for a title that another suite has.
     """
-    definitions: dict[str, dict[tuple[tuple[str, ...], str], list[Suite]]] = {}
+    suites: dict[tuple[str, Definition], list[Suite]] = {}
     for entry in entries:
-        suite = entry.suite
-        definitions.setdefault(suite.name, {}).setdefault(_definition(suite), []).append(suite)
+        if entry.suite.name not in known:
+            suites.setdefault((entry.suite.name, _definition(entry.suite)), []).append(entry.suite)
+    rivals = Counter(name for name, _ in suites)
+    named: dict[tuple[str, Definition], Suite] = {}
+    for (name, definition), same in suites.items():
+        title = same[0].title if len({suite.title for suite in same}) == 1 else name
+        total_name = same[0].total_name if len({suite.total_name for suite in same}) == 1 else "total"
+        if rivals[name] > 1 or _DIGEST_AT_END.search(name):
+            digest = _definition_digest(definition, [other for one, other in suites if one == name])
+            title, shown_name = f"{title} ({digest})", f"{name}-{digest}"
+        else:
+            shown_name = name
+        named[name, definition] = replace(same[0], name=shown_name, title=title, total_name=total_name)
+    taken = [(suite.name, text) for suite in (*known.values(), *named.values()) for text in _labels(suite)]
+    for key, suite in named.items():
+        if any(name != suite.name and text == _folded(suite.title) for name, text in taken):
+            named[key] = replace(suite, title=suite.name)
     for entry in entries:
-        suite, rivals = entry.suite, definitions[entry.suite.name]
-        if suite.name in known:
-            yield entry
-            continue
-        same = rivals[_definition(suite)]
-        title = suite.title if len({other.title for other in same}) == 1 else suite.name
-        total_name = suite.total_name if len({other.total_name for other in same}) == 1 else "total"
-        name = suite.name
-        if len(rivals) > 1:
-            digest = hashlib.sha256("\n".join((suite.total, *suite.tasks)).encode()).hexdigest()[:8]
-            name, title = f"{name}-{digest}", f"{title} ({digest})"
-        yield replace(entry, suite=replace(suite, name=name, title=title, total_name=total_name))
+        key = (entry.suite.name, _definition(entry.suite))
+        yield replace(entry, suite=named[key]) if key in named else entry
+
+
+def _definition_digest(definition: Definition, rivals: Sequence[Definition]) -> str:
+    """Return eight hexadecimal digits of a definition, or all of them if a rival shares the eight."""
+
+    def digest(one: Definition) -> str:
+        tasks, total = one
+        return hashlib.sha256("\n".join((total, *tasks)).encode()).hexdigest()
+
+    whole = digest(definition)
+    is_shared = any(other != definition and digest(other)[:8] == whole[:8] for other in rivals)
+    return whole if is_shared else whole[:8]
+
+
+def _labels(suite: Suite) -> set[str]:
+    return {_folded(suite.name), _folded(suite.title)}
+
+
+def _folded(text: str) -> str:
+    """Return a text without what the eye may miss: case, width and spaces."""
+    return "".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 # Files
@@ -439,35 +483,47 @@ def _printable(path: str) -> str:
 
 def entry_from_results(results: Results, path: str) -> Entry:
     """Convert results to an entry: text is sanitized and shortened, and extras of the wrong type are dropped."""
-    about = results.submission
-    predictor = about.get("predictor")
-    settings: Mapping[str, Any] = predictor if isinstance(predictor, dict) else {}
-    open_weights = settings.get("open_weights")
-    authors = about.get("authors")
     return Entry(
         path=printable_line(path, 300),
-        name=printable_line(about["name"], 120),
         split=results.split,
         total=results.total.score if results.total.complete else None,
         tasks={printable_line(name): _task_entry(task) for name, task in results.tasks.items()},
-        authors=tuple(
-            name
-            for author in (authors[:20] if isinstance(authors, list) else [authors])
-            if (name := printable_line(author, 80))
-        ),
-        description=printable_line(about.get("description"), 500),
-        url=_web_address(about.get("url")),
-        model_size=_count(about.get("model_size")),
-        training_data=printable_line(about.get("training_data"), 500),
-        date=printable_line(about.get("date"), 40),
-        predictor=printable_line(settings.get("name") if settings else predictor, 80),
         interval=results.interval,
-        open_weights=open_weights if isinstance(open_weights, bool) else None,
         version=printable_line(results.decabench, 40),
-        wording=_count(settings.get("variant")) or 0,
         is_raw=results.answers == "raw",
         suite=results.suite,
+        **describe_submission(results.submission),
     )
+
+
+def describe_submission(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an entry that say who submitted it, and what."""
+    predictor, authors = about.get("predictor"), about.get("authors")
+    settings: Mapping[str, Any] = predictor if isinstance(predictor, Mapping) else {}
+    open_weights = settings.get("open_weights")
+    return {
+        "name": printable_line(about["name"], 120),
+        "authors": tuple(
+            name
+            for author in (authors[:20] if isinstance(authors, list | tuple) else [authors])
+            if (name := printable_line(author, 80))
+        ),
+        "description": printable_line(about.get("description"), 500),
+        "url": _web_address(about.get("url")),
+        "model_size": _count(about.get("model_size")),
+        "training_data": printable_line(about.get("training_data"), 500),
+        "date": printable_line(about.get("date"), 40),
+        "predictor": printable_line(settings.get("name") if settings else predictor, 80),
+        "open_weights": open_weights if isinstance(open_weights, bool) else None,
+        "wording": _describe_wording(settings.get("variant")),
+    }
+
+
+def _describe_wording(variant: object) -> str:
+    """Describe the stated variant of the questions; anything but none and the number 0 is another wording."""
+    if variant is None or (isinstance(variant, int) and variant is not False and variant == 0):
+        return ""
+    return printable_line(variant if isinstance(variant, str) else repr(variant), 40) or "unnamed"
 
 
 def _task_entry(task: TaskResult) -> TaskEntry:

@@ -6,7 +6,7 @@ refuses results that contradict theirs before anything here is used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from decabench.scoring import (
     show_units,
     total_interval,
 )
-from decabench.tasks import TASKS
+from decabench.tasks import TASKS, Task
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,8 +55,11 @@ class TaskEvidence:
 class Evidence:
     """The statistics of all submissions in a folder; each file is read only once."""
 
-    def __init__(self, submissions: Path, metrics: Mapping[str, Metric] = METRICS) -> None:
+    def __init__(
+        self, submissions: Path, metrics: Mapping[str, Metric] = METRICS, tasks: Mapping[str, Task] = TASKS
+    ) -> None:
         self.metrics = metrics
+        self.tasks = tasks
         self._submissions = submissions
         self._known: dict[tuple[str, str], TaskEvidence | None] = {}
 
@@ -69,7 +72,7 @@ class Evidence:
 
     def keep(self, entry: Entry, task: str, metric: Metric, units: Array, rows: Array) -> None:
         """Take the rows of a file that was read and checked, so that it is not read again."""
-        self._known[entry.path, task] = _make_evidence(metric, task, units, rows)
+        self._known[entry.path, task] = _make_evidence(metric, task, self._unit_names(task), units, rows)
 
     def total_interval(self, entry: Entry) -> tuple[float, float] | None:
         """Return the 95 % interval of an entry's total; None unless there are statistics of every task of its suite."""
@@ -92,13 +95,23 @@ class Evidence:
             units, rows = read_rows(path, metric.columns)
         except Exception:  # a damaged file can fail in many ways, and the board can do without it
             return None
-        evidence = _make_evidence(metric, task, units, rows)
+        names = self._unit_names(task)
+        if (
+            names and len(names) != units.shape[1]
+        ):  # of an earlier version, which knew the innermost units alone
+            return None
+        evidence = _make_evidence(metric, task, names, units, rows)
         if not abs(evidence.sample.score - result.score) <= _FAR:
             return None
         return evidence
 
+    def _unit_names(self, task: str) -> tuple[str, ...]:
+        return self.tasks[task].unit_names if task in self.tasks else ()
 
-def _make_evidence(metric: Metric, task: str, units: Array, rows: Array) -> TaskEvidence:
+
+def _make_evidence(
+    metric: Metric, task: str, names: Sequence[str], units: Array, rows: Array
+) -> TaskEvidence:
     import numpy as np
 
     sample = Sample.of_levels(metric, rows, units, task)
@@ -106,7 +119,4 @@ def _make_evidence(metric: Metric, task: str, units: Array, rows: Array) -> Task
         scores = sample.headline(rows).astype(np.float32)
     if metric.range[0] < 0:  # a correlation, which a single example does not have
         scores = np.full_like(scores, np.nan)
-    names = TASKS[task].unit_names if task in TASKS else ()
-    if len(names) != units.shape[1]:  # files of earlier versions have one level, whatever it was
-        names = ()
     return TaskEvidence(sample, scores, show_units(describe_units(sample, names)))

@@ -81,7 +81,7 @@ class TaskPlace:
     group: int | None = None
     """Its rank group, from 1."""
     ranks: str = ""
-    """The ranks it may have, `4–7`; empty if there is only one, or if it was not tested."""
+    """The ranks it may have, `4–7`; empty if there is only one, or if it is not ranked."""
     versus: str = ""
     """The comparison that decided its rank group, in words."""
 

@@ -34,8 +34,8 @@ class Place:
     """The rank that its group shares: 1, 1, 3."""
     group: int
     """The number of its rank group, from 1."""
-    ranks: tuple[int, int] | None
-    """The ranks it may have: those of systems that differ from it significantly are ruled out; None if not tested."""
+    ranks: tuple[int, int]
+    """The ranks it may have: those of systems that differ from it significantly are ruled out, and no other."""
     versus: Versus | None = None
     """The comparison that decided its group; None for the first system and for equal displayed scores."""
 
@@ -56,16 +56,14 @@ def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequen
     """Return the places of systems that are ordered by their displayed scores, best first.
 
     Walking down, a system starts a new group if it differs significantly from any system of the current group, so that
-    no two systems of a group ever differ. Systems with equal displayed scores stay together.
+    no two systems of a group ever differ. Systems with equal displayed scores stay together. A pair that cannot be
+    tested does not differ: without a test, nobody is above anybody.
 
     Args:
-        tests: The tests of all pairs; without them, only equal scores share a rank.
+        tests: The tests of all pairs; without them, all systems share one rank.
         indexes: The index in `tests` of each system; by default its own.
     """
     number = list(indexes) or list(range(len(shown)))
-
-    def tested(a: int, b: int) -> bool:
-        return a != b and tests is not None and tests.is_tested(number[a], number[b])
 
     def verdict(a: int, b: int) -> int | None:
         if shown[a] == shown[b]:
@@ -74,16 +72,13 @@ def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequen
 
     def versus(a: int, b: int) -> Versus:
         p = float(tests.adjusted[number[a], number[b]]) if tests and verdict(a, b) is not None else None
-        return Versus(a, p, verdict(a, b) != 0)
+        return Versus(a, p, bool(verdict(a, b)))
 
     placed: list[Place] = []
     head, group = 0, 1
     for start, end in _runs(shown):
         deciding = [
-            (one, other)
-            for other in range(start, end)
-            for one in range(head, start)
-            if verdict(one, other) != 0
+            (one, other) for other in range(start, end) for one in range(head, start) if verdict(one, other)
         ]
         is_new = bool(deciding)
         for index in range(start, end):
@@ -93,8 +88,7 @@ def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequen
             if is_new and index == start:
                 group += 1
             decided = min(against, key=lambda one: 2.0 if one.p is None else one.p, default=None)
-            is_tested = len(shown) == 1 or any(tested(index, other) for other in range(len(shown)))
-            ranks = _possible_ranks(index, len(shown), verdict) if is_tested else None
+            ranks = _possible_ranks(index, len(shown), verdict)
             placed.append(Place((start if is_new else head) + 1, group, ranks, decided))
         head = start if is_new else head
     return placed
@@ -114,5 +108,5 @@ def _possible_ranks(index: int, count: int, verdict: Verdict) -> tuple[int, int]
 
 
 def show_ranks(ranks: tuple[int, int] | None) -> str:
-    """Format the ranks that a system may have: `4–7`; nothing if there is only one, or if it was not tested."""
+    """Format the ranks that a system may have: `4–7`; nothing if there is only one, or no rank at all."""
     return f"{ranks[0]}–{ranks[1]}" if ranks and ranks[0] != ranks[1] else ""

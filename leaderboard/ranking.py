@@ -8,7 +8,7 @@ The rules:
    that of its scores, as they were recomputed. If the labels of some tasks are hidden, it is the sum or mean over the
    public ones, and does not use the suite's name for it.
 3. Complete results are ranked by their total as displayed. Those that do not differ significantly share a rank group,
-   as do equal ones: 1, 1, 3 (`places`). Without statistics to test with, only equal ones do.
+   as do equal ones: 1, 1, 3 (`places`). Nor do those that cannot be tested, for want of statistics of the same units.
 4. Only scores that were verified or recomputed here are ranked (`audit`). Results that are self-reported, that answer
    other wordings of the questions or whose whole output was scored stand apart, at the end of their table.
 5. Nothing else is ranked. Below the complete results come the partial ones, by the number of tasks scored and then by
@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from decabench.leaderboard.comparability import DataLine, Pool, pool_entries
-from decabench.leaderboard.entries import RANKED_SPLITS, Entry, LimitedRun
+from decabench.leaderboard.entries import RANKED_SPLITS, Entry, LimitedRun, is_same_suite
 from decabench.leaderboard.places import Place, assign_places, show_ranks
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import PairTests, Sample, compare_pairs, flip_signs
@@ -184,13 +184,13 @@ class Row:
     group: int | None = None
     """Its rank group, from 1."""
     ranks: tuple[int, int] | None = None
-    """The ranks it may have, from the best to the worst; None if it was not tested."""
+    """The ranks it may have, from the best to the worst; None if it is not ranked."""
     versus: str = ""
     """The comparison that decided its rank group, in words."""
 
     @property
     def ranks_text(self) -> str:
-        """The ranks it may have, `4–7`; empty if there is only one, or if it was not tested."""
+        """The ranks it may have, `4–7`; empty if there is only one, or if it is not ranked."""
         return show_ranks(self.ranks)
 
 
@@ -335,7 +335,7 @@ def rank_suite(
     find_sample: FindSample = _find_nothing,
 ) -> Board:
     """Rank the entries that were scored for a suite."""
-    scored = [entry for entry in entries if entry.suite.name == suite.name]
+    scored = [entry for entry in entries if is_same_suite(entry.suite, suite)]
     others = tuple(entry for entry in scored if entry.tasks and entry.tasks.keys().isdisjoint(suite.tasks))
     own = [entry for entry in scored if entry not in others]
     board = Board(suite, suite_columns(suite, tasks, metrics, own), others=others)
@@ -469,6 +469,8 @@ def _make_cell(entry: Entry, column: Column) -> Cell:
     interval = column.show_interval(result.interval) if result.interval else ""
     if limited := result.limited:
         label = f"partial, {limited.answered:,} of {limited.of:,}"
+        if result.check.kind != "verified":
+            label = f"self-reported, {label}"
         return Cell(column.name, "limited", column.show(limited.score), label, interval, units=result.units)
     if result.score is None:
         return Cell(column.name, "failed", "", f"failed: {result.reason}")
@@ -518,9 +520,17 @@ def _remarks(board: Board, entry: Entry) -> Iterator[str]:
             by_reason.setdefault(entry.tasks[name].reason, []).append(name)
     yield from (f"failed: {', '.join(failed)} — {reason}" for reason, failed in by_reason.items())
     others = {name: entry.tasks[name] for name in sorted(entry.tasks.keys() - set(names))}
-    beyond = [f"{name} {task.score:.1f}" for name, task in others.items() if task.score is not None]
+    beyond, unchecked = [], []
+    for name, task in others.items():
+        if task.score is not None and task.check.kind != "self-reported":
+            weaker = f" ({task.check.kind})" if task.check.kind != entry.kind else ""
+            beyond.append(f"{name} {task.score:.1f}{weaker}")
+        elif task.score is not None:
+            unchecked.append(name)
     if beyond:
         yield f"not counted here: {', '.join(beyond)}"
+    if unchecked:  # a number that nobody checked has no place in a row that was checked
+        yield f"not counted here, and not checked: {', '.join(unchecked)}"
 
 
 def _with_ranks(rows: Sequence[Row], tests: PairTests | None) -> Iterator[Row]:
@@ -545,7 +555,7 @@ def describe_place(place: Place, names: Sequence[str]) -> str:
         return ""
     name, p = names[place.versus.index], place.versus.p
     if p is None:
-        return f"not tested against {name}: no statistics beside the results"
+        return f"not tested against {name}: there are no statistics of the same units for both"
     given = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
     verdict = "differs" if place.versus.differs else "no significant difference"
     return f"{verdict} from {name} (adjusted for all pairs, {given})"

@@ -1,4 +1,4 @@
-"""Scores answers again for `--verify`, and remembers what was verified.
+"""Scores answers again, and remembers what was verified.
 
 A record of a verification is kept beside the prepared data, never in a submission, whose author could have written it.
 It is named after a digest of the results, statistics and answers, so that it holds for these bytes only.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,14 @@ from pathlib import Path
 import decabench
 from decabench.errors import DecabenchError
 from decabench.files import atomic_file
-from decabench.leaderboard.audit import ContradictionError, find_answers, numbers_agree, units_fit
+from decabench.leaderboard.audit import (
+    ContradictionError,
+    differs_in_words,
+    find_answers,
+    number_units,
+    numbers_agree,
+    units_fit,
+)
 from decabench.leaderboard.entries import (
     Check,
     Entries,
@@ -46,12 +53,14 @@ class Verification:
 
     home: Path
     """The folder of prepared data, which also holds the records."""
-    again: bool = False
+    again: bool = True
     """Whether to score what has no record; otherwise only records are used."""
     include: Sequence[Path] = ()
     """Files that define tasks."""
     jobs: int = 1
     """The number of processes."""
+    report: Callable[[str], object] = str
+    """Takes a line for each submission before its answers are scored, which may take long."""
 
 
 def verify_entries(
@@ -78,17 +87,24 @@ def _verify_entry(
         return entry
     record = options.home / _FOLDER / f"{_digest(entry, submissions, place)}.json"
     known = _read_record(record)
-    if known is None and options.again:
-        checks = _score_again(entry, place, submissions, metrics, options)
-        known = {name: check for name, check in checks.items() if check.kind == "verified"}
-        if known:
-            _write_record(record, known)
-        known = checks
+    checks: dict[str, Check] = {}
+    if options.again:
+        stated = {name: task for name, task in entry.tasks.items() if _stated(task) is not None}
+        lacking = {name: task for name, task in stated.items() if name not in known}
+        checks = _score_again(entry, lacking, place, submissions, metrics, options)
+        if verified := {name: check for name, check in checks.items() if check.kind == "verified"}:
+            _write_record(record, known | verified)
+    checks |= known
     tasks = {
-        name: replace(task, check=known[name]) if known and name in known and task.score is not None else task
+        name: replace(task, check=checks[name]) if name in checks and _stated(task) is not None else task
         for name, task in entry.tasks.items()
     }
     return replace(entry, tasks=tasks)
+
+
+def _stated(task: TaskEntry) -> float | None:
+    """Return the score that a file states for a task, also that of a limited run."""
+    return task.score if task.limited is None else task.limited.score
 
 
 # Records
@@ -111,23 +127,23 @@ def _digest(entry: Entry, submissions: Path, place: Path) -> str:
     return digest.hexdigest()[:40]
 
 
-def _read_record(path: Path) -> dict[str, Check] | None:
-    """Return the verified tasks of a record; None if there is no usable one."""
+def _read_record(path: Path) -> dict[str, Check]:
+    """Return the verified tasks of a record; none if there is no usable one."""
     try:
         content = read_json(path, _LARGEST_RECORD)
         if content["format"] != RECORD_FORMAT:
-            return None
+            return {}
         return {name: _verified(content["decabench"], content["date"]) for name in content["tasks"]}
     except (DecabenchError, OSError, ValueError, KeyError, TypeError):
-        return None
+        return {}
 
 
 def _write_record(path: Path, checks: Mapping[str, Check]) -> None:
-    first = next(iter(checks.values()))
+    last = list(checks.values())[-1]
     content = {
         "format": RECORD_FORMAT,
-        "decabench": first.version,
-        "date": first.date,
+        "decabench": last.version,
+        "date": last.date,
         "tasks": sorted(checks),
     }
     with atomic_file(path) as file:
@@ -142,13 +158,17 @@ def _verified(version: str, date: str) -> Check:
 
 
 def _score_again(
-    entry: Entry, place: Path, submissions: Path, metrics: Mapping[str, Metric], options: Verification
+    entry: Entry,
+    scored: Mapping[str, TaskEntry],
+    place: Path,
+    submissions: Path,
+    metrics: Mapping[str, Metric],
+    options: Verification,
 ) -> dict[str, Check]:
-    """Score what answers and data allow; return a check for each task that has a score.
+    """Score those of some tasks that answers and data allow; return a check for each of them.
 
     Raises ContradictionError if the answers give other scores than the file states.
     """
-    scored = {name: task for name, task in entry.tasks.items() if task.score is not None}
     checks = {name: task.check for name, task in scored.items()}
     reasons = _find_obstacles(entry, scored, place, Store(options.home))
     at_hand = [name for name in scored if name not in reasons]
@@ -163,15 +183,25 @@ def _score_again(
         options.include,
         "raw" if entry.is_raw else "extracted",
     )
+    examples = sum(scored[name].rows for name in at_hand)
+    tasks = f"{len(at_hand)} task{'s' if len(at_hand) > 1 else ''}"
+    options.report(f"Verifying {entry.name} ({entry.split}): {tasks}, {examples:,} examples")
     try:
         results, found = score_submission(place, scoring)
     except DecabenchError as error:
         reason = f"its answers could not be scored again: {printable_line(str(error), 200)}"
         return checks | {name: _with_reason(checks[name], reason) for name in at_hand}
+    if fault := differs_in_words(entry, results.submission):
+        raise ContradictionError(fault)
     today = datetime.now(UTC).date().isoformat()
     for name in at_hand:
         again = results.tasks[name]
-        if again.status != "scored":
+        if again.status in _RUNS and again.status != scored[name].status:
+            raise ContradictionError(
+                f"its score for {name} is that of a {_RUNS[scored[name].status]} run, but its answers are those "
+                f"of a {_RUNS[again.status]} run: evaluate again"
+            )
+        if again.status not in _RUNS:
             why = printable_line(again.reason, 120)
             raise ContradictionError(f"it states a score for {name}, but its answers cannot be scored: {why}")
         if fault := next(_differences(name, scored[name], found[name]), ""):
@@ -184,6 +214,9 @@ def _score_again(
             _compare_statistics(name, path, metrics[scored[name].metric], found[name])
         checks[name] = _verified(decabench.__version__, today)
     return checks
+
+
+_RUNS = {"scored": "whole", "partial": "limited"}
 
 
 def _with_reason(check: Check, reason: str) -> Check:
@@ -222,7 +255,7 @@ def _differences(name: str, stated: TaskEntry, again: ScoredTask) -> Iterator[st
         yield f"the answers for {name} beside it are not those that it scored"
     if stated.n != found.n:
         yield f"it scored {stated.n or 0:,} examples of {name}, but there are answers to {found.n:,}"
-    pairs = [("score", stated.score, found.score)]
+    pairs = [("score", _stated(stated), found.score)]
     pairs += [(key, value, found.scores[key]) for key, value in stated.scores.items() if key in found.scores]
     for key, one, other in pairs:
         if one is None or other is None or not numbers_agree(one, other):
@@ -236,5 +269,5 @@ def _compare_statistics(name: str, path: Path, metric: Metric, again: ScoredTask
     units, rows = read_rows(path, metric.columns)
     if not np.allclose(rows, np.asarray(again.rows, dtype=float), rtol=1e-6, atol=1e-6):
         raise ContradictionError(f"its statistics for {name} are not those of its answers: evaluate again")
-    if not units_fit(units, [item.units for item in again.references]):
+    if not units_fit(units, number_units([item.units for item in again.references])):
         raise ContradictionError(f"its statistics for {name} group the examples otherwise than the data does")

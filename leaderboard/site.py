@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -65,7 +65,7 @@ def write_leaderboard(
     suites: str | Sequence[str] = (),
     include: Paths = (),
     examples: Policy = "free",
-    verify: bool = False,
+    verify: bool = True,
     jobs: int = 1,
 ) -> Path:
     """Read the results below `submissions`, write the site to `output` and return its `index.html`.
@@ -78,7 +78,8 @@ def write_leaderboard(
         suites: The suites to build boards for; by default all suites that have results.
         include: Files that define tasks and suites.
         examples: Which examples go into the site: `free` (datasets that may be redistributed), `all` or `none`.
-        verify: Whether to score again all answers that are at hand and whose data is prepared.
+        verify: Whether to score again all answers that are at hand, whose data is prepared, and of which there is no
+            record yet.
         jobs: The number of processes for `verify`.
 
     Raises LeaderboardError if the folder of submissions does not exist or `output` holds something else than a site,
@@ -98,11 +99,12 @@ def build_leaderboard(
     suites: str | Sequence[str] = (),
     include: Paths = (),
     examples: Policy = "free",
-    verify: bool = False,
+    verify: bool = True,
     jobs: int = 1,
     require_results: bool = False,
+    report: Callable[[str], object] = str,
 ) -> Site:
-    """Do what `write_leaderboard` does, and return what was checked and refused too.
+    """Do what `write_leaderboard` does, and return what was checked and refused too; `report` takes lines of progress.
 
     With `require_results`, raises NoResultsError, and writes nothing, if there is no results file below `submissions`.
     """
@@ -113,12 +115,12 @@ def build_leaderboard(
         get_suite(name, known) for name in dict.fromkeys([suites] if isinstance(suites, str) else suites)
     ]
     chosen.sort(key=lambda suite: suite.name != DECATHLON.name)
-    evidence = Evidence(folder, _load_metrics(tasks))
+    evidence = Evidence(folder, _load_metrics(tasks), tasks)
     read = read_submissions(folder, known)
     if require_results and not read.entries and not read.refused:
         _explain_no_results(folder, read)
     found = audit(read, evidence, folder, data)
-    found = verify_entries(found, folder, evidence.metrics, Verification(data, verify, paths, jobs))
+    found = verify_entries(found, folder, evidence.metrics, Verification(data, verify, paths, jobs, report))
     boards = _rank_suites(chosen or _suites_with_results(found.entries), found, tasks, evidence)
     pages = Pages(
         found,

@@ -46,9 +46,10 @@ __all__ = ["leaderboard"]
     help="Texts to show on the site: those that may be redistributed, all of them (for private use), or none.",
 )
 @click.option(
-    "--verify",
-    is_flag=True,
-    help="Score all answers again whose data is prepared, and refuse results that they contradict. Takes long.",
+    "--verify/--no-verify",
+    default=True,
+    show_default=True,
+    help="Score answers again whose data is prepared, and refuse results that they contradict. Each only once.",
 )
 @jobs_option
 @click.option("--serve", is_flag=True, help="Then serve the site on localhost until Ctrl-C.")
@@ -76,8 +77,9 @@ def leaderboard(
     """Write the leaderboard as a static site that opens straight from disk.
 
     Each suite that there are results for has a board of its own. Examples of answers come from the prepared data, if it
-    is the data that was scored. Every score is recomputed from its statistics; results that contradict theirs are
-    refused. Exits with 1, and writes nothing, if there are no results.
+    is the data that was scored. Every score is recomputed from its statistics, and from the answers where they and
+    their data are at hand; results that contradict theirs are refused. Exits with 1, and writes nothing, if there are
+    no results.
     """
     from decabench.leaderboard import build_leaderboard, open_server
 
@@ -91,6 +93,7 @@ def leaderboard(
         verify=verify,
         jobs=processes(jobs),
         require_results=True,
+        report=lambda line: echo(f"{line} ...", err=True),
     )
     echo(f"Board: {site.index.resolve().as_uri()}")
     _print_evidence(site, submissions)

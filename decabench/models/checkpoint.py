@@ -268,8 +268,8 @@ class _Record:
     config: _Config
     data: dict[str, str]
     vectors: str
-    dimension: int
     step: int
+    dimension: int | None = None  # earlier versions did not write it
     outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 

@@ -122,9 +122,12 @@ _ANSWER = (
 )
 _SAID = re.compile(
     r"(?:^|(?<=[.!?,;])\s+)(?:so|therefore|thus|hence|and)?,?[ ]*"
-    r"(?:the|my)[ ](?:final[ ]|correct[ ])?answer[ ](?:is|would be)[:\uff1a]?\s+",
+    r"(?:the|my)[ ](?:final[ ]|correct[ ]|best[ ])?answer[ ](?:is|would be)[:\uff1a]?\s+"
+    r"|(?<=[.!?])\s+(?:final[ ])?answer:\s+"
+    r"|^the[ ](?:\w+[ ])?span[ ]is:?\s+(?=[\"\u201c][^\n\"\u201c\u201d]+[\"\u201d]\.?\s*$)",
     re.IGNORECASE | re.MULTILINE,
 )
+_QUOTED = re.compile(r"[\"\u201c]([^\n\"\u201c\u201d]*[^\s\"\u201c\u201d][^\n\"\u201c\u201d]*)[\"\u201d]\.?")
 _COLONS = " :\uff1a"
 _BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
 
@@ -132,13 +135,14 @@ _BOXED = re.compile(r"\\boxed\{(?:\\(?:text|mathrm|textbf)\{)?([^{}]*)\}")
 def _marker(markers: Sequence[str]) -> re.Pattern[str]:
     """Match a marker at the start of a line, in bold or not, so that a colon in the answer's own words is not one.
 
-    A heading needs no colon: `### Answer`.
+    A heading needs no colon: `### Answer`. Words that are common in answers too, as `Output:`, count only at the start.
     """
     names = "|".join(
         [_ANSWER, *(re.escape(marker.strip(_COLONS)) for marker in markers if marker.strip(_COLONS))]
     )
     return re.compile(
         rf"^{_DECORATION}(?:{names})(?:[*_]*[ ]?[:\uff1a][*_]*)"
+        rf"|\A{_DECORATION}(?:ans|output|response|assistant)[*_]*[ ]?[:\uff1a][*_]*"
         rf"|^[ \t]*(?:#+[ ]*[*_]{{0,2}}|\*\*)(?:{names})[*_]*[ \t]*$",
         re.IGNORECASE | re.MULTILINE,
     )
@@ -152,11 +156,11 @@ def after_marker(text: str, markers: Sequence[str], in_sentences: bool) -> str:
     if in_sentences and (boxed := _BOXED.findall(text)) and boxed[-1].strip():
         return str(boxed[-1]).strip()
     ends = {match.end() for match in _marker(markers).finditer(text)}
-    if in_sentences:
-        ends |= {match.end() for match in _SAID.finditer(text)}
-    for end in sorted(ends, reverse=True):
+    said = {match.end() for match in _SAID.finditer(text)} if in_sentences else set()
+    for end in sorted(ends | said, reverse=True):
         if rest := _balanced(text[end:].strip()):
-            return rest
+            quoted = _QUOTED.fullmatch(rest) if end in said else None
+            return quoted[1].strip() if quoted else rest
     return text
 
 
@@ -229,13 +233,26 @@ def find_json(text: str) -> Any:
         start = match.end()
         if text[start : start + 1] in ("{", "["):
             try:
-                value, end = _DECODER.raw_decode(text, start)
+                value, end = _decode(text, start)
             except (ValueError, RecursionError):
                 continue
             if not text[end:].partition("\n")[0].strip("`;. "):
                 return value
     return None
 
+
+def _decode(text: str, start: int) -> tuple[Any, int]:
+    """Decode JSON at a place, or a Python literal with single quotes. Raises ValueError or RecursionError."""
+    try:
+        return _DECODER.raw_decode(text, start)
+    except ValueError:
+        if not _SINGLE.match(text, start):
+            raise
+        return _DECODER.raw_decode(_SINGLE_QUOTE.sub('"', text), start)
+
+
+_SINGLE = re.compile(r"[{\[]\s*[{\[]?\s*'")
+_SINGLE_QUOTE = re.compile(r"(?<=[{\[,:])'|(?<=[{\[,:] )'|'(?=\s*[,:}\]])")
 
 # Refusals
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from decabench.prompts.clutter import (
@@ -30,7 +30,8 @@ __all__ = ["EXTRACTION_VERSION", "Extracted", "extract"]
 EXTRACTION_VERSION = 2
 """Incremented whenever the same raw text would give a different answer.
 
-2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; states are whole or none.
+2: invented examples and end-of-turn tokens are cut off; JSON and `<answer>` are unwrapped; states are whole or none; a
+label that a sentence asserts beside a denial of something else is unparseable.
 """
 
 
@@ -100,7 +101,7 @@ class _Reading:
         if self.form.kind != "state" and (value := _from_json(inner, self.form)) is not None:
             inner, rules = value, ["json"]
         in_sentences = self.form.kind not in ("text", "line")
-        marked = after_marker(inner, self.form.markers, in_sentences)
+        marked = after_marker(inner, (*self.form.markers, *self._names()), in_sentences)
         if marked != inner and self.form.kind != "state":
             value = _from_json(marked, self.form)
             marked = marked if value is None else value
@@ -113,6 +114,21 @@ class _Reading:
             return _first_line(text, self.form)[0], [rule]
         refused = ["refused"] if self.form.kind in _BY_KIND and is_refusal(text) else []
         return found[0], [*rules, *own, *found[1], *refused]
+
+    def _names(self) -> Sequence[str]:
+        """Return what models call an answer of this kind, besides `answer`: `Span:`, `The German translation is:`."""
+        if self.form.kind == "span":
+            return _SPAN_NAMES
+        if self.form.kind != "line" or not (languages := _LANGUAGE.findall(self.question)):
+            return ()
+        language = languages[-1]
+        own = (
+            language,
+            f"{language} translation",
+            f"The {language} translation",
+            f"The {language} translation is",
+        )
+        return (*own, *_TRANSLATION_NAMES)
 
     def _read(self, text: str) -> _Found | None:
         """Read the answer by the rule for its kind; None if the text does not have that form."""
@@ -129,9 +145,23 @@ class _Reading:
         lines = lines_of(text)
         if self.form.kind != "label" or len(lines) < 2:
             return False
-        return match_label(lines[0], labels_for(self.form, self.question)) not in (None, answer)
+        first = after_marker(lines[0], self.form.markers, in_sentences=True)
+        return match_label(first, labels_for(self.form, self.question)) not in (None, answer)
 
 
+_SPAN_NAMES = ("Span", "The span is", "Shortest span", "The shortest span is", "Words", "The words are")
+_TRANSLATION_NAMES = (
+    *(
+        "Translation",
+        "The translation",
+        "The translation is",
+        "\u00dcbersetzung",
+        "Die \u00dcbersetzung lautet",
+    ),
+    *("Deutsche \u00dcbersetzung", "Die deutsche \u00dcbersetzung lautet", "Die \u00dcbersetzung ist"),
+)
+_LANGUAGE = re.compile(r"\b[Tt]ranslat\w+\b.*?\b(?:to|into|in) ([A-Z][a-z]+)")
+"""The language that a question asks for: `Translate from English to German`."""
 _VALUE_KEYS = (
     *("final answer", "answer", "label", "sentiment", "classification", "class", "relation", "relationship"),
     *("prediction", "result", "output", "response", "choice", "span", "translation", "german", "summary"),
@@ -142,11 +172,15 @@ _VALUE_KEYS = (
 def _from_json(text: str, form: AnswerForm) -> str | None:
     """Return the answer that a JSON object or list wraps; None if the text is no such thing."""
     value = find_json(text)
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
+        value = value[0]
     while isinstance(value, dict):
         keys = {str(key).casefold().replace("_", " "): found for key, found in value.items()}
         own = [marker.casefold().strip(" :") for marker in form.markers]
         named = [key for key in (*_VALUE_KEYS, *own) if key in keys]
         value = keys[named[0]] if named else next(iter(keys.values())) if len(keys) == 1 else None
+        if named and value is None and "unanswerable" in form.labels:
+            return "unanswerable"
     if isinstance(value, list) and value and all(isinstance(item, str | int | float) for item in value):
         value = (" " if form.kind == "text" else ", ").join(map(str, value))
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -159,11 +193,23 @@ def _from_json(text: str, form: AnswerForm) -> str | None:
 
 def _tidied(lines: list[str], form: AnswerForm) -> str:
     """Return the line of an answer: without the mark of a list, bold and quotation marks."""
-    mark = BULLET if len(lines) > 1 else _NUMBER_ONE  # a span may begin with a dash
-    return unwrapped(mark.sub("", lines[0]), form.unquote)
+    if len(lines) == 1:
+        return unwrapped(_NUMBER_ONE.sub("", lines[0]), form.unquote)  # a span may begin with a dash
+    is_list = not lines[0].startswith("1.") or _NUMBER_TWO.match(lines[1]) or not _ORDINAL.match(lines[0])
+    return unwrapped(BULLET.sub("", lines[0]) if is_list else lines[0], form.unquote)
 
 
-_NUMBER_ONE = re.compile(r"^1[.)]\s+")
+_ORDINALS = (
+    r"(?:january|february|march|april|may|june|july|august|september|october|november|december"
+    r"|j[a\u00e4]n(?:ner|uar)|feb(?:er|ruar)|m\u00e4rz|mai|juni|juli|oktober|dezember|advent"
+    r"|fc|ffc|fsv|sc|sv|hfc|vfl|vfb|tsv|fck|(?:\w+-)?(?:bundes)?liga|division|mannschaft|platz|preis|rang|stock|etage|klasse"
+    r"|runde|tag|woche|monat|jahr|jahrhundert|(?:\w+)?weltkrieg|kapitel|teil|akt|buch|mal|person|generation"
+    r"|armee|korps|regiment|brigade|bataillon|panzer\w*|infanterie\w*)\b"
+)
+_ORDINAL = re.compile(rf"1\.\s+{_ORDINALS}", re.IGNORECASE)
+"""`1. FC Nürnberg`, `1. Januar`: the number is a part of the name, not the mark of a list."""
+_NUMBER_ONE = re.compile(rf"^(?!1\.\s+{_ORDINALS})1[.)]\s+", re.IGNORECASE)
+_NUMBER_TWO = re.compile(r"2[.)]\s")
 
 
 def _lines(text: str) -> list[str]:
@@ -189,7 +235,7 @@ def _span(text: str, form: AnswerForm) -> _Found:
     if len(lines) > 1 and len(bold) == 1 and not unwrapped(bold[0], False).endswith(":"):
         text = bold[0]
     line, rules = _first_line(text, form)
-    if "unanswerable" in form.labels and _SAYS_NOTHING.match(line):
+    if "unanswerable" in form.labels and _SAYS_NOTHING.match(line) and not _BUT.search(line):
         return "unanswerable", [*rules, "label"]
     label = find_label(line, form.labels)
     return (line, rules) if label is None or label == line else (label, [*rules, "label"])
@@ -198,12 +244,19 @@ def _span(text: str, form: AnswerForm) -> _Found:
 _SAYS_NOTHING = re.compile(
     r"(?:the (?:given |provided )?(?:sentence|text|passage|context)|it) (?:does(?:n['\u2019]t| not)|never) "
     r"(?:\w+ )?(?:say|mention|specify|state|provide|contain|tell|indicate|include|give)"
-    r"|(?:it is )?not (?:mentioned|specified|stated|provided|given|answerable|enough information)"
-    r"|(?:there is )?no (?:answer|information)\b|(?:this|it|the question) cannot be (?:answered|determined)"
-    r"|(?:cannot|can['\u2019]t) be (?:answered|determined)|i (?:do not|don['\u2019]t) know|n/a\.?$",
+    r"|(?:it is )?not (?:(?:mentioned|specified|stated|provided|given|answerable)"
+    r"(?=\W*$|[.,;:]|\s+(?:in|by|from|here|at|within|anywhere)\b)|enough information)"
+    r"|(?:there is )?no (?:answer|information)\b|there is no mention of\b|no mention of [^,;]*\.?$"
+    r"|(?:the |an? |his |her |its |their )?(?:[\w'\u2019-]+ ){1,6}(?:is|are|was|were)(?:n['\u2019]t| not) (?:\w+ly )?"
+    r"(?:mentioned|specified|stated|given|provided)\b[^,;:]*$"
+    r"|no (?:[\w'\u2019-]+ ){1,5}(?:is|are|was|were) (?:\w+ly )?(?:mentioned|specified|stated|given|provided)\b[^,;:]*$"
+    r"|(?:this|it|the question) cannot be (?:answered|determined)"
+    r"|(?:cannot|can['\u2019]t) be (?:answered|determined)|i (?:do not|don['\u2019]t) know|(?:n/a|none)\.?$",
     re.IGNORECASE,
 )
 """Sentences that say what `unanswerable` says."""
+_BUT = re.compile(r"\b(?:but|however|though|although)\b", re.IGNORECASE)
+"""The sentence goes on, perhaps to an answer."""
 
 
 def _all_lines(text: str, form: AnswerForm) -> _Found:

@@ -90,7 +90,32 @@ def find_label(text: str, labels: Sequence[str], question: str = "", finished: b
     if not finished:
         return None
     found = {reading.asserted(line) for line in {lines[0], lines[-1]}} - {None}
+    if not found and not reading.names_any(text):
+        found = {by_key.get(label) for label in _relations(text)} - {None}
     return found.pop() if len(found) == 1 else None
+
+
+_RELATES = re.compile(r"(?:\b(?:un)?|-)(entail|contradict)\w*", re.IGNORECASE)
+_PREMISE = r"(?:(?:so|therefore|thus|hence|yes),? )?the premise (?:(?:clearly|directly|strongly) )?"
+_HYPOTHESIS = r"(?:(?:so|therefore|thus|hence),? )?the hypothesis (?:(?:clearly|directly|strongly) )?"
+_IS = r"(?:is )?(?:(?:clearly|directly|strongly) )?"
+_RELATION = re.compile(
+    rf"[*_\"'`]*(?:(?:entailed|contradict(?:ory|ed|s))|{_PREMISE}(?:entails|contradicts) the hypothesis"
+    rf"|{_HYPOTHESIS}(?:{_IS}entailed(?: by the premise)?|contradicts the premise"
+    rf"|{_IS}contradict(?:ed by|ory to) the premise))[*_\"'`]*",
+    re.IGNORECASE,
+)
+
+
+def _relations(text: str) -> set[str]:
+    """Return what plain sentences such as `The premise entails the hypothesis.` say, unless others speak of it too."""
+    sentences = [sentence.strip() for sentence in re.split(r"[.!;\n]", text)]
+    said = [sentence for sentence in sentences if _RELATES.search(sentence)]
+    if not all(_RELATION.fullmatch(sentence) for sentence in said):
+        return set()
+    stems = {stem.casefold() for sentence in said for stem in _RELATES.findall(sentence)}
+    found = {{"entail": "entailment", "contradict": "contradiction"}[stem] for stem in stems}
+    return found if len(found) == 1 else set()
 
 
 _ARTICLE = re.compile(r"^(?:an?|the)\s+")
@@ -107,10 +132,10 @@ def _key(text: str) -> str:
     return _ARTICLE.sub("", " ".join(words.group().casefold().split())) if words else text.strip()
 
 
-def _pattern(labels: Sequence[str]) -> re.Pattern[str]:
+def _pattern(labels: Sequence[str], ending: str = r"(?![\w-]|['\u2019]\w)") -> re.Pattern[str]:
     longest_first = sorted(map(_key, labels), key=len, reverse=True)
     words = "|".join(re.escape(label).replace(r"\ ", r"\s+") for label in longest_first)
-    return re.compile(rf"(?<![\w-])(?:{words})(?![\w-]|['\u2019]\w)", re.IGNORECASE)
+    return re.compile(rf"(?<![\w-])({words}){ending}", re.IGNORECASE)
 
 
 _BEFORE = 120
@@ -119,7 +144,8 @@ _AROUND = "*_`\"'\u201c\u201d\u2018\u2019 "
 _SPACE = r"[\s,\"'\u201c\u2018*_`(]+"
 _DENIES = re.compile(
     r"(?:\b(?:not(?! only\b| just\b| merely\b)|no(?! doubt\b| question\b)|never|neither|nor|without(?! (?:a )?doubt\b)"
-    r"|cannot|hardly|scarcely|rather than|instead of|far from|anything but|less than|lack(?:s|ing)?|fail(?:s|ed)?"
+    r"|nothing|nobody|none|less|(?:would|could|might|may)(?: not)? (?:be|have been)"
+    r"|cannot|hardly|scarcely|rather than|instead of|far from|anything but|lack(?:s|ing)?|fail(?:s|ed)?"
     r"|absence of|if|whether|unless|while|although|at first|initially|seemingly|considered|rul(?:es?|ed|ing) out"
     r"|(?:hard|difficult) to|want(?:s|ed)?|hope[sd]?|expect(?:s|ed)?|supposed)"
     rf"|n['\u2019]t(?! only\b| just\b| merely\b)){_SPACE}(?:[\w'\u2019-]+{_SPACE}){{0,8}}$",
@@ -129,7 +155,7 @@ _SUPPOSES = re.compile(rf"\bfor(?: it to be)?(?: an?| the)?{_SPACE}$", re.IGNORE
 _DENIED_AFTER = re.compile(
     r"\s*(?:would|could|should|must|needs?|requires?|can['\u2019]?t|cannot|does(?:n['\u2019]t| not)"
     r"|only (?:if|with|when)"
-    r"|is(?:n['\u2019]t| not| wrong| incorrect| false| ruled| unlikely| impossible| out)\b"
+    r"|is(?:n['\u2019]t| not| wrong| incorrect| false| ruled| unlikely| impossible| out of the)\b"
     r"|\?)",
     re.IGNORECASE,
 )
@@ -137,6 +163,23 @@ _ASSERTS = re.compile(
     r"(?:\b(?:is|are|be|it['\u2019]s|as|of|so|therefore|thus|hence|but|rather|instead|say|answer|conclude|choose"
     rf"|option)|[:=\u2192>-])(?:{_SPACE}(?:an?|the|clearly|definitely|overall))?{_SPACE}$",
     re.IGNORECASE,
+)
+_CONTRASTS = re.compile(
+    r"(?:(?:[,;.(\u2013\u2014]|\band|\bbut)\s*(?:(?:it|this|that)(?:['\u2019]s| is) )?(?:and |but )?not"
+    r"|[;.,]\s+(?:it|this|that) isn['\u2019]t|[,(]\s*no|\brather than|\binstead of|\bas opposed to)"
+    rf"(?:{_SPACE}(?:an?|the))?{_SPACE}$",
+    re.IGNORECASE,
+)
+"""What stands right before a label that is only set off against the answer: `Bob, not Charlie`."""
+_CONCLUDES = re.compile(
+    r"(?:[,;]\s*(?:and\s+)?(?:so|therefore|thus|hence|rather|instead)|(?<!anything )\bbut(?: rather| instead)?)\b"
+    r"[\s,]*(?:(?:it['\u2019]s|it is|this is|(?:the |my )?(?:final |correct )?(?:answer|label) is)\b)?[\s:]*"
+    rf"(?:an?\b|the\b)?[{re.escape(_AROUND)}]*$",
+    re.IGNORECASE,
+)
+"""What ends the reach of a denial: `not Bob but`, `neither of them, so`."""
+_SAYS_SO = re.compile(
+    rf"(?:\b(?:it['\u2019]s|it is|answer is)|[:;.!]){_SPACE}(?:(?:an?|the){_SPACE})?$", re.IGNORECASE
 )
 _ENDS = re.compile(r"\s*(?:[.!;:)\]\n]|[–—-]\s|,(?!\s*(?:or|and)\b)|$)")
 _SCORED = re.compile(r"\s*[:=–—-]\s*(?:no\b|not\b|false\b|yes\b|true\b|[\d.]+)", re.IGNORECASE)
@@ -146,6 +189,12 @@ _CORRECTS = re.compile(
     r"|final(?:ly)?|in conclusion|overall|should be|must be|correct answer|changed? my)\b",
     re.IGNORECASE,
 )
+_GOES_ON = re.compile(
+    r",(?!\s*(?:because|since|as|given|for|so|not|rather|instead|though|although|while|whereas|which|and not"
+    r"|it|this|the)\b)",
+    re.IGNORECASE,
+)
+"""A comma after the first words of a sentence that only begins with a label: `Bob, having lost to Charlie, left`."""
 _WEAK = frozenset({"yes", "no", "maybe", "true", "false", "unknown"})
 """Labels that are everyday words: in a sentence they are the answer only where they are said to be."""
 
@@ -156,6 +205,7 @@ class _Reading:
     def __init__(self, by_key: Mapping[str, str]) -> None:
         self._by_key = by_key
         self._label = _pattern(list(by_key.values()))
+        self._inflected = _pattern(list(by_key.values()), r"(?:['\u2019]s|s['\u2019]?)(?!\w)")
 
     def stated(self, line: str) -> str | None:
         """Return the label that is a whole line, alone or after a heading: `Sentiment: positive`, `(B) neutral`."""
@@ -179,9 +229,12 @@ class _Reading:
             or _SCORED.match(rest)
         ):
             return None
-        if self._others(rest, match.group()) and _CORRECTS.search(rest):
+        if self._others(rest, match.group()) and (_CORRECTS.search(rest) or _GOES_ON.match(rest)):
             return None
         return self._by_key[_key(match.group())]
+
+    def names_any(self, text: str) -> bool:
+        return bool(self._label.search(text))
 
     def _others(self, text: str, label: str) -> bool:
         return any(_key(match.group()) != _key(label) for match in self._label.finditer(text))
@@ -191,21 +244,37 @@ class _Reading:
         return {label for line in lines if _CORRECTS.search(line) and (label := self.asserted(line))}
 
     def asserted(self, line: str) -> str | None:
-        """Return the label of a line, if it asserts exactly one."""
+        """Return the label of a line, if it asserts exactly one.
+
+        Another label may be denied beside it, but only as `Bob, not Charlie` or `not Charlie; it is Bob`. In `Bob got
+        no answer because Charlie was out` the denial is of something else, and a person would have to guess, as in
+        `Bob knocked on Charlie's door`.
+        """
         found, denied = set[str](), False
+        is_said = False
         for match in self._label.finditer(line):
             before = line[max(0, match.start() - _BEFORE) : match.start()]
             key = _key(match.group())
             after = line[match.end() :].lstrip("*_`\"'\u201d")
-            if _DENIES.search(before) or _SUPPOSES.search(before) or _DENIED_AFTER.match(after):
+            ends = bool(_ENDS.match(after))
+            if self._is_denied(before, after) and not (ends and _CONCLUDES.search(before)):
+                if found and not (_CONTRASTS.search(before) and self._by_key[key] not in found):
+                    return None
                 denied = True
             elif _SCORED.match(after):
                 return None  # one of several labels with their scores
             elif key not in _WEAK or self._is_said(line, match):
                 found.add(self._by_key[key])
-                if denied and not _ASSERTS.search(before):
+                says_so = bool(_SAYS_SO.search(before) or (ends and _ASSERTS.search(before)))
+                if denied and not says_so:
                     return None
-        return found.pop() if len(found) == 1 else None
+                is_said = is_said or says_so
+        mentioned = found | {self._by_key[_key(match.group(1))] for match in self._inflected.finditer(line)}
+        return found.pop() if len(found) == 1 and (is_said or len(mentioned) == 1) else None
+
+    @staticmethod
+    def _is_denied(before: str, after: str) -> bool:
+        return bool(_DENIES.search(before) or _SUPPOSES.search(before) or _DENIED_AFTER.match(after))
 
     @staticmethod
     def _is_said(line: str, match: re.Match[str]) -> bool:

@@ -6,7 +6,10 @@ import re
 
 __all__ = ["find_sql"]
 
-_BLOCK = re.compile(r"```(?:\w+)?[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL)
+_BLOCK = re.compile(r"```(?:\w*[ \t]*\n|sql\b[ \t]*)?(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_WITH = re.compile(r"\bwith\s+(?:recursive\s+)?\w+\s*(?:\([^()]*\)\s*)?as\s*\(", re.IGNORECASE)
+"""A named subquery: the SELECT within it is not the statement, and the one after it is only half of it."""
+_HAS_TABLE = re.compile(r"\bfrom\s+\S", re.IGNORECASE)
 _SELECT = re.compile(r"\bselect\b", re.IGNORECASE)
 _SELECT_LINE = re.compile(r"^[ \t>*`\"'-]*\bselect\b", re.IGNORECASE | re.MULTILINE)
 _SELECT_WITHIN = re.compile(r"(?<=[:`\"'*\uff1a])\s*select\b(?=[^\n]*\bfrom\b)", re.IGNORECASE)
@@ -35,6 +38,8 @@ def _find_statement(text: str, in_block: bool) -> str | None:
     if start is None:
         return None
     begin = start.end() - len("select")
+    if _WITH.search(text[:begin]):
+        return None
     lines = text[begin:].splitlines()
     kept = [lines[0].rstrip()]
     for line in lines[1:]:
@@ -46,7 +51,36 @@ def _find_statement(text: str, in_block: bool) -> str | None:
     if statement.endswith(";"):
         statement = statement.removesuffix(";").rstrip()
     before = text[:begin].rpartition("\n")[2].strip()
+    if before.endswith("("):
+        return _within_parentheses(statement)
+    if before.endswith("`") and not before.endswith("``"):
+        return _within_ticks(statement)
     for mark in ("**", "`", '"', "'"):
-        if before.endswith(mark) and statement.endswith(mark):  # a pair of marks around the statement
-            return statement.removesuffix(mark).rstrip().removesuffix(";").rstrip()
+        closed = statement.rstrip(".,:!") if before.endswith(mark) else ""
+        if closed.endswith(mark):  # a pair of marks around the statement
+            return closed.removesuffix(mark).rstrip().removesuffix(";").rstrip()
+    return statement
+
+
+_TICKS = 40
+"""At most so many ticks are tried."""
+
+
+def _within_ticks(statement: str) -> str:
+    """Return what precedes the tick that closes a statement, which may hold pairs of its own: `SELECT `a` FROM t`."""
+    parts = statement.split("`", _TICKS)
+    kept = next(
+        (part for count in range(1, len(parts), 2) if _HAS_TABLE.search(part := "`".join(parts[:count]))),
+        parts[0],
+    )
+    return kept.rstrip().removesuffix(";").rstrip()
+
+
+def _within_parentheses(statement: str) -> str | None:
+    """Return what precedes the parenthesis that closes a statement; None if it goes on after it."""
+    depth = 1
+    for place, mark in enumerate(statement):
+        depth += {"(": 1, ")": -1}.get(mark, 0)
+        if not depth:
+            return None if statement[place + 1 :].strip(" .;`*") else statement[:place].rstrip(" ;")
     return statement

@@ -18,7 +18,10 @@ NO_CHANGE = "None"
 """The answer of a turn that changes nothing."""
 
 _NONE = re.compile(
-    r"(?:none|no(?: state)? changes?|no change in (?:the )?state|nothing|n/?a|null|empty"
+    r"(?:none|(?:there (?:is|are|was) )?no(?: state)? changes?(?: (?:in|to) (?:the )?(?:\w+ )?state)?|nothing"
+    r"|n/?a|null|empty|(?:the )?(?:(?:dialogue|dialog|belief) )?state "
+    r"(?:(?:does not|doesn['\u2019]t|did not|didn['\u2019]t) change"
+    r"|(?:is |has |remains )?(?:the same|unchanged|not changed))"
     r"|(?:not |un)(?:specified|mentioned|stated|given|set|changed)|-|–|\[\]|\{\})",
     re.IGNORECASE,
 )
@@ -28,6 +31,14 @@ _DONT_CARE = re.compile(
     r"|doesnt matter|no preference|not important",
     re.IGNORECASE,
 )
+_ANY = re.compile(
+    r"any(?:thing|where)?|any (?:kind|type|cuisine|food|area|location|price(?: range)?|part of (?:the )?town)"
+    r"(?: of (?:food|cuisine|price))?",
+    re.IGNORECASE,
+)
+"""What `dontcare` is called too: no gold value of a slot that sets a constraint is one of these."""
+_MODERATE = re.compile(r"moderate(?:ly)?(?:[ -]priced?)?", re.IGNORECASE)
+_CONSTRAINED = frozenset({"food", "area", "pricerange"})
 _REQUESTS = re.compile(
     r"(?:(?:the )?user(?:['\u2019]s)? )?(?:request(?:s|ed)?|ask(?:s|ed|ing)?)(?: (?:slots?|about|for|information))?"
     r"|(?:slots )?(?:to ask|asked|requested)(?: about)?|(?:only )?asked about|questions?|inquir(?:y|ies)",
@@ -89,7 +100,13 @@ class _Change:
         name = self.slot(slot)
         if name is None or not 0 < len(value.split()) <= _VALUE_WORDS or ":" in value:
             raise _NotAChangeError
-        self.goals.append(f"{name}: {'dontcare' if _DONT_CARE.fullmatch(value) else value}")
+        if _DONT_CARE.fullmatch(value) or (
+            self.slots and _key(name) in _CONSTRAINED and _ANY.fullmatch(value)
+        ):
+            value = "dontcare"
+        elif self.slots and _key(name) == "pricerange" and _MODERATE.fullmatch(value):
+            value = value if value.casefold() == "moderate" else "moderate"
+        self.goals.append(f"{name}: {value}")
 
     def add_request(self, slot: str) -> None:
         """Add a slot that is asked about. Raises _NotAChangeError."""

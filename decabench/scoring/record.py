@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.files import file_digest, is_within, require_within, sweep_temporary
+from decabench.files import file_digest, is_within, make_folder, require_within, sweep_temporary
 from decabench.metrics import score_rows
 from decabench.scoring.evaluator import (
     ScoredTask,
@@ -104,6 +104,7 @@ def record_scores(
     submission = Path(submission)
     root = manifest_root(submission, folder)
     require_within(root, folder, folder / STATISTICS)
+    make_folder(folder)
     for each in {root, folder, folder / STATISTICS}:
         sweep_temporary(each)
     earlier = _read_earlier(root, folder, results)

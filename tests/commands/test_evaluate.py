@@ -145,7 +145,14 @@ def test_a_task_of_ones_own(command, own_task, tmp_path):
     assert command("predict", *options, *include).exit_code == 0
     done = command("evaluate", "--submission", tmp_path / "s", "--tasks", "own", *include)
     assert done.exit_code == 0
-    assert rows(done)["own"] == ["em", "66.67", "0.0 to 100.0", "3", "0", "user"]
+    assert rows(done)["own"] == [
+        "em",
+        "66.67",
+        "0.3 to 99.9",
+        "3",
+        "0",
+        "user",
+    ]  # logit(2/3) ± t(2) · 1.5, by hand
     assert "No answers for" not in done.stdout
 
 
@@ -189,7 +196,7 @@ def test_a_limited_run_is_marked_and_no_fault(command, home, submit):
     with_marks(folder, partial=("sst.validation", {"answered": 8, "of": 32, "chosen": "limit 8"}))
     done = command("evaluate", "--submission", folder, "--home", home)
     assert done.exit_code == 0
-    assert rows(done)["sst"][1:4] == ["100.00 partial", "100.0 to 100.0", "8"]
+    assert rows(done)["sst"][1:4] == ["100.00 partial", "63.1 to 100.0", "8"]  # 0.025 ** (1 / 8)
     assert "Sum (no decaScore): 100.0 of 100 (1 of 10 tasks; 1 partial, not summed)" in done.stdout
     assert "Partial: sst: a limited run of 8 of 32 examples, limit 8: left out of totals" in done.stdout
     assert not (folder / "results/validation/statistics/sst.parquet").exists()

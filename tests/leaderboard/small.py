@@ -10,12 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from decabench.leaderboard.entries import Check, Entry, EvidenceKind, entry_from_results
 from decabench.leaderboard.ranking import Board, Standings, rank_suite
 from decabench.metrics import METRICS as ALL_METRICS
 from decabench.metrics import Metric
 from decabench.scoring import Results
-from decabench.scoring.significance import write_rows
+from decabench.scoring.significance import Sample, write_rows
 from decabench.tasks import DECATHLON, TASKS, Suite
 
 NAMES = DECATHLON.tasks
@@ -130,14 +132,25 @@ def entry(
 ) -> Entry:
     """The entry of a file, checked with a given result."""
     read = entry_from_results(Results.from_json(json.dumps(with_total(file))), path)
-    tasks = {name: replace(task, check=Check(kind, "it was checked")) for name, task in read.tasks.items()}
+    check = Check(kind, "it was checked")
+    tasks = {name: replace(task, check=check, at_hand=True) for name, task in read.tasks.items()}
     return replace(read, tasks=tasks)
+
+
+def find_sample(entry: Entry, task: str) -> Sample | None:
+    """A sample of units that are all alike: different scores differ significantly."""
+    result = entry.tasks[task]
+    if result.score is None or result.metric not in ALL_METRICS:
+        return None
+    metric = ALL_METRICS[result.metric]
+    row = [row_of(metric, result.score)[column] for column in metric.columns]
+    return Sample.of_levels(metric, np.array([row] * 10), np.arange(10)[:, None], task)
 
 
 def board(*files: Mapping[str, Any]) -> Board:
     """The decathlon's board of some results files."""
     entries = [entry(file, f"{number}/results.json") for number, file in enumerate(files)]
-    return rank_suite(DECATHLON, entries, TASKS)
+    return rank_suite(DECATHLON, entries, TASKS, find_sample=find_sample)
 
 
 def tables(*files: Mapping[str, Any]) -> tuple[Standings, ...]:
@@ -167,7 +180,8 @@ def write_statistics(folder: Path, file: Mapping[str, Any]) -> None:
         metric = ALL_METRICS[task["metric"]]
         row = row_of(metric, task["score"])
         columns = {column: [row[column]] * task["n"] for column in metric.columns}
-        units = [(str(index),) for index in range(task["n"])]
+        levels = len(TASKS[name].unit_names) if name in TASKS else 1
+        units = [(str(index),) * levels for index in range(task["n"])]
         path = folder / "statistics" / f"{name}.parquet"
         write_rows(path, metric.name, task["signature"], columns, units)
 

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from decabench.leaderboard.audit import number_units
 from decabench.metrics import METRICS
 from decabench.scoring.results import DataUsed, Results, TaskResult, write_results_file
 from decabench.scoring.significance import Sample, describe_units, score_interval, total_interval
@@ -108,7 +109,7 @@ def _write(
     (target / "statistics").mkdir(parents=True, exist_ok=True)
     for task, texts in answers.items():
         rows, numbers = _statistics(task, data[task], texts, groups)
-        sample = Sample.of_levels(METRICS[TASKS[task].metric], rows, numbers[:, None], task)
+        sample = Sample.of_levels(METRICS[TASKS[task].metric], rows, numbers, task)
         samples.append(sample)
         digest = answers_digest(read_answers(written.files[task, "validation"])) if written else ""
         tasks[task] = _task(store, task, sample, texts, len(rows), digest)
@@ -120,15 +121,14 @@ def _write(
 
 
 def _statistics(task: str, examples: Sequence[Example], texts: Sequence[str], groups: int) -> tuple[Any, Any]:
-    """(rows, group numbers)."""
+    """(rows, numbers of units by level)."""
     metric = METRICS[TASKS[task].metric]
     rows = np.asarray(metric.statistics(texts, examples), dtype=float)
-    number = {group: index for index, group in enumerate(dict.fromkeys(e.units for e in examples))}
-    numbers = np.asarray([number[example.units] for example in examples], dtype=np.int32)
+    numbers = number_units([example.units for example in examples]).astype(np.int32)
     if not groups:
         return rows, numbers
     picked = np.random.default_rng(1).integers(0, len(rows), groups)
-    return rows[picked], np.arange(groups, dtype=np.int32)
+    return rows[picked], np.arange(groups, dtype=np.int32)[:, None].repeat(numbers.shape[1], axis=1)
 
 
 def _task(store: Store, task: str, sample: Sample, texts: Sequence[str], n: int, digest: str) -> TaskResult:
@@ -161,7 +161,8 @@ def _task(store: Store, task: str, sample: Sample, texts: Sequence[str], n: int,
 def _parquet(path: Path, task: str, rows: Any, numbers: Any) -> None:
     names = METRICS[TASKS[task].metric].columns
     columns = {name: pa.array(rows[:, index]) for index, name in enumerate(names)}
-    pq.write_table(pa.table({"unit_1": pa.array(numbers), **columns}), path)
+    units = {f"unit_{level}": pa.array(column) for level, column in enumerate(numbers.T, start=1)}
+    pq.write_table(pa.table({**units, **columns}), path)
 
 
 if __name__ == "__main__":

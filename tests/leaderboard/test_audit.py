@@ -176,6 +176,51 @@ def test_other_units_than_those_of_the_data_are_refused(system: Path, home: Path
     assert audited(system).refused == (), "without the data nobody can tell"
 
 
+def innermost(table: pa.Table) -> pa.Table:
+    """The statistics as earlier versions wrote them: with the innermost units alone."""
+    return table.drop_columns(["unit_1"]).rename_columns(
+        ["unit_1" if name == "unit_2" else name for name in table.column_names if name != "unit_1"]
+    )
+
+
+def test_without_the_outer_units_the_interval_is_that_of_the_data(system: Path, home: Path) -> None:
+    """Paragraphs alone would make it half as wide, and no test would find the two on the same units."""
+    (whole,) = audited(system, home).entries
+    change_statistics(system, innermost, "squad")
+    (narrow,) = audited(system, home).entries
+    assert narrow.tasks["squad"].interval == whole.tasks["squad"].interval
+    assert narrow.tasks["squad"].units == whole.tasks["squad"].units and narrow.interval == whole.interval
+    assert narrow.tasks["squad"].check.kind == "consistent"
+
+
+def test_without_the_outer_units_and_without_the_data_it_is_self_reported(system: Path) -> None:
+    change_statistics(system, innermost, "squad")
+    evidence = Evidence(system)
+    (entry,) = audit(read_submissions(system), evidence, system, system / "no-data").entries
+    task = entry.tasks["squad"]
+    assert (task.check.kind, task.interval) == ("self-reported", None)
+    assert task.check.detail == "its statistics were written by an earlier version: evaluate again"
+    assert evidence.find(entry, "squad") is None and entry.apart == "self-reported"
+
+
+def test_what_a_file_says_of_its_data_is_replaced_by_what_is_known(system: Path, home: Path) -> None:
+    said = {"note": "Forged", "origin": "my server", "verified": True, "published_count": 99_999}
+    change(system, lambda content: content["tasks"][TASK]["data"].update(said))
+    (entry,) = audited(system, home).entries
+    task = entry.tasks[TASK]
+    assert (task.at_hand, task.origin, task.published_count) == (True, "sample", 872)
+    assert task.note != "Forged" and not task.verified
+    (entry,) = audited(system).entries
+    assert (entry.tasks[TASK].at_hand, entry.tasks[TASK].published_count) == (False, 872)
+
+
+def test_scores_that_nothing_gives_stand_apart_from_those_that_were_recomputed(system: Path) -> None:
+    change(system, lambda content: content["tasks"][TASK]["scores"].update({"human preference": 99.9}))
+    (entry,) = audited(system).entries
+    assert "human preference" not in entry.tasks[TASK].scores
+    assert entry.tasks[TASK].stated == {"human preference": 99.9}
+
+
 def test_what_contradicts_the_manifest_is_refused(system: Path) -> None:
     results = next(system.rglob("results.json"))
     manifest = {"format": "decabench.manifest/1", "decabench": "0.1.0", "results": {}}
@@ -296,3 +341,21 @@ def test_impossible_rows(name: str, column: str, value: float, expected: str) ->
     assert find_impossible_rows(metric, rows) == ""
     rows[1, metric.columns.index(column)] = value
     assert find_impossible_rows(metric, rows) == expected
+
+
+@pytest.mark.parametrize(("key", "value"), [("name", "another"), ("date", "1999-01-01"), ("model_size", 7)])
+def test_results_that_describe_another_submission_than_the_one_beside_them_are_refused(
+    system: Path, key: str, value: object
+) -> None:
+    change(system, lambda content: content["submission"].update({key: value}))
+    assert reason(system).startswith(f"its {key} is {value}, but submission.toml says ")
+
+
+def test_another_wording_does_not_pose_as_the_original(system: Path) -> None:
+    metadata = system / "system-00" / "submission.toml"
+    text = metadata.read_text(encoding="utf-8")
+    assert "[predictor]\n" in text
+    metadata.write_text(text.replace("[predictor]\n", "[predictor]\nvariant = 1\n"), encoding="utf-8")
+    assert reason(system) == "its variant is nothing, but submission.toml says 1: evaluate again"
+    metadata.write_text("[", encoding="utf-8")
+    assert reason(system).startswith("its submission.toml cannot be read: ")

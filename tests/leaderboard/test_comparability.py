@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from decabench.leaderboard.entries import Entry
 from decabench.leaderboard.ranking import rank_suite
 from decabench.tasks import DECATHLON, TASKS
 from tests.leaderboard.small import entry, ranking, results, tables, without
@@ -12,7 +15,7 @@ MIRROR = {"origin": "mirror", "verified": False}
 
 def test_results_on_other_data_have_their_own_table() -> None:
     real, sample = tables(results("sample", 99.0, data="s", of_data=SAMPLE), results("real", 1.0))
-    assert (real.heading, ranking(real)) == ("Upstream files: verified", [(1, "real")])
+    assert (real.heading, ranking(real)) == ("Upstream files: published checksums match", [(1, "real")])
     assert (sample.heading, ranking(sample)) == ("Bundled sample", [(1, "sample")])
 
 
@@ -31,7 +34,7 @@ def test_other_metrics_are_not_compared() -> None:
 
 def test_the_same_bytes_from_a_mirror_are_the_same_data_and_count_as_unverified() -> None:
     (table,) = tables(results("upstream", 50.0), results("mirror", 60.0, of_data=MIRROR))
-    assert table.heading == "Mirror or upstream files: not verified"
+    assert table.heading == "Mirror or upstream files: no published checksums"
 
 
 def test_partial_results_join_the_data_they_agree_with() -> None:
@@ -60,7 +63,9 @@ def test_mixed_data_says_so() -> None:
     file = results("mixed", 50.0)
     file["tasks"]["sst"]["data"].update(origin="user", verified=False)
     (table,) = tables(file)
-    assert table.heading == "Upstream files (9), the submitter's own data (1): 9 of 10 tasks verified"
+    assert table.heading == (
+        "Upstream files (9), the submitter's own data (1): published checksums match (9), no published checksums (1)"
+    )
 
 
 def test_the_data_behind_a_table() -> None:
@@ -96,7 +101,7 @@ def test_another_number_of_examples_is_other_data() -> None:
 def test_what_nobody_checked_does_not_describe_the_data_of_the_others() -> None:
     stated = entry(results("stated", 60.0, of_data=MIRROR), "b", "self-reported")
     (table,) = rank_suite(DECATHLON, [entry(results("checked", 50.0), "a"), stated], TASKS).tables
-    assert table.heading == "Upstream files: verified"
+    assert table.heading == "Upstream files: published checksums match"
 
 
 def test_a_table_of_stated_scores_comes_after_those_that_were_checked() -> None:
@@ -104,6 +109,38 @@ def test_a_table_of_stated_scores_comes_after_those_that_were_checked() -> None:
     sample = entry(results("checked", 50.0, of_data=SAMPLE), "a")
     first, second = rank_suite(DECATHLON, [stated, sample], TASKS).tables
     assert (ranking(first), [row.entry.name for row in second.apart]) == ([(1, "checked")], ["stated"])
+
+
+def unknown(made: Entry) -> Entry:
+    """The entry, on data that is not at hand."""
+    return replace(made, tasks={name: replace(task, at_hand=False) for name, task in made.tasks.items()})
+
+
+def test_invented_data_comes_last_and_is_only_stated() -> None:
+    """A file can state any fingerprint, and that it matched published checksums."""
+    honest = entry(results("honest", 50.0, data="s", of_data=SAMPLE), "a")
+    invented = [unknown(entry(results(f"x{n}", 100.0, data="b"), f"x{n}")) for n in range(3)]
+    other = unknown(entry(results("y", 100.0, data="c"), "y"))
+    found = rank_suite(DECATHLON, [*invented, other, honest], TASKS).tables
+    assert [table.rows[0].entry.name for table in found] == ["honest", "x0", "y"]
+    stated = "Upstream files: as stated by the submitters"
+    assert [table.heading for table in found] == ["Bundled sample", stated, stated]
+
+
+def test_one_invented_task_is_enough_to_come_last() -> None:
+    partly = entry(results("partly", 100.0), "b")
+    tasks = {**partly.tasks, "sst": replace(partly.tasks["sst"], fingerprint="sha256:0", at_hand=False)}
+    found = rank_suite(
+        DECATHLON, [replace(partly, tasks=tasks), entry(results("a", 50.0), "a")], TASKS
+    ).tables
+    assert [table.rows[0].entry.name for table in found] == ["a", "partly"]
+    assert found[1].heading.endswith("published checksums match (9), as stated by the submitters (1)")
+
+
+def test_a_submitter_writes_no_note_and_no_origin_for_a_table() -> None:
+    said = {"note": "All others were trained on the test data.", "origin": "my private server"}
+    (table,) = rank_suite(DECATHLON, [unknown(entry(results("a", 50.0, of_data=said), "a"))], TASKS).tables
+    assert table.notes == () and table.heading == "Unknown origin: as stated by the submitters"
 
 
 def test_ids_of_tables_differ() -> None:

@@ -120,3 +120,13 @@ def test_raw_answers_are_said_to_be_so() -> None:
     assert entry({**results(), "answers": "raw"}).is_raw
     assert not entry({**results(), "answers": "extracted"}).is_raw
     assert not entry(results()).is_raw
+
+
+@pytest.mark.parametrize(
+    ("variant", "wording"),
+    [(None, ""), (0, ""), (1, "1"), ("1", "1"), (1.0, "1.0"), ([1], "[1]")],
+)
+@pytest.mark.parametrize("more", [{}, {"name": "m"}])
+def test_any_stated_wording_stands_apart(variant: object, wording: str, more: dict[str, str]) -> None:
+    found = entry(results("a", 50.0, about={"predictor": {**more, "variant": variant}}))
+    assert (found.wording, found.apart) == (wording, "other wording" if wording else "")

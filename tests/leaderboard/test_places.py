@@ -61,16 +61,22 @@ def test_the_level_is_five_percent() -> None:
     assert [place[1] for place in places("9 8", {(0, 1): 0.0498})] == [1, 2]
 
 
-def test_untested_scores_are_ranked_as_they_stand() -> None:
+def test_without_a_test_nobody_is_above_anybody() -> None:
     p = dict.fromkeys([(a, b) for b in range(4) for a in range(b)])
-    assert places("9 8 8 7", p) == [(1, 1, ""), (2, 2, ""), (2, 2, ""), (4, 3, "")]
+    assert places("9 8 8 7", p) == [(1, 1, "1–4")] * 4
     placed = assign_places("9 8 8 7".split(), None)
-    assert [(place.rank, place.ranks) for place in placed] == [(1, None), (2, None), (2, None), (4, None)]
+    assert [(place.rank, place.ranks) for place in placed] == [(1, (1, 4))] * 4
+
+
+def test_one_that_cannot_be_tested_changes_no_group_of_others() -> None:
+    p: dict[tuple[int, int], float | None] = {(1, 2): 0.01, (1, 3): 0.01, (2, 3): 0.01}
+    p |= dict.fromkeys([(0, 1), (0, 2), (0, 3)])
+    assert places("9 8 7 6", p) == [(1, 1, "1–4"), (1, 1, "1–2"), (3, 2, "2–3"), (4, 3, "3–4")]
 
 
 def test_one_without_statistics_rules_no_rank_out() -> None:
     p = {(0, 1): None, (1, 2): None, (0, 2): 0.01}
-    assert places("9 8 7", p) == [(1, 1, "1–2"), (2, 2, ""), (3, 3, "2–3")]
+    assert places("9 8 7", p) == [(1, 1, "1–2"), (1, 1, "1–3"), (3, 2, "2–3")]
 
 
 def test_equals_share_a_group_whatever_a_test_says() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from decabench.leaderboard.entries import Entry, EvidenceKind
+from decabench.leaderboard.entries import Check, Entry, EvidenceKind
 from decabench.leaderboard.ranking import BASELINES, CEILINGS, State, rank_suite
 from decabench.metrics import METRICS
 from decabench.scoring import Sample
@@ -175,6 +175,17 @@ def test_tasks_that_do_not_count_are_told_and_not_summed() -> None:
     assert table.rows[1].remarks[-1] == "not counted here: conll 90.0, squad 100.0"
 
 
+def test_a_number_that_nobody_checked_is_not_told_in_a_row_that_was() -> None:
+    made = entry(results("a", {**without(), "conll": 90.0, "gsm8k": 99.9}), kind="verified")
+    checks = {"conll": Check("consistent"), "gsm8k": Check()}
+    tasks = {name: replace(task, check=checks.get(name, task.check)) for name, task in made.tasks.items()}
+    (table,) = rank_suite(DECATHLON, [replace(made, tasks=tasks)], TASKS).tables
+    assert table.rows[0].remarks == (
+        "not counted here: conll 90.0 (consistent)",
+        "not counted here, and not checked: gsm8k",
+    )
+
+
 def test_a_submission_without_tasks_is_shown() -> None:
     (table,) = tables(results("empty", {}))
     assert ranking(table) == [(None, "empty")]
@@ -221,8 +232,11 @@ def test_baselines_change_no_rank_and_partial_results_no_total() -> None:
 
 
 def test_without_a_test_it_says_so() -> None:
-    (table,) = tables(results("a", 60.0), results("b", 59.0))
-    assert table.rows[1].versus == "not tested against a: no statistics beside the results"
+    entries = [entry(results("a", 60.0), "a"), entry(results("b", 59.0), "b")]
+    (table,) = rank_suite(DECATHLON, entries, TASKS, METRICS).tables
+    assert ranking(table) == [(1, "a"), (1, "b")]
+    assert [row.ranks for row in table.rows] == [(1, 2)] * 2
+    assert table.rows[1].versus == "not tested against a: there are no statistics of the same units for both"
 
 
 def test_partial_results_are_in_no_rank_group() -> None:
@@ -271,7 +285,7 @@ def test_a_limited_run_is_shown_with_its_count_and_in_no_sum() -> None:
     assert (row.state, row.total, row.value) == (State.PARTIAL, "", None)
     assert row.remarks == ("792.0 of 800 (8 of 10 tasks)", "limited run, not in the total: sst, srl")
     cell = row.cells[NAMES.index("sst")]
-    assert (cell.status, cell.text, cell.label) == ("limited", "99.0", "partial, 5 of 10")
+    assert (cell.status, cell.text, cell.label) == ("limited", "99.0", "self-reported, partial, 5 of 10")
     assert (cell.value, cell.heat) == (None, None)
 
 

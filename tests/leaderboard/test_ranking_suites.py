@@ -10,7 +10,7 @@ import pytest
 from decabench.leaderboard.ranking import Board, Column, State, rank_suite, suite_columns
 from decabench.metrics import METRICS
 from decabench.tasks import TASKS, Suite
-from tests.leaderboard.small import entry, ranking, suite_results
+from tests.leaderboard.small import entry, find_sample, ranking, suite_results
 
 MIXED = Suite("mixed", "Mixed", ("tags", "errors", "correlation"))
 ERRORS = Suite("errors", "Errors", ("errors", "more"), total="mean", total_name="mean error")
@@ -20,7 +20,7 @@ USED = {"tags": "tag_accuracy", "errors": "mse", "correlation": "pearson"}
 
 def board(suite: Suite, *files: dict[str, Any]) -> Board:
     entries = [entry(file, f"{number}/results.json") for number, file in enumerate(files)]
-    return rank_suite(suite, entries, TASKS)
+    return rank_suite(suite, entries, TASKS, find_sample=find_sample)
 
 
 def errors(name: str, *scores: float) -> dict[str, Any]:

@@ -97,6 +97,47 @@ def test_a_changed_byte_makes_the_record_void(place: tuple[Path, Path], name: st
     assert "verified" not in kinds(verified(place, again=False)).values()
 
 
+def test_what_a_record_lacks_is_scored(place: tuple[Path, Path]) -> None:
+    """One task was verified while the data of the other was not prepared: that one must not pass for good."""
+    verified(place)
+    (record,) = (place[1] / "verified").iterdir()
+    whole = record.read_text(encoding="utf-8")
+    record.write_text(json.dumps({**json.loads(whole), "tasks": ["schema"]}), encoding="utf-8")
+    assert kinds(verified(place, again=False)) == {"sst": "consistent", "schema": "verified"}
+    assert kinds(verified(place)) == dict.fromkeys(TASKS, "verified")
+    assert json.loads(record.read_text(encoding="utf-8"))["tasks"] == sorted(TASKS)
+
+
+def test_it_says_what_it_scores_and_says_nothing_of_what_it_knows(place: tuple[Path, Path]) -> None:
+    submissions, home = place
+    lines: list[str] = []
+    for _ in range(2):
+        found = audit(read_submissions(submissions), Evidence(submissions), submissions, home)
+        verify_entries(found, submissions, METRICS, Verification(home, report=lines.append))
+    (line,) = lines
+    assert line.startswith("Verifying system 00 (validation): 2 tasks, ") and line.endswith(" examples")
+
+
+def limit(tasks: dict[str, Any]) -> None:
+    task = tasks["sst"]
+    task.update(status="partial", partial={"answered": task["n"] - 1, "of": task["n"], "chosen": "limit"})
+
+
+def test_whole_answers_do_not_pose_as_a_limited_run(place: tuple[Path, Path]) -> None:
+    """A limited run has no statistics, so that nothing but its answers speaks against its score."""
+    (path,) = place[0].rglob("results.json")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    limit(content["tasks"])
+    score = content["tasks"]["schema"]["score"]
+    content["total"].update(score=score, tasks=1, partial=["sst"])
+    content["tasks"]["sst"].update(score=99.7, n=content["tasks"]["sst"]["n"] - 1)
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert kinds(verified(place, again=False))["sst"] == "self-reported"
+    assert verified(place).refused[0].reason == (
+        "its score for sst is that of a limited run, but its answers are those of a whole run: evaluate again"
+    )
+
+
 def test_a_record_in_a_submission_is_worth_nothing(place: tuple[Path, Path]) -> None:
     verified(place)
     shutil.move(place[1] / "verified", place[0] / "system" / "verified")

@@ -321,7 +321,7 @@ def test_a_submission_page_says_what_its_scores_stand_on(site: Path) -> None:
         "sha256:a-squad",
         "squad|v:1",
         "upstream",
-        "verified",
+        "as stated by the submitter",
         "The site was built without examples.",
     ):
         assert words in text
@@ -340,7 +340,9 @@ def test_pages_say_what_is_partial_how_answers_came_and_what_other_wordings_scor
     cells = [[" ".join(text.split()) for _, _, text in row] for row in page.rows]
     assert ["squad", "0", "1,234", "0", "7", "97.2 %"] in cells
     assert ["sst", "86.0", "81.0", "10.0", "0: 91.0, 1: 81.0"] in cells
-    assert any(row[1:2] == ["91.0empartial, 100 of 872"] for row in cells)
+    assert any(row[1:2] == ["91.0emself-reported, partial, 100 of 872"] for row in cells)
     board = Page(tmp_path / "out" / "index.html")
-    assert "91.0partial, 100 of 872" in [text.strip() for row in board.rows for _, _, text in row]
+    assert "91.0self-reported, partial, 100 of 872" in [
+        text.strip() for row in board.rows for _, _, text in row
+    ]
     assert HOSTILE not in page.text + board.text

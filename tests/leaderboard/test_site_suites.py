@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,9 @@ from decabench.cli import cli
 from decabench.errors import UnknownNameError
 from decabench.leaderboard import write_leaderboard
 from decabench.leaderboard.entries import read_submissions
-from decabench.tasks import Suite
-from tests.leaderboard.small import results, suite_results, write
+from decabench.leaderboard.ranking import rank_suite
+from decabench.tasks import DECATHLON, Suite
+from tests.leaderboard.small import entry, results, suite_results, write
 from tests.leaderboard.test_site import Page
 
 TAGGING = Path(__file__).parents[2] / "examples" / "tagging"
@@ -190,6 +193,46 @@ def test_the_first_file_does_not_decide_what_a_name_means(tmp_path: Path, order:
     systems = [[row for row in page.named("tr") if "data-page" in row] for page in (one, other)]
     assert sorted(map(len, systems)) == [1, 2]
     assert "Own (" in one.text and "Own (" in other.text
+
+
+def digest_of(suite: Suite) -> str:
+    """The digest that is added to the name of a suite which files define in different ways."""
+    return hashlib.sha256("\n".join((suite.total, *suite.tasks)).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("digits", [8, 16, 64])
+def test_no_file_takes_the_name_that_another_definition_gets(tmp_path: Path, digits: int) -> None:
+    """A third suite of that name, with a larger total, must not share the board of the honest one."""
+    mean = replace(ONE, total="mean")
+    squatter = Suite(f"own-{digest_of(mean)[:digits]}", "Own", ("errors", "points", "more"), total="sum")
+    files = [own("honest", mean, 1.0, 2.0), own("rival", OTHER, 1.0)]
+    evil = suite_results(
+        "evil", squatter, {"errors": 9.0, "points": 99.0, "more": 99.0}, {**USED, "more": "em"}
+    )
+    found = read_submissions(write(tmp_path, [*files, evil]))
+    suites = {entry.name: entry.suite for entry in found.entries}
+    assert len({suite.name for suite in suites.values()}) == len({one.title for one in suites.values()}) == 3
+    boards = [rank_suite(suite, found.entries, {}) for suite in suites.values()]
+    assert [[row.entry.name for table in board.tables for row in table.all_rows] for board in boards] == [
+        [name] for name in suites
+    ]
+
+
+def test_no_suite_takes_the_title_of_another(tmp_path: Path) -> None:
+    posed = Suite("own", f" {DECATHLON.title.upper()} ", ONE.tasks)
+    files = [own("a", posed, 1.0, 2.0), own("b", replace(OTHER, name="other", title="own"), 1.0)]
+    found = read_submissions(write(tmp_path, files))
+    assert {entry.suite.name: entry.suite.title for entry in found.entries} == {
+        "own": "own",
+        "other": "other",
+    }
+
+
+def test_a_board_holds_one_definition_even_if_names_are_the_same() -> None:
+    files = [own("a", replace(ONE, total="sum"), 1.0, 2.0), own("b", replace(OTHER, total="sum"), 1.0)]
+    entries = [entry(file, f"{index}/results.json") for index, file in enumerate(files)]
+    board = rank_suite(entries[0].suite, entries, {})
+    assert [row.entry.name for table in board.tables for row in table.all_rows] == ["a"]
 
 
 def test_words_to_display_make_no_other_suite_and_nobody_chooses_them_for_others(tmp_path: Path) -> None:

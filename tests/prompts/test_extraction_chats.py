@@ -94,6 +94,22 @@ REVIEWS: list[Case] = [
     ("The reviewer wanted it to be positive.", None),
     ("- [x] positive\n- [ ] negative", "positive"),
     ("Text: A bore.\nSentiment: negative\n\nText: Fun.\nSentiment: positive", None),
+    ("The reviewer has nothing negative to say.", None),
+    ("less negative", None),
+    ("The label would be negative if not for the ending", None),
+    ("It could be negative.", None),
+    ("The review isn't positive. Negative.", "negative"),
+    ("Not a single positive word; negative.", "negative"),
+    ("Well, no negative aspects, thus positive.", "positive"),
+    ("Not positive but negative", "negative"),
+    ("The review is positive. The review is not positive.", None),
+    ("It is not so positive.", None),
+    ("It is anything but positive.", None),
+    ("Answer: positive\nAnswer: negative", None),
+    ("The answer is positive, not negative.", "positive"),
+    ("Initially I thought negative.\nBut on reflection, positive.", "positive"),
+    ("The review is positive (not negative).", "positive"),
+    ("I don't think that, on the whole, the review is positive", None),
 ]
 
 PREMISES: list[Case] = [
@@ -136,7 +152,7 @@ PREMISES: list[Case] = [
     ("contradiction\n\nExplanation: an entailment would need the same action.", "contradiction"),
     ("Neutral\n\n**Explanation:** The premise neither supports nor refutes it.", "neutral"),
     ("entailment or neutral", None),
-    ("entailed", None),
+    ("entailed", "entailment"),
     ("It could go either way.", None),
     ('Hypothesis: "The man sleeps." -- entailment, neutral, or contradiction?\nAnswer: neutral', "neutral"),
     ("The premise rules out contradiction.", None),
@@ -155,6 +171,20 @@ PREMISES: list[Case] = [
     ("“Contradiction”", "contradiction"),
     ("1. neutral", "neutral"),
     ("The hypothesis is entailment.\n\nActually, wait: it is a contradiction.", None),
+    ("Neither entailment nor contradiction, so neutral.", "neutral"),
+    ("There is no contradiction, thus entailment", "entailment"),
+    ("The premise entails the hypothesis.", "entailment"),
+    ("The hypothesis contradicts the premise.", "contradiction"),
+    ("The hypothesis is entailed by the premise.", "entailment"),
+    ("The hypothesis is contradicted by the premise.", "contradiction"),
+    ("contradictory", "contradiction"),
+    ("The hypothesis entails the premise.", None),
+    ("The hypothesis does not contradict the premise.", None),
+    ("The premise entails the hypothesis. The premise contradicts the hypothesis.", None),
+    ("Nothing suggests that the premise entails the hypothesis.", None),
+    ("The premise neither entails nor contradicts the hypothesis.", None),
+    ("It is neutral, not entailment", "neutral"),
+    ("neutral (no entailment)", "neutral"),
 ]
 
 PRONOUNS: list[Case] = [
@@ -189,6 +219,42 @@ PRONOUNS: list[Case] = [
     ("I cannot determine this from the sentence.", None),
     ("He", None),
     ("Robert", None),
+]
+
+KNOCKS: list[Case] = [
+    ("Susan", "Susan"),
+    ("Jane got no answer because Susan was out.", None),
+    ("Since Jane knocked and there was no answer, Susan was out.", None),
+    ("Since Jane knocked on Susan's door and got no answer, Susan was out.", None),
+    ("Susan never answered when Jane knocked.", None),
+    ("Jane is the one knocking. Susan is out.", None),
+    ("Susan didn't open the door for Jane.", None),
+    ("Jane tried to visit but failed to find Susan.", None),
+    ("Jane, having got no answer, left, so Susan was out", None),
+    ("Jane said it was not Susan.", None),
+    ("Jane was not out because Susan was.", None),
+    ("Nobody answered Jane, as Susan was out.", None),
+    ("Susan (not Jane)", "Susan"),
+    ("Susan, not Jane", "Susan"),
+    ("Not Jane but Susan", "Susan"),
+    ("It is not Jane; it is Susan.", "Susan"),
+    ("Susan, because Jane knocked.", "Susan"),
+    ("It was Susan, not Jane.", "Susan"),
+    ("Susan rather than Jane", "Susan"),
+    ("Susan was out.", "Susan"),
+    ("The person who was out is Susan.", "Susan"),
+    ("Jane knocked. There was no answer. So, the answer is Susan.", "Susan"),
+    ("Susan is out.", "Susan"),
+    ("Jane knocked on Susan's door but she did not answer.", None),
+    ("Jane knocked on Susan's door, and the one who was out is Susan.", None),
+    ("On Susan's door knocked somebody; it is Susan.", "Susan"),
+]
+
+PERMITS: list[Case] = [
+    ("The demonstrators were not given a permit because the councilmen feared violence.", None),
+    ("The demonstrators did not get a permit, as the councilmen feared violence.", None),
+    ("the councilmen", "the councilmen"),
+    ("The councilmen feared violence.", "the councilmen"),
 ]
 
 PASSAGES: list[Case] = [
@@ -227,6 +293,21 @@ PASSAGES: list[Case] = [
     ("[THINK]Carolina?[/THINK]Denver Broncos", "Denver Broncos"),
     ("9. April 2017", "9. April 2017"),
     ("- the cup itself", "- the cup itself"),
+    ("1. FC Nürnberg", "1. FC Nürnberg"),
+    ("1. January 1990", "1. January 1990"),
+    ("1. Denver Broncos\n2. Carolina Panthers", "Denver Broncos, Carolina Panthers"),
+    ("Span: Denver Broncos", "Denver Broncos"),
+    ('The span is "Denver Broncos".', "Denver Broncos"),
+    ("The shortest span is: Denver Broncos", "Denver Broncos"),
+    ('[{"answer": "Denver Broncos"}]', "Denver Broncos"),
+    ("{'answer': 'Denver Broncos'}", "Denver Broncos"),
+    ("{'answer': 'Denver's team'}", "Denver's team"),
+    ('{"answer": {"text": "Denver Broncos", "start": 5}}', "Denver Broncos"),
+    ("Ans: Denver Broncos", "Denver Broncos"),
+    ("Output: Denver Broncos", "Denver Broncos"),
+    ("The passage states that the Denver Broncos won. Answer: Denver Broncos", "Denver Broncos"),
+    ("the ratio is 3:1", "the ratio is 3:1"),
+    ('"Gold"', '"Gold"'),
 ]
 
 SENTENCES: list[Case] = [
@@ -266,6 +347,25 @@ RELATIONS: list[Case] = [
     ("Sure! Columbia Records", "Columbia Records"),
     ("### Answer\nColumbia Records", "Columbia Records"),
     ("I'm sorry, but I can't assist with that request.", None),
+    ('{"answer": null}', "unanswerable"),
+    ("There is no mention of the label in the sentence.", "unanswerable"),
+    ("The label isn't mentioned in the sentence.", "unanswerable"),
+    ("No label is mentioned.", "unanswerable"),
+    (
+        "The sentence does not name it, but Columbia Records is his label.",
+        "The sentence does not name it, but Columbia Records is his label.",
+    ),
+    (
+        "The sentence does not mention his label, but it is Columbia Records.",
+        "The sentence does not mention his label, but it is Columbia Records.",
+    ),
+    ("No Mention Records", "No Mention Records"),
+    ("No Answer", "unanswerable"),
+    ("Not Given Records", "Not Given Records"),
+    ("French: 20 people\nGerman: 40 people", "French: 20 people"),
+    ("Response: Columbia Records", "Columbia Records"),
+    ("None", "unanswerable"),
+    ("None of the Above Records", "None of the Above Records"),
 ]
 
 TRANSLATIONS: list[Case] = [
@@ -298,6 +398,18 @@ TRANSLATIONS: list[Case] = [
     ("Okay.", "Okay."),
     ("[Freud] sagt, dass er lacht.", "[Freud] sagt, dass er lacht."),
     ("I'm sorry, but I can't assist with that.", None),
+    ("1. Januar 1990.", "1. Januar 1990."),
+    ("1. FC Köln gewann.", "1. FC Köln gewann."),
+    ("German: Er lacht.", "Er lacht."),
+    ("English: He laughs.\nGerman: Er lacht.", "Er lacht."),
+    ("German: Er lacht.\nEnglish: He laughs.", "Er lacht."),
+    ("The translation is: Er lacht.", "Er lacht."),
+    ('The German translation is: "Er lacht."', '"Er lacht."'),
+    ("Übersetzung: Er lacht.", "Er lacht."),
+    ("Die Übersetzung lautet: Er lacht.", "Er lacht."),
+    ("Output: Er lacht.", "Er lacht."),
+    ("Das Problem ist: Wir sind allein.", "Das Problem ist: Wir sind allein."),
+    ('[{"translation": "Er lacht."}]', "Er lacht."),
 ]
 
 SUMMARIES: list[Case] = [
@@ -327,6 +439,7 @@ SUMMARIES: list[Case] = [
     ("<think>Who won?</think>\n\nA man won. He left.", "A man won. He left."),
     ("# tacocannon trends in omaha .", "# tacocannon trends in omaha ."),
     ("I'm sorry, but I can't assist with that.", None),
+    ("A man won.\nOutput: he left.", "A man won. Output: he left."),
 ]
 
 TURNS: list[Case] = [
@@ -387,6 +500,19 @@ TURNS: list[Case] = [
     ("food: thai, chinese; phone", None),
     ("I'm sorry, but I can't assist with that.", None),
     ("Sure! Here is the change:\nfood: thai; phone", "food: thai; phone"),
+    ("area: any", "area: dontcare;"),
+    ("area: anywhere;", "area: dontcare;"),
+    ("food: thai, price range: any", "food: thai, price range: dontcare;"),
+    ('{"food": "any"}', "food: dontcare;"),
+    ("The state does not change.", "None"),
+    ("There is no change.", "None"),
+    ("There is no change in state.", "None"),
+    ("The state doesn't change.", "None"),
+    ("The state does not change the area.", None),
+    ("price range: moderately priced;", "price range: moderate;"),
+    ("area: center;", "area: center;"),
+    ("food: thai or any;", "food: thai or any;"),
+    ("name: any;", "name: any;"),
 ]
 
 QUERIES: list[Case] = [
@@ -428,6 +554,19 @@ QUERIES: list[Case] = [
     ("There is no such column.", None),
     ("I'm sorry, but I can't write that query.", None),
     ("1998", None),
+    ("The query is `SELECT name FROM table WHERE year = 1998`.", "SELECT name FROM table WHERE year = 1998"),
+    ("Use `SELECT name FROM table` for this", "SELECT name FROM table"),
+    ("`SELECT name FROM table` answers it.", "SELECT name FROM table"),
+    ("Use `SELECT `name` FROM `table`` here", "SELECT `name` FROM `table`"),
+    ("```SELECT name FROM table```", "SELECT name FROM table"),
+    ("```sql SELECT name FROM table```", "SELECT name FROM table"),
+    ("WITH t AS (SELECT 1) SELECT name FROM t", None),
+    ("```sql\nWITH t AS (\n  SELECT 1\n)\nSELECT name FROM t\n```", None),
+    ("(SELECT name FROM table)", "SELECT name FROM table"),
+    ("(SELECT name FROM table) UNION (SELECT year FROM table)", None),
+    ('The query is "SELECT name FROM table".', "SELECT name FROM table"),
+    ("The first is `SELECT name FROM table`, not `SELECT year FROM table`", "SELECT name FROM table"),
+    ("`SELECT name FROM table", "SELECT name FROM table"),
 ]
 
 TABLE: dict[str, tuple[str, list[Case]]] = {
@@ -477,6 +616,23 @@ def test_there_are_enough_of_each(task: str) -> None:
 def test_a_text_that_was_cut_off_in_a_sentence_has_no_label_yet(text: str) -> None:
     assert extract(text, form("sst"), SST, "length").rule == "unparseable"
     assert extract("positive, because it is", form("sst"), SST, "length").answer == "positive"
+
+
+OUT = "Who was out? Susan or Jane?"
+FEARED = "Who feared violence? the councilmen or the demonstrators?"
+
+
+@pytest.mark.parametrize(
+    ("question", "raw", "answer"),
+    [(OUT, *case) for case in KNOCKS] + [(FEARED, *case) for case in PERMITS],
+)
+def test_a_denial_of_something_else_decides_nothing(question: str, raw: str, answer: str | None) -> None:
+    """A sentence of a schema denies much that is no name: it must not drop the right name and leave the wrong one."""
+    found = extract(raw, form("schema"), question)
+    if answer is None:
+        assert found.rule == "unparseable", found
+    else:
+        assert found.answer == answer, found
 
 
 YES = 'Is the hypothesis "x" true if the premise is -- yes, maybe, or no?'

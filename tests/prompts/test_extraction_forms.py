@@ -52,7 +52,7 @@ def test_a_label(text: str, label: str | None) -> None:
     ("text", "query"),
     [
         ("```\nSELECT a\n# why\nFROM t;\n```", "SELECT a FROM t"),
-        ('The query is "SELECT a FROM t".', 'SELECT a FROM t".'),
+        ('The query is "SELECT a FROM t".', "SELECT a FROM t"),
         ('"SELECT a FROM t"', "SELECT a FROM t"),
         ("**SELECT a FROM t;**", "SELECT a FROM t"),
         ("SELECT a\n\nFROM t", "SELECT a"),

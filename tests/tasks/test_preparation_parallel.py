@@ -40,7 +40,10 @@ def test_processes_give_the_same_bytes(tmp_path: Path) -> None:
 def test_a_task_that_fails_stops_no_other(request_for: Requests, tmp_path: Path, jobs: int) -> None:
     mirror = tmp_path / "mirror"
     write_lines(mirror / "sst" / "dev_binary_sent.csv", ["label,sentence", "1,Good"])
-    write_lines(mirror / "srl" / "wiki1.dev.qa", ["WIKI1_1\t1", "Bo ran .", "who\tran\t?\tLiv", ""])
+    write_lines(
+        mirror / "srl" / "wiki1.dev.qa",
+        ["WIKI1_1\t1", "Bo ran .", "1\tran\t1", "who\t_\t_\tran\t_\t_\t_\t?\tLiv", ""],
+    )
     write_lines(mirror / "woz.en" / "woz_validate_en.json", ['[{"turns": []}]'])
     reports: list[Preparation] = []
     outcomes = prepare_all(
@@ -158,7 +161,7 @@ def test_one_ctrl_c_to_the_parent_alone_ends_every_worker(tmp_path: Path) -> Non
     with subprocess.Popen(command, **pipes, start_new_session=True) as running:
         try:
             deadline = time.monotonic() + 120
-            while len(list((tmp_path / "home").glob("tasks/*/.train.parquet.*"))) < 2:
+            while len(list((tmp_path / "home").glob("tasks/*/.decabench-train.parquet.*"))) < 2:
                 assert time.monotonic() < deadline and running.poll() is None
                 time.sleep(0.05)
             os.kill(running.pid, signal.SIGINT)
