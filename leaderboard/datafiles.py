@@ -91,11 +91,8 @@ def _compared(board: Board, table: Standings, pages: Mapping[str, str]) -> dict[
         ],
         "rows": [_compared_row(row, pages) for row in rows],
         "tests": {
-            "total": _describe_tests(table.tests.total, [row.total for row in rows]),
-            "tasks": {
-                name: _describe_tests(tests, [_shown(row, name) for row in rows])
-                for name, tests in table.tests.tasks.items()
-            },
+            "total": _describe_tests(table.tests.total, len(rows)),
+            "tasks": {name: _describe_tests(tests, len(rows)) for name, tests in table.tests.tasks.items()},
         },
     }
 
@@ -118,11 +115,7 @@ def _compared_row(row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _shown(row: Row, task: str) -> str:
-    return next((cell.text for cell in row.cells if cell.task == task), "")
-
-
-def _describe_tests(tests: PairTests | None, shown: Sequence[str]) -> dict[str, list[Any]] | None:
+def _describe_tests(tests: PairTests | None, count: int) -> dict[str, list[Any]] | None:
     """Return what is known of the pairs (0,1), (0,2), (1,2), (0,3), ...: the later row minus the earlier one.
 
     `low` and `high` are the interval of the difference, `p` is the pair's own and `adjusted` that for all pairs;
@@ -130,7 +123,7 @@ def _describe_tests(tests: PairTests | None, shown: Sequence[str]) -> dict[str, 
     """
     if tests is None:
         return None
-    pairs = [(a, b) for b in range(len(shown)) for a in range(b)]
+    pairs = [(a, b) for b in range(count) for a in range(b)]
     tested = [pair if tests.is_tested(*pair) else None for pair in pairs]
     if not any(tested):
         return None
@@ -140,9 +133,7 @@ def _describe_tests(tests: PairTests | None, shown: Sequence[str]) -> dict[str, 
         "high": [_round_end(interval.high) if interval else None for interval in intervals],
         "p": [round(float(tests.p[pair]), 4) if pair else None for pair in tested],
         "adjusted": [round(float(tests.adjusted[pair]), 4) if pair else None for pair in tested],
-        "verdict": [
-            find_verdict(tests, *pair, shown[pair[0]], shown[pair[1]]) if pair else None for pair in tested
-        ],
+        "verdict": [find_verdict(tests, *pair) if pair else None for pair in tested],
     }
 
 

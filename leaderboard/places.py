@@ -37,26 +37,24 @@ class Place:
     ranks: tuple[int, int] | None
     """The ranks it may have: those of systems that differ from it significantly are ruled out; None if not tested."""
     versus: Versus | None = None
-    """The comparison that decided its group; None for the first system and for equal displayed scores."""
+    """The comparison that decided its group; None for the first system, and if untested scores look equal."""
 
 
-def find_verdict(tests: PairTests, a: int, b: int, shown_a: str, shown_b: str) -> int | None:
-    """Return 1 if b's score is significantly higher than a's, -1 if it is lower, 0 if neither; None if not tested.
-
-    Scores that are equal as displayed never differ, whatever their hidden digits.
-    """
+def find_verdict(tests: PairTests, a: int, b: int) -> int | None:
+    """Return 1 if b's score is significantly higher than a's, -1 if it is lower, 0 if neither; None if not tested."""
     if not tests.is_tested(a, b):
         return None
-    if shown_a == shown_b or not tests.differ(a, b):
+    if not tests.differ(a, b):
         return 0
     return 1 if tests.differences[a, b] > 0 else -1
 
 
 def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequence[int] = ()) -> list[Place]:
-    """Return the places of systems that are ordered by their displayed scores, best first.
+    """Return the places of systems that are ordered by their scores, best first.
 
     Walking down, a system starts a new group if it differs significantly from any system of the current group, so that
-    no two systems of a group ever differ. Systems with equal displayed scores stay together.
+    no two systems of a group ever differ. Systems with equal displayed scores stay together unless a test tells them
+    apart.
 
     Args:
         tests: The tests of all pairs; without them, only equal scores share a rank.
@@ -68,17 +66,18 @@ def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequen
         return a != b and tests is not None and tests.is_tested(number[a], number[b])
 
     def verdict(a: int, b: int) -> int | None:
-        if shown[a] == shown[b]:
-            return 0
-        return None if tests is None else find_verdict(tests, number[a], number[b], shown[a], shown[b])
+        if tests is not None and tested(a, b):
+            return find_verdict(tests, number[a], number[b])
+        return 0 if shown[a] == shown[b] else None
 
-    def versus(a: int, b: int) -> Versus:
-        p = float(tests.adjusted[number[a], number[b]]) if tests and verdict(a, b) is not None else None
-        return Versus(a, p, verdict(a, b) != 0)
+    def versus(a: int, b: int) -> Versus | None:
+        p = float(tests.adjusted[number[a], number[b]]) if tests and tested(a, b) else None
+        differs = verdict(a, b) != 0
+        return Versus(a, p, differs) if differs or p is not None else None
 
     placed: list[Place] = []
     head, group = 0, 1
-    for start, end in _runs(shown):
+    for start, end in _runs(shown, verdict):
         deciding = [
             (one, other)
             for other in range(start, end)
@@ -87,9 +86,10 @@ def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequen
         ]
         is_new = bool(deciding)
         for index in range(start, end):
-            against = [versus(one, other) for one, other in deciding if other == index]
-            if not against and start > 0 and not is_new:
-                against = [versus(head, index)]
+            pairs = [(one, other) for one, other in deciding if other == index]
+            if not pairs and start > 0 and not is_new:
+                pairs = [(head, index)]
+            against = [found for pair in pairs if (found := versus(*pair))]
             if is_new and index == start:
                 group += 1
             decided = min(against, key=lambda one: 2.0 if one.p is None else one.p, default=None)
@@ -100,10 +100,16 @@ def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequen
     return placed
 
 
-def _runs(shown: Sequence[str]) -> list[tuple[int, int]]:
-    """Return (start, end) of the runs of equal scores."""
-    starts = [index for index, score in enumerate(shown) if index == 0 or score != shown[index - 1]]
-    return list(zip(starts, [*starts[1:], len(shown)][: len(starts)], strict=True))
+def _runs(shown: Sequence[str], verdict: Verdict) -> list[tuple[int, int]]:
+    """Return (start, end) of the runs of systems whose scores look equal and that no test tells apart."""
+    runs: list[tuple[int, int]] = []
+    for index, score in enumerate(shown):
+        start = runs[-1][0] if runs else 0
+        if runs and score == shown[start] and not any(verdict(one, index) for one in range(start, index)):
+            runs[-1] = (start, index + 1)
+        else:
+            runs.append((index, index + 1))
+    return runs
 
 
 def _possible_ranks(index: int, count: int, verdict: Verdict) -> tuple[int, int]:
