@@ -21,9 +21,8 @@ def made_tests(
     for (a, b), value in p.items():
         adjusted[a, b] = adjusted[b, a] = math.nan if value is None else value
     differences = np.subtract.outer(np.array(scores), np.array(scores)).T
-    return PairTests(
-        differences, np.ones_like(adjusted), adjusted, adjusted, np.ones_like(adjusted), 100.0, 10
-    )
+    ones = np.ones_like(adjusted)
+    return PairTests(differences, ones, adjusted, adjusted, ones, ones, ones, span=100.0, examples=10)
 
 
 def places(scores: str, p: Mapping[tuple[int, int], float | None]) -> list[tuple[int, int, str]]:
