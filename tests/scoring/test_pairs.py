@@ -19,7 +19,7 @@ from decabench.scoring.pairs import (
     holm,
 )
 from decabench.scoring.significance import Sample
-from tests.scoring.populations import draw_board, mean_rows, sample
+from tests.scoring.populations import draw_board, draw_unlike_board, mean_rows, sample
 from tests.scoring.test_significance import em_sample
 
 
@@ -334,6 +334,21 @@ def test_boards_of_equal_systems(tasks: Sequence[tuple[int, int]], systems: int,
     record_property("table", "equal systems")
     record_property("figure", f"{len(tasks)} tasks, {tasks[0][0]} units | {systems} | {100 * share:.1f}")
     assert share <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 500)
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("systems", [2, 10, 40])
+@pytest.mark.parametrize("units", [20, 48, 100])
+def test_boards_of_unlike_systems(units: int, systems: int, record_property) -> None:
+    """The test promises nothing for these (docs/statistics.md): how far it is off is what the table says."""
+    generator = np.random.default_rng(units + systems)
+    count = 0
+    for trial in range(200):
+        flipped = flip_signs(draw_unlike_board(generator, systems, units, 30), trial, 499)
+        count += bool(np.nanmin(compare_pairs([flipped]).adjusted) < 0.05)
+    record_property("table", "unlike systems")
+    record_property("figure", f"{units} | {systems} | {count / 2:.1f}")
+    assert count / 200 <= 0.6
 
 
 @pytest.mark.simulation

@@ -323,6 +323,17 @@ def test_intervals_cover_the_truth_of_every_population(
     assert 0.92 <= share <= 0.99
 
 
+@pytest.mark.simulation
+@pytest.mark.parametrize("kind", ["squared errors", "correlation with wild answers"])
+@pytest.mark.parametrize("units", [10, 20, 48, 100, 400])
+def test_intervals_with_wild_answers_hold_for_many_units_only(kind: str, units: int, record_property) -> None:
+    share = covered(kind, units, "equal", 400)
+    record_property("table", "wild answers")
+    record_property("figure", f"{kind} | {units} | {100 * share:.1f}")
+    assert 0.45 <= share <= 0.99
+    assert units < 100 or share >= 0.9
+
+
 def test_rows_without_units_are_refused():
     with pytest.raises(DecabenchError, match="give the units of each row"):
         Sample.of(EM, [], [], "squad")
