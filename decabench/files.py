@@ -130,8 +130,9 @@ def atomic_file(path: Path, compress: Compression = None) -> Iterator[IO[bytes]]
             raise
 
 
-_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
-"""The names of what `atomic_file` has not finished: `.results.json.k3_x9a2b.tmp`."""
+_PREFIX, _SUFFIX = ".decabench-", ".tmp"
+_TEMPORARY = re.compile(r"\.decabench-.+\.[a-z0-9_]{8}\.tmp", re.DOTALL)
+"""The names of what `atomic_file` has not finished: `.decabench-results.json.k3_x9a2b.tmp`."""
 
 _OLD_SECONDS = 24 * 3600
 """Where files cannot be locked, a temporary file of this age belongs to nobody."""
@@ -140,7 +141,7 @@ _OLD_SECONDS = 24 * 3600
 def _make_temporary(path: Path) -> tuple[int, str]:
     """Create a temporary file beside `path` that is locked for as long as it is open, and return its descriptor."""
     while True:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{_PREFIX}{path.name}.", suffix=_SUFFIX)
         if _try_lock(handle) is not False and os.fstat(handle).st_nlink:
             return handle, temporary
         os.close(handle)  # a sweep came between creating and locking

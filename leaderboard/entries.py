@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
@@ -30,6 +30,7 @@ __all__ = [
     "EvidenceKind",
     "LeaderboardError",
     "LimitedRun",
+    "NoResultsError",
     "Refusal",
     "TaskEntry",
     "Wordings",
@@ -57,6 +58,12 @@ _DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u
 
 class LeaderboardError(DecabenchError, ValueError):
     """The site cannot be built or served."""
+
+
+class NoResultsError(LeaderboardError):
+    """There are no results to build a board from."""
+
+    exit_code: ClassVar[int] = 1
 
 
 EvidenceKind = Literal["verified", "consistent", "self-reported"]
@@ -231,6 +238,11 @@ class Refusal:
     """The path of the file, relative to the submissions folder."""
     reason: str
     """What is wrong with the file."""
+
+    @property
+    def submission(self) -> str:
+        """The folder of its submission, relative to the submissions folder."""
+        return submission_folder(self.path)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
@@ -21,7 +22,14 @@ from decabench.leaderboard.datafiles import (
     make_script,
     task_data,
 )
-from decabench.leaderboard.entries import Entries, Entry, LeaderboardError, Refusal, read_submissions
+from decabench.leaderboard.entries import (
+    Entries,
+    Entry,
+    LeaderboardError,
+    NoResultsError,
+    Refusal,
+    read_submissions,
+)
 from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.excerpts import Policy, collect_excerpts
 from decabench.leaderboard.pages import Pages
@@ -92,8 +100,12 @@ def build_leaderboard(
     examples: Policy = "free",
     verify: bool = False,
     jobs: int = 1,
+    require_results: bool = False,
 ) -> Site:
-    """Do what `write_leaderboard` does, and return what was checked and refused too."""
+    """Do what `write_leaderboard` does, and return what was checked and refused too.
+
+    With `require_results`, raises NoResultsError, and writes nothing, if there is no results file below `submissions`.
+    """
     folder, data = Path(submissions), home_folder(home)
     paths = as_paths(include)
     tasks, known = known_tasks(paths), known_suites(paths)
@@ -102,7 +114,10 @@ def build_leaderboard(
     ]
     chosen.sort(key=lambda suite: suite.name != DECATHLON.name)
     evidence = Evidence(folder, _load_metrics(tasks))
-    found = audit(read_submissions(folder, known), evidence, folder, data)
+    read = read_submissions(folder, known)
+    if require_results and not read.entries and not read.refused:
+        _explain_no_results(folder, read)
+    found = audit(read, evidence, folder, data)
     found = verify_entries(found, folder, evidence.metrics, Verification(data, verify, paths, jobs))
     boards = _rank_suites(chosen or _suites_with_results(found.entries), found, tasks, evidence)
     pages = Pages(
@@ -122,6 +137,19 @@ def build_leaderboard(
     )
     publish(_site_files(pages, evidence), Path(output))
     return Site(Path(output) / "index.html", count_kinds(found), found.refused)
+
+
+def _explain_no_results(folder: Path, read: Entries) -> NoReturn:
+    """Refuse a folder without results, which is more often a typo than an empty board."""
+    if read.not_evaluated:
+        found = f"{len(read.not_evaluated):,} not scored yet"
+        advice = f"decabench evaluate --submission {folder / read.not_evaluated[0]} scores one"
+    else:
+        found = "nor a submission"
+        advice = (
+            "give the folder that holds them; decabench predict makes one, and decabench evaluate its results"
+        )
+    raise NoResultsError(f"No results were found in {folder}, {found}: {advice}. No board was written.")
 
 
 def _suites_with_results(entries: Sequence[Entry]) -> list[Suite]:

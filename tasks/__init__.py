@@ -43,6 +43,7 @@ from decabench.tasks.task import (
     Source,
     Task,
     context_limits,
+    is_task_name,
 )
 from decabench.tasks.wording import (
     KIND_OF_METRIC,
@@ -100,6 +101,7 @@ __all__ = [
     "get_suite",
     "get_task",
     "home_folder",
+    "is_task_name",
     "is_web_address",
     "known_suites",
     "known_tasks",

@@ -17,6 +17,7 @@ from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, default
 
 __all__ = [
     "NAME",
+    "NAME_LENGTH",
     "ContextLimit",
     "Curriculum",
     "Files",
@@ -26,10 +27,21 @@ __all__ = [
     "Source",
     "Task",
     "context_limits",
+    "is_task_name",
     "require_metric",
 ]
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+
+NAME_LENGTH = 80
+"""The longest name of a task, in characters: files are named after it."""
+
+
+def is_task_name(name: str) -> bool:
+    """Return whether a text can be the name of a task, and so part of a path."""
+    return len(name) <= NAME_LENGTH and NAME.fullmatch(name) is not None
+
+
 """The names allowed for tasks and suites, which also name files and folders."""
 
 METRIC_GROUP = "decabench.metrics"
@@ -193,6 +205,11 @@ class Task:
         return isinstance(self.output, Text) and self.output.extractive
 
     @property
+    def may_withhold(self) -> bool:
+        """Whether answers may be left out of a submission: they may not be passed on, or repeat texts that may not."""
+        return not self.redistributable or self.withhold_texts
+
+    @property
     def answer_form(self) -> AnswerForm:
         """The form of an answer in a model's text: given by its prompt, or else by its output."""
         own = self.prompt.form if self.prompt else None
@@ -200,6 +217,8 @@ class Task:
         return replace(form, stop=self.prompt.stop) if self.prompt else form
 
     def _faults(self) -> Iterator[str]:
+        if len(self.name) > NAME_LENGTH:
+            yield f"A name must have at most {NAME_LENGTH} characters, not {len(self.name)}."
         if not NAME.fullmatch(self.name):
             yield f"A name must consist of lower-case letters, digits, dots, - and _, not {self.name!r}."
         for metric in (self.metric, *self.secondary):

@@ -190,36 +190,37 @@ def test_a_killed_write_is_swept_and_one_under_way_is_not(tmp_path: Path) -> Non
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     assert len(list(tmp_path.iterdir())) == 2
-    assert [path.name[:8] for path in sweep_temporary(tmp_path)] == [".killed."]
+    assert [path.name[:18] for path in sweep_temporary(tmp_path)] == [".decabench-killed."]
     alive.communicate()  # its input ends, and it finishes what it writes
     assert [path.name for path in tmp_path.iterdir()] == ["alive"]
     assert (tmp_path / "alive").read_bytes() == b"half"
 
 
 def test_only_names_of_ours_are_swept(tmp_path: Path) -> None:
-    ours = [".a.abcdef12.tmp", ".results.json.k3_x9a2b.tmp"]
-    others = [".a.tmp", "a.abcdef12.tmp", ".a.ABCDEF12.tmp", ".a.abcdef12.tmp.bak", ".abcdef12.tmp"]
+    ours = [".decabench-a.abcdef12.tmp", ".decabench-results.json.k3_x9a2b.tmp"]
+    others = [".a.tmp", "a.abcdef12.tmp", ".decabench-a.ABCDEF12.tmp", ".decabench-a.abcdef12.tmp.bak"]
+    others += [".decabench-.abcdef12.tmp", ".results.json.abcdef12.tmp"]  # the last is any other program's
     inner = tmp_path / "inner"
     inner.mkdir()
     for name in [*ours, *others]:
         (tmp_path / name).write_text("x")
     (inner / ours[0]).write_text("x")
-    (inner / ".link.abcdef12.tmp").symlink_to(tmp_path / others[0])
-    (tmp_path / ".folder.abcdef12.tmp").mkdir()
+    (inner / ".decabench-link.abcdef12.tmp").symlink_to(tmp_path / others[0])
+    (tmp_path / ".decabench-folder.abcdef12.tmp").mkdir()
     assert [path.name for path in sweep_temporary(tmp_path)] == ours
     assert (inner / ours[0]).exists()
     assert sweep_temporary(tmp_path, recursive=True) == [inner / ours[0]]
-    assert {path.name for path in tmp_path.iterdir()} == {*others, "inner", ".folder.abcdef12.tmp"}
-    assert (inner / ".link.abcdef12.tmp").is_symlink()
+    assert {path.name for path in tmp_path.iterdir()} == {*others, "inner", ".decabench-folder.abcdef12.tmp"}
+    assert (inner / ".decabench-link.abcdef12.tmp").is_symlink()
     assert sweep_temporary(tmp_path / "missing") == []
 
 
 def test_without_locks_only_old_files_are_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("decabench.files._try_lock", lambda descriptor: None)
-    for name in (".new.abcdef12.tmp", ".old.abcdef12.tmp"):
+    for name in (".decabench-new.abcdef12.tmp", ".decabench-old.abcdef12.tmp"):
         (tmp_path / name).write_text("x")
-    os.utime(tmp_path / ".old.abcdef12.tmp", (1, 1))
-    assert [path.name for path in sweep_temporary(tmp_path)] == [".old.abcdef12.tmp"]
+    os.utime(tmp_path / ".decabench-old.abcdef12.tmp", (1, 1))
+    assert [path.name for path in sweep_temporary(tmp_path)] == [".decabench-old.abcdef12.tmp"]
     with atomic_file(tmp_path / "file") as file:
         file.write(b"x")
     assert (tmp_path / "file").exists()

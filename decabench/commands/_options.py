@@ -137,12 +137,26 @@ def _type_of(info: Any, kind: Any) -> Any:
     if info.parse is not None:
         return _Parsed(info.parse)
     if info.choices:
-        return click.Choice(info.choices)
+        return _Choice(info.choices)
     if not info.bounds:
         return {int: int, float: float}.get(kind, str)
     least = info.at_least if info.above is None else info.above
     bounds = {"min": least, "max": info.at_most, "min_open": info.above is not None}
     return click.IntRange(**bounds) if kind is int else click.FloatRange(**bounds)
+
+
+class _Choice(click.Choice):  # type: ignore[type-arg]  # generic in newer versions of click only
+    """A choice that explains how to give several values."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return one of the choices."""
+        if isinstance(value, str) and param is not None and param.multiple:
+            parts = [part.strip() for part in value.split(",")]
+            if len(parts) > 1 and set(parts) <= set(map(str, self.choices)):
+                flag = param.opts[0]
+                again = " ".join(f"{flag} {part}" for part in parts)
+                self.fail(f"{value!r} is more than one value: repeat the option, as in {again}.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 class _Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click only
@@ -249,10 +263,10 @@ def chosen_tasks(tasks: Sequence[str], include: Sequence[Path], suite: str | Non
 
 
 def require_torch() -> None:
-    """Raise ClickException if the training extra is not installed."""
+    """Raise DecabenchError if the training extra is not installed."""
     from importlib.util import find_spec
 
-    from decabench.errors import install_hint
+    from decabench.errors import DecabenchError, install_hint
 
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
-        raise click.ClickException(f"{' and '.join(missing)} not installed: {install_hint('train')}.")
+        raise DecabenchError(f"{' and '.join(missing)} not installed: {install_hint('train')}.")

@@ -105,7 +105,9 @@ def evaluate(
     _print(recorded.results, missing, all_scores)
     _print_variants(recorded.results)
     if recorded.kept:
-        echo(f"Kept from the earlier results.json: {', '.join(recorded.kept)}")
+        echo(f"Kept from the earlier results.json: {', '.join(recorded.kept)} (not scored again)")
+    if recorded.again:
+        echo(f"Scored again, since no manifest bound the earlier results: {', '.join(recorded.again)}")
     for sentence in recorded.left_out:
         echo(f"Not kept from the earlier results.json: {sentence}")
     if signature:

@@ -77,7 +77,7 @@ def leaderboard(
 
     Each suite that there are results for has a board of its own. Examples of answers come from the prepared data, if it
     is the data that was scored. Every score is recomputed from its statistics; results that contradict theirs are
-    refused.
+    refused. Exits with 1, and writes nothing, if there are no results.
     """
     from decabench.leaderboard import build_leaderboard, open_server
 
@@ -90,9 +90,10 @@ def leaderboard(
         examples=cast("Policy", examples),
         verify=verify,
         jobs=processes(jobs),
+        require_results=True,
     )
     echo(f"Board: {site.index.resolve().as_uri()}")
-    _print_evidence(site)
+    _print_evidence(site, submissions)
     if serve:
         with open_server(output, port) as server:
             echo(f"Serving on http://127.0.0.1:{server.server_address[1]}/ until Ctrl-C.")
@@ -102,7 +103,7 @@ def leaderboard(
                 echo("Stopped.")
 
 
-def _print_evidence(site: Site) -> None:
+def _print_evidence(site: Site, submissions: Path) -> None:
     """Print what the rows rest on, and on stderr why files were refused."""
     kinds = ("verified", "consistent", "self-reported")
     counts = [f"{site.kinds[kind]} {kind}" for kind in kinds if site.kinds.get(kind)]
@@ -111,3 +112,6 @@ def _print_evidence(site: Site) -> None:
         echo(f"Results: {', '.join(counts)}{unranked}.")
     for refusal in site.refused:
         echo(f"Refused: {refusal.path}: {refusal.reason}.", err=True)
+    for folder in dict.fromkeys(refusal.submission for refusal in site.refused):
+        again = f"decabench evaluate --submission {submissions / folder}"
+        echo(f"If its answers are at hand, score it again: {again}", err=True)

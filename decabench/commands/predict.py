@@ -204,13 +204,14 @@ class Lines:
             asked = tally.answered + tally.failed
             seconds = tally.seconds / asked * (tally.total - tally.done) if asked else 0.0
             _write_line(
-                f"{tally.task}: {tally.done:,} of {tally.total:,}, {_state(tally)}, {_clock_time(seconds)} left"
+                _join(f"{tally.task}: {tally.done:,} of {tally.total:,}", _state(tally))
+                + f", {_clock_time(seconds)} left"
             )
 
     def end(self, tally: Tally) -> None:
         """Write the last line of the task."""
         if tally.answered or tally.failed:
-            _write_line(f"{tally.task}: {tally.done:,} of {tally.total:,}, {_state(tally)}")
+            _write_line(_join(f"{tally.task}: {tally.done:,} of {tally.total:,}", _state(tally)))
 
 
 def _write_line(line: str) -> None:
@@ -266,8 +267,11 @@ class Bar:
 
 
 def _state(tally: Tally) -> str:
-    failed = f", {tally.failed:,} failed" if tally.failed else ""
-    return f"{format_speed(tally)}{failed}"
+    return _join(format_speed(tally), f"{tally.failed:,} failed" if tally.failed else "")
+
+
+def _join(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
 
 
 def format_speed(tally: Tally) -> str:
@@ -390,7 +394,7 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
     run = plan.run
     tasks = f"{len(run.tasks)} {'task' if len(run.tasks) == 1 else 'tasks'} ({run.split})"
     remarks = [
-        f"Wrote {run.predictor}'s answers to {tasks} to {run.output}.",
+        f"Wrote {plan.predictor['name']}'s answers to {tasks} to {run.output}.",
         f"Peak memory: {peak_memory():,.0f} MB{_gpu_memory()}.",
     ]
     rows = {task.name: run.store.record(task.name, run.split).rows for task in run.tasks}
@@ -411,8 +415,11 @@ def _forms(tally: Tally) -> Iterator[str]:
     """Say how many answers are not of the task's form: such a score says little about the model."""
     count = tally.resumed + tally.answered
     if tally.other_label:
-        yield f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels."
-    elif tally.unparseable:
+        yield (
+            f"{tally.task}: {count - tally.other_label:,} of {count:,} answers are one of the labels. "
+            f"{tally.other_label_example}"
+        )
+    if tally.unparseable:
         yield f"{tally.task}: {tally.unparseable:,} of {count:,} answers are unparseable or refused."
 
 

@@ -50,22 +50,34 @@ def verify(
 
     Each task is the same, differs, or is not at hand because its answers may not be passed on; then its statistics
     must give its score. Changed answers, data and metrics, edited scores and files that contradict manifest.json are
-    distinguished. Exits with 1 if anything differs, or if the file lacks a task that is answered.
+    distinguished. Exits with 1 if anything differs, or if the file lacks a task that is answered, and with 3 if the
+    data that was scored is not the data that is prepared.
     """
     from decabench.errors import DataError, MissingDataError
-    from decabench.scoring import ScoringOptions, manifest_root, results_files, verify_file
+    from decabench.scoring import (
+        InvalidResultsError,
+        ScoringOptions,
+        manifest_root,
+        require_remade,
+        results_files,
+        verify_file,
+    )
 
     options = ScoringOptions(home=home, jobs=processes(jobs), include=include, remade=remade)
-    failed = False
-    for path in [results] if results else results_files(submission):
+    code = 0
+    files = [results] if results else results_files(submission)
+    if remade:
+        require_remade(submission, remade, files)
+    for path in files:
         try:
             found = verify_file(submission, path, options)
         except MissingDataError:
             raise
-        except DataError as error:  # changed data or a damaged file is a finding, not a failure
+        except DataError as error:  # the other files may still be verified
             echo(str(error))
             echo(f"{path}: not verified")
-            failed = True
+            # A damaged results file is a fault of what is verified; other data is not.
+            code = max(code, 1 if isinstance(error, InvalidResultsError) else error.exit_code)
             continue
         for name, check in found.tasks.items():
             echo(f"{name}: {check.status}{f' ({check.note})' if check.note else ''}")
@@ -78,8 +90,8 @@ def verify(
         root = manifest_root(submission, path.parent)
         signed = _check_signature(root, signed_by, path)
         echo(f"{path}: {found.verdict if signed or not found.ok else 'not verified: not signed as asked'}")
-        failed = failed or not (found.ok and signed)
-    context.exit(1 if failed else 0)
+        code = max(code, 0 if found.ok and signed else 1)
+    context.exit(code)
 
 
 def _check_signature(root: Path, signed_by: Path | None, results: Path) -> bool:

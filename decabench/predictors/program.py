@@ -215,7 +215,7 @@ class _Replies:
     def read(self, line: bytes, number: int) -> tuple[str, Outcome]:
         """Read the id and outcome from a line; an invalid field becomes a Failure of that question.
 
-        Raises DecabenchError for a line that belongs to no question, after which nothing can be trusted.
+        Raises ModelError for a line that belongs to no question, after which nothing can be trusted.
         """
         text = line.decode("utf-8", "replace")
         broken = _first_broken_byte(line)
@@ -254,8 +254,8 @@ def _first_broken_byte(line: bytes) -> int | None:
     return None
 
 
-def _stray(number: int, text: str, fault: str) -> DecabenchError:
-    return DecabenchError(
+def _stray(number: int, text: str, fault: str) -> ModelError:
+    return ModelError(
         f"Line {number} of the program's output {fault}: {excerpt(text, 100)!r}. Only answers belong on stdout; "
         "messages belong on stderr."
     )

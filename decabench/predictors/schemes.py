@@ -73,7 +73,7 @@ def find_predictor(name: str) -> Any:
     if ":" in name:
         return load_object(name)
     points = plugin_names(GROUP)
-    known = (*PREDICTORS, *points, *(f"{scheme}:…" for scheme in SCHEMES))
+    known = (*PREDICTORS, *points, *(f"{scheme}:…" for scheme in SCHEMES), "package.module:object")
     return load_entry_point(points[require_name(name, known, "predictor")])
 
 
@@ -91,9 +91,8 @@ class PythonBackend:
     """Whether it is given training answers, which then affect its answers."""
 
     def __post_init__(self) -> None:
-        hint = (
-            "set it in the Python object; of these options it takes only --revision, --seed and --batch-size."
-        )
+        first = "leave it out" if self.reference in PREDICTORS else "set it in the Python object"
+        hint = f"{first}; of these options it takes only --revision, --seed and --batch-size."
         refuse_unused(self.options, ("revision", "seed", "batch_size"), self.reference, hint)
 
     def describe(self) -> Mapping[str, Any]:

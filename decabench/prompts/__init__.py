@@ -1,7 +1,7 @@
 """Turn questions into prompts, and the text of a language model into answers."""
 
 from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract
-from decabench.prompts.labels import is_other_label
+from decabench.prompts.labels import is_other_label, possible_labels
 from decabench.prompts.messages import (
     PROMPT_VERSION,
     Message,
@@ -34,6 +34,7 @@ __all__ = [
     "is_other_label",
     "load_template",
     "make_prompting",
+    "possible_labels",
     "select_shots",
     "show",
 ]

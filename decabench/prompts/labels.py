@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from decabench.prompts.clutter import is_remark, lines_of
 from decabench.tasks import AnswerForm, Label, Output
 
-__all__ = ["find_label", "is_other_label", "labels_for", "match_label", "options"]
+__all__ = ["find_label", "is_other_label", "labels_for", "match_label", "options", "possible_labels"]
 
 _CLAUSE = re.compile(r"(?<=[.?!:;])\s+|\s+--\s+")
 _ASKS = re.compile(
@@ -31,8 +31,13 @@ def is_other_label(text: str, output: Output, question: str) -> bool:
 
     An output without labels of its own takes those that the question names. False for outputs that are not labels.
     """
-    labels = (output.names or options(question)) if isinstance(output, Label) else ()
+    labels = possible_labels(output, question)
     return bool(labels) and _folded(text) not in map(_folded, labels)
+
+
+def possible_labels(output: Output, question: str) -> tuple[str, ...]:
+    """Return the labels of an output, or those that the question names; none for outputs that are not labels."""
+    return tuple(output.names or options(question)) if isinstance(output, Label) else ()
 
 
 def _folded(text: str) -> str:

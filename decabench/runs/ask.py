@@ -71,6 +71,8 @@ class Tally:
     """Answers in which the extraction found no answer of the task's form, including refusals."""
     other_label: int = 0
     """Answers that are none of the labels that the question offers."""
+    other_label_example: str = ""
+    """A sentence about the first of them: what was written, which labels there are, and what to do."""
     seconds: float = 0.0
     """Wall time, including loading."""
     commonest_error: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -10,6 +11,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError
@@ -392,7 +394,7 @@ def _plan_task(
     setting = Setting(
         task=_without_sources(task),
         split=run.split,
-        training_answers=TrainingAnswers(run.store.path(task.name, "train"), _refusal(run, task, records)),
+        training_answers=_training_answers(run.store.path(task.name, "train"), _refusal(run, task, records)),
         seed=run.options.seed,
         prompting=prompting,
     )
@@ -455,31 +457,56 @@ ORACLE = "oracle"
 """The one predictor that is handed the answers; no other can have its name."""
 
 
-@dataclass(frozen=True)
 class TrainingAnswers:
-    """Streams the first answer of every training example. It knows the training file and no other data."""
+    """Streams the first answer of every training example. None of its attributes leads to a file."""
 
-    path: Path
-    """The parquet file of the training split."""
-    refusal: str = ""
-    """Why there are none to be had; empty if there are."""
+    __slots__ = ("__weakref__",)
 
     def __call__(self) -> Iterator[str]:
         """Return an iterator over the answers. Raises MissingDataError and DataError."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+        path, refusal = _TRAINING_FILES[self]
+        if refusal:
+            raise MissingDataError(refusal)
+        return _first_answers(_read_answers(path))
 
-        if self.refusal:
-            raise MissingDataError(self.refusal)
-        try:
-            with pq.ParquetFile(self.path) as file:
-                for batch in file.iter_batches(1_000, columns=["answers"]):
-                    for first, *_ in batch.column("answers").to_pylist():
-                        yield first
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(
-                f"{self.path} is damaged ({error}): run decabench prepare with --force."
-            ) from error
+
+_TRAINING_FILES: WeakKeyDictionary[TrainingAnswers, tuple[Path, str]] = WeakKeyDictionary()
+"""The parquet file of the training split, and why there is nothing to be had from it; empty if there is.
+
+Here and not in the object, since the file of the split that is asked lies beside it.
+"""
+
+
+def _training_answers(path: Path, refusal: str) -> TrainingAnswers:
+    made = TrainingAnswers()
+    _TRAINING_FILES[made] = (path, refusal)
+    return made
+
+
+def _pickled(answers: TrainingAnswers) -> tuple[Callable[..., TrainingAnswers], tuple[Path, str]]:
+    return _training_answers, _TRAINING_FILES[answers]
+
+
+copyreg.pickle(TrainingAnswers, _pickled)
+
+
+def _read_answers(path: Path) -> Any:
+    """Return the column of answers, read as a whole: a file that stays open would say where it is."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path) as file:
+            return file.read(columns=["answers"]).column("answers")
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} is damaged ({error}): run decabench prepare with --force.") from error
+
+
+def _first_answers(column: Any) -> Iterator[str]:
+    for chunk in column.chunks:
+        for start in range(0, len(chunk), 1_000):
+            for first, *_ in chunk.slice(start, 1_000).to_pylist():
+                yield first
 
 
 def _refusal(run: Run, task: Task, records: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from decabench.errors import DecabenchError
 from decabench.files import Paths, atomic_file, make_folder, require_within, storage_errors
 from decabench.predictors import Answer
-from decabench.prompts import extract, is_other_label
+from decabench.prompts import extract, is_other_label, possible_labels
 from decabench.runs.ask import (
     BATCH,
     Engine,
@@ -57,6 +57,7 @@ from decabench.tasks import (
     known_tasks,
     select_tasks,
 )
+from decabench.text import excerpt
 
 __all__ = [
     "HALF_WRITTEN",
@@ -274,15 +275,32 @@ def _lines(done: _Answered) -> Iterator[dict[str, Any]]:
         outcome = done.journal.outcomes.get(question.id)
         if isinstance(outcome, Answer):
             line = make_line(question, outcome, done.planned.form, done.planned.wording)
-            _count_form(done, question, line)
+            _count_form(done, question, outcome, line)
             yield line
 
 
-def _count_form(done: _Answered, question: Question, line: Mapping[str, Any]) -> None:
+def _count_form(done: _Answered, question: Question, answer: Answer, line: Mapping[str, Any]) -> None:
     """Count an answer that is not of the task's form: nothing else tells it from a wrong one."""
     tally = done.tally
     tally.unparseable += str(line.get("rule", "")).split("+")[-1] in ("unparseable", "refused")
-    tally.other_label += is_other_label(line["answer"], done.planned.task.output, question.question)
+    output = done.planned.task.output
+    if is_other_label(line["answer"], output, question.question):
+        tally.other_label += 1
+        tally.other_label_example = tally.other_label_example or _explain_label(done, question, answer)
+
+
+def _explain_label(done: _Answered, question: Question, answer: Answer) -> str:
+    """Say what the model wrote in place of a label, which labels there are, and what to do."""
+    task = done.planned.task
+    labels = ", ".join(possible_labels(task.output, question.question))
+    asked = done.planned.prompting is not None
+    advice = (
+        f"look at its prompt with --show-prompt {task.name}, and change it with --template or --shots"
+        if asked
+        else "the model must answer with a label alone"
+    )
+    wrote = excerpt(answer.text, 60)
+    return f"{question.id}, for example, has {wrote!r}; its labels are {labels}: {advice}."
 
 
 def make_line(

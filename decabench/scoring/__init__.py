@@ -44,7 +44,14 @@ from decabench.scoring.significance import (
     total_interval,
 )
 from decabench.scoring.signing import SignatureError, check_signature, sign_manifest
-from decabench.scoring.verification import VerifiedResults, results_files, verify, verify_file
+from decabench.scoring.verification import (
+    VerifiedResults,
+    require_remade,
+    results_files,
+    submission_differences,
+    verify,
+    verify_file,
+)
 
 __all__ = [
     "BoundResults",
@@ -84,6 +91,7 @@ __all__ = [
     "read_results_file",
     "read_rows",
     "record_scores",
+    "require_remade",
     "results_files",
     "score_digits",
     "score_interval",
@@ -91,6 +99,7 @@ __all__ = [
     "score_task",
     "show_units",
     "sign_manifest",
+    "submission_differences",
     "total_interval",
     "verify",
     "verify_file",

@@ -131,6 +131,8 @@ def evaluate(
 
     A task whose file has faults is `failed` in the results and never averaged. A task without a file is missing. A task
     of a limited run is `partial`: scored on the examples it answered, but left out of totals.
+    Nothing is written: the command `decabench evaluate` writes `results.json` with its statistics and manifest, which
+    `verify` and a ranked place on a board need; `Results.to_json` gives the text of `results.json` alone.
     With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
 
     Raises MissingDataError if data is not prepared, DataError if it is not the data that the submission was made for,

@@ -10,13 +10,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import decabench
 from decabench.errors import DataError, SubmissionError
 from decabench.files import atomic_file, file_digest, is_within
 from decabench.scoring.results import STATISTICS, InvalidResultsError, Results, read_results_file
 from decabench.submission import MANIFEST, METADATA_NAME, SIGNATURE, answers_digest, read_answers
-from decabench.text import printable
+from decabench.tasks import is_task_name
+from decabench.text import printable, quoted
 from decabench.untrusted import parse_json
 
 __all__ = [
@@ -64,6 +66,9 @@ class BoundTask:
     """The sha256 of `statistics/<task>.parquet`; empty for a task that has none."""
     decabench: str = ""
     """The version of decabench that scored it."""
+    basis: Literal["", "statistics", "stated"] = ""
+    """What the digests rest on, if the result was not scored when they were first written: its `statistics`, which give
+    its score, for answers that were not at hand; or nothing, for a result that was bound as it was `stated`."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,8 @@ class ManifestFault:
     """The task; empty if it concerns the whole folder."""
     reason: str
     """What is wrong, in a sentence without a full stop."""
+    in_results: bool = False
+    """Whether results.json is not valid in itself, whatever the manifest says."""
 
     def __str__(self) -> str:
         place = ": ".join(part for part in (self.folder, self.task) if part)
@@ -155,6 +162,9 @@ def _invalid_parts(manifest: Manifest) -> Iterator[str]:
         for name in (folder, *files, *bound.tasks):
             if not name.isprintable() or name.startswith("/") or ".." in Path(name).parts or "\\" in name:
                 yield f"it names {printable(name[:80])!r}, which is not a path inside the submission"
+        for name in bound.tasks:
+            if not is_task_name(name):
+                yield f"it names {quoted(name)}, which cannot be the name of a task"
         tasks = bound.tasks.values()
         digests = [bound.results, *(task.statistics for task in tasks if task.statistics)]
         for digest in (*digests, *(digest for task in tasks for digest in task.predictions.values())):
@@ -215,7 +225,7 @@ def _check_folder(root: Path, manifest: Manifest, name: str) -> Iterator[Manifes
     try:
         results = read_results_file(path)
     except InvalidResultsError as error:
-        yield ManifestFault(name, "", error.reason)
+        yield ManifestFault(name, "", error.reason, in_results=True)
         return
     for task in sorted({*results.tasks, *bound.tasks}):
         for reason in _check_task(root, folder, task, results, bound):
@@ -267,9 +277,7 @@ def _has_answers(file: Path, name: str, results: Results, held: BoundTask) -> bo
         return False
 
 
-def bind_task(
-    root: Path, folder: Path, task: str, results: Results, files: Mapping[str, str], version: str = ""
-) -> BoundTask:
+def bind_task(root: Path, folder: Path, task: str, results: Results, files: Mapping[str, str]) -> BoundTask:
     """Return the digests behind one result; `files` maps the paths of its answers in the submission to their sha256."""
     found = results.tasks[task]
     path = folder / STATISTICS / f"{task}.parquet"
@@ -280,5 +288,5 @@ def bind_task(
         answers=found.predictions,
         predictions=dict(sorted(files.items())),
         statistics=file_digest(path) if has_rows else "",
-        decabench=version or decabench.__version__,
+        decabench=decabench.__version__,
     )

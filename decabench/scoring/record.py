@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.files import file_digest, is_within, require_within, sweep_temporary
+from decabench.metrics import score_rows
 from decabench.scoring.evaluator import (
     ScoredTask,
     ScoringOptions,
     add_intervals,
     find_metric,
+    score_submission,
     write_statistics,
 )
 from decabench.scoring.manifest import (
@@ -30,6 +33,8 @@ from decabench.scoring.results import (
     InvalidResultsError,
     Results,
     TaskResult,
+    parse_record,
+    read_bounded,
     read_results_file,
     write_results_file,
 )
@@ -65,6 +70,8 @@ class Recorded:
     """Tasks whose earlier results were kept."""
     left_out: tuple[str, ...] = ()
     """Earlier results that no longer hold, each with the reason: `squad: its answers have changed`."""
+    again: tuple[str, ...] = ()
+    """Tasks whose earlier results no manifest bound, so that they were scored again."""
 
 
 def manifest_root(submission: Path, folder: Path) -> Path:
@@ -88,9 +95,11 @@ def record_scores(
 ) -> Recorded:
     """Write `results.json`, statistics and the manifest, with the earlier results of other tasks that still hold.
 
-    An earlier result holds if its answers, data and metric are the same and its statistics give its score. The manifest
-    is removed first and written last, so that a killed run leaves no contradiction. Raises StorageError, also if a link
-    leads out of the folder.
+    An earlier result holds if its answers, data and metric are the same and its statistics give its score. One that no
+    manifest binds is scored again; if its answers may not be passed on, it is kept, and the manifest says so.
+
+    The manifest is removed first and written last, and until all statistics are there, `results.json` has kept results
+    only, so that a killed run leaves no contradiction. Raises StorageError, also if a link leads out of the folder.
     """
     submission = Path(submission)
     root = manifest_root(submission, folder)
@@ -99,9 +108,15 @@ def record_scores(
         sweep_temporary(each)
     earlier = _read_earlier(root, folder, results)
     kept, left_out = _still_valid(submission, earlier, results, options)
-    merged = results
-    if kept:
-        both = {**{name: found.result for name, found in kept.items()}, **results.tasks}
+    again, changed = _score_unbound(submission, earlier, kept, options)
+    scored = {**again, **scored}
+    left_out += changed
+    kept = {name: found for name, found in kept.items() if found.is_bound}
+    merged = replace(
+        results, tasks={**{name: found.result for name, found in again.items()}, **results.tasks}
+    )
+    if kept or again:
+        both = {**{name: found.result for name, found in kept.items()}, **merged.tasks}
         samples = {name: held.sample for name, held in kept.items() if held.sample}
         samples |= {name: found.sample for name, found in scored.items() if found.sample}
         tasks, ends = add_intervals(both, samples, results.suite)
@@ -109,17 +124,40 @@ def record_scores(
     elsewhere = _bind_elsewhere(root, earlier)
     signed = (root / MANIFEST).read_bytes() if earlier.manifest else None
     (root / MANIFEST).unlink(missing_ok=True)
-    written = earlier.bound.tasks if earlier.bound else {}
-    for name in {*TASKS, *earlier.tasks, *written} - set(kept):
-        (folder / STATISTICS / f"{name}.parquet").unlink(missing_ok=True)
+    _write_kept(folder, merged, kept)
+    for path in _statistics_of_ours(root, folder, earlier, kept):
+        require_within(root, path.parent)
+        path.unlink(missing_ok=True)
     write_statistics(folder, scored)
     path = write_results_file(folder, merged)
     bound = {name: bind_task(root, folder, name, merged, found.files) for name, found in scored.items()}
     for name, held in kept.items():
-        bound[name] = bind_task(root, folder, name, merged, held.files, held.version)
+        bound[name] = replace(
+            bind_task(root, folder, name, merged, held.files), decabench=held.version, basis=held.basis
+        )
     mine = BoundResults(merged.split, file_digest(path), bound)
     write_manifest(root, Manifest({**elsewhere, earlier.name: mine}), signed)
-    return Recorded(merged, path, root, tuple(kept), tuple(left_out))
+    return Recorded(merged, path, root, tuple(kept), tuple(left_out), tuple(again))
+
+
+def _write_kept(folder: Path, merged: Results, kept: Mapping[str, _Kept]) -> None:
+    """Leave a results file with nothing but kept results, whose statistics stay as they are, or none."""
+    if kept:
+        rest = {name: task for name, task in merged.tasks.items() if name in kept}
+        write_results_file(folder, replace(merged, tasks=rest, interval=None))
+    else:
+        (folder / "results.json").unlink(missing_ok=True)
+
+
+def _statistics_of_ours(root: Path, folder: Path, earlier: _Earlier, kept: Mapping[str, _Kept]) -> list[Path]:
+    """Return the files of statistics to replace or remove: those that the earlier manifest or results name.
+
+    In a submission's own folder of results, also those of a run that was killed before it wrote its results.
+    """
+    written = {*earlier.tasks, *(earlier.bound.tasks if earlier.bound else ())}
+    if folder != root and folder.parent in (root, root / "results"):
+        written |= TASKS.keys()
+    return [folder / STATISTICS / f"{name}.parquet" for name in sorted(written - kept.keys())]
 
 
 def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Sample:
@@ -138,6 +176,11 @@ def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Samp
     stated = float("nan") if result.score is None else result.score
     if not abs(sample.score - stated) <= _EQUAL * max(1.0, abs(stated)):
         raise DataError(f"its statistics give {sample.score:.4f}, results.json has {stated:.4f}")
+    for name, value in score_rows(metric, rows.tolist()).details.items():
+        if name in result.scores and not abs(value - result.scores[name]) <= _EQUAL * max(1.0, abs(value)):
+            raise DataError(
+                f"its statistics give {name} {value:.4f}, results.json has {result.scores[name]:.4f}"
+            )
     return sample
 
 
@@ -164,6 +207,8 @@ class _Earlier:
     """The version of decabench that wrote them."""
     reason: str = ""
     """Why none of them hold; empty if each has to be looked at."""
+    lost: tuple[str, ...] = ()
+    """The tasks that a damaged results file names, as far as it can be read."""
 
     @property
     def bound(self) -> BoundResults | None:
@@ -183,6 +228,10 @@ class _Kept:
     """Its files: path in the submission to sha256."""
     version: str
     """The version of decabench that scored it."""
+    is_bound: bool = True
+    """Whether there is nothing better to rest on than what is kept: a manifest, or no answers at hand."""
+    basis: Literal["", "statistics"] = ""
+    """What it rests on, as in the manifest."""
 
 
 def _read_earlier(root: Path, folder: Path, new: Results) -> _Earlier:
@@ -197,15 +246,21 @@ def _read_earlier(root: Path, folder: Path, new: Results) -> _Earlier:
     try:
         old = read_results_file(path)
     except InvalidResultsError as error:
-        return _Earlier(
-            root, folder, name, manifest, reason=f"the earlier results.json is damaged: {error.reason}"
-        )
+        reason = f"the earlier results.json is damaged: {error.reason}; score all of its tasks again"
+        return _Earlier(root, folder, name, manifest, reason=reason, lost=_stated_tasks(path))
     if manifest and not reason:
         faults = [fault for fault in check_manifest(root) if fault.folder == name and not fault.task]
         reason = faults[0].reason if faults else ""
     return _Earlier(
         root, folder, name, manifest, old.tasks, old.answers, old.decabench, reason or _difference(old, new)
     )
+
+
+def _stated_tasks(path: Path) -> tuple[str, ...]:
+    try:
+        return tuple(parse_record(read_bounded(path), str(path))["tasks"])
+    except InvalidResultsError:
+        return ()
 
 
 def _difference(old: Results, new: Results) -> str:
@@ -226,7 +281,7 @@ def _still_valid(
     submission: Path, earlier: _Earlier, new: Results, options: ScoringOptions
 ) -> tuple[dict[str, _Kept], list[str]]:
     """Return the earlier results of tasks that were not scored now, and why others are left out."""
-    names = [name for name in earlier.tasks if name not in new.tasks]
+    names = [name for name in earlier.tasks or earlier.lost if name not in new.tasks]
     if earlier.reason:
         return {}, [f"{', '.join(names) or 'earlier results'}: {earlier.reason}"]
     kept: dict[str, _Kept] = {}
@@ -267,6 +322,7 @@ def _require_valid(
         ):  # of several levels, files of earlier versions have one
             result = replace(result, units=describe_units(sample, task.unit_names))
     files = {path: file_digest(file) for path, file in opened.files_of(name, options.split).items()}
+    at_hand = (name, options.split) in opened.files
     if earlier.bound is not None:
         held = earlier.bound.tasks.get(name)
         if held is None:
@@ -275,8 +331,33 @@ def _require_valid(
             path = earlier.folder / STATISTICS / f"{name}.parquet"
             if held.statistics != file_digest(path):
                 raise DataError(f"its statistics are not those whose digest is in {MANIFEST}")
-        return _Kept(result, sample, files, held.decabench or earlier.version)
-    return _Kept(result, sample, files, earlier.version)
+        version = held.decabench or earlier.version
+        if not held.basis:
+            return _Kept(result, sample, files, version)
+        return _Kept(result, sample, files, version, is_bound=not at_hand, basis="statistics")
+    return _Kept(result, sample, files, earlier.version, is_bound=not at_hand, basis="statistics")
+
+
+def _score_unbound(
+    submission: Path, earlier: _Earlier, kept: Mapping[str, _Kept], options: ScoringOptions
+) -> tuple[dict[str, ScoredTask], list[str]]:
+    """Score again what no manifest binds, and say what else than the earlier score that gives, or why it cannot be."""
+    again: dict[str, ScoredTask] = {}
+    left_out = []
+    for name in [name for name, held in kept.items() if not held.is_bound]:
+        try:
+            again |= score_submission(submission, replace(options, tasks=[name]))[1]
+        except DecabenchError as error:
+            reason = f"no {MANIFEST} binds it, and it cannot be scored again: {str(error).rstrip('.')}"
+            left_out.append(f"{name}: {reason}")
+            continue
+        before, now = earlier.tasks[name].score, again[name].result.score
+        if before != now and (
+            before is None or now is None or abs(before - now) > _EQUAL * max(1.0, abs(now))
+        ):
+            given, found = ("no score" if value is None else f"{value:.4f}" for value in (before, now))
+            left_out.append(f"{name}: the earlier results.json has {given}; scored again, it has {found}")
+    return again, left_out
 
 
 def _require_same_answers(
@@ -306,6 +387,8 @@ def require_withheld(opened: Submission, task: Task, split: str, result: TaskRes
         if task.redistributable:
             raise DataError("its answers are no longer there")
         return False
+    if not task.may_withhold:
+        raise DataError("its answers may be passed on, so there is no reason to withhold them")
     if read_withheld(path).answers != result.predictions:
         raise DataError("the digests of its withheld answers are not those of the answers that were scored")
     return True
@@ -328,7 +411,11 @@ def _bind_elsewhere(root: Path, earlier: _Earlier) -> dict[str, BoundResults]:
                 except InvalidResultsError:
                     continue
                 tasks = {
-                    task: bind_task(root, path.parent, task, found, {}, found.decabench)
+                    task: replace(
+                        bind_task(root, path.parent, task, found, {}),
+                        decabench=found.decabench,
+                        basis="stated",
+                    )
                     for task in found.tasks
                 }
                 others[name] = BoundResults(found.split, file_digest(path), tasks)

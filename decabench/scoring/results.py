@@ -18,8 +18,8 @@ from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.files import atomic_file
 from decabench.metrics import METRICS
 from decabench.submission import AnswerKind
-from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite
-from decabench.text import excerpt, printable
+from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite, is_task_name
+from decabench.text import excerpt, printable, quoted
 from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
@@ -358,6 +358,9 @@ def parse_record(text: str, name: str) -> dict[str, Any]:
         raise InvalidResultsError(name, f"its split is {given}, not one of {', '.join(SPLITS)}")
     if not isinstance(record.get("tasks"), dict):
         raise InvalidResultsError(name, "it has no tasks")
+    for task in record["tasks"]:
+        if not is_task_name(task):
+            raise InvalidResultsError(name, f"it has {quoted(task)}, which cannot be the name of a task")
     if record.get("answers", "extracted") not in ("extracted", "raw"):
         given = excerpt(repr(record["answers"]), 60)
         raise InvalidResultsError(name, f"its answers are {given}, not extracted or raw")
@@ -397,6 +400,9 @@ def read_suite(record: Mapping[str, Any]) -> Suite:
     if "suite" not in record:
         return DECATHLON
     suite: Suite = _convert(record, "suite", Suite)
+    for task in suite.tasks:
+        if not is_task_name(task):
+            raise ValueError(f"its suite has {quoted(task)}, which cannot be the name of a task")
     if known := SUITES.get(suite.name):
         if (known.tasks, known.total) != (suite.tasks, suite.total):
             raise ValueError(f"its suite {suite.name} differs from the known suite of this name")

@@ -83,6 +83,10 @@ def _allowed_signers(trusted: Path, temporary: Path) -> Path:
         raise MissingDataError(
             f"{trusted} cannot be read as a public key or as allowed signers ({error})."
         ) from error
+    if "PRIVATE KEY-----" in text:
+        raise DecabenchError(
+            f"{trusted} is a private key, which only signs: give the public one, most often {trusted}.pub."
+        )
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if not lines or not lines[0].startswith(_KEY_KINDS):
         return trusted

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from decabench.errors import DecabenchError, MissingDataError
+from decabench.errors import DecabenchError, MissingDataError, SubmissionError
 from decabench.files import Paths
 from decabench.scoring.evaluator import (
     ScoringOptions,
@@ -29,10 +29,27 @@ from decabench.scoring.results import (
     read_suite,
 )
 from decabench.scoring.significance import Sample
-from decabench.submission import Submission, read_answers, read_withheld
+from decabench.submission import (
+    METADATA_NAME,
+    Submission,
+    SubmissionInfo,
+    open_submission,
+    read_answers,
+    read_metadata,
+    read_withheld,
+)
 from decabench.tasks import Task
 
-__all__ = ["Discrepancy", "TaskCheck", "VerifiedResults", "results_files", "verify", "verify_file"]
+__all__ = [
+    "Discrepancy",
+    "TaskCheck",
+    "VerifiedResults",
+    "require_remade",
+    "results_files",
+    "submission_differences",
+    "verify",
+    "verify_file",
+]
 
 
 @dataclass(frozen=True)
@@ -149,8 +166,35 @@ def results_files(submission: Path) -> list[Path]:
     )
     found = sorted(folder.glob("*/results.json"))
     if not found:
-        raise MissingDataError(f"There is no results.json in {folder}: run decabench evaluate first.")
+        raise MissingDataError(
+            f"There is no results.json in {folder}: run decabench evaluate first (the Python function of that name "
+            "writes nothing)."
+        )
     return found
+
+
+def require_remade(submission: str | Path, remade: str | Path, files: Sequence[Path]) -> None:
+    """Raise DecabenchError if a second submission has none of the answers that the first one withholds.
+
+    Only tasks that the results files have results for count. Without this it would be ignored.
+    """
+    with open_submission(submission) as opened, open_submission(remade) as again:
+        stated = set()
+        for path in files:
+            try:
+                record = parse_record(read_bounded(path), str(path))
+            except InvalidResultsError:
+                continue  # reported when it is verified
+            stated |= {(name, record["split"]) for name in record["tasks"]}
+        withheld, found = stated - opened.files.keys(), again.files.keys()
+    if stated and not withheld:
+        raise DecabenchError(f"{submission} withholds no answers of its results: leave out --remade.")
+    if withheld and not withheld & found:
+        names = [", ".join(f"{task} ({split})" for task, split in sorted(each)) for each in (withheld, found)]
+        raise DecabenchError(
+            f"{remade} has none of the answers that {submission} withholds: they are {names[0]}, and it answers "
+            f"{names[1] or 'nothing'}. Make them again with decabench predict, or leave out --remade."
+        )
 
 
 def verify(
@@ -204,9 +248,10 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
     other: list[Discrepancy] = []
     same_bytes = path.read_bytes() == again.to_json().encode()
     given, made = dict(stated), json.loads(again.to_json())
-    unclear = [name for name in stated["tasks"] if name not in again.tasks]
-    if unclear:  # neither they nor the totals can be verified, but nothing else was edited
-        given["tasks"] = {name: task for name, task in stated["tasks"].items() if name not in unclear}
+    unclear = [name for name in stated["tasks"] if name not in again.tasks or name in digests]
+    if unclear:  # neither they nor the totals can be verified, and other answers have other scores
+        for each in (given, made):
+            each["tasks"] = {name: task for name, task in each["tasks"].items() if name not in unclear}
         given, made = ({**each, **dict.fromkeys(_TOTALS)} for each in (given, made))
     for task, one in _differences(given, made) if not same_bytes else ():
         (found.setdefault(task, []) if task in stated["tasks"] else other).append(one)
@@ -317,12 +362,57 @@ def _score_again(
     )
 
 
+def submission_differences(results: Results, submission: str | Path) -> list[str]:
+    """Return in what a results file differs from submission.toml; none if they agree or there is no submission.toml.
+
+    Each is a sentence without a full stop: `submission.toml says predictor.variant 1, results.json says nothing`.
+    """
+    submission = Path(submission)
+    if submission.is_dir() and not (submission / METADATA_NAME).exists():
+        return []
+    try:
+        info = _read_info(submission)
+    except SubmissionError as error:
+        return [str(error).rstrip(".")]
+    described = json.loads(json.dumps(info.described()))
+    stated = json.loads(json.dumps(dict(results.submission)))
+    return [
+        f"{METADATA_NAME} says {where} {_shown(now)}, results.json says {_shown(before)}"
+        for where, before, now in _unequal(stated, described)
+    ]
+
+
+def _read_info(submission: Path) -> SubmissionInfo:
+    if not submission.is_dir():
+        with open_submission(submission) as opened:
+            return opened.info
+    info, faults = read_metadata(submission)
+    if info is None:
+        raise SubmissionError(f"{faults[0]}.")
+    return info
+
+
+def _unequal(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any, Any]]:
+    """Yield where two values differ, and the values; in a comparison of fields, an empty one is none."""
+    if isinstance(stated, Mapping) and isinstance(found, Mapping):
+        for key in sorted({*stated, *found}):
+            yield from _unequal(stated.get(key), found.get(key), (*path, key))
+    elif (type(stated), stated) != (type(found), found) and not (_is_empty(stated) and _is_empty(found)):
+        before, now = ("nothing" if value is None else value for value in (stated, found))
+        yield ".".join(path), before, now
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ("", [], {})
+
+
 def _manifest_faults(submission: str | Path, path: Path) -> Iterator[tuple[str, Discrepancy]]:
     root = manifest_root(Path(submission), path.parent)
     name = path.parent.resolve().relative_to(root.resolve()).as_posix()
     for fault in check_manifest(root):
         if fault.folder in ("", name):
-            yield fault.task, Discrepancy(fault.task or "manifest.json", fault.reason)
+            file = "results.json" if fault.in_results else "manifest.json"
+            yield fault.task, Discrepancy(fault.task or file, fault.reason)
 
 
 def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Discrepancy]]:

@@ -31,7 +31,7 @@ from decabench.submission.folder import (
 )
 from decabench.submission.metadata import Marks, SubmissionInfo
 from decabench.submission.withheld import WithheldAnswers, WithheldReader
-from decabench.tasks import SPLITS
+from decabench.tasks import SPLITS, TASKS
 from decabench.text import printable, quoted
 from decabench.untrusted import parse_json
 
@@ -98,8 +98,17 @@ def check_submission(
             )
             found = digests.read()
             faults += (*digests.faults, *_compare_withheld(digests.name, found, files.get((task, split))))
+            if not _may_withhold(task, known_tasks) and (task, split) not in files:
+                message = f"the answers to {task} may be passed on: put them into {FOLDER}/"
+                faults += (Fault("not-withheld", message, digests.name),)
             counts.append(digests.count(task, split, found))
         return CheckReport.of(printable(path.name), faults, counts, unlisted)
+
+
+def _may_withhold(name: str, known_tasks: Collection[str]) -> bool:
+    """Return whether answers to a task may be left out; of tasks that are known by name alone, nothing is known."""
+    task = known_tasks.get(name) if isinstance(known_tasks, Mapping) else TASKS.get(name)
+    return task is None or task.may_withhold
 
 
 def _compare_withheld(name: str, found: WithheldAnswers, file: PredictionFile | None) -> Iterator[Fault]:

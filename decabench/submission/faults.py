@@ -36,6 +36,7 @@ CODES: dict[str, str] = {
     "non-string-answer": "The answer is not a string.",
     "non-string-id": "The id is not a string.",
     "not-an-object": "A line is JSON, but not an object.",
+    "not-withheld": "Answers are withheld that may be passed on.",
     "other-answer": "An answer is not the one whose digest was withheld.",
     "other-data": "The answers were made for data with another fingerprint.",
     "partial": "A limited run: it is scored on the examples it answered, but not summed or ranked.",

@@ -159,3 +159,14 @@ def test_help_of_the_commands_loads_no_room_of_the_options():
         "assert '--temperature' in CliRunner().invoke(cli, ['predict', '--help']).output\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("train", "--output", "run"), ("analyze", "pointers", ".", "--output", "x")]
+)
+def test_a_missing_extra_is_wrong_usage_everywhere(command, monkeypatch, arguments):
+    import importlib.util
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    done = command(*arguments)
+    assert done.exit_code == 2 and "torch and safetensors not installed: run pip install" in done.stderr

@@ -283,7 +283,7 @@ def test_one_task_of_ten_is_scored_again(command, home, submit):
     folder = submit("first-choice")
     command("evaluate", "--submission", folder, "--home", home)
     before = (folder / "results" / "validation" / "results.json").read_bytes()
-    (folder / "results" / ".run.json.abcdef12.tmp").touch()
+    (folder / "results" / ".decabench-run.json.abcdef12.tmp").touch()
     done = command("evaluate", "--submission", folder, "--home", home, "--tasks", "sst")
     assert done.exit_code == 0 and list(rows(done))[1:] == list(DECATHLON.tasks)
     kept = [task for task in DECATHLON.tasks if task != "sst"]

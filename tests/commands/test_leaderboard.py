@@ -1,5 +1,7 @@
 """`decabench leaderboard`. The page itself: tests/leaderboard/."""
 
+import pytest
+
 from decabench.scoring.evaluator import evaluate
 from decabench.scoring.results import write_results_file
 
@@ -18,8 +20,15 @@ def test_board(command, home, submit, tmp_path):
     assert "oracle" in page and "majority" in page
 
 
-def test_a_site_that_cannot_be_written(command, tmp_path):
-    (tmp_path / "submissions").mkdir()
+@pytest.fixture
+def scored(home, submit, tmp_path):
+    """A folder of submissions with one that is scored."""
+    folder = submit("majority", ["sst"], "submissions/majority")
+    write_results_file(folder / "results" / "validation", evaluate(folder, home=home))
+    return tmp_path / "submissions"
+
+
+def test_a_site_that_cannot_be_written(command, scored, tmp_path):
     (tmp_path / "file").touch()
     done = command(
         "leaderboard", "--submissions", tmp_path / "submissions", "--output", tmp_path / "file" / "site"
@@ -34,6 +43,25 @@ def test_submissions_that_are_not_there(command, tmp_path):
     assert not (tmp_path / "site").exists()
 
 
+def test_a_folder_without_results_publishes_nothing(command, home, submit, tmp_path):
+    """A typo must not replace a board by an empty one."""
+    site, folder = tmp_path / "site", tmp_path / "submissions"
+    folder.mkdir()
+    done = command("leaderboard", "--submissions", folder, "--output", site)
+    assert done.exit_code == 1 and not site.exists() and done.stdout == ""
+    assert f"No results were found in {folder}, nor a submission" in done.stderr
+    submit("majority", ["sst"], "submissions/majority")
+    done = command("leaderboard", "--submissions", folder, "--output", site)
+    assert done.exit_code == 1 and not site.exists()
+    assert f"decabench evaluate --submission {folder / 'majority'}" in done.stderr
+    write_results_file(
+        folder / "majority" / "results" / "validation", evaluate(folder / "majority", home=home)
+    )
+    assert command("leaderboard", "--submissions", folder, "--output", site).exit_code == 0
+    done = command("leaderboard", "--submissions", site, "--output", site)  # the site itself
+    assert done.exit_code == 1 and "majority" in (site / "index.html").read_text(encoding="utf-8")
+
+
 def test_examples_come_from_the_prepared_data(command, home, submit, tmp_path):
     folder = submit("majority", ["schema"], "submissions/majority")
     write_results_file(folder / "results" / "validation", evaluate(folder, home=home))
@@ -46,7 +74,7 @@ def test_examples_come_from_the_prepared_data(command, home, submit, tmp_path):
     assert "golds" not in data.read_text(encoding="ascii")
 
 
-def test_serve(command, monkeypatch, tmp_path):
+def test_serve(command, monkeypatch, scored, tmp_path):
     from http.server import ThreadingHTTPServer
     from threading import Thread
     from urllib.request import urlopen
@@ -63,7 +91,6 @@ def test_serve(command, monkeypatch, tmp_path):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", once)
-    (tmp_path / "submissions").mkdir()
     site = tmp_path / "site"
     done = command(
         "leaderboard", "--submissions", tmp_path / "submissions", "--output", site, "--serve", "--port", "0"
@@ -73,10 +100,9 @@ def test_serve(command, monkeypatch, tmp_path):
     assert seen == [("127.0.0.1", (site / "index.html").read_bytes())]
 
 
-def test_a_port_that_is_taken(command, tmp_path):
+def test_a_port_that_is_taken(command, scored, tmp_path):
     import socket
 
-    (tmp_path / "submissions").mkdir()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

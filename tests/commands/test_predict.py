@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 import tomllib
 
 import pytest
@@ -246,3 +247,77 @@ def test_wrong_usage(command, home, tmp_path, options, sentence):
     done = command("predict", "--predictor", "majority", *given)
     assert done.exit_code == 2 and sentence in done.stderr
     assert not (tmp_path / "s").exists()
+
+
+def test_a_program_that_writes_no_json_is_a_model_that_failed(command, home, tmp_path):
+    line = f"command:{sys.executable} -c 'print(\"hello\")'"
+    done = command(
+        "predict", "--predictor", line, "--tasks", "sst", "--output", tmp_path / "x", "--home", home
+    )
+    assert done.exit_code == 4 and "Line 1 of the program's output is not JSON" in done.stderr
+
+
+def test_an_answer_that_is_no_label_is_shown_with_the_labels(command, home, tmp_path):
+    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
+    done = command("predict", "--predictor", f"command:{sys.executable} {_write_program(tmp_path)}", *options)
+    (line,) = [line for line in done.stdout.splitlines() if "one of the labels" in line]
+    assert "for example, has 'fine'; its labels are " in line and "positive" in line and "negative" in line
+    assert line.endswith("the model must answer with a label alone.")
+
+
+def _write_program(folder):
+    path = folder / "program.py"
+    path.write_text(
+        "import json, sys\nfor line in sys.stdin:\n"
+        "    print(json.dumps({'id': json.loads(line)['id'], 'answer': 'fine'}), flush=True)\n"
+    )
+    return path
+
+
+def test_unparseable_answers_are_counted_beside_labels():
+    from decabench.commands.predict import _forms
+    from decabench.runs import Tally
+
+    tally = Tally("sst", 32, answered=32, unparseable=32, other_label=32, other_label_example="Look.")
+    assert list(_forms(tally)) == [
+        "sst: 0 of 32 answers are one of the labels. Look.",
+        "sst: 32 of 32 answers are unparseable or refused.",
+    ]
+
+
+def test_the_name_in_the_report_is_that_of_the_submission(tmp_path):
+    """A label leaves out what is not part of a model's name, such as a server's address."""
+    from types import SimpleNamespace
+
+    from decabench.commands.predict import _remarks
+
+    run = SimpleNamespace(
+        tasks=[],
+        split="validation",
+        output=tmp_path,
+        predictor="openai:http://127.0.0.1:18101/v1",
+        store=None,
+    )
+    plan = SimpleNamespace(run=run, predictor={"name": "openai:m"})
+    remarks = _remarks(plan, SimpleNamespace(tallies=[]))
+    assert remarks[0].startswith("Wrote openai:m's answers")
+
+
+@pytest.mark.parametrize(
+    ("predictor", "more", "sentence"),
+    [
+        ("./models/my_model.py:Shouting", [], "run this in ./models and write my_model:Shouting."),
+        ("my_model.py:Shouting", [], "run this in . and write my_model:Shouting."),
+        ("my_model", [], "package.module:object."),
+        ("majority", ["--omit", "seed"], "majority does not use --omit: leave it out"),
+        (
+            "openai:http://x/v1",
+            ["--omit", "temperature,seed"],
+            "repeat the option, as in --omit temperature --omit",
+        ),
+    ],
+)
+def test_typical_mistakes(command, home, tmp_path, predictor, more, sentence):
+    options = ["--tasks", "sst", "--home", home, "--output", tmp_path / "s"]
+    done = command("predict", "--predictor", predictor, *more, *options)
+    assert done.exit_code == 2 and sentence in done.stderr

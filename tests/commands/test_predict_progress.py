@@ -35,6 +35,12 @@ def test_a_log_gets_a_line_a_task(capsys):
     ]
 
 
+def test_a_line_without_an_answer_has_no_empty_part(capsys):
+    lines = Lines()
+    lines.end(tally(total=2, answered=0, failed=2))
+    assert capsys.readouterr().err == "sst: 2 of 2, 2 failed\n"
+
+
 def test_and_a_line_a_minute(capsys, monkeypatch):
     clock = iter([0.0, 59.9, 60.0, 61.0])
     monkeypatch.setattr("decabench.commands.predict.time.monotonic", lambda: next(clock))

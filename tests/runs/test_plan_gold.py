@@ -63,13 +63,13 @@ def everything(*values: Any) -> list[Any]:
 
 
 def forbidden(home: Path, *values: Any) -> list[Any]:
-    """What leads to the answers of the validation split: the store, a sources' reader, paths other than of training."""
-    train = home / "tasks"
+    """What leads to the answers of the validation split: the store, a source's reader, or any path to prepared data."""
     return [
         value
         for value in everything(*values)
         if isinstance(value, (Store, Example, Run))
-        or (isinstance(value, Path) and not (value.is_relative_to(train) and value.name == "train.parquet"))
+        or isinstance(value, Path)
+        or (isinstance(value, (str, bytes)) and str(home) in str(value))
         or type(value).__name__ in ("Source", "RemoteFile", "Journal", "Plan", "PlannedTask")
     ]
 
@@ -121,6 +121,21 @@ def test_nothing_that_is_handed_over_leads_to_gold(
         assert forbidden(home, setting.training_answers()) == []
         golds = [row["answers"][0] for row in Store(home).read(setting.task.name, "validation")]
         assert list(setting.training_answers()) != golds
+
+
+def test_no_attribute_of_training_answers_leads_to_a_file(home: Path, tmp_path: Path) -> None:
+    """The file of the split that is asked lies beside that of the training split."""
+    run = Run("majority", [TASKS["sst"]], "validation", tmp_path / "out", Store(home))
+    (planned,) = plan_run(run).tasks
+    answers = planned.setting.training_answers
+    for each in (answers, pickle.loads(pickle.dumps(answers))):
+        stream = each()
+        first = next(stream)
+        assert first in ("positive", "negative") and len(list(stream)) > 1
+        for name in dir(each):
+            value = getattr(each, name)
+            assert not isinstance(value, Path) and "parquet" not in repr(value), name
+        assert forbidden(home, each, each()) == []
 
 
 def test_a_task_of_ones_own_does_not_lead_to_its_file(

@@ -157,6 +157,11 @@ def test_a_manifest_that_differs_from_its_results(submission: Path) -> None:
             % ("0" * 64),
             "not a path inside",
         ),
+        (
+            '{"results": {"a": {"split": "test", "results": "sha256:%s", "tasks": {"a/b": {"data": ""}}}}}'
+            % ("0" * 64),
+            "cannot be the name of a task",
+        ),
     ],
 )
 def test_what_is_not_a_manifest(submission: Path, text: str, said: str) -> None:

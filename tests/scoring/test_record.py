@@ -5,16 +5,28 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from decabench.errors import StorageError
-from decabench.scoring import ScoringOptions, record_scores, score_submission
+from decabench.files import file_digest
+from decabench.scoring import (
+    InvalidResultsError,
+    ScoringOptions,
+    read_results_file,
+    record_scores,
+    score_submission,
+)
 from decabench.scoring.manifest import check_manifest
-from decabench.scoring.record import Recorded
+from decabench.scoring.record import Recorded, read_sample
 from decabench.submission import MANIFEST
 from decabench.tasks import DECATHLON, Store, Suite
 
@@ -25,6 +37,16 @@ def score(folder: Path, home: Path, output: Path | None = None, **options: Any) 
     chosen = ScoringOptions(home=home, **options)
     target = output or folder / "results" / "validation"
     return record_scores(folder, target, *score_submission(folder, chosen), chosen)
+
+
+def bind(folder: Path) -> None:
+    """Let the manifest hold the results as they are: it says what belongs together, not who made it."""
+    manifest = json.loads((folder / MANIFEST).read_text())
+    held = manifest["results"]["results/validation"]
+    held["results"] = file_digest(folder / "results" / "validation" / "results.json")
+    for name, task in held["tasks"].items():
+        task["statistics"] = file_digest(folder / "results" / "validation" / "statistics" / f"{name}.parquet")
+    (folder / MANIFEST).write_text(json.dumps(manifest))
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -67,8 +89,9 @@ def test_a_kept_result_of_an_earlier_version_gets_its_units_from_its_statistics(
         del old["tasks"][name]["units"]
         old["tasks"][name]["interval"] = [0.0, 100.0]
     path.write_text(json.dumps(old))
-    (ten / MANIFEST).unlink()
+    bind(ten)
     recorded = score(ten, home, tasks=["sst"])
+    assert recorded.again == ()
     now, first = recorded.results.tasks, json.loads(before)["tasks"]
     assert dict(now["iwslt.en.de"].units) == first["iwslt.en.de"]["units"]
     assert not now[
@@ -265,11 +288,168 @@ def test_a_link_in_place_of_a_file_is_replaced(few: Path, home: Path, tmp_path: 
 def test_what_a_killed_run_left_is_swept(few: Path, home: Path) -> None:
     folder = few / "results" / "validation"
     left = [
-        few / ".manifest.json.abcdef12.tmp",
-        folder / ".results.json.abcdef12.tmp",
-        folder / "statistics" / ".sst.parquet.abcdef12.tmp",
+        few / ".decabench-manifest.json.abcdef12.tmp",
+        folder / ".decabench-results.json.abcdef12.tmp",
+        folder / "statistics" / ".decabench-sst.parquet.abcdef12.tmp",
     ]
     for path in left:
         path.write_text("half")
     score(few, home)
     assert not any(path.exists() for path in left)
+
+
+# Forgers
+
+
+def forge(folder: Path, task: str = "squad", score: float = 100.0) -> None:
+    """Let results and statistics of a task agree on a score that the answers did not earn."""
+    path = folder / "results" / "validation" / "results.json"
+    results = json.loads(path.read_text())
+    found = results["tasks"][task]
+    results["total"]["score"] += score - found["score"]
+    found["scores"] = dict.fromkeys(found["scores"], score)
+    found["score"], found["interval"] = score, [score, score]
+    results["decascore"] = results["total"]["score"] if results["total"]["complete"] else None
+    path.write_text(json.dumps(results))
+    file = path.parent / "statistics" / f"{task}.parquet"
+    table = pq.read_table(file)
+    for name in set(table.column_names) - {"unit_1", "unit_2"}:
+        column = pa.array([score / 100] * table.num_rows, pa.float64())
+        table = table.set_column(table.column_names.index(name), name, column)
+    pq.write_table(table, file)
+
+
+def test_a_forged_result_without_a_manifest_is_not_laundered(few: Path, home: Path) -> None:
+    before = content(few)
+    forge(few)
+    (few / MANIFEST).unlink()
+    recorded = score(few, home, tasks=["sst"])
+    assert set(recorded.again) == {"squad", "woz.en", "schema"} and not recorded.kept
+    (said,) = recorded.left_out
+    assert said.startswith("squad: the earlier results.json has 100.0000; scored again, it has ")
+    assert content(few) == before
+
+
+def test_what_can_be_neither_bound_nor_scored_again_is_left_out(
+    few: Path, home: Path, tmp_path: Path
+) -> None:
+    forge(few)
+    (few / MANIFEST).unlink()
+    other = tmp_path / "home"
+    shutil.copytree(home / "tasks" / "sst", other / "tasks" / "sst")
+    recorded = score(few, other, tasks=["sst"])
+    assert list(recorded.results.tasks) == ["sst"] and len(recorded.left_out) == 3
+    assert all("no manifest.json binds it, and it cannot be scored" in line for line in recorded.left_out)
+    left = [path.name for path in (few / "results" / "validation" / "statistics").iterdir()]
+    assert left == ["sst.parquet"]
+
+
+def test_the_manifest_says_what_was_kept_without_proof(ten: Path, home: Path) -> None:
+    answers = ten / "predictions" / "iwslt.en.de.validation.jsonl"
+    held = answers.read_bytes()
+    answers.unlink()
+    (ten / MANIFEST).unlink()
+
+    def basis() -> dict[str, str]:
+        tasks = json.loads((ten / MANIFEST).read_text())["results"]["results/validation"]["tasks"]
+        return {name: task["basis"] for name, task in tasks.items() if "basis" in task}
+
+    assert score(ten, home, tasks=["sst"]).kept == ("iwslt.en.de",)
+    assert basis() == {"iwslt.en.de": "statistics"}
+    score(ten, home, tasks=["schema"])
+    assert basis() == {"iwslt.en.de": "statistics"}
+    answers.write_bytes(held)
+    assert score(ten, home, tasks=["sst"]).again == ("iwslt.en.de",)
+    assert basis() == {}
+
+
+def test_results_of_another_split_are_bound_as_stated_and_scored_again(few: Path, home: Path) -> None:
+    forge(few)
+    (few / MANIFEST).unlink()
+    score(few, home, few / "results" / "validation-raw", answers="raw")
+    tasks = json.loads((few / MANIFEST).read_text())["results"]["results/validation"]["tasks"]
+    assert {task["basis"] for task in tasks.values()} == {"stated"}
+    recorded = score(few, home, tasks=["sst"])
+    assert "squad" in recorded.again and recorded.results.tasks["squad"].score != 100
+
+
+@pytest.mark.parametrize("name", ["../../../../victim/precious", "a/b", "/etc/x", "..", ".", "", "a" * 300])
+def test_names_of_tasks_lead_nowhere(few: Path, home: Path, tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "victim" / "precious.parquet"
+    victim.parent.mkdir()
+    victim.write_text("mine")
+    path = few / "results" / "validation" / "results.json"
+    results = json.loads(path.read_text())
+    results["tasks"][name] = {
+        **results["tasks"]["schema"],
+        "status": "failed",
+        "score": None,
+        "interval": None,
+        "scores": {},
+    }
+    path.write_text(json.dumps(results))
+    (few / MANIFEST).unlink()
+    with pytest.raises(InvalidResultsError, match="cannot be the name of a task"):
+        read_results_file(path)
+    recorded = score(few, home, tasks=["sst"])
+    assert "cannot be the name of a task" in recorded.left_out[0]
+    assert victim.read_text() == "mine" and list(recorded.results.tasks) == ["sst"]
+
+
+def test_what_is_not_ours_is_not_removed(few: Path, home: Path, tmp_path: Path) -> None:
+    other = tmp_path / "out" / "statistics" / "squad.parquet"
+    other.parent.mkdir(parents=True)
+    other.write_text("mine")
+    score(few, home, tmp_path / "out", tasks=["sst"])
+    assert other.read_text() == "mine"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from decabench.scoring import ScoringOptions, record, score_submission
+folder, home, stop = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+steps = 0
+def counted(step):
+    def call(*args, **kwargs):
+        global steps
+        steps += 1
+        if steps == stop:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return step(*args, **kwargs)
+    return call
+from decabench import files
+os.replace, Path.unlink = counted(os.replace), counted(Path.unlink)
+options = ScoringOptions(home=home, tasks=["sst", "schema"])
+results, scored = score_submission(folder, options)
+record.record_scores(folder, folder / "results" / "validation", results, scored, options)
+print(steps)
+"""
+
+
+def test_a_run_killed_at_any_step_leaves_no_contradiction(few: Path, home: Path, tmp_path: Path) -> None:
+    """The answers have changed since, so that neither results nor statistics are what they were."""
+    for task in ("sst", "schema"):
+        path = few / "predictions" / f"{task}.validation.jsonl"
+        lines = [{**json.loads(line), "answer": "x"} for line in path.read_text().splitlines()]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for stop in range(1, 20):
+        folder = tmp_path / f"killed-{stop}"
+        shutil.copytree(few, folder)
+        run = subprocess.run(
+            [sys.executable, "-c", KILLED, str(folder), str(home), str(stop)], capture_output=True, text=True
+        )
+        if run.returncode == 0:
+            break
+        assert run.returncode == -signal.SIGKILL, run.stderr
+        path = folder / "results" / "validation" / "results.json"
+        if (folder / MANIFEST).exists():
+            # Killed before the first step: all is as it was, and the answers differ from it.
+            assert all("has changed since it was scored" in fault.reason for fault in check_manifest(folder))
+        elif path.exists():
+            results = read_results_file(path)
+            for name, result in results.tasks.items():
+                read_sample(folder, path.parent, name, result)
+        recorded = score(folder, home)
+        assert check_manifest(folder) == [] and recorded.results.total.tasks == 4
+    assert stop > 5

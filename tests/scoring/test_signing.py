@@ -49,6 +49,13 @@ def test_signed_and_verified(folder: Path, key: Path, tmp_path: Path) -> None:
     sign_manifest(folder, key)  # again, over the old one
 
 
+def test_a_private_key_verifies_nothing(folder: Path, key: Path) -> None:
+    sign_manifest(folder, key)
+    with pytest.raises(DecabenchError, match=r"is a private key, which only signs: .*key\.pub") as caught:
+        check_signature(folder, key)
+    assert caught.value.exit_code == 2
+
+
 def test_what_is_not_signed_by_a_trusted_key(folder: Path, key: Path, tmp_path: Path) -> None:
     other = make_key(tmp_path / "other", "eve")
     with pytest.raises(

@@ -9,10 +9,17 @@ from pathlib import Path
 import pytest
 
 from decabench.errors import MissingDataError
+from decabench.metrics import METRICS
 from decabench.scoring.evaluator import ScoringOptions, evaluate, score_submission
 from decabench.scoring.record import record_scores
-from decabench.scoring.results import write_results_file
-from decabench.scoring.verification import VerifiedResults, results_files, verify, verify_file
+from decabench.scoring.results import read_results_file, write_results_file
+from decabench.scoring.verification import (
+    VerifiedResults,
+    results_files,
+    submission_differences,
+    verify,
+    verify_file,
+)
 from decabench.submission import MANIFEST, withhold
 from decabench.tasks import DECATHLON
 
@@ -199,7 +206,8 @@ def test_withheld_answers_are_not_at_hand(recorded: Path, home: Path, submit: Ca
     other = submit("random", ("iwslt.en.de", "cnn_dailymail"), "other")
     found = verified(recorded, home, remade=other)
     assert statuses(found)["iwslt.en.de"] == "differs" and not found.ok
-    assert any("answers are not the withheld ones; the first is" in str(one) for one in found.differences)
+    said = [str(one) for one in found.differences]
+    assert len(said) == 1 and "17 of 17 answers are not the withheld ones; the first is" in said[0]
 
 
 def test_without_digests_it_says_so(recorded: Path, home: Path) -> None:
@@ -264,3 +272,39 @@ def test_all_ten(home: Path, submit: Callable[..., Path]) -> None:
     score(folder, home)
     score(folder, home, tasks=["sst"])
     assert verified(folder, home).verdict == "verified, the same bytes: 10 tasks"
+
+
+def test_digests_do_not_stand_in_for_answers_that_may_be_passed_on(recorded: Path, home: Path) -> None:
+    withhold(recorded, "schema", "validation")
+    found = verified(recorded, home)
+    assert statuses(found)["schema"] == "differs" and not found.ok
+    assert "may be passed on, so there is no reason to withhold them" in str(found.differences[0])
+
+
+def test_every_score_is_recomputed_from_statistics(recorded: Path, home: Path) -> None:
+    withhold(recorded, "cnn_dailymail", "validation")
+    score(recorded, home)
+    path = recorded / "results" / "validation" / "results.json"
+    content = json.loads(path.read_text())
+    scores, metric = content["tasks"]["cnn_dailymail"]["scores"], METRICS["rouge"]
+    name = next(name for name in metric.score(dict.fromkeys(metric.columns, 1.0)) if name != metric.headline)
+    scores[name] = 99.0
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
+    (recorded / MANIFEST).unlink()
+    found = verified(recorded, home)
+    assert statuses(found)["cnn_dailymail"] == "differs"
+    assert any(f"its statistics give {name} " in str(one) for one in found.differences)
+
+
+def test_results_are_held_against_submission_toml(recorded: Path, home: Path) -> None:
+    path = recorded / "results" / "validation" / "results.json"
+    assert submission_differences(read_results_file(path), recorded) == []
+    toml = recorded / "submission.toml"
+    toml.write_text(toml.read_text().replace("[predictor]\n", "[predictor]\nvariant = 1\n"))
+    (said,) = submission_differences(read_results_file(path), recorded)
+    assert said == "submission.toml says predictor.variant 1, results.json says nothing"
+    assert any("submission.toml has changed" in str(one) for one in verified(recorded, home).differences)
+    toml.write_text("[")
+    assert "bad-toml" in submission_differences(read_results_file(path), recorded)[0]
+    toml.unlink()
+    assert submission_differences(read_results_file(path), recorded) == []

@@ -47,6 +47,13 @@ def test_the_digest() -> None:
     assert keyed_digest(key, 'a","b', "c") != keyed_digest(key, "a", 'b","c')
 
 
+def test_answers_that_may_be_passed_on_cannot_be_withheld(folder: Path, home: Path) -> None:
+    withhold(folder, "schema", "validation")
+    assert check(folder, home) == ["not-withheld", "withheld"]
+    withhold(folder, *SST)  # which some predictors answer with sentences that may not be passed on
+    assert check(folder, home).count("not-withheld") == 1
+
+
 def test_answers_become_digests(folder: Path, home: Path) -> None:
     answers = read_answers(find_predictions(folder)[0][SST])
     path = withhold(folder, *SST, compress="zst")

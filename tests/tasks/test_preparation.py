@@ -189,7 +189,7 @@ def test_leftovers_of_a_killed_run_are_removed(request_for: Requests, words: Pat
     request = request_for(mirror=str(words))
     folder = Store(request.home).folder("lines")
     folder.mkdir(parents=True)
-    (folder / ".train.parquet.abc123_x.tmp").write_bytes(b"half")
+    (folder / ".decabench-train.parquet.abc123_x.tmp").write_bytes(b"half")
     prepare_task(TASK, request)
     assert sorted(stamps(request)) == [
         "inputs.json",

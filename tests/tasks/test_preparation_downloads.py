@@ -141,9 +141,9 @@ def test_leftovers_in_the_downloads_are_swept(request_for: Requests) -> None:
     raw = request.home / "raw" / "wikisql"
     scratch = raw / ".extract-0123456789ab" / "data.tar.bz2"
     scratch.mkdir(parents=True)
-    (scratch / ".dev.jsonl.abc123_x.tmp").write_bytes(b"half")
+    (scratch / ".decabench-dev.jsonl.abc123_x.tmp").write_bytes(b"half")
     (raw / "mirror-12345678").mkdir()
-    (raw / "mirror-12345678" / ".data.tar.bz2.json.abc123_x.tmp").write_bytes(b"half")
+    (raw / "mirror-12345678" / ".decabench-data.tar.bz2.json.abc123_x.tmp").write_bytes(b"half")
     part = raw / ".incoming" / "data.tar.bz2.part"
     part.parent.mkdir()
     part.write_bytes(b"resumed by the next run")

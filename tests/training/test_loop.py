@@ -66,7 +66,10 @@ def test_what_a_run_leaves(make_run):
 
 def test_what_a_killed_run_left_is_swept(make_run):
     run = make_run()
-    left = [run.output / ".train.csv.abc123_x.tmp", run.output / "checkpoints" / ".words.json.abc123_x.tmp"]
+    left = [
+        run.output / ".decabench-train.csv.abc123_x.tmp",
+        run.output / "checkpoints" / ".decabench-words.json.abc123_x.tmp",
+    ]
     for path in (*left, run.output / "notes.tmp"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"half")

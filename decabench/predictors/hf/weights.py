@@ -195,7 +195,7 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
     """Replace the hub's errors with our own message, since theirs may quote a token."""
     from huggingface_hub import errors
 
-    at = f"{repository} at {revision}" if revision else repository
+    at, unreachable = f"{repository} at {revision}" if revision else repository, ""
     try:
         yield
     except errors.GatedRepoError:
@@ -207,14 +207,19 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
     except errors.HFValidationError:
         reason = "that is not the name of a repository"
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled):
-        reason = "the hub cannot be reached, and its cache lacks the files"
+        unreachable = "the hub cannot be reached, and its cache lacks the files"
     except errors.HfHubHTTPError as error:
-        reason = f"the hub answered HTTP {getattr(error.response, 'status_code', 'error')}"
+        unreachable = f"the hub answered HTTP {getattr(error.response, 'status_code', 'error')}"
     except (OSError, RuntimeError) as error:
         cause = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else ""
-        reason = f"{type(error).__name__}{cause and f', {cause}'}"
+        unreachable = f"{type(error).__name__}{cause and f', {cause}'}"
     else:
         return
+    if unreachable:  # nothing is wrong with what was asked for
+        raise ModelError(
+            f"hf: {at} is not a folder here, and could not be fetched from the hub: {unreachable}. Give the path of a "
+            "folder, or set HF_ENDPOINT to a mirror, or HF_HOME to a cache that has the model."
+        ) from None
     raise DecabenchError(
         f"hf: {at} is not a folder here, and could not be fetched from the hub: {reason}."
     ) from None

@@ -353,3 +353,16 @@ def test_what_the_hub_refuses(hub: FileServer, tmp_path: Path) -> None:
         assert reason in line
     (line,) = through(hub, tmp_path, HF_HUB_OFFLINE="1")
     assert "the hub cannot be reached, and its cache lacks the files" in line
+
+
+def test_a_hub_that_cannot_be_reached_is_no_wrong_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise huggingface_hub.errors.LocalEntryNotFoundError("offline")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    with pytest.raises(DecabenchError) as caught:
+        backend("gpt2", ModelOptions(device="cpu"))
+    assert caught.value.exit_code == 4
+    assert "Give the path of a folder, or set HF_ENDPOINT to a mirror, or HF_HOME" in str(caught.value)
