@@ -91,11 +91,8 @@ def _compared(board: Board, table: Standings, pages: Mapping[str, str]) -> dict[
         ],
         "rows": [_compared_row(row, pages) for row in rows],
         "tests": {
-            "total": _describe_tests(table.tests.total, [row.total for row in rows]),
-            "tasks": {
-                name: _describe_tests(tests, [_shown(row, name) for row in rows])
-                for name, tests in table.tests.tasks.items()
-            },
+            "total": _describe_tests(table.tests.total, len(rows)),
+            "tasks": {name: _describe_tests(tests, len(rows)) for name, tests in table.tests.tasks.items()},
         },
     }
 
@@ -115,22 +112,20 @@ def _compared_row(row: Row, pages: Mapping[str, str]) -> dict[str, Any]:
         "interval": row.interval,
         "scores": [cell.value for cell in row.cells],
         "intervals": [result.interval if result else None for result in results],
+        "units": [result.units if result else "" for result in results],
     }
 
 
-def _shown(row: Row, task: str) -> str:
-    return next((cell.text for cell in row.cells if cell.task == task), "")
-
-
-def _describe_tests(tests: PairTests | None, shown: Sequence[str]) -> dict[str, list[Any]] | None:
+def _describe_tests(tests: PairTests | None, count: int) -> dict[str, list[Any]] | None:
     """Return what is known of the pairs (0,1), (0,2), (1,2), (0,3), ...: the later row minus the earlier one.
 
     `low` and `high` are the interval of the difference, `p` is the pair's own and `adjusted` that for all pairs;
-    `verdict` is 1 if the later row's score is significantly higher, -1 if it is lower, 0 if neither.
+    `verdict` is 1 if the later row's score is significantly higher, -1 if it is lower, 0 if neither; `same` pairs have
+    no interval, as nothing differs.
     """
     if tests is None:
         return None
-    pairs = [(a, b) for b in range(len(shown)) for a in range(b)]
+    pairs = [(a, b) for b in range(count) for a in range(b)]
     tested = [pair if tests.is_tested(*pair) else None for pair in pairs]
     if not any(tested):
         return None
@@ -139,10 +134,9 @@ def _describe_tests(tests: PairTests | None, shown: Sequence[str]) -> dict[str, 
         "low": [_round_end(interval.low) if interval else None for interval in intervals],
         "high": [_round_end(interval.high) if interval else None for interval in intervals],
         "p": [round(float(tests.p[pair]), 4) if pair else None for pair in tested],
+        "same": [bool(pair and tests.is_same(*pair)) for pair in tested],
         "adjusted": [round(float(tests.adjusted[pair]), 4) if pair else None for pair in tested],
-        "verdict": [
-            find_verdict(tests, *pair, shown[pair[0]], shown[pair[1]]) if pair else None for pair in tested
-        ],
+        "verdict": [find_verdict(tests, *pair) if pair else None for pair in tested],
     }
 
 
@@ -237,12 +231,13 @@ _ABOUT = (
 def board_csv(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
     """Return a board as CSV, with a line for each submission, and for each refused file with its path as name.
 
-    Text that a spreadsheet would take for a formula gets an apostrophe in front.
+    Beside each task's score are the ends of its interval and the units that these rest on. Text that a spreadsheet
+    would take for a formula gets an apostrophe in front.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     tasks = board.suite.tasks
-    writer.writerow([*_ABOUT, *(name for task in tasks for name in (task, f"{task}_low", f"{task}_high"))])
+    writer.writerow([*_ABOUT, *(name for task in tasks for name in _score_columns(task))])
     for table, kind, row in _all_rows(board):
         about = _describe_row(board, table, kind, row, pages)
         scores = [value for task in tasks for value in _score_with_interval(row, task)]
@@ -251,8 +246,12 @@ def board_csv(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal]
         )
     for refusal in refused:
         about = {**dict.fromkeys(_ABOUT), "kind": "refused", "name": refusal.path, "reason": refusal.reason}
-        writer.writerow([_csv_value(about[name]) for name in _ABOUT] + [""] * (3 * len(tasks)))
+        writer.writerow([_csv_value(about[name]) for name in _ABOUT] + [""] * (4 * len(tasks)))
     return file.getvalue()
+
+
+def _score_columns(task: str) -> tuple[str, str, str, str]:
+    return task, f"{task}_low", f"{task}_high", f"{task}_units"
 
 
 def board_json(board: Board, pages: Mapping[str, str], refused: Sequence[Refusal] = ()) -> str:
@@ -346,12 +345,12 @@ def _describe_row(
     }
 
 
-def _score_with_interval(row: Row, task: str) -> tuple[float | None, float | None, float | None]:
+def _score_with_interval(row: Row, task: str) -> tuple[float | str | None, ...]:
     result = row.entry.tasks.get(task)
     if result is None or result.score is None:
-        return None, None, None
+        return None, None, None, None
     low, high = result.interval or (None, None)
-    return result.score, low, high
+    return result.score, low, high, result.units
 
 
 def _describe_score(row: Row, task: str) -> dict[str, Any]:
@@ -363,6 +362,8 @@ def _describe_score(row: Row, task: str) -> dict[str, Any]:
     if result.score is None:
         return {"status": "failed", "reason": result.reason}
     found = {"status": "scored", "score": result.score, "interval": result.interval, "n": result.n}
+    if result.units:
+        found["units"] = result.units
     found |= {"evidence": {key: value for key, value in asdict(result.check).items() if value}}
     return {**found, "signature": result.signature, "fingerprint": result.fingerprint}
 

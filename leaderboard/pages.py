@@ -255,7 +255,7 @@ def rank_on_task(
     """Return the systems, floors and ceilings that are scored on a task, best first."""
 
     def sort_key(row: Row) -> tuple[float, str, str]:
-        return -column.goodness(float(row.cells[index].text)), row.entry.name, row.entry.path
+        return -column.goodness(row.cells[index].value or 0.0), row.entry.name, row.entry.path
 
     systems, floors, ceilings = (
         sorted((row for row in rows if row.cells[index].value is not None), key=sort_key)

@@ -37,27 +37,24 @@ class Place:
     ranks: tuple[int, int]
     """The ranks it may have: those of systems that differ from it significantly are ruled out, and no other."""
     versus: Versus | None = None
-    """The comparison that decided its group; None for the first system and for equal displayed scores."""
+    """The comparison that decided its group; None for the first system."""
 
 
-def find_verdict(tests: PairTests, a: int, b: int, shown_a: str, shown_b: str) -> int | None:
-    """Return 1 if b's score is significantly higher than a's, -1 if it is lower, 0 if neither; None if not tested.
-
-    Scores that are equal as displayed never differ, whatever their hidden digits.
-    """
+def find_verdict(tests: PairTests, a: int, b: int) -> int | None:
+    """Return 1 if b's score is significantly higher than a's, -1 if it is lower, 0 if neither; None if not tested."""
     if not tests.is_tested(a, b):
         return None
-    if shown_a == shown_b or not tests.differ(a, b):
+    if not tests.differ(a, b):
         return 0
     return 1 if tests.differences[a, b] > 0 else -1
 
 
 def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequence[int] = ()) -> list[Place]:
-    """Return the places of systems that are ordered by their displayed scores, best first.
+    """Return the places of systems that are ordered by their scores, best first.
 
     Walking down, a system starts a new group if it differs significantly from any system of the current group, so that
-    no two systems of a group ever differ. Systems with equal displayed scores stay together. A pair that cannot be
-    tested does not differ: without a test, nobody is above anybody.
+    no two systems of a group ever differ. A pair that cannot be tested does not differ: without a test, nobody is above
+    anybody.
 
     Args:
         tests: The tests of all pairs; without them, all systems share one rank.
@@ -66,9 +63,7 @@ def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequen
     number = list(indexes) or list(range(len(shown)))
 
     def verdict(a: int, b: int) -> int | None:
-        if shown[a] == shown[b]:
-            return 0
-        return None if tests is None else find_verdict(tests, number[a], number[b], shown[a], shown[b])
+        return None if tests is None else find_verdict(tests, number[a], number[b])
 
     def versus(a: int, b: int) -> Versus:
         p = float(tests.adjusted[number[a], number[b]]) if tests and verdict(a, b) is not None else None
@@ -76,28 +71,15 @@ def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequen
 
     placed: list[Place] = []
     head, group = 0, 1
-    for start, end in _runs(shown):
-        deciding = [
-            (one, other) for other in range(start, end) for one in range(head, start) if verdict(one, other)
-        ]
-        is_new = bool(deciding)
-        for index in range(start, end):
-            against = [versus(one, other) for one, other in deciding if other == index]
-            if not against and start > 0 and not is_new:
-                against = [versus(head, index)]
-            if is_new and index == start:
-                group += 1
-            decided = min(against, key=lambda one: 2.0 if one.p is None else one.p, default=None)
-            ranks = _possible_ranks(index, len(shown), verdict)
-            placed.append(Place((start if is_new else head) + 1, group, ranks, decided))
-        head = start if is_new else head
+    for index in range(len(shown)):
+        against = [versus(one, index) for one in range(head, index) if verdict(one, index)]
+        if against:
+            head, group = index, group + 1
+        elif index:
+            against = [versus(head, index)]
+        decided = min(against, key=lambda one: 2.0 if one.p is None else one.p, default=None)
+        placed.append(Place(head + 1, group, _possible_ranks(index, len(shown), verdict), decided))
     return placed
-
-
-def _runs(shown: Sequence[str]) -> list[tuple[int, int]]:
-    """Return (start, end) of the runs of equal scores."""
-    starts = [index for index, score in enumerate(shown) if index == 0 or score != shown[index - 1]]
-    return list(zip(starts, [*starts[1:], len(shown)][: len(starts)], strict=True))
 
 
 def _possible_ranks(index: int, count: int, verdict: Verdict) -> tuple[int, int]:

@@ -7,8 +7,8 @@ The rules:
 2. A result is complete if every task of the suite whose labels are public on that split is scored. Its total is
    that of its scores, as they were recomputed. If the labels of some tasks are hidden, it is the sum or mean over the
    public ones, and does not use the suite's name for it.
-3. Complete results are ranked by their total as displayed. Those that do not differ significantly share a rank group,
-   as do equal ones: 1, 1, 3 (`places`). Nor do those that cannot be tested, for want of statistics of the same units.
+3. Complete results are ranked by their total. Those that do not differ significantly share a rank group: 1, 1, 3
+   (`places`); so do those that cannot be tested, for want of statistics of the same units.
 4. Only scores that were verified or recomputed here are ranked (`audit`). Results that are self-reported, that answer
    other wordings of the questions or whose whole output was scored stand apart, at the end of their table.
 5. Nothing else is ranked. Below the complete results come the partial ones, by the number of tasks scored and then by
@@ -406,8 +406,8 @@ def _sort_key(board: Board, entry: Entry) -> tuple[State, int, float, str, str]:
     names = board.public(entry.split)
     state, scores = _state(entry, names), _scores(entry, names)
     total = board.combine(scores)
-    if state is State.COMPLETE:  # equal displayed totals are sorted by name: hidden digits decide nothing
-        total = float(board.show(_total(board, entry) or 0.0))
+    if state is State.COMPLETE:
+        total = _total(board, entry) or 0.0
     return state, -len(scores), -total if board.higher_is_better else total, entry.name, entry.path
 
 

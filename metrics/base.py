@@ -161,17 +161,8 @@ class Metric:
     example depend on the others, as ranks do, so that sums of other rows would not score another sample."""
     packages: tuple[str, ...] = ()
     """Distributions that do the counting, by their names on PyPI; their versions end the full signature."""
-    resample: Callable[[Any, Any], Any] | None = None
-    """What `resampled_totals` does where a row depends on the other examples, as a rank does; None if rows add up."""
-
-    def resampled_totals(self, rows: Any, counts: Any) -> Any:
-        """Return the sums of each resample, (resamples, columns), to be scored by `score`.
-
-        Args:
-            rows: (examples, columns), as `statistics` gives them. If `resample` is None they may be sums over units.
-            counts: (resamples, examples), how often each resample draws each row.
-        """
-        return counts @ rows if self.resample is None else self.resample(rows, counts)
+    depends_on_others: bool = False
+    """Whether an example's row depends on the predictions of the others, as a rank does."""
 
     @property
     def full_signature(self) -> str:

@@ -88,7 +88,7 @@ def _centred(values: Sequence[float]) -> list[float]:
     """Return the values from their median, in units of a power of 2 near their mean distance from it.
 
     A correlation ignores both, but sums of squares far from 0 would cancel to nothing, and huge or tiny ones leave the
-    range of floats. The median is near the bulk of any resample, too, and dividing by a power of 2 rounds nothing.
+    range of floats. The median is near the bulk of any part of them, too, and dividing by a power of 2 rounds nothing.
     """
     middle = median(values)
     distances = [value - middle for value in values]
@@ -144,31 +144,6 @@ def _mse_statistics(predictions: Sequence[str], references: Sequence[Reference])
     ]
 
 
-def _reranked_totals(rows: Any, counts: Any) -> Any:
-    """Return the sums of each resample with ranks of its own: an example drawn twice ties with itself.
-
-    Ranks of the whole data hold the order of the values and their ties, which is all that ranks of a resample need.
-    """
-    import numpy
-
-    rows, counts = numpy.asarray(rows, float), numpy.asarray(counts, float)
-    left, right = (_ranks_in_resamples(rows[:, column], counts) for column in (1, 2))
-    products = (left, right, left * left, right * right, left * right)
-    sums = [(counts * product).sum(axis=1) for product in products]
-    return numpy.stack([counts.sum(axis=1), *sums, counts @ rows[:, -1]], axis=1)
-
-
-def _ranks_in_resamples(ranked: Any, counts: Any) -> Any:
-    """Return the rank of each value in each resample, (resamples, examples), equal values sharing their mean rank."""
-    import numpy
-
-    _, place = numpy.unique(ranked, return_inverse=True)
-    order = numpy.argsort(place, kind="stable")
-    starts = numpy.searchsorted(place[order], numpy.arange(place.max() + 1))
-    drawn = numpy.add.reduceat(counts[:, order], starts, axis=1)
-    return (numpy.cumsum(drawn, axis=1) - drawn + (drawn + 1) / 2)[:, place]
-
-
 _ROUNDING = 1e-13
 """A variance below this share of the mean square is what rounding leaves of no variance."""
 
@@ -213,18 +188,18 @@ PEARSON = Metric(
     score=_pearson_score,
     scope="corpus",
     range=(-100.0, 100.0),
+    depends_on_others=True,
 )
 
 SPEARMAN = replace(
     PEARSON,
     name="spearman",
     definition="Spearman's rank correlation of predicted and gold numbers, times 100.",
-    signature="spearman|scale:100|ties:mean|resamples:reranked|unreadable:farthest|refs:first|v:2",
+    signature="spearman|scale:100|ties:mean|unreadable:farthest|refs:first|v:2",
     headline="spearman",
     statistics=_spearman_statistics,
     score=_spearman_score,
     influence=_spearman_influence,
-    resample=_reranked_totals,
 )
 
 MSE = replace(
@@ -238,6 +213,7 @@ MSE = replace(
     score=_mse_score,
     range=(0.0, math.inf),
     higher_is_better=False,
+    depends_on_others=False,
 )
 
 

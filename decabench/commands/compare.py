@@ -183,7 +183,7 @@ def _cells(compared: Compared) -> list[str]:
         f"{compared.a:.2f}",
         f"{compared.b:.2f}",
         f"{compared.difference:+.2f}",
-        "{:+.2f} to {:+.2f}".format(*compared.interval) if compared.interval else "–",
+        _show_interval(compared),
         _show_p(compared.p),
         _show_p(compared.p_holm),
         format_count(compared.a_wins),
@@ -191,6 +191,12 @@ def _cells(compared: Compared) -> list[str]:
         format_count(compared.examples),
         format_count(compared.examples_for_one_point),
     ]
+
+
+def _show_interval(compared: Compared) -> str:
+    if compared.same:
+        return "nothing differs"
+    return "{:+.2f} to {:+.2f}".format(*compared.interval) if compared.interval else "–"
 
 
 def _show_p(p: float | None) -> str:

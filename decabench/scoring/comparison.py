@@ -30,6 +30,9 @@ FORMAT = "decabench.comparison/1"
 _NOTHING = 1e-9
 """Points below which a change is rounding."""
 
+_MOST_ROWS = 1_000_000
+"""How many rows to compute for single swaps, at a few microseconds each."""
+
 
 @dataclass(frozen=True)
 class Flip:
@@ -62,7 +65,7 @@ class Compared:
     difference: float
     """B minus A, in points; see `gain` for which of them is better."""
     interval: tuple[float, float] | None
-    """The 95 % interval of the difference, which excludes 0 if `p` is below 0.05; None without bounds."""
+    """The 95 % interval of the difference, which excludes 0 if `p` is below 0.05; None without bounds, or if `same`."""
     p: float | None
     """Two-sided p-value, from resamples that flip the signs of sampled units; None for a single unit."""
     p_holm: float | None
@@ -70,17 +73,19 @@ class Compared:
     examples: int
     """The number of examples compared."""
     examples_for_one_point: int | None
-    """The number needed to show a difference of one point with 80 % power; None if A and B never differ."""
-    a_wins: int = 0
-    """Examples on which A is better."""
-    b_wins: int = 0
-    """Examples on which B is better."""
+    """The number needed to show a difference of one point with 80 % power; None if `same`, or for a single unit."""
+    a_wins: int | None = 0
+    """Examples on which A is better; None for ranks and the like if too many answers differ to score each swap."""
+    b_wins: int | None = 0
+    """Examples on which B is better, or None likewise."""
     worst: tuple[Flip, ...] = ()
     """The examples that cost B most."""
     higher_is_better: bool = True
     """False for error measures such as MSE."""
     units: Mapping[str, Any] = field(default_factory=dict)
     """What was resampled, as `TaskResult.units` has it; empty for a suite."""
+    same: bool = False
+    """Whether no sampled unit tells A and B apart, so that nothing says how far the difference may be from 0."""
 
     @property
     def gain(self) -> float:
@@ -117,8 +122,10 @@ class Comparison:
         for compared in (*content["tasks"].values(), content["total"]):
             if compared and compared["higher_is_better"]:
                 del compared["higher_is_better"]
-            if compared and not compared["units"]:
-                del compared["units"]
+            if compared:
+                for name in ("units", "same"):
+                    if not compared[name]:
+                        del compared[name]
         if self.suite == DECATHLON:
             content["decascore"] = content.pop("total")
             del content["suite"]
@@ -198,13 +205,13 @@ def _compare_task(
     import numpy as np
 
     gains = example_gains(a, b)
-    order = np.argsort(gains, kind="stable")[:flips]
+    order: Any = () if gains is None else np.argsort(gains, kind="stable")[:flips]
     losses = [(int(index), float(-gains[index])) for index in order if gains[index] < -_NOTHING]
     texts = _read_texts(_sample(a).name, {a.references[index].id for index, _ in losses}, options)
     return replace(
         _compared(a.result.score or 0.0, b.result.score or 0.0, test, p_holm),
-        a_wins=int(np.sum(gains < -_NOTHING)),
-        b_wins=int(np.sum(gains > _NOTHING)),
+        a_wins=None if gains is None else int(np.sum(gains < -_NOTHING)),
+        b_wins=None if gains is None else int(np.sum(gains > _NOTHING)),
         worst=tuple(
             Flip(
                 id=item.id,
@@ -226,15 +233,27 @@ def _compare_task(
 def example_gains(a: ScoredTask, b: ScoredTask) -> Any:
     """Return (examples,): the points by which A's score would improve with B's answer to that example alone.
 
-    This is defined for corpus metrics too, in which an example has no score of its own.
+    This is defined for corpus metrics too, in which an example has no score of its own. Where an answer changes the
+    rows of other examples, as it does their ranks, every swap is scored anew; None if that would be too many.
     """
     import numpy as np
 
-    sample = _sample(a)
-    rows_a, rows_b = np.asarray(a.rows, dtype=float), np.asarray(b.rows, dtype=float)
+    metric, rows_a = _sample(a).metric, np.asarray(a.rows, dtype=float)
     total = rows_a.sum(axis=0)
-    gains = sample.headline(total + (rows_b - rows_a)) - sample.headline(total)
-    return gains if sample.metric.higher_is_better else -gains
+    if metric.depends_on_others:
+        swaps = [index for index, answer in enumerate(a.predictions) if answer != b.predictions[index]]
+        if len(swaps) * len(rows_a) > _MOST_ROWS:
+            return None
+        totals = np.tile(total, (len(rows_a), 1))
+        answers = list(a.predictions)
+        for index in swaps:
+            answers[index] = b.predictions[index]
+            totals[index] = np.asarray(metric.statistics(answers, a.references), dtype=float).sum(axis=0)
+            answers[index] = a.predictions[index]
+    else:
+        totals = total + (np.asarray(b.rows, dtype=float) - rows_a)
+    gains = _sample(a).headline(totals) - _sample(a).headline(total)
+    return gains if metric.higher_is_better else -gains
 
 
 def _read_texts(task: str, ids: set[str], options: ScoringOptions) -> dict[str, dict[str, str]]:
@@ -266,4 +285,5 @@ def _compared(a: float, b: float, test: PairTests, p_holm: float | None) -> Comp
         p_holm=p_holm,
         examples=test.examples,
         examples_for_one_point=examples_for_one_point(test, 0, 1) if is_tested else None,
+        same=is_tested and test.is_same(0, 1),
     )

@@ -43,6 +43,12 @@ LEVEL = 0.05
 
 POWER = 0.8
 
+_FEWEST = 6
+"""So few units that differ, all the same way, have a p below LEVEL: 2 / 2^6."""
+
+_NORMAL = 1.96
+"""The two-sided quantile of the normal distribution at LEVEL."""
+
 _CELLS = 4_000_000
 """How many signs to hold at once, at four bytes each."""
 
@@ -71,6 +77,10 @@ class _Block:
     """(systems,): c times the sum of h^2 s x."""
     square: float
     """c times the sum of h^2 s^2."""
+    effects: Array
+    """(units, systems): x."""
+    shares: Array
+    """(units,): s."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +154,8 @@ def _make_blocks(samples: Sequence[Sample], seed: int, resamples: int) -> list[_
                 products=c * (x * h2[:, None]).T @ x,
                 weights=c * (h2 * s) @ x,
                 square=c * float((h2 * s**2).sum()),
+                effects=x.astype(np.float32),
+                shares=s.astype(np.float32),
             )
         )
     return made
@@ -179,7 +191,11 @@ class PairTests:
     adjusted: Array
     """The p adjusted for all pairs of the board."""
     reach: Array
-    """Half the width of the 95 % interval of the difference; it excludes 0 if `p` is below 0.05."""
+    """The distance from the difference to the end of its 95 % interval that is nearer to 0, if `p` is below 0.05."""
+    wide: Array
+    """The distance to the other end, and to both if `p` is not below 0.05."""
+    sizes: Array
+    """How much a typical unit that differs moves the difference; 0 if none differs."""
     span: float
     """The largest possible difference."""
     examples: int
@@ -194,12 +210,20 @@ class PairTests:
         return bool(self.adjusted[a, b] < LEVEL)
 
     def interval(self, a: int, b: int) -> Interval | None:
-        """Return the 95 % interval of b minus a; None for a pair that cannot be tested, or without bounds."""
-        if not self.is_tested(a, b):
+        """Return the 95 % interval of b minus a; it excludes 0 if `p` is below 0.05.
+
+        None for a pair that cannot be tested, without bounds, or with no example that differs.
+        """
+        if not self.is_tested(a, b) or self.is_same(a, b):
             return None
-        middle, reach = float(self.differences[a, b]), float(self.reach[a, b])
-        low, high = max(middle - reach, -self.span), min(middle + reach, self.span)
+        middle, near, far = (float(one[a, b]) for one in (self.differences, self.reach, self.wide))
+        below, above = (near, far) if middle > 0 else (far, near)
+        low, high = max(middle - below, -self.span), min(middle + above, self.span)
         return Interval(low, high) if math.isfinite(high - low) else None
+
+    def is_same(self, a: int, b: int) -> bool:
+        """Return whether two systems have the same statistics on every unit, so that nothing tells them apart."""
+        return bool(self.sizes[a, b] == 0)
 
 
 def compare_pairs(
@@ -218,7 +242,7 @@ def compare_pairs(
     scores = np.sum([task.scores for task in tasks], axis=0) / parts
     inside = np.zeros(count, dtype=bool)
     inside[list(range(count) if family is None else family)] = True
-    errors, p, adjusted, reach = (np.full((count, count), math.nan) for _ in range(4))
+    errors, p, adjusted, reach, wide, sizes = (np.full((count, count), math.nan) for _ in range(6))
     highest: Array = np.zeros(1, dtype=np.float32)
     later = []
     for columns in _alike(tasks):
@@ -232,9 +256,10 @@ def compare_pairs(
                 p[a, ours] = _share(reached, observed)
                 errors[a, ours] = np.sqrt(variance) / parts
                 critical = _critical(reached)
-                reach[a, ours] = math.inf
-                bounded = np.isfinite(critical)
-                reach[a, ours[bounded]] = critical[bounded] * errors[a, ours[bounded]]
+                sizes[a, ours] = _sizes_of_units(tasks, a, ours)
+                reach[a, ours], wide[a, ours] = _find_ends(
+                    (scores[ours] - scores[a]) * parts, variance, sizes[a, ours], critical
+                )
                 if inside[a] and inside[ours[0]]:
                     highest = np.maximum(highest, reached.max(axis=1))
                 else:
@@ -246,18 +271,20 @@ def compare_pairs(
     for a, ours, observed in later:
         reached, _ = _resample_pairs(tasks, a, ours, (scores[ours] - scores[a]) * parts)
         adjusted[a, ours] = _share(np.maximum(reached, highest[:, None]), observed)
-    for one in (errors, p, adjusted, reach):
+    for one in (errors, p, adjusted, reach, wide, sizes):
         lower = np.tril_indices(count, -1)
         one[lower] = one.T[lower]
     known = ~np.isnan(scores)
-    for one, value in ((errors, 0.0), (p, 1.0), (adjusted, 1.0), (reach, 0.0)):
+    for one, value in ((errors, 0.0), (p, 1.0), (adjusted, 1.0), (reach, 0.0), (wide, 0.0), (sizes, 0.0)):
         one[np.diag_indices(count)] = np.where(known, value, math.nan)
     return PairTests(
         differences=scores[None, :] - scores[:, None],
         errors=errors,
         p=p,
         adjusted=adjusted,
-        reach=reach,
+        reach=reach / parts,
+        wide=wide / parts,
+        sizes=sizes / parts,
         span=sum(task.span for task in tasks) / parts,
         examples=sum(task.examples for task in tasks),
     )
@@ -307,6 +334,44 @@ def _resample_pairs(
     return _ratio(moved, spread), variance
 
 
+def _sizes_of_units(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array:
+    """Return (pairs,): how much a typical unit that differs moves the difference; 0 if no unit differs.
+
+    It is sqrt(sum u^4 / sum u^2) for the units' parts u in the difference, which is u if all that differ have the same.
+    """
+    import numpy as np
+
+    squares = fourths = np.zeros(len(others))
+    for task in tasks:
+        systems, blocks = task.blocks[int(task.layouts[a])]
+        i, j = systems.index(a), np.searchsorted(systems, others)
+        shared = (task.scores[others] - task.scores[a]) / len(blocks)
+        for block in blocks:
+            parts = block.effects[:, j] - block.effects[:, [i]] + np.outer(block.shares, shared)
+            squared = parts.astype(float) ** 2
+            squares = squares + squared.sum(axis=0)
+            fourths = fourths + (squared**2).sum(axis=0)
+    sizes: Array = np.sqrt(fourths / np.where(squares > 0, squares, 1.0))
+    return sizes
+
+
+def _find_ends(differences: Array, variance: Array, sizes: Array, critical: Array) -> tuple[Array, Array]:
+    """Return how far the interval of each difference reaches towards 0 and away from it.
+
+    Two pseudo-units, one in favour of each system, keep it from collapsing where few units differ (Agresti and Min
+    2005; Bonett and Price 2012). Whether 0 is inside is left to the test: if `critical` standard errors do not reach
+    it, the nearer end stops half-way between 0 and them.
+    """
+    import numpy as np
+
+    tested = np.full(len(differences), math.inf)
+    bounded = np.isfinite(critical)
+    tested[bounded] = critical[bounded] * np.sqrt(variance[bounded])
+    wide = np.maximum(critical, _NORMAL) * np.sqrt(variance + 2 * sizes**2)
+    distance = np.abs(differences)
+    return np.where(tested < distance, np.minimum(wide, (distance + tested) / 2), wide), wide
+
+
 def _ratio(difference: Array, variance: Array) -> Array:
     """Return the absolute difference in standard errors; infinite where nothing varies but the difference."""
     import numpy as np
@@ -354,10 +419,12 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def examples_for_one_point(tests: PairTests, a: int, b: int, power: float = POWER) -> int | None:
     """Return the number of examples that show a difference of one point at 5 %, two-sided, with the given power.
 
-    n' = n ((z_0.975 + z_power) s)^2, where s is the standard error of the difference in points. The examples must come
-    in as many more units: more questions about the same paragraphs say less. None if no example tells the two apart.
+    n' = n ((z_0.975 + z_power) s)^2, where s is the standard error of the difference in points, and at least as many as
+    make one point out of six units that differ: the sign test shows nothing with five. The examples must come in as
+    many more units: more questions about the same paragraphs say less. None if no unit differs.
     """
     normal = NormalDist()
     reach = normal.inv_cdf(1 - LEVEL / 2) + normal.inv_cdf(power)
-    needed = tests.examples * (reach * float(tests.errors[a, b])) ** 2
-    return math.ceil(needed) or None
+    by_error = tests.examples * (reach * float(tests.errors[a, b])) ** 2
+    by_count = tests.examples * _FEWEST * float(tests.sizes[a, b])
+    return math.ceil(max(by_error, by_count) * (1 - 1e-6)) or None  # single precision rounds up, too

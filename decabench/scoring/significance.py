@@ -141,9 +141,8 @@ class Sample:
         elif len(self.rows) < 2:
             return np.zeros(len(self.rows))
         else:
-            totals = self.rows.sum(axis=0)
             with np.errstate(all="ignore"):
-                change = self.score - self.headline(totals - self.rows)
+                change = self.score - self.headline(_sums_without_each(self.rows))
             effects = np.nan_to_num(change) * (1 - self.sizes / self.examples)
         sums = np.bincount(self.strata, weights=effects)
         centred: Array = effects - self.shares * sums[self.strata]
@@ -163,6 +162,24 @@ class Sample:
                 variance = (count - 1) / count * float(np.sum(deviations**2))
                 parts.append(Spread(variance, max(_effective(self.sizes[inside]) - 1, 1.0)))
         return Spread.combined(parts)
+
+    @property
+    def varies(self) -> bool:
+        """Whether the score shows any variance: it does not if all answers are right, or all units alike."""
+        low, high = self.metric.range
+        least = 1e-12 * (high - low) if math.isfinite(high - low) else 0.0
+        return math.sqrt(self.spread.variance) > least
+
+
+def _sums_without_each(rows: Array) -> Array:
+    """Return the sum of all rows but one, for each: of those before and those after, as subtracting would cancel."""
+    import numpy as np
+
+    nothing = np.zeros((1, rows.shape[1]))
+    before = np.concatenate([nothing, np.cumsum(rows[:-1], axis=0)])
+    after = np.concatenate([np.cumsum(rows[:0:-1], axis=0)[::-1], nothing])
+    sums: Array = before + after
+    return sums
 
 
 def _choose_units(levels: Array) -> tuple[Array, Array, int, int]:
@@ -327,18 +344,27 @@ def score_interval(sample: Sample) -> Interval | None:
 
 
 def total_interval(samples: Sequence[Sample], combination: Combination = "sum") -> Interval | None:
-    """Return the interval of a suite's total: tasks are sampled independently of each other."""
+    """Return the interval of a suite's total: tasks are sampled independently of each other.
+
+    Variances add up. A task that shows none, such as one with all answers right, still leaves something open: the
+    halves of its own interval join those of the others as standard errors do (MOVER, Zou and Donner 2008).
+    """
     if not samples or any(len(sample.sizes) < 2 for sample in samples):
         return None
+    total = math.fsum(sample.score for sample in samples)
+    varied = [sample for sample in samples if sample.varies]
+    found = [(sample.score, score_interval(sample)) for sample in samples if not sample.varies]
+    if varied:
+        spread = Spread.combined([sample.spread for sample in varied])
+        low, high = (math.fsum(sample.metric.range[end] for sample in samples) for end in (0, 1))
+        effective = min(sample.effective for sample in varied)
+        found.append((total, _interval(total, spread, (low, high), effective)))
+    ends = [(score - one.low, one.high - score) for score, one in found if one is not None]
+    if len(ends) < len(found):
+        return None
     parts = len(samples) if combination == "mean" else 1
-    spread = Spread.combined([sample.spread for sample in samples])
-    low, high = (math.fsum(sample.metric.range[end] for sample in samples) / parts for end in (0, 1))
-    return _interval(
-        math.fsum(sample.score for sample in samples) / parts,
-        Spread(spread.variance / parts**2, spread.freedom),
-        (low, high),
-        min(sample.effective for sample in samples),
-    )
+    below, above = (math.hypot(*halves) for halves in zip(*ends, strict=True))
+    return Interval((total - below) / parts, (total + above) / parts)
 
 
 def _interval(score: float, spread: Spread, scale: tuple[float, float], effective: float) -> Interval | None:

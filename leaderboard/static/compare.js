@@ -59,6 +59,7 @@
       p: tests.p[at],
       adjusted: tests.adjusted[at],
       verdict: a < b ? verdict : -verdict,
+      isSame: tests.same[at],
     };
   }
 
@@ -67,7 +68,8 @@
       const [a, b] = [first.row.scores[index], second.row.scores[index]];
       const difference = a === null || b === null ? null : b - a;
       const found = difference === null ? null : test(first.table.tests.tasks[task.name], first.index, second.index);
-      return { ...task, a, b, difference, found, interval: found && found.interval };
+      const units = found && first.row.units[index];
+      return { ...task, a, b, difference, found, units, interval: found && found.interval };
     });
   }
 
@@ -94,7 +96,9 @@
     const name = element("th", one.name);
     name.scope = "row";
     name.append(element("span", one.title + (one.higherIsBetter ? "" : " (lower is better)"), "aside"));
-    const interval = one.interval ? one.interval.map((end) => signed(end, one.digits)).join(" to ") : "–";
+    if (one.units) name.append(element("span", one.units, "aside"));
+    const isSame = one.found && one.found.isSame;
+    const interval = one.interval ? one.interval.map((end) => signed(end, one.digits)).join(" to ") : isSame ? "nothing differs" : "–";
     made.append(
       name,
       element("td", points(one.a, one.digits), "num"),

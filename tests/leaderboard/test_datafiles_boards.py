@@ -15,7 +15,7 @@ from tests.leaderboard.small import board, results, without
 
 def test_both_say_the_same() -> None:
     files = [results("a", 60.0), results("b", without("sst")), results("f", {}, {"sst": "no file"})]
-    files[0]["tasks"]["sst"]["interval"] = [55.0, 65.0]
+    files[0]["tasks"]["sst"] |= {"interval": [55.0, 65.0], "units": {"number": 48, "effective": 41.2}}
     found = board(*files)
     pages = {row.entry.path: f"page-{index}" for index, row in enumerate(found.tables[0].rows)}
     lines = list(csv.DictReader(io.StringIO(board_csv(found, pages))))
@@ -26,6 +26,8 @@ def test_both_say_the_same() -> None:
     assert (lines[0]["total"], lines[0]["rank"], lines[0]["sst_low"]) == ("600.0", "1", "55.0")
     assert (lines[1]["total"], lines[1]["rank"], lines[1]["sst"]) == ("", "", "")
     assert content["submissions"][0]["tasks"]["sst"]["interval"] == [55.0, 65.0]
+    assert lines[0]["sst_units"] == content["submissions"][0]["tasks"]["sst"]["units"] != ""
+    assert (lines[1]["sst_units"], "units" in content["submissions"][0]["tasks"]["srl"]) == ("", False)
     assert content["submissions"][1]["tasks"]["sst"] == {"status": "missing"}
     assert content["submissions"][2]["tasks"]["sst"] == {"status": "failed", "reason": "no file"}
     assert len(content["reported_not_verified"]["rows"]) == len(DECATHLON.published)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from decabench.leaderboard.pages import name_submissions, name_tasks
+from decabench.leaderboard.pages import name_submissions, name_tasks, write_comparison_page
+from decabench.scoring.comparison import Compared, Comparison
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,12 @@ def test_names_of_tasks() -> None:
     assert name_tasks(["iwslt.en.de"]) == {"iwslt.en.de": "iwslt-en-de"}
     assert all(len(name) < 80 for name in name_tasks(["x" * 500]).values())
     assert len({*name_tasks(["a.b", "a-b", "a_b"]).values()}) == 3
+
+
+def test_a_comparison_page_says_in_words_what_has_no_number(tmp_path: Path) -> None:
+    same = Compared(80.0, 80.0, 0.0, None, 1.0, 1.0, 100, None, same=True)
+    ranks = Compared(80.0, 81.0, 1.0, (-1.0, 3.0), 0.3, 0.6, 100, 900, a_wins=None, b_wins=None)
+    found = Comparison("a", "b", "validation", {"sst": same, "sick": ranks}, None, {}, 0)
+    write_comparison_page(found, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "nothing differs" in page and page.count("<td>–</td><td>–</td>") == 1

@@ -21,9 +21,8 @@ def made_tests(
     for (a, b), value in p.items():
         adjusted[a, b] = adjusted[b, a] = math.nan if value is None else value
     differences = np.subtract.outer(np.array(scores), np.array(scores)).T
-    return PairTests(
-        differences, np.ones_like(adjusted), adjusted, adjusted, np.ones_like(adjusted), 100.0, 10
-    )
+    ones = np.ones_like(adjusted)
+    return PairTests(differences, ones, adjusted, adjusted, ones, ones, ones, span=100.0, examples=10)
 
 
 def places(scores: str, p: Mapping[tuple[int, int], float | None]) -> list[tuple[int, int, str]]:
@@ -79,9 +78,21 @@ def test_one_without_statistics_rules_no_rank_out() -> None:
     assert places("9 8 7", p) == [(1, 1, "1–2"), (1, 1, "1–3"), (3, 2, "2–3")]
 
 
-def test_equals_share_a_group_whatever_a_test_says() -> None:
-    assert [place[:2] for place in places("9 9", {(0, 1): 0.001})] == [(1, 1), (1, 1)]
-    assert find_verdict(made_tests({(0, 1): 0.001}, [9.01, 9.02]), 0, 1, "9.0", "9.0") == 0
+def test_a_test_decides_whatever_the_digits_shown() -> None:
+    """Equal as displayed, but adjusted p 0.005: rank, verdict and rank interval all say that they differ."""
+    assert places("9 9", {(0, 1): 0.005}) == [(1, 1, ""), (2, 2, "")]
+    assert find_verdict(made_tests({(0, 1): 0.005}, [9.01, 9.02]), 0, 1) == 1
+    assert [place[:2] for place in places("9 8 8", {(1, 2): 0.005, (0, 2): 0.005})] == [
+        (1, 1),
+        (1, 1),
+        (3, 2),
+    ]
+
+
+def test_equals_that_are_not_tested_share_a_rank_without_a_p() -> None:
+    placed = assign_places(["9", "8", "8"], made_tests({(0, 2): None, (1, 2): None, (0, 1): None}, [9, 8, 8]))
+    assert [place.rank for place in placed] == [1, 2, 2]
+    assert all(place.versus is None or place.versus.p is None for place in placed)
 
 
 def test_equals_go_together_to_a_new_group() -> None:
@@ -101,6 +112,6 @@ def test_the_comparison_that_decided_is_kept() -> None:
 @pytest.mark.parametrize(("first", "second", "verdict"), [(9.0, 8.0, -1), (8.0, 9.0, 1)])
 def test_a_verdict_has_a_direction(first: float, second: float, verdict: int) -> None:
     tests = made_tests({(0, 1): 0.01}, [first, second])
-    assert find_verdict(tests, 0, 1, str(first), str(second)) == verdict
-    assert find_verdict(made_tests({}, [first, second]), 0, 1, str(first), str(second)) == 0
-    assert find_verdict(made_tests({(0, 1): None}, [first, second]), 0, 1, str(first), str(second)) is None
+    assert find_verdict(tests, 0, 1) == verdict
+    assert find_verdict(made_tests({}, [first, second]), 0, 1) == 0
+    assert find_verdict(made_tests({(0, 1): None}, [first, second]), 0, 1) is None

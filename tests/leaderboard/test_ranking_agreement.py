@@ -49,6 +49,8 @@ def test_no_two_pages_contradict_each_other(seed: int) -> None:
     pages = {one.path: one.name for one in entries}
     (shown,) = compare_data([board], pages)["tables"]
     names = [row["name"] for row in shown["rows"]]
+    assert all(len(row["units"]) == len(PAIR.tasks) for row in shown["rows"])
+    assert not any(any(found["same"]) for found in shown["tests"]["tasks"].values())
     ranks = {"total": {row.entry.name: (row.rank, row.ranks) for row in table.rows}}
     ranks |= {column.name: task_ranks(table, number, column) for number, column in enumerate(board.columns)}
     verdicts = 0

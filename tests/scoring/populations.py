@@ -48,6 +48,8 @@ def draw_score(kind: str, generator: np.random.Generator, units: int, sizes: str
         return _draw_bleu(generator, units, n)
     if kind == "correlation":
         return _draw_correlation(generator, units, n)
+    if kind in ("squared errors", "correlation with wild answers"):
+        return _draw_wild(kind, generator, units)
     raise ValueError(kind)
 
 
@@ -98,6 +100,37 @@ def _draw_correlation(generator: np.random.Generator, units: int, n: np.ndarray)
     x, y = (np.sqrt(0.1) * common[unit] + np.sqrt(0.9) * own).T
     rows = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y, np.zeros_like(x)], axis=1)
     return Sample.of_levels(metric, rows, unit[:, None], "task"), 80.0
+
+
+def _draw_wild(kind: str, generator: np.random.Generator, units: int) -> tuple[Sample, float]:
+    """Numbers that miss by 0.5 (one standard deviation), and one in twenty of them by 3; units of one example."""
+    gold = generator.normal(size=units)
+    wild = generator.random(units) < 0.05
+    missed = np.where(wild, generator.choice([-3.0, 3.0], units), generator.normal(0, 0.5, units))
+    squares = 0.95 * 0.25 + 0.05 * 9
+    if kind == "squared errors":
+        found = {"n": np.ones(units), "squares": missed**2}
+        return sample("mse", _by_name("mse", found), np.ones(units, dtype=int)), squares
+    x = gold + missed
+    found = {"n": np.ones(units), "x": x, "y": gold, "xx": x * x, "yy": gold**2, "xy": x * gold}
+    true = 100 / np.sqrt(1 + squares)
+    return sample("pearson", _by_name("pearson", found), np.ones(units, dtype=int)), float(true)
+
+
+def draw_unlike_board(
+    generator: np.random.Generator, systems: int, units: int, mean: int, name: str = "task"
+) -> list[Sample]:
+    """Equally good systems that are not interchangeable: each has half of the examples right in the long run.
+
+    Half of the systems have half of every unit right; the others have a tenth of the units all right and 44.4 % of the
+    rest, so that their differences are skewed.
+    """
+    n = SIZES["unequal"](generator, units, mean)
+    board = []
+    for number in range(systems):
+        chance = np.full(units, 0.5) if number % 2 else np.where(generator.random(units) < 0.1, 1.0, 4 / 9)
+        board.append(sample("em", mean_rows(generator.binomial(n, chance), n), n, name))
+    return board
 
 
 def draw_board(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from decabench.errors import SubmissionError
-from decabench.scoring.comparison import compare
+from decabench.metrics import METRICS, Item
+from decabench.scoring.comparison import compare, example_gains
+from decabench.scoring.significance import Sample
 from decabench.submission import SubmissionInfo, write_submission
 from decabench.tasks import DECATHLON
 from decabench.tasks.store import Store
@@ -42,6 +46,33 @@ def test_wins_and_regressions_are_counted_example_by_example(labels, home):
     assert found.worst[0].a == found.worst[0].gold[0] and found.worst[0].context
 
 
+@pytest.mark.parametrize("metric", ["pearson", "spearman"])
+@pytest.mark.parametrize("change", [1.0, 30.0, 1e6])
+def test_only_answers_that_differ_are_wins(metric: str, change: float, monkeypatch: pytest.MonkeyPatch):
+    """One answer of 100 moves the ranks, and the median, of all others; the gain of the swap is B's whole lead."""
+    generator = np.random.default_rng(0)
+    gold = generator.normal(3, 1, 100)
+    first = gold + generator.normal(0, 0.5, 100)
+    second = first.copy()
+    second[5] += change
+
+    def scored(values: np.ndarray) -> SimpleNamespace:
+        texts, references = (
+            [repr(value) for value in values.tolist()],
+            [Item([repr(v)]) for v in gold.tolist()],
+        )
+        rows = METRICS[metric].statistics(texts, references)
+        sample = Sample.of(METRICS[metric], rows, [()] * 100, "sick")
+        return SimpleNamespace(references=references, predictions=texts, sample=sample, rows=rows)
+
+    a, b = scored(first), scored(second)
+    gains = example_gains(a, b)
+    assert np.flatnonzero(abs(gains) > 1e-9).tolist() == [5]
+    assert gains[5] == pytest.approx(b.sample.score - a.sample.score, abs=1e-9)
+    monkeypatch.setattr("decabench.scoring.comparison._MOST_ROWS", 99)
+    assert example_gains(a, b) is None  # too many to score each: no wins rather than wrong ones
+
+
 def test_the_p_value_is_the_sign_test_s(labels, home):
     """With 6 wins against 0 the shuffles that go as far are 2 of 2^6."""
     found = compare(labels("a", set()), labels("b", {1, 2, 3, 4, 5, 6}), home=home).tasks["sst"]
@@ -67,6 +98,8 @@ def test_a_submission_against_itself(submit, home):
     found = compare(folder, folder, home=home)
     assert all((task.p, task.difference, task.worst) == (1.0, 0.0, ()) for task in found.tasks.values())
     assert found.tasks["squad"].examples_for_one_point is None
+    assert all(task.same and task.interval is None for task in found.tasks.values())
+    assert '"same": true' in found.to_json()
 
 
 def test_jobs_and_runs_change_no_byte(submit, home):

@@ -19,7 +19,7 @@ from decabench.scoring.pairs import (
     holm,
 )
 from decabench.scoring.significance import Sample
-from tests.scoring.populations import draw_board, mean_rows, sample
+from tests.scoring.populations import draw_board, draw_unlike_board, mean_rows, sample
 from tests.scoring.test_significance import em_sample
 
 
@@ -109,7 +109,7 @@ def test_a_system_against_itself_is_never_different():
     one = em_sample(np.random.default_rng(0).random(100) < 0.5)
     found = paired(one, one)
     assert (found.differences[0, 1], found.p[0, 1], found.adjusted[0, 1]) == (0.0, 1.0, 1.0)
-    assert (found.interval(0, 1).low, found.interval(0, 1).high) == (0.0, 0.0)
+    assert found.interval(0, 1) is None and found.is_same(0, 1)
     assert examples_for_one_point(found, 0, 1) is None
 
 
@@ -178,6 +178,36 @@ def test_a_difference_that_never_varies_is_as_sure_as_its_units_are_many():
     assert found.interval(0, 1).low < 0
 
 
+@pytest.mark.parametrize("count", [10, 400])
+def test_the_interval_of_a_constant_difference_has_a_width(count: int):
+    """All right against all wrong: as far from certain as all right is by itself."""
+    found = paired(em_sample(np.ones(count)), em_sample(np.zeros(count))).interval(0, 1)
+    exact = -100 * stats.binomtest(count, count).proportion_ci(method="exact").low
+    assert found.low == -100.0 and found.high == pytest.approx(exact, abs=10 * 30 / count)
+    assert -100 < found.high < 0
+
+
+@pytest.mark.parametrize("expected", [1, 2, 4])
+@pytest.mark.parametrize("units", [12, 48, 400])
+@pytest.mark.parametrize("against", [0.5, 0.3, 0.1])
+def test_intervals_of_near_twins_cover_the_truth(units: int, expected: int, against: float, record_property):
+    """So many examples are expected to differ; the pairs of which none does have no interval."""
+    generator = np.random.default_rng(units + expected)
+    share = expected / units
+    true, hits, count = 100 * share * (1 - 2 * against), 0, 0
+    for trial in range(100):
+        differ, lost = generator.random(units) < share, generator.random(units) < against
+        a, b = differ & lost, differ & ~lost
+        found = compare_pairs([flip_signs([em_sample(a * 1.0), em_sample(b * 1.0)], trial, 199)]).interval(
+            0, 1
+        )
+        if found is not None:
+            count += 1
+            hits += found.low <= true <= found.high
+    record_property("figure", f"{units} | {expected} | {against} | {100 * hits / count:.1f} of {count}")
+    assert hits / count >= 0.92 - 0.05
+
+
 # Totals over tasks
 
 
@@ -243,6 +273,14 @@ def test_examples_for_one_point_is_the_textbook_number():
     assert examples_for_one_point(found, 0, 1) == pytest.approx(expected, rel=0.2)
 
 
+def test_one_point_takes_at_least_six_examples_that_differ():
+    """One of 1,000 differs, or all: six that differ make one point of 600."""
+    one = np.zeros(1_000)
+    one[3] = 1
+    for other in (one, np.ones(1_000)):
+        assert examples_for_one_point(paired(em_sample(np.zeros(1_000)), em_sample(other)), 0, 1) == 600
+
+
 def test_examples_that_come_in_few_units_are_more():
     generator = np.random.default_rng(4)
     right = [np.repeat(generator.random(100) < 0.5, 10) for _ in range(2)]
@@ -296,6 +334,21 @@ def test_boards_of_equal_systems(tasks: Sequence[tuple[int, int]], systems: int,
     record_property("table", "equal systems")
     record_property("figure", f"{len(tasks)} tasks, {tasks[0][0]} units | {systems} | {100 * share:.1f}")
     assert share <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 500)
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("systems", [2, 10, 40])
+@pytest.mark.parametrize("units", [20, 48, 100])
+def test_boards_of_unlike_systems(units: int, systems: int, record_property) -> None:
+    """The test promises nothing for these (docs/statistics.md): how far it is off is what the table says."""
+    generator = np.random.default_rng(units + systems)
+    count = 0
+    for trial in range(200):
+        flipped = flip_signs(draw_unlike_board(generator, systems, units, 30), trial, 499)
+        count += bool(np.nanmin(compare_pairs([flipped]).adjusted) < 0.05)
+    record_property("table", "unlike systems")
+    record_property("figure", f"{units} | {systems} | {count / 2:.1f}")
+    assert count / 200 <= 0.6
 
 
 @pytest.mark.simulation

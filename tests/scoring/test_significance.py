@@ -243,6 +243,56 @@ def test_the_total_s_degrees_of_freedom_are_satterthwaite_s():
     assert both.high - both.low == pytest.approx(alone.high - alone.low, rel=0.35)
 
 
+def test_tasks_that_are_all_right_add_their_own_intervals():
+    """The halves add up as standard errors do: ten tasks are no surer than the worst of them, nor ten times worse."""
+    right = [em_sample(np.ones(count), name=str(count)) for count in (10, 20, 4_000)]
+    halves = [100 - score_interval(one).low for one in right]
+    found = total_interval(right)
+    assert (found.low, found.high) == pytest.approx((300 - math.hypot(*halves), 300))
+    mixed = em_sample(np.arange(4_000) % 5 > 0)
+    both = total_interval([right[0], mixed])
+    assert both.low == pytest.approx(180 - math.hypot(halves[0], 80 - total_interval([mixed]).low), abs=0.1)
+    assert both.high - 180 < 1.5  # above, all right leaves nothing open
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        [(20, 0.98)] * 9 + [(4_000, 0.8)],
+        [(41, 0.99)] * 5 + [(4_000, 0.8)] * 5,
+        [(20, 0.97)] + [(4_000, 0.8)] * 9,
+        [(12, 0.7)] * 10,
+        [(20, 0.95)] * 10,
+        [(12, 0.5)] + [(1_000, 0.8)] * 9,
+    ],
+    ids=str,
+)
+def test_totals_of_nearly_perfect_and_of_small_tasks_cover_the_truth(tasks, record_property):
+    generator = np.random.default_rng(22)
+    hits = 0
+    for _ in range(150):
+        right = [generator.random(count) < share for count, share in tasks]
+        found = total_interval([em_sample(one, name=str(index)) for index, one in enumerate(right)])
+        hits += found.low <= sum(100 * share for _, share in tasks) <= found.high
+    record_property("figure", f"{tasks} {hits / 1.5:.1f}")
+    assert hits / 150 >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 150)
+
+
+@pytest.mark.parametrize("wild", [None, 1e6, 1e9, 1e15, 1e60])
+def test_one_wild_answer_leaves_pearson_s_jackknife_exact(wild):
+    generator = np.random.default_rng(0)
+    gold = generator.normal(3, 1, 60)
+    predicted = gold + generator.normal(0, 0.7, 60)
+    if wild:
+        predicted[7] = wild
+    rows = METRICS["pearson"].statistics(
+        [repr(value) for value in predicted.tolist()], [Item([repr(value)]) for value in gold.tolist()]
+    )
+    found = Sample.of(METRICS["pearson"], rows, [()] * 60, "sick")
+    without = [stats.pearsonr(np.delete(predicted, one), np.delete(gold, one))[0] for one in range(60)]
+    assert error(found) == pytest.approx(100 * math.sqrt(59) * np.std(without), rel=1e-6)
+
+
 def covered(kind: str, units: int, sizes: str, trials: int) -> float:
     generator = np.random.default_rng(units)
     hits = 0
@@ -271,6 +321,17 @@ def test_intervals_cover_the_truth_of_every_population(
     record_property("table", "coverage")
     record_property("figure", f"{kind} | {sizes} | {units} | {100 * share:.1f}")
     assert 0.92 <= share <= 0.99
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("kind", ["squared errors", "correlation with wild answers"])
+@pytest.mark.parametrize("units", [10, 20, 48, 100, 400])
+def test_intervals_with_wild_answers_hold_for_many_units_only(kind: str, units: int, record_property) -> None:
+    share = covered(kind, units, "equal", 400)
+    record_property("table", "wild answers")
+    record_property("figure", f"{kind} | {units} | {100 * share:.1f}")
+    assert 0.45 <= share <= 0.99
+    assert units < 100 or share >= 0.9
 
 
 def test_rows_without_units_are_refused():
