@@ -71,15 +71,31 @@ def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequen
 
     placed: list[Place] = []
     head, group = 0, 1
-    for index in range(len(shown)):
-        against = [versus(one, index) for one in range(head, index) if verdict(one, index)]
-        if against:
-            head, group = index, group + 1
-        elif index:
-            against = [versus(head, index)]
-        decided = min(against, key=lambda one: 2.0 if one.p is None else one.p, default=None)
-        placed.append(Place(head + 1, group, _possible_ranks(index, len(shown), verdict), decided))
+    for start, end in _runs(shown, verdict):
+        deciding = [
+            (one, other) for other in range(start, end) for one in range(head, start) if verdict(one, other)
+        ]
+        if deciding:
+            head, group = start, group + 1
+        for index in range(start, end):
+            against = [versus(one, other) for one, other in deciding if other == index]
+            if not against and index > head:
+                against = [versus(head, index)]
+            decided = min(against, key=lambda one: 2.0 if one.p is None else one.p, default=None)
+            placed.append(Place(head + 1, group, _possible_ranks(index, len(shown), verdict), decided))
     return placed
+
+
+def _runs(shown: Sequence[str], verdict: Verdict) -> list[tuple[int, int]]:
+    """Return (start, end) of the runs of systems whose scores look equal and that no test tells apart."""
+    runs: list[tuple[int, int]] = []
+    for index, score in enumerate(shown):
+        start = runs[-1][0] if runs else 0
+        if runs and score == shown[start] and not any(verdict(one, index) for one in range(start, index)):
+            runs[-1] = (start, index + 1)
+        else:
+            runs.append((index, index + 1))
+    return runs
 
 
 def _possible_ranks(index: int, count: int, verdict: Verdict) -> tuple[int, int]:

@@ -89,9 +89,9 @@ def test_a_test_decides_whatever_the_digits_shown() -> None:
     ]
 
 
-def test_equals_that_are_not_tested_share_a_rank_without_a_p() -> None:
+def test_systems_that_are_not_tested_share_a_rank_without_a_p() -> None:
     placed = assign_places(["9", "8", "8"], made_tests({(0, 2): None, (1, 2): None, (0, 1): None}, [9, 8, 8]))
-    assert [place.rank for place in placed] == [1, 2, 2]
+    assert [place.rank for place in placed] == [1, 1, 1]
     assert all(place.versus is None or place.versus.p is None for place in placed)
 
 

@@ -70,8 +70,8 @@ NO_SCHEMA = without("schema", score=99.0)
         ),
         pytest.param(
             [results("z", 50.001), results("a", 50.0), results("c", 49.9)],
-            [(1, "z"), (1, "a"), (3, "c")],
-            id="an untested difference that is not displayed is a tie, though the better one is listed first",
+            [(1, "z"), (2, "a"), (3, "c")],
+            id="a test decides, whatever the digits shown",
         ),
     ],
 )
