@@ -64,7 +64,7 @@ def test_the_difference_of_spans_is_marked(context: BrowserContext, address: str
 
 def test_hostile_answers_are_text(context: BrowserContext, address: str) -> None:
     page = opened(context, address, "submissions/system-01-validation.html")
-    assert page.locator("h1").inner_text() == "<img src=x onerror=alert(1)> consistent"
+    assert page.locator("h1").inner_text() == "<img src=x onerror=alert(1)> verified"
     show(page, "squad", "all")
     assert "</script><script>alert(1)</script>" in page.locator("[data-example-list]").inner_text()
     assert page.locator("[data-example-list] script, [data-example-list] img").count() == 0

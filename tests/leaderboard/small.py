@@ -178,12 +178,27 @@ def write_statistics(folder: Path, file: Mapping[str, Any]) -> None:
         if task["status"] != "scored" or task["metric"] not in ALL_METRICS or "/" in name:
             continue
         metric = ALL_METRICS[task["metric"]]
-        row = row_of(metric, task["score"])
-        columns = {column: [row[column]] * task["n"] for column in metric.columns}
+        rows = [row_of(metric, task["score"])] * task["n"]
+        if metric.name == "pearson":
+            rows = correlated(task["score"] / 100, task["n"])
+        columns = {column: [row[column] for row in rows] for column in metric.columns}
         levels = len(TASKS[name].unit_names) if name in TASKS else 1
         units = [(str(index),) * levels for index in range(task["n"])]
         path = folder / "statistics" / f"{name}.parquet"
         write_rows(path, metric.name, task["signature"], columns, units)
+
+
+def correlated(share: float, count: int) -> list[dict[str, float]]:
+    """Rows of an even number of pairs whose correlation is `share`: x, and a part of x beside a part without x."""
+    half = count // 2
+    paired = half - half % 2
+    without = [math.sqrt(half / paired) * (-1) ** index if index < paired else 0.0 for index in range(half)]
+    other = math.sqrt(1 - share**2)
+    numbers = [(x, share * x + other * rest) for x in (1.0, -1.0) for rest in without]
+    return [
+        {"n": 1.0, "x": x, "y": y, "xx": x * x, "yy": y * y, "xy": x * y, "unreadable": 0.0}
+        for x, y in numbers
+    ]
 
 
 @cache
