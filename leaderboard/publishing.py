@@ -263,7 +263,7 @@ def _temporary_folder(site: Path) -> Iterator[Path]:
             os.chmod(temporary, 0o755)
             yield temporary
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            _remove_build(temporary)
 
 
 def sweep_builds(site: Path) -> list[Path]:
@@ -279,11 +279,19 @@ def sweep_builds(site: Path) -> list[Path]:
         try:
             with open(lock, "rb") as file:
                 if _try_lock(file.fileno()):
-                    shutil.rmtree(folder, ignore_errors=True)
+                    _remove_build(folder)
                     swept.append(folder)
         except OSError:
             continue
     return swept
+
+
+def _remove_build(folder: Path) -> None:
+    """Remove the folder of a build, its lock last: what is left of a removal that is killed can still be swept."""
+    for path in sorted(folder.iterdir()):
+        if path.name != _LOCK:
+            shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _try_lock(descriptor: int) -> bool:

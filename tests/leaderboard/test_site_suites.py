@@ -245,7 +245,7 @@ def test_words_to_display_make_no_other_suite_and_nobody_chooses_them_for_others
 def test_tasks_of_a_suite_have_names(tmp_path: Path, task: str) -> None:
     suite = Suite("own", "Own", ("errors", task))
     found = read_submissions(write(tmp_path, [own("a", suite, 1.0)]))
-    assert found.entries == () and "its suite has more than 100 tasks, or names" in found.refused[0].reason
+    assert found.entries == () and "which cannot be the name of a task" in found.refused[0].reason
 
 
 def test_the_words_of_a_suite_are_text(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_a_checkpoint_that_is_whole(folder: Path) -> None:
         ("config.vectors", [1], "Expected `str`"),
         ("config.cut_context", {"sst": "x"}, "Expected `int`"),
         ("vectors", ..., "`vectors`"),
-        ("dimension", "x", "Expected `int`"),
+        ("dimension", "x", "Expected `int | null`"),
         ("data", 1, "Expected `object`"),
         ("step", {}, "Expected `int`"),
         ("outputs", {"sst": 1}, "Expected `object`"),

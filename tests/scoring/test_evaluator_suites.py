@@ -158,5 +158,5 @@ def test_evaluate_says_that_lower_is_better(
     shared = ["--home", tmp_path / "home", "--include", tmp_path / "own.toml", "--all-scores"]
     done = command("evaluate", "--submission", a, *shared)
     assert done.exit_code == 0
-    assert "mse ↓" in done.stdout and "mse ↓ 0.125, unreadable 0.000" in done.stdout
+    assert "mse ↓" in done.stdout and "mse ↓ 0.133, unreadable 0.000" in done.stdout
     assert "\n↓ lower is better\n" in done.stdout

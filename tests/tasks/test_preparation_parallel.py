@@ -53,8 +53,8 @@ def test_a_task_that_fails_stops_no_other(request_for: Requests, tmp_path: Path,
         report=reports.append,
     )
     srl, woz, wikisql, sst = outcomes
-    assert "A QA-SRL answer is not in its sentence" in srl.error
-    assert woz.error.startswith("woz.en could not be read (KeyError: 'dialogue')")
+    assert "wiki1.dev.qa, line 4: an answer is not in its sentence" in srl.error
+    assert "dialogue 1: 'dialogue' is missing" in woz.error
     assert "no data.tar.bz2" in wikisql.error
     assert {outcome.exit_code for outcome in (srl, woz, wikisql)} == {3}
     assert (sst.error, sst.exit_code, sst.records["validation"].rows) == ("", 0, 1)
