@@ -23,4 +23,4 @@ if python -c 'import torch, safetensors' 2>/dev/null; then
 else
   printf "\nTo see a trained model beside them: .venv/bin/pip install -c constraints.txt -e '.[train]' and make demo again.\n"
 fi
-say decabench leaderboard --submissions "$out/submissions" --output "$out/site"
+say decabench leaderboard --submissions "$out/submissions" --output "$out/site" --home "$out/home"
