@@ -34,6 +34,7 @@ __all__ = [
     "require_within",
     "storage_errors",
     "sweep_temporary",
+    "try_lock",
 ]
 
 Paths = str | Path | Iterable[str | Path]
@@ -142,7 +143,7 @@ def _make_temporary(path: Path) -> tuple[int, str]:
     """Create a temporary file beside `path` that is locked for as long as it is open, and return its descriptor."""
     while True:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{_PREFIX}{path.name}.", suffix=_SUFFIX)
-        if _try_lock(handle) is not False and os.fstat(handle).st_nlink:
+        if try_lock(handle) is not False and os.fstat(handle).st_nlink:
             return handle, temporary
         os.close(handle)  # a sweep came between creating and locking
 
@@ -170,7 +171,7 @@ def _sweep(path: Path) -> bool:
     except OSError:
         return False
     try:
-        locked = _try_lock(descriptor)
+        locked = try_lock(descriptor)
         if locked is None:
             locked = time.time() - os.fstat(descriptor).st_mtime > _OLD_SECONDS
         if locked:
@@ -182,7 +183,7 @@ def _sweep(path: Path) -> bool:
     return locked
 
 
-def _try_lock(descriptor: int) -> bool | None:
+def try_lock(descriptor: int) -> bool | None:
     """Lock a file until it is closed, its process killed included; None where files cannot be locked."""
     if os.name != "posix":
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,15 +24,21 @@ from decabench.leaderboard.entries import (
     TaskEntry,
     describe_submission,
     is_inside,
-    is_task_name,
     printable_line,
     submission_folder,
 )
 from decabench.leaderboard.evidence import Evidence
 from decabench.metrics import METRICS, Metric
-from decabench.scoring import ManifestFault, check_manifest, read_rows
+from decabench.scoring import (
+    TOLERANCE,
+    ManifestFault,
+    check_manifest,
+    number_units,
+    numbers_agree,
+    read_rows,
+)
 from decabench.submission import METADATA_NAME, read_metadata
-from decabench.tasks import SplitRecord, Store
+from decabench.tasks import SplitRecord, Store, is_task_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,13 +52,8 @@ __all__ = [
     "differs_in_words",
     "find_answers",
     "find_impossible_rows",
-    "number_units",
-    "numbers_agree",
     "units_fit",
 ]
-
-TOLERANCE = 1e-6
-"""How far a stated score may be from the recomputed one, relative to it: sums differ in their last digits only."""
 
 _MOST_EXAMPLES = 10_000_000
 """The largest number of examples whose statistics are read: a small file may unpack to any size."""
@@ -183,17 +184,6 @@ class _Data:
         except DecabenchError:
             return None
         return _Split(record, units)
-
-
-def number_units(units: Sequence[Sequence[str]]) -> Array:
-    """Number the units of examples on each level, in the order of their first example: (examples, levels)."""
-    import numpy as np
-
-    levels = []
-    for depth in range(1, len(units[0]) + 1):
-        numbers: dict[tuple[str, ...], int] = {}
-        levels.append([numbers.setdefault(tuple(names[:depth]), len(numbers)) for names in units])
-    return np.array(levels).T
 
 
 def units_fit(found: Array, wanted: Array) -> bool:
@@ -401,11 +391,6 @@ def _read(name: str, metric: Metric, path: Path) -> tuple[Array, Array]:
         raise ContradictionError(
             f"its statistics for {name} are damaged or not those of {metric.name}: evaluate again"
         ) from error
-
-
-def numbers_agree(stated: float | None, found: float) -> bool:
-    """Return whether two numbers are the same up to the rounding of sums."""
-    return stated is not None and math.isclose(stated, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 
 
 def _show(value: float | None) -> str:

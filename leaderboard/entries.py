@@ -19,9 +19,10 @@ from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
+from decabench.files import is_within
 from decabench.metrics import METRICS
 from decabench.scoring import InvalidResultsError, Results, TaskResult, read_bounded, show_units
-from decabench.tasks import DECATHLON, SUITES, Suite
+from decabench.tasks import DECATHLON, SUITES, Suite, is_task_name
 
 __all__ = [
     "RANKED_SPLITS",
@@ -39,7 +40,6 @@ __all__ = [
     "entry_from_results",
     "is_inside",
     "is_same_suite",
-    "is_task_name",
     "printable_line",
     "read_submissions",
     "submission_folder",
@@ -53,8 +53,6 @@ _DEPTH = 4
 
 _MOST_TASKS = 100
 """The largest number of tasks in a suite that a results file may define: each gets a page."""
-
-_TASK_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 
 _DIRECTION_MARKS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -454,7 +452,7 @@ def _walk(submissions: Path, refused: list[Refusal]) -> Iterator[tuple[Path, str
 def is_inside(path: Path, submissions: Path) -> bool:
     """Return whether a path below the submissions folder really lies in the submission that it is named under."""
     first = path.relative_to(submissions).parts[0]
-    return path.resolve().is_relative_to((submissions / first).resolve())
+    return is_within(submissions / first, path)
 
 
 def _is_results_name(path: Path) -> bool:
@@ -468,11 +466,6 @@ def submission_folder(shown: str) -> str:
     """Return the submission's folder that a results file belongs to; `.` is the submissions folder itself."""
     parts = Path(shown).parent.parts
     return Path(*(parts[: parts.index("results")] if "results" in parts else parts)).as_posix()
-
-
-def is_task_name(name: str) -> bool:
-    """Return whether a name may stand for a task or suite in an address and in a file's name."""
-    return _TASK_NAME.fullmatch(name) is not None
 
 
 def _printable(path: str) -> str:

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from decabench.errors import DecabenchError, StorageError
-from decabench.files import make_folder, storage_errors
+from decabench.files import file_digest, make_folder, storage_errors, try_lock
 from decabench.leaderboard.entries import LeaderboardError
 from decabench.untrusted import read_json
 
@@ -124,7 +124,7 @@ def _inspect(site: Path) -> list[str]:
         if name == MARKER:
             continue
         if name in listed:
-            if path.is_symlink() or not path.is_file() or _digest(path) != listed[name]:
+            if path.is_symlink() or not path.is_file() or file_digest(path) != listed[name]:
                 strange.append(f"{name} (changed since it was built)")
         elif "/" not in name and path.is_file() and not path.is_symlink():
             others.append(name)
@@ -173,11 +173,6 @@ def _files_below(folder: Path) -> Iterator[tuple[str, Path]]:
             yield path.relative_to(folder).as_posix(), path
         if not names and not folders and not links:
             yield Path(here).relative_to(folder).as_posix() + "/", Path(here)
-
-
-def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
 def _carry_over(path: Path, target: Path) -> None:
@@ -257,8 +252,9 @@ def _kernel_exchange() -> Callable[[bytes, bytes], bool] | None:
 def _temporary_folder(site: Path) -> Iterator[Path]:
     """Provide a folder beside the site, locked for as long as the block lasts, and remove it with all that is in it."""
     temporary = Path(tempfile.mkdtemp(dir=site.parent, prefix=f".{site.name}.", suffix=".build"))
-    with open(temporary / _LOCK, "wb") as lock:
-        _try_lock(lock.fileno())
+    with open(temporary / "new", "wb") as lock:
+        try_lock(lock.fileno())
+        (temporary / "new").rename(temporary / _LOCK)  # no other build sees the lock before it is held
         try:
             os.chmod(temporary, 0o755)
             yield temporary
@@ -278,7 +274,7 @@ def sweep_builds(site: Path) -> list[Path]:
             continue
         try:
             with open(lock, "rb") as file:
-                if _try_lock(file.fileno()):
+                if try_lock(file.fileno()):
                     _remove_build(folder)
                     swept.append(folder)
         except OSError:
@@ -292,16 +288,3 @@ def _remove_build(folder: Path) -> None:
         if path.name != _LOCK:
             shutil.rmtree(path, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _try_lock(descriptor: int) -> bool:
-    """Lock a file until it is closed or its process is gone; False if another process holds it."""
-    if os.name != "posix":
-        return False
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

@@ -20,8 +20,6 @@ from decabench.leaderboard.audit import (
     ContradictionError,
     differs_in_words,
     find_answers,
-    number_units,
-    numbers_agree,
     units_fit,
 )
 from decabench.leaderboard.entries import (
@@ -34,7 +32,14 @@ from decabench.leaderboard.entries import (
     printable_line,
 )
 from decabench.metrics import Metric
-from decabench.scoring import ScoredTask, ScoringOptions, read_rows, score_submission
+from decabench.scoring import (
+    ScoredTask,
+    ScoringOptions,
+    number_units,
+    numbers_agree,
+    read_rows,
+    score_submission,
+)
 from decabench.submission import find_predictions
 from decabench.tasks import Store
 from decabench.untrusted import read_json

@@ -18,6 +18,7 @@ __all__ = [
     "github_raw",
     "hub_file",
     "json_records",
+    "line_record",
     "line_records",
     "open_text",
     "parquet_records",
@@ -161,17 +162,22 @@ def stream_lines(path: Path) -> Iterator[Any]:
     return (record.value for record in line_records(path))
 
 
+def line_record(line: str | bytes, name: str, number: int) -> Record:
+    """Return the JSON value of a file's line as a record. Raises DataError, which names the line."""
+    try:
+        text = line.decode() if isinstance(line, bytes) else line
+        return Record(parse_json(text, surrogates=True), name, "line", number)
+    except ValueError as error:
+        raise DataError(f"{name}, line {number}, is not JSON ({error}).") from error
+
+
 def line_records(path: Path) -> Iterator[Record]:
     """Yield the values of a file with one JSON value per line as records."""
     with open_text(path) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
-            try:
-                value = parse_json(line, surrogates=True)
-            except ValueError as error:
-                raise DataError(f"{path.name}, line {number}, is not JSON ({error}).") from error
-            yield Record(value, path.name, "line", number)
+            yield line_record(line, path.name, number)
 
 
 def csv_records(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:

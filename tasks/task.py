@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+"""The names allowed for tasks and suites, which also name files and folders."""
 
 NAME_LENGTH = 80
 """The longest name of a task, in characters: files are named after it."""
@@ -41,8 +42,6 @@ def is_task_name(name: str) -> bool:
     """Return whether a text can be the name of a task, and so part of a path."""
     return len(name) <= NAME_LENGTH and NAME.fullmatch(name) is not None
 
-
-"""The names allowed for tasks and suites, which also name files and folders."""
 
 METRIC_GROUP = "decabench.metrics"
 """The entry-point group for packages that provide metrics."""

@@ -216,7 +216,7 @@ def test_only_names_of_ours_are_swept(tmp_path: Path) -> None:
 
 
 def test_without_locks_only_old_files_are_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("decabench.files._try_lock", lambda descriptor: None)
+    monkeypatch.setattr("decabench.files.try_lock", lambda descriptor: None)
     for name in (".decabench-new.abcdef12.tmp", ".decabench-old.abcdef12.tmp"):
         (tmp_path / name).write_text("x")
     os.utime(tmp_path / ".decabench-old.abcdef12.tmp", (1, 1))

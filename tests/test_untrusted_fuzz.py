@@ -224,21 +224,18 @@ def test_archives(place: Place, tmp_path: Path, name: str) -> None:
         place.run("check", "--submission", path, "--home", place.home)
 
 
+def build_board(place: Place, folder: Path) -> None:
+    submissions, board = folder / "all", folder / "board"
+    place.run("leaderboard", "--submissions", submissions, "--output", board, "--home", place.home)
+
+
 def test_results(place: Place, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(place.submission, tmp_path / "all" / "s"))
     (target,) = folder.glob("results/validation/results.json")
     (source,) = place.submission.glob("results/validation/results.json")
     for _ in copies(place, source, target):
         place.run("verify", "--submission", folder, "--home", place.home)
-        place.run(
-            "leaderboard",
-            "--submissions",
-            tmp_path / "all",
-            "--output",
-            tmp_path / "board",
-            "--home",
-            place.home,
-        )
+        build_board(place, tmp_path)
 
 
 def test_statistics(place: Place, tmp_path: Path) -> None:
@@ -246,15 +243,7 @@ def test_statistics(place: Place, tmp_path: Path) -> None:
     shutil.copytree(place.submission, tmp_path / "all" / "t")
     (source,) = place.submission.glob("results/validation/statistics/sst.parquet")
     for _ in copies(place, source, folder / source.relative_to(place.submission)):
-        place.run(
-            "leaderboard",
-            "--submissions",
-            tmp_path / "all",
-            "--output",
-            tmp_path / "board",
-            "--home",
-            place.home,
-        )
+        build_board(place, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "run.json"])
@@ -263,15 +252,7 @@ def test_records_beside_results(place: Place, tmp_path: Path, name: str) -> None
     for source in place.submission.rglob(name):
         for _ in copies(place, source, folder / source.relative_to(place.submission)):
             place.run("verify", "--submission", folder, "--home", place.home)
-            place.run(
-                "leaderboard",
-                "--submissions",
-                tmp_path / "all",
-                "--output",
-                tmp_path / "board",
-                "--home",
-                place.home,
-            )
+            build_board(place, tmp_path)
 
 
 def test_boards(place: Place, tmp_path: Path) -> None:

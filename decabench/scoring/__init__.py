@@ -21,7 +21,13 @@ from decabench.scoring.manifest import (
 )
 from decabench.scoring.pairs import FlippedTask, PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import prove_task
-from decabench.scoring.record import Recorded, manifest_root, record_scores
+from decabench.scoring.record import (
+    TOLERANCE,
+    Recorded,
+    manifest_root,
+    numbers_agree,
+    record_scores,
+)
 from decabench.scoring.results import (
     DataUsed,
     InvalidResultsError,
@@ -39,6 +45,7 @@ from decabench.scoring.results import (
 from decabench.scoring.significance import (
     Sample,
     describe_units,
+    number_units,
     read_rows,
     score_interval,
     total_interval,
@@ -54,6 +61,7 @@ from decabench.scoring.verification import (
 )
 
 __all__ = [
+    "TOLERANCE",
     "BoundResults",
     "BoundTask",
     "Compared",
@@ -84,6 +92,8 @@ __all__ = [
     "find_metric",
     "flip_signs",
     "manifest_root",
+    "number_units",
+    "numbers_agree",
     "prove_task",
     "read_bounded",
     "read_manifest",

@@ -50,10 +50,23 @@ from decabench.submission import (
 )
 from decabench.tasks import TASKS, Store, Task, home_folder, known_tasks
 
-__all__ = ["Recorded", "manifest_root", "read_sample", "record_scores", "require_withheld"]
+__all__ = [
+    "TOLERANCE",
+    "Recorded",
+    "manifest_root",
+    "numbers_agree",
+    "read_sample",
+    "record_scores",
+    "require_withheld",
+]
 
-_EQUAL = 1e-6
+TOLERANCE = 1e-6
 """How far, relative to the score, statistics may be off: libraries add in different orders."""
+
+
+def numbers_agree(one: float | None, reference: float) -> bool:
+    """Return whether a number is there and equals another up to the rounding of sums."""
+    return one is not None and abs(one - reference) <= TOLERANCE * max(1.0, abs(reference))
 
 
 @dataclass(frozen=True)
@@ -175,10 +188,10 @@ def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Samp
     if sample.examples != result.n:
         raise DataError(f"its statistics have {sample.examples:,} examples, results.json has {result.n:,}")
     stated = float("nan") if result.score is None else result.score
-    if not abs(sample.score - stated) <= _EQUAL * max(1.0, abs(stated)):
+    if not numbers_agree(sample.score, stated):
         raise DataError(f"its statistics give {sample.score:.4f}, results.json has {stated:.4f}")
     for name, value in score_rows(metric, rows.tolist()).details.items():
-        if name in result.scores and not abs(value - result.scores[name]) <= _EQUAL * max(1.0, abs(value)):
+        if name in result.scores and not numbers_agree(result.scores[name], value):
             raise DataError(
                 f"its statistics give {name} {value:.4f}, results.json has {result.scores[name]:.4f}"
             )
@@ -353,9 +366,7 @@ def _score_unbound(
             left_out.append(f"{name}: {reason}")
             continue
         before, now = earlier.tasks[name].score, again[name].result.score
-        if before != now and (
-            before is None or now is None or abs(before - now) > _EQUAL * max(1.0, abs(now))
-        ):
+        if before != now and (now is None or not numbers_agree(before, now)):
             given, found = ("no score" if value is None else f"{value:.4f}" for value in (before, now))
             left_out.append(f"{name}: the earlier results.json has {given}; scored again, it has {found}")
     return again, left_out

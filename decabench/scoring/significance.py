@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ __all__ = [
     "Sample",
     "Spread",
     "describe_units",
+    "number_units",
     "read_rows",
     "score_interval",
     "student_t",
@@ -84,7 +85,7 @@ class Sample:
             raise DecabenchError(
                 f"{name or metric.name} has examples with different numbers of unit levels: give each the same."
             )
-        return cls.of_levels(metric, np.asarray(rows, dtype=float), np.array(_number_units(units)).T, name)
+        return cls.of_levels(metric, np.asarray(rows, dtype=float), number_units(units), name)
 
     @classmethod
     def of_levels(cls, metric: Metric, rows: Array, levels: Array, name: str = "") -> Sample:
@@ -242,18 +243,20 @@ def describe_units(sample: Sample, names: Sequence[str] = ()) -> dict[str, Any]:
 # Rows on disk: what intervals and tests need, without answers or data
 
 
-def _number_units(units: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Number the units of each level from 0, in order of their first example; inner ones are told apart by outer ones.
+def number_units(units: Sequence[Sequence[str]]) -> Array:
+    """Number the units of each level from 0, in order of their first example: (examples, levels).
 
-    Rows without units are each a unit of their own.
+    Inner units are told apart by outer ones. Rows without units are each a unit of their own.
     """
+    import numpy as np
+
     if not units[0]:
-        return [list(range(len(units)))]
+        return np.arange(len(units))[:, None]
     levels = []
     for depth in range(1, len(units[0]) + 1):
         numbers: dict[tuple[str, ...], int] = {}
         levels.append([numbers.setdefault(tuple(names[:depth]), len(numbers)) for names in units])
-    return levels
+    return np.array(levels).T
 
 
 def write_rows(
@@ -266,7 +269,7 @@ def write_rows(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    levels = enumerate(_number_units(units), start=1)
+    levels = enumerate(number_units(units).T, start=1)
     columns = {f"unit_{level}": pa.array(numbers, pa.int32()) for level, numbers in levels}
     columns |= {name: pa.array(values) for name, values in rows.items()}
     table = pa.table(columns).replace_schema_metadata({"metric": metric, "signature": signature})
@@ -400,6 +403,7 @@ def _logistic(odds: float) -> float:
     return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
 
+@lru_cache(maxsize=1_000)
 def student_t(freedom: float, confidence: float = CONFIDENCE) -> float:
     """Return the two-sided quantile of Student's t distribution: 12.71 for one degree of freedom, 1.96 for many.
 

@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from decabench.errors import DataError
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import Record, line_records
+from decabench.tasks.readers import Record, line_record, line_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
-from decabench.untrusted import parse_json
 
 __all__ = ["WIKISQL"]
 
@@ -65,13 +63,6 @@ def _example(split: str, index: int, entry: Record, table: Table) -> Example:
     return Example(id, _QUESTION, context, (_text(sql, header),), (entry.text("table_id"),), meta)
 
 
-def _table(path: Path, line: bytes, number: int) -> Table:
-    try:
-        return Record(parse_json(line.decode(), surrogates=True), path.name, "line", number)
-    except ValueError as error:
-        raise DataError(f"{path.name}, line {number}, is not JSON ({error}).") from error
-
-
 @contextmanager
 def _tables(path: Path) -> Iterator[Callable[[Record], Table]]:
     """Find tables by id, read from disk when asked for: only their offsets are kept in memory."""
@@ -79,7 +70,7 @@ def _tables(path: Path) -> Iterator[Callable[[Record], Table]]:
     with path.open("rb") as file:
         for number, line in enumerate(iter(file.readline, b""), 1):
             if line.strip():
-                offsets[_table(path, line, number).text("id")] = (number, file.tell() - len(line))
+                offsets[line_record(line, path.name, number).text("id")] = (number, file.tell() - len(line))
         latest: tuple[str, Table | None] = ("", None)
 
         def find(entry: Record) -> Table:
@@ -90,7 +81,7 @@ def _tables(path: Path) -> Iterator[Callable[[Record], Table]]:
                     raise entry.fault(f"{path.name} has no table {id[:60]!r}")
                 number, offset = offsets[id]
                 file.seek(offset)
-                table = _table(path, file.readline(), number)
+                table = line_record(file.readline(), path.name, number)
                 latest = (id, table)
             return table
 

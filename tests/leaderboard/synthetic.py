@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from decabench.leaderboard.audit import number_units
 from decabench.metrics import METRICS
+from decabench.scoring import number_units
 from decabench.scoring.results import DataUsed, Results, TaskResult, write_results_file
 from decabench.scoring.significance import Sample, describe_units, score_interval, total_interval
 from decabench.submission import SubmissionInfo, answers_digest, read_answers, write_submission
