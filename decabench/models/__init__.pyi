@@ -1,8 +1,6 @@
-from .checkpoint import UNFINISHED_EXPORT as UNFINISHED_EXPORT
 from .checkpoint import Analysis as Analysis
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import TrainedModel as TrainedModel
-from .checkpoint import export_checkpoint as export_checkpoint
 from .checkpoint import find_analysis as find_analysis
 from .checkpoint import latest_checkpoint as latest_checkpoint
 from .checkpoint import load_optimizer as load_optimizer
@@ -45,6 +43,11 @@ from .ngrams import Corpus as Corpus
 from .ngrams import NgramTraining as NgramTraining
 from .ngrams import read_corpus as read_corpus
 from .ngrams import train_ngrams as train_ngrams
+from .portable import PortableVectors as PortableVectors
+from .portable import export_checkpoint as export_checkpoint
+from .portable import is_unfinished as is_unfinished
+from .portable import write_portable as write_portable
+from .portable import write_vectors as write_vectors
 from .vector_files import index_path as index_path
 from .vector_files import join_vectors as join_vectors
 from .vector_files import open_vectors as open_vectors
@@ -60,7 +63,6 @@ from .words import Lexicon as Lexicon
 __all__ = [
     "FAMILIES",
     "SPECIALS",
-    "UNFINISHED_EXPORT",
     "Analysis",
     "Batch",
     "BiLSTM",
@@ -81,6 +83,7 @@ __all__ = [
     "MultitaskNetwork",
     "NgramTraining",
     "ParserHead",
+    "PortableVectors",
     "RegressorHead",
     "SoftmaxHead",
     "TaskHeads",
@@ -99,6 +102,7 @@ __all__ = [
     "find_family",
     "first_device",
     "index_path",
+    "is_unfinished",
     "join_vectors",
     "label_names",
     "latest_checkpoint",
@@ -115,5 +119,7 @@ __all__ = [
     "with_label_names",
     "write_checkpoint",
     "write_ngram_vectors",
+    "write_portable",
+    "write_vectors",
     "write_word_vectors",
 ]
