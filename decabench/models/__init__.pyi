@@ -1,12 +1,15 @@
 from .checkpoint import Analysis as Analysis
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import TrainedModel as TrainedModel
+from .checkpoint import count_kept as count_kept
 from .checkpoint import find_analysis as find_analysis
 from .checkpoint import latest_checkpoint as latest_checkpoint
 from .checkpoint import load_optimizer as load_optimizer
 from .checkpoint import load_weights as load_weights
+from .checkpoint import output_from_record as output_from_record
 from .checkpoint import output_record as output_record
 from .checkpoint import write_checkpoint as write_checkpoint
+from .checkpoint import write_json as write_json
 from .devices import autocast as autocast
 from .devices import check_name as check_name
 from .devices import first_device as first_device
@@ -96,6 +99,7 @@ __all__ = [
     "WordVectors",
     "autocast",
     "check_name",
+    "count_kept",
     "encode_target",
     "export_checkpoint",
     "find_analysis",
@@ -110,6 +114,7 @@ __all__ = [
     "load_weights",
     "max_over_time",
     "open_vectors",
+    "output_from_record",
     "output_record",
     "pick_device",
     "read_corpus",
@@ -118,6 +123,7 @@ __all__ = [
     "train_ngrams",
     "with_label_names",
     "write_checkpoint",
+    "write_json",
     "write_ngram_vectors",
     "write_portable",
     "write_vectors",

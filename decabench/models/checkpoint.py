@@ -52,6 +52,7 @@ __all__ = [
     "Checkpoint",
     "TrainedModel",
     "batch_by_length",
+    "count_kept",
     "find_analysis",
     "find_checkpoint",
     "latest_checkpoint",
@@ -115,17 +116,28 @@ class TrainedModel:
         cut = self.cut_context.get(task.name)
         reader = TextReader(task, self.words.lexicon, cut)
         items = [self.encode(question, task, reader) for question in questions]
+        in_order = self.answer_items(task, items, limit, batch_tokens, beam)
+        if cut is not None and reader.cuts_contexts:
+            kept = [count_kept(question.context, cut) for question in questions]
+            return [replace(reply, context_kept=end) for reply, end in zip(in_order, kept, strict=True)]
+        return in_order
+
+    def answer_items(
+        self,
+        task: Task,
+        items: Sequence[Item],
+        limit: int | None = None,
+        batch_tokens: int = 20_000,
+        beam: int = 1,
+    ) -> list[ModelReply]:
+        """Answer encoded questions, in their order; see `answer`."""
         replies: dict[int, ModelReply] = {}
         self.network.eval()
         for rows in batch_by_length(np.array([_count_words(item) for item in items]), batch_tokens // beam):
             batch = self.make_batch(task, [items[row] for row in rows])
             with torch.inference_mode(), autocast(self.device, self.precision):
                 replies |= zip(rows, self.network.answers(batch, limit, beam), strict=True)
-        in_order = [replies[row] for row in range(len(items))]
-        if cut is not None and reader.cuts_contexts:
-            kept = [_count_kept(question.context, cut) for question in questions]
-            return [replace(reply, context_kept=end) for reply, end in zip(in_order, kept, strict=True)]
-        return in_order
+        return [replies[row] for row in range(len(items))]
 
     def encode(self, question: Question | Example, task: Task, reader: TextReader | None = None) -> Item:
         """Encode a question as the family does, without an answer."""
@@ -142,7 +154,7 @@ def _count_words(item: Item) -> int:
     return sum(map(len, item.values()))
 
 
-def _count_kept(context: str, limit: int) -> int | None:
+def count_kept(context: str, limit: int) -> int | None:
     """Count the characters in the first `limit` tokens of a context; None if the context is no longer than that."""
     tokens = tokenize(context)
     return None if len(tokens) <= limit else len(detokenize(tokens[:limit]))
@@ -335,9 +347,14 @@ class Checkpoint:
             )
         return vectors
 
-    def load(self, device: str = "auto", precision: str = "auto") -> TrainedModel:
-        """Load the model, ready to answer. Raises DataError, DecabenchError."""
-        words = WordTable(self.lexicon(), self.open_vectors())
+    def load(
+        self, device: str = "auto", precision: str = "auto", words: WordTable | None = None
+    ) -> TrainedModel:
+        """Load the model, ready to answer. Raises DataError, DecabenchError.
+
+        `words` takes the place of its own vocabulary and vectors: the same, with more words known.
+        """
+        words = words or WordTable(self.lexicon(), self.open_vectors())
         place = pick_device(device)
         network = build_to_fit(
             lambda: self.family.build(self.config, self.outputs, words),

@@ -200,16 +200,20 @@ def write_shards(folder: Path, weights: Mapping[str, Tensor], limit: int) -> lis
 
 
 def _fill_shards(pieces: Mapping[str, Tensor], room: int) -> list[list[str]]:
-    """Distribute tensors over shards, in order. Each takes its bytes, and its name and 150 bytes in the header."""
+    """Distribute tensors over few shards: the largest first, each into the first that has room.
+
+    A tensor takes its bytes, and its name and 150 bytes in the header.
+    """
     shards: list[list[str]] = []
-    left = -1
-    for name, value in pieces.items():
-        size = value.nbytes + len(name.encode()) + 150
-        if size > left:
+    left: list[int] = []
+    for name in sorted(pieces, key=lambda name: -pieces[name].nbytes):
+        size = pieces[name].nbytes + len(name.encode()) + 150
+        at = next((at for at, own in enumerate(left) if own >= size), len(shards))
+        if at == len(shards):
             shards.append([])
-            left = room
-        shards[-1].append(name)
-        left -= size
+            left.append(room)
+        shards[at].append(name)
+        left[at] -= size
     return shards
 
 
