@@ -360,6 +360,7 @@ class Checkpoint:
             lambda: self.family.build(self.config, self.outputs, words),
             StoredWeights.find(self.folder).shapes(),
             str(self.folder / RECORD),
+            vectors=words.lexicon.size * words.dimension,
         )
         weights = load_weights(self.folder)
         try:
