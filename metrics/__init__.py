@@ -27,11 +27,12 @@ from .base import (
     score_rows,
 )
 from .bleu import BLEU, bleu
+from .chrf import CHRF2, CHRF_PLUS_PLUS, chrf2, chrf_plus_plus
 from .corpus_f1 import CORPUS_F1, corpus_f1
-from .joint_goal_em import JOINT_GOAL_EM, joint_goal_em
+from .joint_goal_em import DIALOGUE_F1, JOINT_GOAL_EM, dialogue_f1, joint_goal_em
 from .lfem import LFEM, LFEM_NORMALISED, lfem
 from .nf1 import EM, NEM, NF1, em, nem, nf1
-from .regression import MSE, PEARSON, SPEARMAN, mse, pearson, spearman
+from .regression import MSE, PEARSON, RELATEDNESS, SPEARMAN, mse, pearson, relatedness, spearman
 from .rouge import (
     ROUGE,
     ROUGE_LINES,
@@ -42,7 +43,9 @@ from .rouge import (
     rouge_perl,
     rouge_score,
 )
+from .squad2 import SQUAD2, squad2
 from .tagging import PARSING, SEQUENCE_F1, TAG_ACCURACY, sequence_f1, tag_accuracy, uas_las
+from .ter import TER, ter
 
 __all__ = [
     "METRICS",
@@ -58,7 +61,10 @@ __all__ = [
     "UnknownNameError",
     "accuracy",
     "bleu",
+    "chrf2",
+    "chrf_plus_plus",
     "corpus_f1",
+    "dialogue_f1",
     "em",
     "evaluate",
     "items",
@@ -70,6 +76,7 @@ __all__ = [
     "nf1",
     "pearson",
     "per_example",
+    "relatedness",
     "require_name",
     "rouge",
     "rouge_perl",
@@ -77,7 +84,9 @@ __all__ = [
     "score_rows",
     "sequence_f1",
     "spearman",
+    "squad2",
     "tag_accuracy",
+    "ter",
     "uas_las",
 ]
 
@@ -86,7 +95,11 @@ METRICS: dict[str, Metric] = {
     "nf1": NF1,
     "em": EM,
     "nem": NEM,
+    "squad2": SQUAD2,
     "bleu": BLEU,
+    "chrf2": CHRF2,
+    "chrf_plus_plus": CHRF_PLUS_PLUS,
+    "ter": TER,
     "rouge": ROUGE,
     "rouge_lines": ROUGE_LINES,
     "rouge_perl": ROUGE_PERL,
@@ -94,6 +107,7 @@ METRICS: dict[str, Metric] = {
     "rouge_score": ROUGE_SCORE,
     "corpus_f1": CORPUS_F1,
     "joint_goal_em": JOINT_GOAL_EM,
+    "dialogue_f1": DIALOGUE_F1,
     "lfem": LFEM,
     "lfem_normalised": LFEM_NORMALISED,
     "accuracy": ACCURACY,
@@ -103,5 +117,6 @@ METRICS: dict[str, Metric] = {
     "pearson": PEARSON,
     "spearman": SPEARMAN,
     "mse": MSE,
+    "relatedness": RELATEDNESS,
 }
 """Every metric by name."""

@@ -17,6 +17,7 @@ from decabench.metrics import (
     mse,
     nf1,
     pearson,
+    relatedness,
     rouge_perl,
     rouge_score,
     score_rows,
@@ -129,6 +130,10 @@ def test_relatedness_and_entailment_of_sick():
     scores |= {metric.__name__: float(metric(predictions, gold)) for metric in (pearson, spearman, mse)}
     wanted = expected("sick.trial")
     assert scores == pytest.approx({name: wanted[name] for name in scores}, rel=0, abs=1e-6)
+    together = relatedness(predictions, gold).details
+    assert {name: together[name] for name in ("pearson", "spearman", "mse")} == pytest.approx(
+        {name: wanted[name] for name in ("pearson", "spearman", "mse")}, rel=0, abs=1e-6
+    )
 
 
 def cut_subtypes(parse, tags):
