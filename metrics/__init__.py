@@ -44,13 +44,25 @@ from .rouge import (
     rouge_score,
 )
 from .squad2 import SQUAD2, squad2
-from .tagging import PARSING, SEQUENCE_F1, TAG_ACCURACY, sequence_f1, tag_accuracy, uas_las
+from .tagging import (
+    PARSING,
+    PARSING_UD,
+    SEQUENCE_F1,
+    TAG_ACCURACY,
+    ItemFaults,
+    count_faults,
+    parsing_ud,
+    sequence_f1,
+    tag_accuracy,
+    uas_las,
+)
 from .ter import TER, ter
 
 __all__ = [
     "METRICS",
     "DecabenchError",
     "Item",
+    "ItemFaults",
     "Metric",
     "MetricError",
     "Reference",
@@ -64,6 +76,7 @@ __all__ = [
     "chrf2",
     "chrf_plus_plus",
     "corpus_f1",
+    "count_faults",
     "dialogue_f1",
     "em",
     "evaluate",
@@ -74,6 +87,7 @@ __all__ = [
     "near_matches",
     "nem",
     "nf1",
+    "parsing_ud",
     "pearson",
     "per_example",
     "relatedness",
@@ -114,6 +128,7 @@ METRICS: dict[str, Metric] = {
     "tag_accuracy": TAG_ACCURACY,
     "sequence_f1": SEQUENCE_F1,
     "parsing": PARSING,
+    "parsing_ud": PARSING_UD,
     "pearson": PEARSON,
     "spearman": SPEARMAN,
     "mse": MSE,

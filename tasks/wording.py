@@ -56,7 +56,7 @@ KIND_OF_METRIC: Mapping[str, Kind] = {
         ),
         "text",
     ),
-    **dict.fromkeys(("tag_accuracy", "sequence_f1", "parsing"), "line"),
+    **dict.fromkeys(("tag_accuracy", "sequence_f1", "parsing", "parsing_ud"), "line"),
     **dict.fromkeys(("pearson", "spearman", "mse", "relatedness"), "line"),
     **dict.fromkeys(("lfem", "lfem_normalised"), "sql"),
     **dict.fromkeys(("joint_goal_em", "dialogue_f1"), "state"),

@@ -17,7 +17,7 @@ def gold(name):
     texts = [" ".join(source.choices(WORDS, k=source.randint(5, 30))) for _ in range(61)]
     if name in ("pearson", "spearman", "mse", "relatedness"):
         texts = [repr(source.gauss(1e3, 1e-3)) for _ in texts]
-    elif name == "parsing":
+    elif name in ("parsing", "parsing_ud"):
         texts = [" ".join(f"{source.randint(0, 4)}:det" for _ in range(source.randint(1, 9))) for _ in texts]
     elif name == "sequence_f1":
         texts = [" ".join(source.choices(["B-NP", "I-NP", "O"], k=source.randint(1, 9))) for _ in texts]

@@ -47,6 +47,7 @@ SAMPLES = {
     "sequence_f1": TAGS,
     "tag_accuracy": TAGS,
     "parsing": PARSES,
+    "parsing_ud": PARSES,
     "pearson": NUMBERS,
     "spearman": NUMBERS,
     "mse": NUMBERS,
