@@ -41,7 +41,7 @@ sql: a SELECT statement. state: `slot: value, slot: value; request, request`, or
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 KIND_OF_METRIC: Mapping[str, Kind] = {
-    **dict.fromkeys(("nf1", "em", "nem", "squad2", "accuracy", "corpus_f1"), "span"),
+    **dict.fromkeys(("nf1", "em", "nem", "squad2", "accuracy", "macro_f1", "mcc", "corpus_f1"), "span"),
     **dict.fromkeys(
         (
             "bleu",
@@ -56,7 +56,7 @@ KIND_OF_METRIC: Mapping[str, Kind] = {
         ),
         "text",
     ),
-    **dict.fromkeys(("tag_accuracy", "sequence_f1", "parsing", "parsing_ud"), "line"),
+    **dict.fromkeys(("tag_accuracy", "tag_macro_f1", "sequence_f1", "parsing", "parsing_ud"), "line"),
     **dict.fromkeys(("pearson", "spearman", "mse", "relatedness"), "line"),
     **dict.fromkeys(("lfem", "lfem_normalised"), "sql"),
     **dict.fromkeys(("joint_goal_em", "dialogue_f1"), "state"),
