@@ -99,19 +99,19 @@ def _draw_classes(
     frequent, guessed = np.array(list(CLASSES.values())), np.array([0.4, 0.2, 0.2, 0.2])
     metric = METRICS["macro_f1" if kind == "macro F1" else "mcc"].for_data(items(list(CLASSES)))
     quality = generator.beta(8, 4, units)
-    rows = np.zeros((units, len(metric.columns)))
-    columns = {name: rows[:, at] for at, name in enumerate(metric.columns)}
-    for unit, gold in enumerate(generator.multinomial(n, generator.dirichlet(10 * frequent, units))):
-        for label, count in zip(CLASSES, gold, strict=True):
-            right = generator.binomial(count, quality[unit])
-            predicted = dict(zip(CLASSES, generator.multinomial(count - right, guessed), strict=True))
-            predicted[label] += right
-            columns["n"][unit] += count
-            columns["right"][unit] += predicted[label]
-            columns[f"gold:{label}"][unit] += count
-            columns[f"right:{label}"][unit] += predicted[label]
-            for other, times in predicted.items():
-                columns[f"predicted:{other}"][unit] += times
+    found = {name: np.zeros(units) for name in metric.columns}
+    drawn = generator.multinomial(n, generator.dirichlet(10 * frequent, units))
+    for label, gold in zip(CLASSES, drawn.T, strict=True):
+        guesses = generator.binomial(gold, 1 - quality)
+        predicted = dict(zip(CLASSES, generator.multinomial(guesses, guessed).T, strict=True))
+        predicted[label] = predicted[label] + gold - guesses
+        found["n"] += gold
+        found["right"] += predicted[label]
+        found[f"gold:{label}"] += gold
+        found[f"right:{label}"] += predicted[label]
+        for other, times in predicted.items():
+            found[f"predicted:{other}"] += times
+    rows = np.stack(list(found.values()), axis=1)
     # The shares of (gold, predicted) in the long run, and what scikit-learn's definitions make of them
     shares = frequent[:, None] * (np.eye(4) * 2 / 3 + guessed / 3)
     gold, predicted, both = shares.sum(axis=1), shares.sum(axis=0), shares.diagonal()
