@@ -102,7 +102,7 @@ def read_form(task: Task, form: str, split: str, files: Files) -> list[Example]:
 
 def read_sample(task: Task, split: str, scratch: Path) -> list[Example]:
     """The examples of a split of the bundled sample."""
-    folder = SAMPLE_FOLDER / task.name
+    folder = SAMPLE_FOLDER / task.files_folder
     for source in task.sources:
         names = {file.name for files in source.files.values() for file in files}
         if all((folder / name).is_file() for name in names):
