@@ -202,6 +202,24 @@ def schema(mirror: Path) -> None:
     write("schema/schema.txt", (mirror / "schema.txt").read_bytes())
 
 
+def ud(mirror: Path) -> None:
+    for part, number in (("train", TRAIN), ("dev", HELD_OUT), ("test", HELD_OUT)):
+        name = f"en_ewt-ud-{part}.conllu"
+        text = (mirror / name).read_text(encoding="utf-8")
+        documents = [f"# newdoc id = {document}" for document in text.split("# newdoc id = ")[1:]]
+        # Short ones, so that there are enough documents to resample.
+        short = [document for document in documents if document.count("\n\n") <= 4 and len(document) < 9_000]
+        chosen = pick_whole(short, number, lambda document: document.count("\n\n"))
+        write(f"ud_ewt/{name}", "".join(chosen).encode())
+
+
+def sick(mirror: Path) -> None:
+    for part, number in (("train", TRAIN), ("trial", HELD_OUT), ("test_annotated", HELD_OUT)):
+        name = f"SICK_{part}.txt"
+        header, *rows = (mirror / name).read_bytes().splitlines(keepends=True)
+        write(f"sick/{name}", b"".join([header, *pick_spaced(rows, number)]))
+
+
 BUILDERS: dict[str, Callable[[Path], None]] = {
     "squad": squad,
     "iwslt.en.de": iwslt,
@@ -213,13 +231,15 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "woz.en": woz,
     "wikisql": wikisql,
     "schema": schema,
+    "ud_ewt": ud,
+    "sick": sick,
 }
 
 
 def main(mirror: Path) -> None:
-    """Build the sample of every task."""
-    for task, build in BUILDERS.items():
-        build(mirror / task)
+    """Build the sample of every folder."""
+    for folder, build in BUILDERS.items():
+        build(mirror / folder)
     size = sum(path.stat().st_size for path in SAMPLE.rglob("*") if path.is_file())
     print(f"{size:,} bytes in {SAMPLE.relative_to(ROOT)}")
 

@@ -23,7 +23,7 @@ from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.task import Files, RemoteFile, Task
 from tests.tasks.commands import ROOT
-from tests.tasks.fixtures import lines_task, write_jsonl, write_lines
+from tests.tasks.fixtures import SAMPLED, lines_task, write_jsonl, write_lines
 
 TASK = lines_task()
 SST = TASKS["sst"]
@@ -42,14 +42,15 @@ def answers(request: Request, split: str, task: Task = TASK) -> list[str]:
 
 def test_sample_of_every_task(request_for: Requests) -> None:
     request = request_for(sample=True)
-    for task in TASKS.values():
+    for task in map(TASKS.get, SAMPLED):
+        assert task is not None
         records = prepare_task(task, request)
-        assert tuple(records) == tuple(split for split in task.counts if split not in task.hidden)
+        assert tuple(records) == available_splits(task)
         for split, record in records.items():
             assert len(Store(request.home).ids(task.name, split)) == record.rows > 0
             assert record.origin == "sample"
             assert record.verified == (task.name == "schema")  # the only whole file of the sample
-        raw = request.home / "raw" / task.name
+        raw = request.home / "raw" / task.files_folder
         assert not raw.exists() or list(raw.iterdir()) == []  # nothing extracted is left
 
 

@@ -17,6 +17,7 @@ from decabench.tasks.example import Example, Question
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.registry import TASKS
 from decabench.tasks.suite import PublishedRow, Suite
+from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import ContextLimit, Hub, RemoteFile, Source, Task, context_limits
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, fixed
 
@@ -117,7 +118,7 @@ def test_context_limits() -> None:
 
 
 def names(fact: str, value: Any) -> list[str]:
-    return [name for name, task in TASKS.items() if getattr(task, fact) == value]
+    return [name for name in DECATHLON.tasks if getattr(TASKS[name], fact) == value]
 
 
 def test_facts() -> None:
@@ -127,7 +128,7 @@ def test_facts() -> None:
     assert names("extractive", True) == ["squad", "srl", "zre"]
     assert names("curriculum", "easy") == ["sst", "srl", "zre", "woz.en", "wikisql", "schema"]
     assert names("curriculum", "hard") == ["squad"]
-    assert {name: task.unit_names for name, task in TASKS.items()} == {
+    assert {name: TASKS[name].unit_names for name in DECATHLON.tasks} == {
         "squad": ("article", "paragraph"),
         "iwslt.en.de": ("talk",),
         "cnn_dailymail": ("document",),
