@@ -15,17 +15,25 @@ from decabench.files import Paths, as_paths
 from decabench.plugins import load_entry_point, load_file
 from decabench.tables import read_toml
 from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
-from decabench.tasks.datasets.iwslt import IWSLT_EN_DE
+from decabench.tasks.datasets.fdu import FDU, PRODUCTS
+from decabench.tasks.datasets.imdb import IMDB
+from decabench.tasks.datasets.iwslt import IWSLT_EN_DE, IWSLT_OTHERS
+from decabench.tasks.datasets.multi30k import MULTI30K_EN_DE
 from decabench.tasks.datasets.multinli import MULTINLI
+from decabench.tasks.datasets.pang_lee import MR, SUBJ
 from decabench.tasks.datasets.schema import SCHEMA
-from decabench.tasks.datasets.squad import SQUAD
+from decabench.tasks.datasets.sentences import SENTENCES
+from decabench.tasks.datasets.snli import SNLI
+from decabench.tasks.datasets.squad import SQUAD, SQUAD2
 from decabench.tasks.datasets.srl import SRL
-from decabench.tasks.datasets.sst import SST
+from decabench.tasks.datasets.sst import SST, SST_FINE
 from decabench.tasks.datasets.wikisql import WIKISQL
-from decabench.tasks.datasets.woz import WOZ_EN
+from decabench.tasks.datasets.woz import WOZ_DE, WOZ_EN
 from decabench.tasks.datasets.zre import ZRE
 from decabench.tasks.suite import SUITE_FORMAT, Suite, check_suite, suite_from_toml
 from decabench.tasks.suites.decathlon import DECATHLON
+from decabench.tasks.suites.reviews import FDU_SUITE, MOVIES, PRODUCTS_SUITE
+from decabench.tasks.suites.zero_shot import ZERO_SHOT
 from decabench.tasks.task import Task
 from decabench.tasks.taskfile import TASK_FORMAT, task_from_toml
 
@@ -52,10 +60,28 @@ TASKS: dict[str, Task] = {
     "woz.en": WOZ_EN,
     "wikisql": WIKISQL,
     "schema": SCHEMA,
+    **FDU,
+    "sst.fine": SST_FINE,
+    "subj": SUBJ,
+    "mr": MR,
+    "imdb": IMDB,
+    **PRODUCTS,
+    "snli": SNLI,
+    **SENTENCES,
+    "squad2": SQUAD2,
+    "woz.de": WOZ_DE,
+    "multi30k.en.de": MULTI30K_EN_DE,
+    **IWSLT_OTHERS,
 }
 """The built-in tasks by name."""
 
-SUITES: dict[str, Suite] = {"decathlon": DECATHLON}
+SUITES: dict[str, Suite] = {
+    "decathlon": DECATHLON,
+    "fdu": FDU_SUITE,
+    "movies": MOVIES,
+    "products": PRODUCTS_SUITE,
+    "zero-shot": ZERO_SHOT,
+}
 """The built-in suites by name."""
 
 _GROUPS: Mapping[type[Task | Suite], str] = {Task: "decabench.tasks", Suite: "decabench.suites"}

@@ -13,8 +13,8 @@ from decabench.errors import DataError, MissingDataError
 from decabench.tasks.preparation import Request, prepare_task
 from decabench.tasks.store import Store
 from decabench.tasks.task import RemoteFile
-from tests.tasks.sources.server import FileServer
 from tests.tasks.fixtures import lines_task, write_lines
+from tests.tasks.sources.server import FileServer
 
 Requests = Callable[..., Request]
 
