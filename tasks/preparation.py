@@ -347,6 +347,12 @@ def _read_splits(
             if split not in opened.missing:
                 _prepare_split(task, split, request, store, opened)
     if opened.missing:
+        lacking = [file.name for split in opened.missing for file in opened.source.files.get(split, ())]
+        if lacking:
+            raise MissingDataError(
+                f"{request.folder(task)} does not contain {', '.join(dict.fromkeys(lacking))}, so "
+                f"{', '.join(opened.missing)} is not prepared; the others are."
+            )
         raise MissingDataError(
             f"{task.name}: {opened.source.name} is the only source that works, and it has no split "
             f"{', '.join(opened.missing)}; the others are prepared."

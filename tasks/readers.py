@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,8 +25,10 @@ __all__ = [
     "one_token",
     "open_text",
     "parquet_records",
+    "shuffle_key",
     "stream_items",
     "stream_lines",
+    "text_lines",
 ]
 
 
@@ -126,6 +129,29 @@ def open_text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
             yield file
         except UnicodeDecodeError as error:
             raise DataError(f"{path.name}, line {_first_broken_line(path)}, is not UTF-8.") from error
+
+
+def text_lines(path: Path) -> Iterator[Record]:
+    """Yield the lines of a text file as records of a text; a line that is not UTF-8 is read as Windows-1252.
+
+    Only a line feed ends a line: other characters that some readers break lines at stay in the text.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            content = line.removesuffix(b"\n").removesuffix(b"\r")
+            try:
+                text = content.decode()
+            except UnicodeDecodeError:
+                try:
+                    text = content.decode("cp1252")
+                except UnicodeDecodeError as error:
+                    raise DataError(f"{path.name}, line {number}, is not UTF-8 or Windows-1252.") from error
+            yield Record(text, path.name, "line", number)
+
+
+def shuffle_key(seed: str, text: str) -> str:
+    """Return a key that sorts texts into a random order, the same everywhere, in which equal texts stay together."""
+    return hashlib.sha256(f"{seed}\n{text}".encode()).hexdigest()
 
 
 def _first_broken_line(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""The real data: its counts, its ids, and answers that equal those of the official scorers' cases."""
+"""The real data of the decathlon: its counts, its ids, and answers that equal those of the official scorers' cases."""
 
 from __future__ import annotations
 

@@ -109,16 +109,20 @@ def test_a_metric_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_context_limits() -> None:
-    assert context_limits(TASKS.values(), "skip") == {"squad": 400}
-    assert context_limits(TASKS.values(), "cut") == {"cnn_dailymail": 400}
+    assert context_limits(decathlon().values(), "skip") == {"squad": 400}
+    assert context_limits(decathlon().values(), "cut") == {"cnn_dailymail": 400}
     with pytest.raises(DataError, match="The limit for a context must be 1 token or more, not 0"):
         ContextLimit(0, "cut")
     with pytest.raises(DataError, match="give 'skip' or 'cut', not 'drop'"):
         ContextLimit(9, "drop")  # type: ignore[arg-type]
 
 
+def decathlon() -> dict[str, Task]:
+    return {name: TASKS[name] for name in DECATHLON.tasks}
+
+
 def names(fact: str, value: Any) -> list[str]:
-    return [name for name in DECATHLON.tasks if getattr(TASKS[name], fact) == value]
+    return [name for name, task in decathlon().items() if getattr(task, fact) == value]
 
 
 def test_facts() -> None:
@@ -128,7 +132,7 @@ def test_facts() -> None:
     assert names("extractive", True) == ["squad", "srl", "zre"]
     assert names("curriculum", "easy") == ["sst", "srl", "zre", "woz.en", "wikisql", "schema"]
     assert names("curriculum", "hard") == ["squad"]
-    assert {name: TASKS[name].unit_names for name in DECATHLON.tasks} == {
+    assert {name: task.unit_names for name, task in decathlon().items()} == {
         "squad": ("article", "paragraph"),
         "iwslt.en.de": ("talk",),
         "cnn_dailymail": ("document",),
@@ -140,3 +144,5 @@ def test_facts() -> None:
         "wikisql": ("table",),
         "schema": ("schema",),
     }
+    assert all(task.unit_names for task in TASKS.values())
+    assert all(task.curriculum is None for name, task in TASKS.items() if name not in DECATHLON.tasks)

@@ -91,4 +91,4 @@ def test_no_other_code_names_a_task() -> None:
         for name in names_of_tasks(path)
     ]
     assert named == []
-    assert sum(1 for _ in names_of_tasks(ROOT / "tasks" / "registry.py")) == len(TASKS)
+    assert sum(1 for _ in names_of_tasks(ROOT / "tasks" / "registry.py")) >= len(DECATHLON.tasks)
