@@ -439,6 +439,11 @@ def _bleu_limits() -> Iterator[tuple[str, str]]:
         yield f"{prefix}total1", f"{prefix}system_length"
 
 
+def _chrf_limits(words: int) -> Iterator[tuple[str, str]]:
+    orders = [*(f"char{order}" for order in range(1, 7)), *(f"word{order}" for order in range(1, words + 1))]
+    yield from ((f"{order}_right", f"{order}_{side}") for order in orders for side in ("predicted", "gold"))
+
+
 _WORDS = _shares("nf1", "nf1_empty_match", "em", "nem")
 _ROUGE = _shares(
     *(f"{kind}_{part}" for kind in ("rouge1", "rouge2", "rougeL") for part in ("precision", "recall", "f"))
@@ -448,12 +453,23 @@ _LIMITS: Mapping[str, _Limits] = {
     "em": _WORDS,
     "nem": _WORDS,
     "accuracy": _shares("right"),
+    "squad2": _Limits(
+        (
+            ("answerable", "n"),
+            ("answer_exact", "answer_f1"),
+            ("answer_f1", "answerable"),
+            ("no_answer_right", "n"),
+        )
+    ),
     "rouge": _ROUGE,
     "rouge_lines": _ROUGE,
     "rouge_score": _ROUGE,
     "rouge_perl": _Limits((), one=""),  # its rows are weighted
     "rouge_perl_lines": _Limits((), one=""),
     "bleu": _Limits(tuple(_bleu_limits()), one=""),
+    "chrf2": _Limits(tuple(_chrf_limits(0)), one=""),
+    "chrf_plus_plus": _Limits(tuple(_chrf_limits(2)), one=""),
+    "ter": _Limits((), one=""),
     "corpus_f1": _Limits(
         (
             ("right", "answered"),
@@ -466,6 +482,14 @@ _LIMITS: Mapping[str, _Limits] = {
         )
     ),
     "joint_goal_em": _shares("joint_goal", "turn_request", "turn_goal", "turn_request_corrected"),
+    "dialogue_f1": _Limits(
+        tuple(
+            (f"{kind}_right", f"{kind}_{side}")
+            for kind in ("slot", "request", "state")
+            for side in ("predicted", "gold")
+        ),
+        one="",
+    ),
     "lfem": _Limits(
         (
             ("lfem", "n"),
@@ -478,10 +502,28 @@ _LIMITS: Mapping[str, _Limits] = {
     "lfem_normalised": _shares("lfem_normalised"),
     "tag_accuracy": _Limits((("right", "tags"),), one=""),
     "sequence_f1": _Limits((("right", "predicted"), ("right", "gold"), ("tags_right", "tags")), one=""),
+    "parsing_ud": _Limits(
+        (
+            ("uas", "words"),
+            ("las", "uas"),
+            ("content_gold", "words"),
+            ("content_predicted", "words"),
+            ("content_right", "content_gold"),
+            ("content_right", "content_predicted"),
+            ("content_right", "las"),
+            ("kept", "words"),
+            ("uas_kept", "kept"),
+            ("uas_kept", "uas"),
+            ("las_kept", "uas_kept"),
+            ("las_kept", "las"),
+        ),
+        one="",
+    ),
     "parsing": _Limits((("uas", "tokens"), ("las", "uas")), one=""),
     "pearson": _Limits((("unreadable", "n"),), signed=True),
     "spearman": _Limits((("unreadable", "n"),), signed=True),
     "mse": _Limits((("unreadable", "n"),)),
+    "relatedness": _Limits((("unreadable", "n"),), signed=True),
 }
 """Per metric, what no answer could make of a row; metrics of other packages are not limited."""
 

@@ -44,15 +44,26 @@ its number, the word and its tag. tree: the same with `head:relation`. number: a
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 KIND_OF_METRIC: Mapping[str, Kind] = {
-    **dict.fromkeys(("nf1", "em", "nem", "accuracy", "corpus_f1"), "span"),
+    **dict.fromkeys(("nf1", "em", "nem", "squad2", "accuracy", "corpus_f1"), "span"),
     **dict.fromkeys(
-        ("bleu", "rouge", "rouge_lines", "rouge_perl", "rouge_perl_lines", "rouge_score"), "text"
+        (
+            "bleu",
+            "chrf2",
+            "chrf_plus_plus",
+            "ter",
+            "rouge",
+            "rouge_lines",
+            "rouge_perl",
+            "rouge_perl_lines",
+            "rouge_score",
+        ),
+        "text",
     ),
     **dict.fromkeys(("tag_accuracy", "sequence_f1"), "tags"),
-    **dict.fromkeys(("pearson", "spearman", "mse"), "number"),
-    "parsing": "tree",
+    **dict.fromkeys(("parsing", "parsing_ud"), "tree"),
+    **dict.fromkeys(("pearson", "spearman", "mse", "relatedness"), "number"),
     **dict.fromkeys(("lfem", "lfem_normalised"), "sql"),
-    "joint_goal_em": "state",
+    **dict.fromkeys(("joint_goal_em", "dialogue_f1"), "state"),
 }
 """The form that a metric reads from free text; metrics of other packages read a span."""
 

@@ -90,7 +90,7 @@ def _ask_tags(tags: tuple[str, ...], _: tuple[str, ...]) -> tuple[str, str, dict
 
 
 def _ask_tree(tags: tuple[str, ...], items: tuple[str, ...]) -> tuple[str, str, dict[str, str]]:
-    return TREE_QUESTION, " ".join(items), {"xpos": " ".join(tags)}  # which words are punctuation
+    return TREE_QUESTION, " ".join(items), {"pos": " ".join(tags)}  # which words are punctuation
 
 
 def _source(
@@ -119,7 +119,6 @@ _SHARED = {
     "licence": "Linguistic Data Consortium (LDC99T42), not to be passed on: for whoever has it",
     "citation": "Marcus et al. 1993, Building a Large Annotated Corpus of English: The Penn Treebank",
     "homepage": "https://catalog.ldc.upenn.edu/LDC99T42",
-    "secondary": (),
     "unit_names": ("section", "sentence"),
     "withhold_texts": True,
     "shared_folder": "ptb",
@@ -129,6 +128,7 @@ PTB_POS = Task(
     name="ptb.pos",
     title="Part-of-speech tagging, Penn Treebank",
     output=Tags(max_tokens=1_024),
+    secondary=(),
     counts={"train": 38_219, "validation": 5_527, "test": 5_462},
     sources=(
         _source("sections in conllu", (".conllu",), _columns, _POS_SECTIONS, _ask_tags),
@@ -151,6 +151,7 @@ PTB_DEP = Task(
     name="ptb.dep",
     title="Dependency parsing, Penn Treebank",
     output=Tree(max_tokens=1_536),
+    secondary=("parsing_ud",),
     counts={"train": 39_832, "validation": 1_700, "test": 2_416},
     sources=(
         _source("sections in conllu", (".conllu",), _columns, _DEP_SECTIONS, _ask_tree),

@@ -168,6 +168,7 @@ SICK_RELATEDNESS = Task(
     name="sick.relatedness",
     title="Semantic relatedness",
     output=Number(1, 5),
+    metric="relatedness",
     sources=_sources(_relatedness),
     prompt=PromptTemplate(
         instruction=(

@@ -178,7 +178,7 @@ UD_DEP = Task(
     name="ud.dep",
     title="Dependency parsing",
     output=Tree(max_tokens=1_536),
-    secondary=(),
+    secondary=("parsing_ud",),
     sources=(Source("upstream conllu", _FILES, _read_dep),),
     prompt=word_by_word(
         "You are given the numbered words of a sentence. Parse it in Universal Dependencies: each word has one head, "

@@ -43,12 +43,15 @@ TEXTS = (
 )
 SAMPLES = {
     "joint_goal_em": TURNS,
+    "dialogue_f1": TURNS,
     "sequence_f1": TAGS,
     "tag_accuracy": TAGS,
     "parsing": PARSES,
+    "parsing_ud": PARSES,
     "pearson": NUMBERS,
     "spearman": NUMBERS,
     "mse": NUMBERS,
+    "relatedness": NUMBERS,
 }
 TABLE = {
     "sql": {"sel": 0, "agg": 0, "conds": [[1, 0, 2]]},
