@@ -305,6 +305,8 @@ DRESSES = {
 DRESSES_OF_FORMS = {
     "label": ["Answer: {}", "**{}**", "The answer is {}."],
     "span": ["Answer: {}", "<think>It may be.</think>\n\n{}"],
+    "line": ["Answer: {}", "Here is the translation:\n\n{}"],
+    "state": ["Answer: {}", "`{}`"],
     "tags": ["Answer: {}", "Tags: {}", "```\n{}\n```", "Here are the tags:\n\n{}"],
     "tree": ["Answer: {}", "Parse: {}", "<answer>{}</answer>"],
     "number": ["Answer: {}", "**{}**", "Score: {}/5", "{}\n\nThey share most of their words."],

@@ -141,7 +141,7 @@ def published(text: str, file: RemoteFile) -> tuple[str, set[str]]:
     digest = file.sha256 or file.md5 or file.git_blob
     line = next(line for line in text.splitlines() if f"`{digest}`" in line)
     names = [
-        name.split(" (")[0].split()[-1].lstrip("\N{HORIZONTAL ELLIPSIS}")
+        name.split(" (")[0].replace(" .", ".").split()[-1].lstrip("\N{HORIZONTAL ELLIPSIS}")
         for name in spelled_out(line.split("|")[1]).split(" / ")
     ]
     (place,) = [place for place, name in enumerate(names) if file.name.endswith((name, f"-{name}.conllu"))]
