@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from decabench.errors import DataError
@@ -35,6 +36,18 @@ def _columns(files: Files, section: int) -> _Rows:
         yield sentence.forms, sentence.xpos, tuple(f"{head}:{relation}" for head, relation in pairs)
 
 
+_ITEM = re.compile(r"\d{1,6}:\S+")
+
+
+def _check_items(items: Sequence[str], place: str) -> None:
+    """Check that all items are `head:relation`. Raises DataError."""
+    for item in items:
+        if not _ITEM.fullmatch(item) or int(item.partition(":")[0]) > len(items):
+            raise DataError(
+                f"{place}: each item must be head:relation, with a head from 0 to {len(items)}, not {item[:40]!r}."
+            )
+
+
 def _brackets(files: Files, section: int) -> _Rows:
     for words, tags in _bracketed(files.path(f"wsj_{section:02}.mrg")):
         yield words, tags, ()
@@ -44,13 +57,14 @@ def _brackets_and_heads(files: Files, section: int) -> _Rows:
     name = f"wsj_{section:02}.heads"
     with open_text(files.path(name)) as file:
         trees = _bracketed(files.path(f"wsj_{section:02}.mrg"))
-        for number, ((words, tags), line) in enumerate(zip(trees, file, strict=False), 1):
+        for number, (tree, line) in enumerate(zip_longest(trees, file), 1):
+            if tree is None or line is None:
+                raise DataError(f"{name} must have one line for each sentence of wsj_{section:02}.mrg.")
+            words, tags = tree
             items = tuple(line.split())
             if len(items) != len(words):
                 raise DataError(f"{name}, line {number}: it has {len(items)} heads for {len(words)} words.")
             yield words, tags, items
-        if next(trees, None) or next(file, None):
-            raise DataError(f"{name} must have one line for each sentence of wsj_{section:02}.mrg.")
 
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
@@ -105,6 +119,8 @@ def _source(
             for index, (words, tags, items) in enumerate(rows(files, section)):
                 question, answer, meta = ask(tags, items)
                 id = f"wsj_{section:02}.{index}"
+                if ask is _ask_tree:
+                    _check_items(items, f"wsj_{section:02}{suffixes[-1]}, {id}")
                 yield Example(id, question, " ".join(words), (answer,), (f"wsj_{section:02}", id), meta)
 
     files = {
