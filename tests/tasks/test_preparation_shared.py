@@ -61,7 +61,7 @@ def test_a_mirror_without_them_says_where_they_belong(request_for: Requests, tmp
 def test_a_checksum_of_the_mirror_counts_for_both(request_for: Requests, mirror: Path) -> None:
     (mirror / "SHA256SUMS").write_text(f"{'0' * 64}  words/train.txt\n")
     for task in (FIRST, SECOND):
-        with pytest.raises(DataError, match="train.txt is damaged"):
+        with pytest.raises(DataError, match=r"train\.txt is damaged"):
             prepare_task(task, request_for(mirror=str(mirror)))
 
 
