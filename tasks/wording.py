@@ -41,13 +41,25 @@ sql: a SELECT statement. state: `slot: value, slot: value; request, request`, or
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 KIND_OF_METRIC: Mapping[str, Kind] = {
-    **dict.fromkeys(("nf1", "em", "nem", "accuracy", "corpus_f1"), "span"),
+    **dict.fromkeys(("nf1", "em", "nem", "squad2", "accuracy", "macro_f1", "mcc", "corpus_f1"), "span"),
     **dict.fromkeys(
-        ("bleu", "rouge", "rouge_lines", "rouge_perl", "rouge_perl_lines", "rouge_score"), "text"
+        (
+            "bleu",
+            "chrf2",
+            "chrf_plus_plus",
+            "ter",
+            "rouge",
+            "rouge_lines",
+            "rouge_perl",
+            "rouge_perl_lines",
+            "rouge_score",
+        ),
+        "text",
     ),
-    **dict.fromkeys(("tag_accuracy", "sequence_f1", "parsing", "pearson", "spearman", "mse"), "line"),
+    **dict.fromkeys(("tag_accuracy", "tag_macro_f1", "sequence_f1", "parsing", "parsing_ud"), "line"),
+    **dict.fromkeys(("pearson", "spearman", "mse", "relatedness"), "line"),
     **dict.fromkeys(("lfem", "lfem_normalised"), "sql"),
-    "joint_goal_em": "state",
+    **dict.fromkeys(("joint_goal_em", "dialogue_f1"), "state"),
 }
 """The form that a metric reads from free text; metrics of other packages read a span."""
 

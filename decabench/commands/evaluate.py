@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,13 +19,14 @@ from decabench.commands._options import (
     submission_option,
     tasks_option,
 )
+from decabench.text import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rich.table import Table
 
-    from decabench.scoring import DataUsed, Results, TaskResult
+    from decabench.scoring import DataUsed, Results, ScoredTask, TaskResult
     from decabench.submission import AnswerKind
 
 __all__ = ["evaluate"]
@@ -65,6 +67,11 @@ __all__ = ["evaluate"]
     help="Sign manifest.json with this SSH key (ssh-keygen -Y sign).",
 )
 @click.option("--all-scores", is_flag=True, help="Print every score, not just each task's headline score.")
+@click.option(
+    "--confusion",
+    is_flag=True,
+    help="Print counts by class, and what was taken for what, of labels and tags.",
+)
 @home_option
 @jobs_option
 @include_option
@@ -80,6 +87,7 @@ def evaluate(
     without: Path | None,
     sign_with: Path | None,
     all_scores: bool,
+    confusion: bool,
     home: Path | None,
     jobs: int | None,
     include: tuple[Path, ...],
@@ -117,6 +125,8 @@ def evaluate(
     _print(recorded.results, missing, all_scores)
     _print_without(recorded.results)
     _print_variants(recorded.results)
+    if confusion:
+        _print_confusions(scored, include)
     if recorded.kept:
         echo(f"Kept from the earlier results.json: {', '.join(recorded.kept)} (not scored again)")
     if recorded.again:
@@ -297,6 +307,67 @@ def _print_variants(results: Results) -> None:
             out.print(f"Not scored: {name}, variant {number}: {reason}")
 
 
+_MOST_IN_A_TABLE = 8
+"""More classes than this do not fit beside each other; their commonest confusions are listed."""
+
+_OTHER = "other"
+"""A prediction that is none of the gold classes."""
+
+
+def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...]) -> None:
+    """Print, for each task of labels or tags, how often each class is gold, predicted and right, and confusions."""
+    from decabench.commands._console import console
+    from decabench.metrics import confusions
+    from decabench.tasks import Label, Tags, known_tasks
+
+    out, tasks = console(), known_tasks(include)
+    for name, found in scored.items():
+        output = tasks[name].output
+        if not found.predictions or not isinstance(output, Label | Tags):
+            continue
+        pairs = confusions(found.predictions, found.references, tags=isinstance(output, Tags))
+        out.print(f"\n{name}: classes", style="bold")
+        out.print(_class_table(pairs))
+        if len({gold for gold, _ in pairs}) > _MOST_IN_A_TABLE:
+            wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]]
+            for (gold, predicted), count in wrong[:10]:
+                out.print(
+                    f"  {count:,} of {excerpt(gold, 40)} taken for {excerpt(predicted, 40) or 'nothing'}"
+                )
+
+
+def _class_table(pairs: Mapping[tuple[str, str], int]) -> Table:
+    """Return a row a class: its counts, precision, recall and F1, and a column a prediction if there are few."""
+    from rich.table import Table
+
+    counts: Counter[tuple[str, str]] = Counter()
+    classes = sorted({gold for gold, _ in pairs})
+    for (gold, predicted), count in pairs.items():
+        counts[gold, predicted if predicted in classes else _OTHER] += count
+    shown = (*classes, _OTHER) if len(classes) <= _MOST_IN_A_TABLE else ()
+    table = Table("class", box=None, header_style="bold")
+    for heading in (
+        "gold",
+        "predicted",
+        "right",
+        "P",
+        "R",
+        "F1",
+        *(f"→ {excerpt(label, 40)}" for label in shown),
+    ):
+        table.add_column(heading, justify="right")
+    for label in classes:
+        of_gold = sum(count for (gold, _), count in counts.items() if gold == label)
+        of_predicted = sum(count for (_, predicted), count in counts.items() if predicted == label)
+        right = counts[label, label]
+        precision = right / of_predicted if of_predicted else 0.0
+        shares = (precision, right / of_gold, 2 * right / (of_gold + of_predicted))
+        cells = [f"{count:,}" for count in (of_gold, of_predicted, right)]
+        cells += [f"{100 * share:.2f}" for share in shares]
+        table.add_row(excerpt(label, 40), *cells, *(f"{counts[label, other]:,}" for other in shown))
+    return table
+
+
 def _interval(ends: tuple[float, float] | None, digits: int) -> str:
     return "–" if ends is None else f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
 
@@ -357,6 +428,14 @@ _FORMS = {
     "truncated": "{} cut at the limit of new tokens",
 }
 
+_ITEM_FORMS = {
+    "missing_items": "{} missing",
+    "extra_items": "{} too many",
+    "unknown_items": "{} unknown",
+    "outside_heads": "{} with a head outside the sentence",
+}
+"""The same for the items of tags and trees."""
+
 
 def _answer_forms(task: TaskResult) -> Iterator[str]:
     """Yield how many answers had a wrong form, as opposed to a wrong content, and what cut contexts leave."""
@@ -364,6 +443,10 @@ def _answer_forms(task: TaskResult) -> Iterator[str]:
         form.format(f"{task.answers[kind]:,}") for kind, form in _FORMS.items() if kind in task.answers
     ]:
         yield ", ".join(counts)
+    if items := [
+        form.format(f"{task.answers[kind]:,}") for kind, form in _ITEM_FORMS.items() if kind in task.answers
+    ]:
+        yield f"items of answers: {', '.join(items)}"
     if others := task.answers.get("other_label"):
         yield f"{task.n - others:,} of {task.n:,} answers are one of the labels"
     if cut := task.answers.get("context_cut"):

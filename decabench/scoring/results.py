@@ -108,7 +108,8 @@ class TaskResult:
     """The number of faults in its file."""
     answers: Mapping[str, int] = field(default_factory=dict)
     """How many answers were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`
-    than the question offers; 0 is left out."""
+    than the question offers; 0 is left out. Of tags and trees, how many items there are `missing_items`,
+    `extra_items`, `unknown_items` (tags of no gold answer, unreadable words of trees) and `outside_heads`."""
     ceiling: float | None = None
     """If contexts were cut: the share of examples whose gold answer could still be found, 0–100."""
     partial: Mapping[str, Any] = field(default_factory=dict)
