@@ -36,6 +36,7 @@ from decabench.scoring import (
     number_units,
     numbers_agree,
     read_rows,
+    stored_metric,
 )
 from decabench.submission import METADATA_NAME, read_metadata
 from decabench.tasks import SplitRecord, Store, is_task_name
@@ -332,7 +333,7 @@ def _recompute(
     is_same_version = _is_version_of(task.signature, metric)
     try:
         _check_file(name, task, path)
-        found, rows = _read(name, metric, path)
+        metric, found, rows = _read(name, metric, path)
     except ContradictionError:
         if is_same_version or not task.signature:
             raise
@@ -384,9 +385,11 @@ def _check_file(name: str, task: TaskEntry, path: Path) -> None:
             )
 
 
-def _read(name: str, metric: Metric, path: Path) -> tuple[Array, Array]:
+def _read(name: str, metric: Metric, path: Path) -> tuple[Metric, Array, Array]:
+    """Return the metric with the columns of the file, and the units and rows in it."""
     try:
-        return read_rows(path, metric.columns)
+        metric = stored_metric(metric, path)
+        return metric, *read_rows(path, metric.columns)
     except Exception as error:  # a damaged file can fail in many ways
         raise ContradictionError(
             f"its statistics for {name} are damaged or not those of {metric.name}: evaluate again"
@@ -500,6 +503,9 @@ _LIMITS: Mapping[str, _Limits] = {
         )
     ),
     "lfem_normalised": _shares("lfem_normalised"),
+    "macro_f1": _shares("right"),
+    "mcc": _shares("right"),
+    "tag_macro_f1": _Limits((("right", "n"), ("missing", "n"), ("unknown", "n")), one=""),
     "tag_accuracy": _Limits((("right", "tags"),), one=""),
     "sequence_f1": _Limits((("right", "predicted"), ("right", "gold"), ("tags_right", "tags")), one=""),
     "parsing_ud": _Limits(
@@ -530,6 +536,14 @@ _LIMITS: Mapping[str, _Limits] = {
 _SLACK = 1e-6
 
 
+def _class_limits(metric: Metric) -> Iterator[tuple[str, str]]:
+    """Yield what holds for the columns of each class: what is right is gold and predicted."""
+    for column in metric.columns:
+        kind, _, label = column.partition(":")
+        if label and kind == "right":
+            yield from ((column, f"{other}:{label}") for other in ("gold", "predicted"))
+
+
 def find_impossible_rows(metric: Metric, rows: Array) -> str:
     """Return what is wrong with rows that the metric could not have made of any answer; empty if nothing is."""
     import numpy as np
@@ -545,7 +559,7 @@ def find_impossible_rows(metric: Metric, rows: Array) -> str:
         return f"{name} is negative in {int((columns[name] < 0).sum()):,} rows"
     if limits.one in columns and (columns[limits.one] != 1).any():
         return f"{limits.one} is not 1 in every row"
-    for name, bound in limits.at_most:
+    for name, bound in (*limits.at_most, *_class_limits(metric)):
         if name in columns and bound in columns:
             beyond = int((columns[name] > columns[bound] + _SLACK).sum())
             if beyond:

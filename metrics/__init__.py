@@ -28,6 +28,7 @@ from .base import (
 )
 from .bleu import BLEU, bleu
 from .chrf import CHRF2, CHRF_PLUS_PLUS, chrf2, chrf_plus_plus
+from .classes import MACRO_F1, MCC, TAG_MACRO_F1, confusions, macro_f1, mcc, tag_macro_f1
 from .corpus_f1 import CORPUS_F1, corpus_f1
 from .joint_goal_em import DIALOGUE_F1, JOINT_GOAL_EM, dialogue_f1, joint_goal_em
 from .lfem import LFEM, LFEM_NORMALISED, lfem
@@ -75,6 +76,7 @@ __all__ = [
     "bleu",
     "chrf2",
     "chrf_plus_plus",
+    "confusions",
     "corpus_f1",
     "count_faults",
     "dialogue_f1",
@@ -83,6 +85,8 @@ __all__ = [
     "items",
     "joint_goal_em",
     "lfem",
+    "macro_f1",
+    "mcc",
     "mse",
     "near_matches",
     "nem",
@@ -100,6 +104,7 @@ __all__ = [
     "spearman",
     "squad2",
     "tag_accuracy",
+    "tag_macro_f1",
     "ter",
     "uas_las",
 ]
@@ -125,7 +130,10 @@ METRICS: dict[str, Metric] = {
     "lfem": LFEM,
     "lfem_normalised": LFEM_NORMALISED,
     "accuracy": ACCURACY,
+    "macro_f1": MACRO_F1,
+    "mcc": MCC,
     "tag_accuracy": TAG_ACCURACY,
+    "tag_macro_f1": TAG_MACRO_F1,
     "sequence_f1": SEQUENCE_F1,
     "parsing": PARSING,
     "parsing_ud": PARSING_UD,

@@ -251,6 +251,7 @@ RELATEDNESS = replace(
     score=_relatedness_score,
     range=(0.0, math.inf),
     higher_is_better=False,
+    depends_on_others=False,  # only ranks do, which are not its headline
 )
 
 

@@ -37,10 +37,10 @@ from decabench.tasks.datasets.wikisql import WIKISQL
 from decabench.tasks.datasets.woz import WOZ_DE, WOZ_EN
 from decabench.tasks.datasets.zre import ZRE
 from decabench.tasks.suite import SUITE_FORMAT, Suite, check_suite, suite_from_toml
+from decabench.tasks.suites.classification import FDU_SUITE, MOVIES, PRODUCTS_SUITE
 from decabench.tasks.suites.code_switching import CODESWITCH
 from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.suites.jmt import JMT, JMT_PTB
-from decabench.tasks.suites.reviews import FDU_SUITE, MOVIES, PRODUCTS_SUITE
 from decabench.tasks.suites.sequence_labelling import TAGGING
 from decabench.tasks.suites.zero_shot import ZERO_SHOT
 from decabench.tasks.task import Task

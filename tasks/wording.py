@@ -44,7 +44,7 @@ its number, the word and its tag. tree: the same with `head:relation`. number: a
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 KIND_OF_METRIC: Mapping[str, Kind] = {
-    **dict.fromkeys(("nf1", "em", "nem", "squad2", "accuracy", "corpus_f1"), "span"),
+    **dict.fromkeys(("nf1", "em", "nem", "squad2", "accuracy", "macro_f1", "mcc", "corpus_f1"), "span"),
     **dict.fromkeys(
         (
             "bleu",
@@ -59,7 +59,7 @@ KIND_OF_METRIC: Mapping[str, Kind] = {
         ),
         "text",
     ),
-    **dict.fromkeys(("tag_accuracy", "sequence_f1"), "tags"),
+    **dict.fromkeys(("tag_accuracy", "tag_macro_f1", "sequence_f1"), "tags"),
     **dict.fromkeys(("parsing", "parsing_ud"), "tree"),
     **dict.fromkeys(("pearson", "spearman", "mse", "relatedness"), "number"),
     **dict.fromkeys(("lfem", "lfem_normalised"), "sql"),

@@ -95,7 +95,7 @@ def _task(name: str, domain: str, counts: dict[str, int], source: Source, notes:
         dataset=f"FDU-MTL, {reviewed}",
         output=SENTIMENT,
         metric="accuracy",
-        secondary=(),
+        secondary=("macro_f1", "mcc"),
         counts=counts,
         sources=(source,),
         licence="Not stated; the reviews are their authors' (Amazon, IMDB, Rotten Tomatoes); for research",

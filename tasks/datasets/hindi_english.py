@@ -71,7 +71,7 @@ HIEN_POS = Task(
     licence="Not stated; posts of Facebook, Twitter and WhatsApp, for research",
     citation="Jamatia et al. 2015, Part-of-Speech Tagging for Code-Mixed English-Hindi Chat Messages",
     homepage="https://github.com/divamgupta/mtl_girnet",
-    secondary=(),
+    secondary=("tag_macro_f1",),
     notes=(
         "The split of GIRNet's code: of each file the first 80 % for training and the rest as test, and no post that "
         "no empty line ends (one of Facebook's). Validation is the last tenth of each file's training posts. The first "

@@ -37,7 +37,7 @@ IMDB = Task(
     dataset="IMDB, whole reviews",
     output=SENTIMENT,
     metric="accuracy",
-    secondary=(),
+    secondary=("macro_f1", "mcc"),
     counts={"train": 22_500, "validation": 2_500, "test": 25_000},
     sources=(
         Source(

@@ -58,7 +58,7 @@ SUBJ = Task(
     dataset="SUBJ",
     output=Label(_SUBJ_LABELS),
     metric="accuracy",
-    secondary=(),
+    secondary=("macro_f1", "mcc"),
     counts={"train": 8_000, "validation": 1_000, "test": 1_000},
     sources=(
         Source(
@@ -158,7 +158,7 @@ MR = Task(
     dataset="MR, sentence polarity",
     output=SENTIMENT,
     metric="accuracy",
-    secondary=(),
+    secondary=("macro_f1", "mcc"),
     counts={"train": 8_530, "validation": 1_066, "test": 1_066},
     sources=(
         Source(

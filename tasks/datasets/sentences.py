@@ -43,7 +43,7 @@ def _task(site: str, name: str, reviewed: str) -> Task:
         dataset=f"Sentiment labelled sentences, {reviewed}",
         output=SENTIMENT,
         metric="accuracy",
-        secondary=(),
+        secondary=("macro_f1", "mcc"),
         counts={"test": 1_000},
         sources=(
             Source(

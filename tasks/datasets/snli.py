@@ -53,7 +53,7 @@ SNLI = Task(
     dataset="SNLI",
     output=MULTINLI.output,
     metric="accuracy",
-    secondary=(),
+    secondary=("macro_f1", "mcc"),
     counts={"train": 549_367, "validation": 9_842, "test": 9_824},
     sources=(
         Source(

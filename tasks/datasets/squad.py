@@ -166,7 +166,8 @@ SQUAD2 = Task(
     title="Question answering",
     dataset="SQuAD 2.0",
     output=Text(extractive=True, max_tokens=96),
-    metric="nf1",
+    metric="squad2",
+    secondary=(),
     counts={"train": 130_319, "validation": 11_873, "test": 8_862},
     hidden=("test",),
     sources=(

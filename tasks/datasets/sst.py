@@ -159,7 +159,7 @@ SST_FINE = replace(
     dataset="SST, five classes",
     output=Label(_FINE_LABELS),
     metric="accuracy",
-    secondary=(),
+    secondary=("macro_f1", "mcc"),
     counts={"train": 8_544, "validation": 1_101, "test": 2_210},
     sources=(
         Source(
