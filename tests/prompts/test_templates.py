@@ -319,3 +319,17 @@ def test_built_in_files_are_toml_that_says_what_it_is_for() -> None:
     for name in BUILT_IN:
         assert tomllib.loads(built_in_text(name))["description"]
         assert isinstance(load_template(name), TemplateSet)
+
+
+@pytest.mark.parametrize("output", [Tags(), Tree()])
+def test_words_are_numbered_where_a_task_has_no_prompt(output: Output) -> None:
+    own = replace(TASKS["squad"], name="own", output=output, prompt=None)
+    assert (
+        load_template("default").for_task(own).layout("?", "a b")
+        == "Context: \n1 a\n2 b\n\nQuestion: ?\nAnswer:"
+    )
+
+
+def test_words_in_a_file(template) -> None:
+    found = load_template(template(HEAD + WHOLE.replace("{context}", "{words}")))
+    assert found.for_task(TASKS["sst"]).layout("?", "a b").startswith("1 a\n2 b")
