@@ -100,7 +100,11 @@ class Request:
         mirror = str(SAMPLE_FOLDER) if self.sample else self.mirror
         if mirror is None or is_web_address(mirror):
             return None
-        return Path(mirror).expanduser() / task.files_folder
+        return Path(mirror).expanduser() / _files_folder(task)
+
+
+def _files_folder(task: Task) -> str:
+    return task.shared_folder or task.name
 
 
 def available_splits(task: Task) -> tuple[str, ...]:
@@ -361,7 +365,7 @@ def _read_splits(
 
 def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> SourceFiles:
     """Find or fetch the files of the first source that works; tasks that share files do so one after the other."""
-    raw = request.home / "raw" / task.files_folder
+    raw = request.home / "raw" / _files_folder(task)
     with _locked(make_folder(raw)) if task.shared_folder else nullcontext():
         _sweep(raw, is_shared=bool(task.shared_folder))
         return _find_files(task, splits, request, raw)
@@ -377,15 +381,15 @@ def _find_files(task: Task, splits: tuple[str, ...], request: Request, raw: Path
                 "are yours: prepare it without --sample, or with --mirror."
             )
         origin = "local" if task.folder else "mirror"
-        return read_folder(task.files_folder, task.sources, splits, folder, raw, origin)
+        return read_folder(_files_folder(task), task.sources, splits, folder, raw, origin)
     # Downloads load libraries that take longer to import than a small task takes to prepare.
     from decabench.tasks.sources.download import Downloads
     from decabench.tasks.sources.fetch import fetch, fetch_from_mirror
 
     downloads = Downloads(raw, progress=request.progress, force=request.force, say=_say)
     if request.mirror is None:
-        return fetch(task.files_folder, task.sources, splits, downloads)
-    return fetch_from_mirror(task.files_folder, task.sources, splits, downloads, request.mirror)
+        return fetch(_files_folder(task), task.sources, splits, downloads)
+    return fetch_from_mirror(_files_folder(task), task.sources, splits, downloads, request.mirror)
 
 
 def _say(sentence: str) -> None:
@@ -412,7 +416,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         verified=is_verified,
         files=tuple(asdict(file) for file in files),
         version=task.version,
-        note=sample_note(task.files_folder) if request.sample else "",
+        note=sample_note(_files_folder(task)) if request.sample else "",
         units_digest=units_digest,
     )
     try:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
-from pathlib import Path
 
 from decabench.tasks.datasets.ud import POS_QUESTION, POS_VARIANTS
 from decabench.tasks.example import Example
@@ -33,11 +33,13 @@ ENTITIES_QUESTION = "What are the named-entity tags?"
 ENTITIES_VARIANTS = (
     fixed("each-word", ENTITIES_QUESTION, "What is the named-entity tag of each word?"),
     fixed("tag", ENTITIES_QUESTION, "Tag the named entities."),
+    fixed("which", ENTITIES_QUESTION, "Which words are named entities, and of which kind?"),
 )
 _BY_TYPE = r"Which entities are (?P<plural>.+)\?"
 BY_TYPE_VARIANTS = (
     matched("list", _BY_TYPE, "List the entities that are {plural}."),
-    matched("mentioned", _BY_TYPE, "Which {plural} entities are mentioned?"),
+    matched("mentioned", _BY_TYPE, "Which entities that are {plural} are mentioned?"),
+    matched("found", _BY_TYPE, "Find the entities that are {plural}."),
 )
 ENTITIES_PROMPT = PromptTemplate(
     instruction=(
@@ -80,7 +82,10 @@ def _part_of_speech(id: str, words: str, block: list[Record]) -> Example:
     return Example(id, POS_QUESTION, words, (" ".join(words_of(block, 1)),), (id,))
 
 
-def _read_2000(path: Path, task: str, split: str) -> Iterator[Example]:
+def _read_2000(task: str, archive: str, files: Files, split: str) -> Iterator[Example]:
+    """Read a split from the text, or from the archive if one is named."""
+    name = _PARTS[split]
+    path = files.member(archive, f"conll2000/{name}") if archive else files.path(name)
     make = _chunk if task == "conll2000" else _part_of_speech
     blocks = column_blocks(path, 3, " ")
     if split != "test":
@@ -105,18 +110,17 @@ def _sources_2000(task: str) -> tuple[Source, ...]:
         "01e65164f268366e7caa0db92332a1955d081908c87016e2c7640c3c5279b7cd",
         756_607,
     )
-    members = {split: f"conll2000/{name}" for split, name in _PARTS.items()}
     return (
         Source(
             "upstream text",
             {split: (RemoteFile(name, (), *text[name]),) for split, name in _PARTS.items()},
-            lambda files, split: _read_2000(files.path(_PARTS[split]), task, split),
+            partial(_read_2000, task, ""),
         ),
         Source(
             "nltk zip",
             dict.fromkeys(_PARTS, (archive,)),
-            lambda files, split: _read_2000(files.member(_ZIP, members[split]), task, split),
-            members=tuple(dict.fromkeys(members.values())),
+            partial(_read_2000, task, _ZIP),
+            members=("conll2000/train.txt", "conll2000/test.txt"),
         ),
     )
 
@@ -192,6 +196,7 @@ CONLL2000 = Task(
     variants=(
         fixed("each-word", CHUNK_QUESTION, "What is the chunk tag of each word?"),
         fixed("phrases", CHUNK_QUESTION, "Which base phrases does the sentence consist of?"),
+        fixed("tag", CHUNK_QUESTION, "Tag each word with its chunk."),
     ),
     notes=f"{_SPLIT_2000} Tags are IOB2, as published.",
     **_SHARED_2000,  # type: ignore[arg-type]

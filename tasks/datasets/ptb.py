@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
@@ -107,6 +108,23 @@ def _ask_tree(tags: tuple[str, ...], items: tuple[str, ...]) -> tuple[str, str, 
     return TREE_QUESTION, " ".join(items), {"pos": " ".join(tags)}  # which words are punctuation
 
 
+def _read(
+    rows: Callable[[Files, int], _Rows],
+    sections: Mapping[str, range],
+    ask: _Ask,
+    files: Files,
+    split: str,
+) -> Iterator[Example]:
+    for section in sections[split]:
+        name = f"wsj_{section:02}"
+        for index, (words, tags, items) in enumerate(rows(files, section)):
+            question, answer, meta = ask(tags, items)
+            id = f"{name}.{index}"
+            if ask is _ask_tree:
+                _check_items(items, id)
+            yield Example(id, question, " ".join(words), (answer,), (name, id), meta)
+
+
 def _source(
     name: str,
     suffixes: tuple[str, ...],
@@ -114,20 +132,11 @@ def _source(
     sections: Mapping[str, range],
     ask: _Ask,
 ) -> Source:
-    def read(files: Files, split: str) -> Iterator[Example]:
-        for section in sections[split]:
-            for index, (words, tags, items) in enumerate(rows(files, section)):
-                question, answer, meta = ask(tags, items)
-                id = f"wsj_{section:02}.{index}"
-                if ask is _ask_tree:
-                    _check_items(items, f"wsj_{section:02}{suffixes[-1]}, {id}")
-                yield Example(id, question, " ".join(words), (answer,), (f"wsj_{section:02}", id), meta)
-
     files = {
         split: tuple(RemoteFile(f"wsj_{section:02}{suffix}") for section in numbers for suffix in suffixes)
         for split, numbers in sections.items()
     }
-    return Source(name, files, read)
+    return Source(name, files, partial(_read, rows, sections, ask))
 
 
 _SHARED = {

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label, Number
 from decabench.tasks.readers import Record, open_text
-from decabench.tasks.task import Files, Reader, RemoteFile, Source, Task
+from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import PromptTemplate, fixed
 
 __all__ = ["SICK_ENTAILMENT", "SICK_RELATEDNESS"]
@@ -108,14 +109,16 @@ def _entailment(pair: _Pair) -> tuple[str, str]:
     return _ENTAILMENT, pair.entailment
 
 
-def _reader(read: Callable[[Files, str], Iterator[_Pair]], ask: Callable[[_Pair], tuple[str, str]]) -> Reader:
-    def examples(files: Files, split: str) -> Iterator[Example]:
-        for pair in read(files, split):
-            question, answer = ask(pair)
-            context = f"Sentence A: {pair.first}\nSentence B: {pair.second}"
-            yield Example(pair.id, question, context, (answer,), (pair.source,))
-
-    return examples
+def _read(
+    pairs: Callable[[Files, str], Iterator[_Pair]],
+    ask: Callable[[_Pair], tuple[str, str]],
+    files: Files,
+    split: str,
+) -> Iterator[Example]:
+    for pair in pairs(files, split):
+        question, answer = ask(pair)
+        context = f"Sentence A: {pair.first}\nSentence B: {pair.second}"
+        yield Example(pair.id, question, context, (answer,), (pair.source,))
 
 
 _ZIP = RemoteFile(
@@ -131,12 +134,12 @@ def _sources(ask: Callable[[_Pair], tuple[str, str]]) -> tuple[Source, ...]:
         Source(
             "semeval files",
             {split: (RemoteFile(name),) for split, name in _NAMES.items()},
-            _reader(_read_semeval, ask),
+            partial(_read, _read_semeval, ask),
         ),
         Source(
             "zenodo zip",
             dict.fromkeys(_NAMES, (_ZIP,)),
-            _reader(_read_zip, ask),
+            partial(_read, _read_zip, ask),
             members=("SICK.txt",),
             counts={"train": 4_439, "validation": 495, "test": 4_906},
         ),
@@ -182,6 +185,7 @@ SICK_RELATEDNESS = Task(
     variants=(
         fixed("similar", _RELATEDNESS, "On a scale from 1 to 5, how similar in meaning are the sentences?"),
         fixed("score", _RELATEDNESS, "What is the relatedness of the sentences, from 1 to 5?"),
+        fixed("rate", _RELATEDNESS, "Rate from 1 to 5 how related the sentences are."),
     ),
     **_SHARED,  # type: ignore[arg-type]
 )

@@ -29,10 +29,12 @@ TREE_QUESTION = "What are the heads and relations?"
 POS_VARIANTS = (
     fixed("each-word", POS_QUESTION, "What is the part of speech of each word?"),
     fixed("tag", POS_QUESTION, "Tag each word with its part of speech."),
+    fixed("word-classes", POS_QUESTION, "Which word classes do the words belong to?"),
 )
 TREE_VARIANTS = (
     fixed("parse", TREE_QUESTION, "What is the dependency parse of the sentence?"),
     fixed("each-word", TREE_QUESTION, "What is the head of each word, and its relation to it?"),
+    fixed("depends", TREE_QUESTION, "Which word does each word depend on, and how?"),
 )
 
 _ID, _FORM, _UPOS, _XPOS, _HEAD, _DEPREL = 0, 1, 3, 4, 6, 7
