@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
 from decabench.runs.write import predict
 from decabench.scoring import evaluate
 from decabench.tasks import DECATHLON, SUITES, TASKS, PublishedRow, known_suites, known_tasks
 from decabench.tasks.preparation import Request, prepare_task
+from decabench.tasks.store import Store
 from decabench.tasks.suite import check_suite
 from tests.sources import ROOT, modules
 
@@ -62,6 +64,23 @@ def test_an_eleventh_task_changes_nothing(home: Path, own_task: Callable[..., Pa
     assert list(results.tasks) == [*DECATHLON.tasks, "own"]
     assert results.tasks["own"].score == 100
     assert (results.total.tasks, results.decascore) == (10, 1000)
+
+
+def test_commands_without_tasks_mean_the_decathlon(
+    command: Callable[..., Result], home: Path, tmp_path: Path
+) -> None:
+    """Though the sample of other tasks is prepared too."""
+    assert Store(home).records("subj")
+    out, options = tmp_path / "out", ("--home", home)
+    assert command("predict", "--predictor", "majority", "--output", out, *options).exit_code == 0
+    assert {path.name for path in (out / "predictions").iterdir()} == {
+        f"{name}.validation.jsonl" for name in DECATHLON.tasks
+    }
+    done = command("prepare", "--sample", "--home", tmp_path / "fresh")
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in (tmp_path / "fresh" / "tasks").iterdir() if path.is_dir()} == set(
+        DECATHLON.tasks
+    )
 
 
 MAY_NAME_TASKS = (
