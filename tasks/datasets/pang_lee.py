@@ -120,7 +120,7 @@ SUBJ = Task(
         fixed(
             "opinion-fact",
             _SUBJ_QUESTION,
-            "Does this sentence state a fact or an opinion?",
+            "Is this sentence fact or opinion?",
             {"fact": "objective", "opinion": "subjective"},
         ),
         fixed("which", _SUBJ_QUESTION, "Which is this sentence, objective or subjective?"),
