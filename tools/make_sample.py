@@ -258,6 +258,24 @@ def write_lines(name: str, source: Path, number: int) -> None:
     write(name, b"".join(line + b"\n" for line in pick_spaced(lines, number)))
 
 
+def ud(mirror: Path) -> None:
+    for part, number in (("train", TRAIN), ("dev", HELD_OUT), ("test", HELD_OUT)):
+        name = f"en_ewt-ud-{part}.conllu"
+        text = (mirror / name).read_text(encoding="utf-8")
+        documents = [f"# newdoc id = {document}" for document in text.split("# newdoc id = ")[1:]]
+        # Short ones, so that there are enough documents to resample.
+        short = [document for document in documents if document.count("\n\n") <= 4 and len(document) < 9_000]
+        chosen = pick_whole(short, number, lambda document: document.count("\n\n"))
+        write(f"ud_ewt/{name}", "".join(chosen).encode())
+
+
+def sick(mirror: Path) -> None:
+    for part, number in (("train", TRAIN), ("trial", HELD_OUT), ("test_annotated", HELD_OUT)):
+        name = f"SICK_{part}.txt"
+        header, *rows = (mirror / name).read_bytes().splitlines(keepends=True)
+        write(f"sick/{name}", b"".join([header, *pick_spaced(rows, number)]))
+
+
 BUILDERS: dict[str, Callable[[Path], None]] = {
     "squad": squad,
     "iwslt.en.de": iwslt,
@@ -275,6 +293,8 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "sentences": sentences,
     "squad2": squad2,
     "woz.de": woz,
+    "ud_ewt": ud,
+    "sick": sick,
 }
 
 

@@ -18,6 +18,7 @@ from decabench.tasks.sources.local_files import LocalFiles
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 
 __all__ = [
+    "SAMPLED",
     "FolderFiles",
     "lines_task",
     "read_form",
@@ -29,6 +30,10 @@ __all__ = [
     "write_lines",
     "write_parquet",
 ]
+
+
+SAMPLED = tuple(name for name, task in TASKS.items() if (SAMPLE_FOLDER / task.files_folder).is_dir())
+"""The built-in tasks that the bundled sample includes."""
 
 
 class FolderFiles:

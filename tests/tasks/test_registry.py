@@ -38,6 +38,7 @@ HOSTS = PLAIN_HTTP | {
     "rajpurkar.github.io",
     "raw.githubusercontent.com",
     "wit3.fbk.eu",
+    "zenodo.org",
 }
 EVERY_TASK = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
@@ -113,10 +114,11 @@ def test_repositories_are_named_at_a_commit(task: Task) -> None:
             assert re.fullmatch("[0-9a-f]{40}", source.hub.revision)
             names = {file.name for files in source.files.values() for file in files}
             assert all(name.endswith(".parquet") for name in names)
+        pinned = {url: file.sha256 for files in source.files.values() for file in files for url in file.urls}
         for files in source.files.values():
             for url in (url for file in files for url in file.urls):
                 if urlsplit(url).hostname in ("raw.githubusercontent.com", "github.com", "huggingface.co"):
-                    assert re.search("/[0-9a-f]{40}/", url), url
+                    assert re.search("/[0-9a-f]{40}/", url) or pinned[url], url
 
 
 @pytest.mark.parametrize("file", PINNED.values(), ids=PINNED)
@@ -139,10 +141,10 @@ def published(text: str, file: RemoteFile) -> tuple[str, set[str]]:
     digest = file.sha256 or file.md5 or file.git_blob
     line = next(line for line in text.splitlines() if f"`{digest}`" in line)
     names = [
-        name.split(" (")[0].split()[-1].lstrip("\N{HORIZONTAL ELLIPSIS}")
+        name.split(" (")[0].replace(" .", ".").split()[-1].lstrip("\N{HORIZONTAL ELLIPSIS}")
         for name in spelled_out(line.split("|")[1]).split(" / ")
     ]
-    (place,) = [place for place, name in enumerate(names) if file.name.endswith(name)]
+    (place,) = [place for place, name in enumerate(names) if file.name.endswith((name, f"-{name}.conllu"))]
     digests = re.findall(r"`([0-9a-f]+)`", line)
     return line, set(digests) if len(names) == 1 else {digests[place]}
 
