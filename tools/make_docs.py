@@ -62,7 +62,11 @@ def metrics() -> str:
 
 
 def notes() -> str:
-    return "\n".join(f"- {task.name}: {task.notes}" for task in TASKS.values() if task.notes)
+    names: dict[str, list[str]] = {}
+    for task in TASKS.values():
+        if task.notes:
+            names.setdefault(task.notes, []).append(task.name)
+    return "\n".join(f"- {', '.join(each)}: {note}" for note, each in names.items())
 
 
 def sources() -> str:

@@ -120,7 +120,7 @@ SUBJ = Task(
         fixed(
             "opinion-fact",
             _SUBJ_QUESTION,
-            "Does this sentence state a fact or an opinion?",
+            "Is this sentence fact or opinion?",
             {"fact": "objective", "opinion": "subjective"},
         ),
         fixed("which", _SUBJ_QUESTION, "Which is this sentence, objective or subjective?"),
@@ -194,7 +194,8 @@ MR = Task(
     homepage="https://www.cs.cornell.edu/people/pabo/movie-review-data/",
     notes=(
         "Upstream has no split: the hub's is used, the first 80 % of each label for training, the next 10 % for "
-        "validation. 1,780 of the 2,210 test sentences of sst.fine are in it: never train on it what sst.fine measures."
+        "validation. It holds 1,780 of the 2,210 test sentences of sst.fine: a model measured there must not train "
+        "on it."
     ),
     unit_names=("sentence",),
     prompt=review_prompt("a sentence of a film review"),
