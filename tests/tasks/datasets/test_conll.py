@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,10 @@ def test_the_files_of_2003_are_rebuilt(
     assert {tag for example in examples for tag in example.answers[0].split()} <= set(
         CONLL2003.answer_form.labels
     )
+
+
+@pytest.mark.mirror
+def test_gold_is_that_of_the_official_cases(shared: Path) -> None:
+    lines = (shared / "conformance" / "conll2000.chunk.jsonl").read_text(encoding="utf-8").splitlines()
+    examples = read_form(CONLL2000, "upstream text", "test", FolderFiles(shared / "mirror" / "conll2000"))
+    assert [json.loads(line)["gold"] for line in lines] == [example.answers[0] for example in examples]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,3 +115,20 @@ def test_the_files_of_the_mirror_are_rebuilt(shared: Path, split: str) -> None:
         for line in pair.context.split("\n"):
             units.setdefault(line[len("Sentence A: ") :].strip(), set()).add(pair.units)
     assert all(len(found) == 1 for found in units.values())
+
+
+@pytest.mark.mirror
+def test_gold_is_that_of_the_official_cases(shared: Path) -> None:
+    lines = (shared / "conformance" / "sick.trial.jsonl").read_text(encoding="utf-8").splitlines()
+    files = FolderFiles(shared / "mirror" / "sick")
+    pairs = zip(
+        *(
+            read_form(task, "semeval files", "validation", files)
+            for task in (SICK_RELATEDNESS, SICK_ENTAILMENT)
+        ),
+        strict=True,
+    )
+    for line, (related, entailed) in zip(lines, pairs, strict=True):
+        case = json.loads(line)
+        assert (case["id"], case["gold"]) == (related.id, related.answers[0])
+        assert case["gold_entailment"].lower() == entailed.answers[0]

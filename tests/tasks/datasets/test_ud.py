@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -124,3 +125,13 @@ def test_columns_of_the_mirror_are_rebuilt(shared: Path, split: str) -> None:
     assert "".join(rebuilt).encode() == "".join(original).encode()
     assert (len(tags), len({example.units for example in tags})) == COUNTS[split]
     assert len({example.id for example in tags}) == len(tags)
+
+
+@pytest.mark.mirror
+def test_gold_is_that_of_the_official_cases(shared: Path) -> None:
+    lines = (shared / "conformance" / "ud_ewt.dev.jsonl").read_text(encoding="utf-8").splitlines()
+    examples = read_form(UD_DEP, "upstream conllu", "validation", FolderFiles(shared / "mirror" / "ud_ewt"))
+    for line, example in zip(lines, examples, strict=True):
+        case = json.loads(line)
+        assert (" ".join(case["tokens"]), case["gold"]) == (example.context, example.answers[0])
+        assert case["gold_pos"] == example.meta["upos"]
