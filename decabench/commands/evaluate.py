@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,12 @@ __all__ = ["evaluate"]
     help="Score the extracted answers, or the model's whole output.",
 )
 @click.option(
+    "--without",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Also score the tasks without the examples in this list of ids (see decabench tasks overlap --write).",
+)
+@click.option(
     "--sign-with",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="KEY",
@@ -77,6 +84,7 @@ def evaluate(
     split: str,
     output: Path | None,
     answers: AnswerKind,
+    without: Path | None,
     sign_with: Path | None,
     all_scores: bool,
     confusion: bool,
@@ -92,6 +100,8 @@ def evaluate(
     is not the data the submission was made for. A decaScore needs all ten tasks of the decathlon; otherwise the total
     says how many tasks it covers. Tasks from a limited run are scored on the examples that were answered, marked
     partial, and left out of totals.
+
+    Scores without some examples stand beside the scores of all in results.json, and are never ranked.
     """
     from decabench.commands._console import start_clock, write_run_file
     from decabench.commands._options import chosen_tasks
@@ -101,6 +111,8 @@ def evaluate(
     clock = start_clock()
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     options = ScoringOptions(split, names, home, processes(jobs), include, answers, reported)
+    if without is not None:
+        options = replace(options, without=_left_out(without, split, home))
     results, scored = score_submission(submission, options)
     folder = output or _default_folder(submission, results)
     recorded = record_scores(submission, folder, results, scored, options)
@@ -111,6 +123,7 @@ def evaluate(
     if not names and len(missing) == len(expected):
         missing = []  # nothing of the suite was answered: other tasks were meant
     _print(recorded.results, missing, all_scores)
+    _print_without(recorded.results)
     _print_variants(recorded.results)
     if confusion:
         _print_confusions(scored, include)
@@ -125,6 +138,29 @@ def evaluate(
     echo(f"Results: {recorded.path}")
     whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
+
+
+def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str, ...]]:
+    """Read the ids to leave out of a split, by task. Raises DataError for ids of other data, or if there are none."""
+    from decabench.errors import DataError
+    from decabench.submission import read_id_list
+    from decabench.tasks import Store, home_folder
+
+    listed, store = read_id_list(path), Store(home_folder(home))
+    ids = {task: each for (task, part), each in listed.ids.items() if part == split}
+    if not ids:
+        raise DataError(
+            f"{path} lists no examples of {split}: write it again with decabench tasks overlap --write."
+        )
+    for task in ids:
+        record = store.records(task).get(split)
+        stated = listed.fingerprints.get((task, split))
+        if record is not None and stated not in (None, record.fingerprint):
+            raise DataError(
+                f"{path} lists examples of other data of {task}, {split}, than is prepared: write it again with "
+                "decabench tasks overlap --write."
+            )
+    return ids
 
 
 def _default_folder(submission: Path, results: Results) -> Path:
@@ -212,6 +248,36 @@ def _higher_is_better(task: TaskResult) -> bool:
     from decabench.scoring import find_metric
 
     return find_metric(task.metric).higher_is_better
+
+
+def _print_without(results: Results) -> None:
+    """Print the headlines of all examples and of those that are left without some, where there are such scores."""
+    from rich.table import Table
+
+    from decabench.commands._console import console
+    from decabench.scoring import score_digits
+
+    fewer = {name: task for name, task in results.tasks.items() if task.without}
+    if not fewer:
+        return
+    table = Table("task", box=None, header_style="bold")
+    for heading in ("all", "without", "95 %", "n", "left out"):
+        table.add_column(heading, justify="right")
+    for name, task in fewer.items():
+        digits, rest = max(2, score_digits(name, task.metric)), task.without
+        table.add_row(
+            name,
+            "–" if task.score is None else f"{task.score:.{digits}f}",
+            f"{rest['score']:.{digits}f}",
+            _interval(rest["interval"] and tuple(rest["interval"]), score_digits(name, task.metric)),
+            f"{rest['n']:,}",
+            f"{len(rest['ids']):,}",
+        )
+    out = console()
+    out.print("\nWithout some examples (never ranked)", style="bold")
+    out.print(table)
+    if results.total.complete and (total := results.total_without) is not None:
+        out.print(f"{results.suite.total_name} without them: {total:.{results.total_digits}f}", style="bold")
 
 
 def _print_variants(results: Results) -> None:

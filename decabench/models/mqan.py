@@ -711,7 +711,7 @@ class DecoderPast:
         self.length += 1
         self.decoded = decoder.point(x, h, context_state, attention, self.encoded)
         p = self.model.distribution(self.decoded, self.batch)[:, 0]
-        p[:, [PAD, UNKNOWN, INIT]] = 0
+        p[:, :EOS] = 0  # <pad>, <unk> and <init>; a list of them would have a GPU wait
         return p
 
     def select(self, rows: Tensor, same_examples: bool = False) -> None:

@@ -99,6 +99,8 @@ class ScoringOptions:
     """The suite whose total to compute."""
     remade: str | Path | None = None
     """A submission with answers that this one withholds, made again."""
+    without: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By task, the ids of examples of the split: besides the score of all, score the others alone."""
 
 
 @dataclass(frozen=True)
@@ -128,11 +130,13 @@ def evaluate(
     include: Paths = (),
     answers: AnswerKind = "extracted",
     suite: str | Suite | None = None,
+    without: Mapping[str, Sequence[str]] | None = None,
 ) -> Results:
     """Score a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
 
     A task whose file has faults is `failed` in the results and never averaged. A task without a file is missing. A task
-    of a limited run is `partial`: scored on the examples it answered, but left out of totals.
+    of a limited run is `partial`: scored on the examples it answered, but left out of totals. `without` names examples
+    of tasks; the score of the others is `TaskResult.without`, beside that of all.
     Nothing is written: the command `decabench evaluate` writes `results.json` with its statistics and manifest, which
     `verify` and a ranked place on a board need; `Results.to_json` gives the text of `results.json` alone.
     With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
@@ -141,7 +145,8 @@ def evaluate(
     SubmissionError if there is nothing to score, UnknownNameError for an unknown split or task.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
-    options = ScoringOptions(split, names, home, jobs, include, answers, select_suite(suite, include))
+    reported = select_suite(suite, include)
+    options = ScoringOptions(split, names, home, jobs, include, answers, reported, without=without or {})
     return score_submission(submission, options)[0]
 
 
@@ -158,7 +163,15 @@ def score_submission(
         files = _files_to_score(opened, options, known)
         _require_same_data(opened, files, store)
         jobs = [
-            _Job(known[name], file, _read_references(store, name, file.split), store, opened, options.answers)
+            _Job(
+                known[name],
+                file,
+                _read_references(store, name, file.split),
+                store,
+                opened,
+                options.answers,
+                options.without.get(name, ()),
+            )
             for name, file in files.items()
         ]
         with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
@@ -281,6 +294,7 @@ class _Job:
     store: Store
     submission: Submission
     answers: AnswerKind
+    without: Sequence[str]
 
     def read(self, file: PredictionFile) -> dict[str, AnswerLine]:
         """Read answers by id. Raises _FaultyFileError."""
@@ -343,8 +357,37 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         partial=partial,
         variants=_score_variants(job, references, score, pool),
         units=describe_units(sample, task.unit_names),
+        without=_score_without(job, metric.for_data(references), references, found.rows),
     )
     return ScoredTask(result, references, list(answers.values()), sample, found.rows)
+
+
+def _score_without(
+    job: _Job, metric: Metric, references: Sequence[Item], rows: Sequence[Row]
+) -> dict[str, Any]:
+    """Score the answers again without some examples, from the rows of all; empty if none is among the references.
+
+    Raises DataError if no example is left.
+    """
+    unwanted = set(job.without)
+    left_out = [item.id for item in references if item.id in unwanted]
+    if not left_out:
+        return {}
+    rest = [(item, row) for item, row in zip(references, rows, strict=True) if item.id not in unwanted]
+    if not rest:
+        raise DataError(
+            f"All {len(references):,} examples of {job.task.name} are left out: none is left to score."
+        )
+    kept = [row for _, row in rest]
+    scores = score_rows(metric, kept).details
+    interval = score_interval(Sample.of(metric, kept, [item.units for item, _ in rest], job.task.name))
+    return {
+        "ids": left_out,
+        "n": len(rest),
+        "score": scores[metric.headline],
+        "scores": dict(scores),
+        "interval": list(interval.ends) if interval and interval.ends else None,
+    }
 
 
 def _score_variants(
