@@ -16,6 +16,7 @@ from .devices import first_device as first_device
 from .devices import pick_device as pick_device
 from .devices import release_memory as release_memory
 from .devices import require_device as require_device
+from .devices import reuse_memory as reuse_memory
 from .family import FAMILIES as FAMILIES
 from .family import Batch as Batch
 from .family import ColumnBatch as ColumnBatch
@@ -121,6 +122,7 @@ __all__ = [
     "read_corpus",
     "release_memory",
     "require_device",
+    "reuse_memory",
     "token_mask",
     "train_ngrams",
     "with_label_names",

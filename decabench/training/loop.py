@@ -34,6 +34,7 @@ from decabench.models import (
     join_vectors,
     latest_checkpoint,
     release_memory,
+    reuse_memory,
     with_label_names,
     write_checkpoint,
 )
@@ -307,7 +308,7 @@ class _Trainer:
             columns = self.family.losses if len(self.family.losses) > 1 else ()
             log = TrainingLog(self.run.output, self.state.step, columns)
         try:
-            with ThreadPoolExecutor(1) as self.thread:
+            with reuse_memory(), ThreadPoolExecutor(1) as self.thread:
                 self._loop(log)
         finally:
             if log is not None:
