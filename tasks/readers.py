@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TextIO
 
 from decabench.errors import DataError
+from decabench.tasks.example import Example
 from decabench.tasks.task import Files, Hub, RemoteFile
 from decabench.untrusted import parse_json
 
@@ -26,6 +29,7 @@ __all__ = [
     "open_text",
     "parquet_records",
     "shuffle_key",
+    "shuffled_within",
     "stream_items",
     "stream_lines",
     "text_lines",
@@ -152,6 +156,19 @@ def text_lines(path: Path) -> Iterator[Record]:
 def shuffle_key(seed: str, text: str) -> str:
     """Return a key that sorts texts into a random order, the same everywhere, in which equal texts stay together."""
     return hashlib.sha256(f"{seed}\n{text}".encode()).hexdigest()
+
+
+def shuffled_within(unit: int, prefix: str, examples: Iterable[Example]) -> Iterator[Example]:
+    """Yield examples with ids `<prefix>.<index>`, each unit (0: the outermost) in a random but fixed order.
+
+    For files whose ids, or whose order within a unit, give the answers away. Upstream's ids go to `meta`, which no
+    predictor gets.
+    """
+    index = 0
+    for _, group in groupby(examples, key=lambda example: example.units[unit]):
+        for example in sorted(group, key=lambda example: shuffle_key(example.context, example.question)):
+            yield replace(example, id=f"{prefix}.{index}", meta={**example.meta, "id": example.id})
+            index += 1
 
 
 def _first_broken_line(path: Path) -> int:
