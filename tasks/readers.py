@@ -279,7 +279,7 @@ def _columns(line: str, name: str, number: int, columns: int, separator: str) ->
 def one_token(record: Record, column: int) -> str:
     """Return a cell that must be one word, so that answers have one item for each. Raises DataError."""
     cell: str = record.value[column]
-    if cell.split() != [cell]:
+    if cell.split() != [cell] or "\0" in cell:
         raise record.fault(f"column {column + 1} must be one word without spaces, not {cell[:40]!r}")
     return cell
 
