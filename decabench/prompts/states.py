@@ -51,7 +51,7 @@ _GOALS = re.compile(
     re.IGNORECASE,
 )
 _ACT = re.compile(r"\b(inform|request)\(([^()]*)\)", re.IGNORECASE)
-_ARROW = re.compile(r"\s*(?:->|=>|\u2192)\s*")
+_ARROW = re.compile(r"(?:(?<!\s)\s+)?(?:->|=>|\u2192)\s*")
 _SLOT_WORDS = 3
 """An unknown slot has at most this many words."""
 _VALUE_WORDS = 6
@@ -229,7 +229,7 @@ def _read_item(item: str, change: _Change, part: _Part) -> _Part:
     elif colon:
         change.add_goal(slot, value)
     elif part == "requests" or (change.slots and not part):
-        for name in re.split(r"\s+and\s+", slot.removeprefix("and ")):
+        for name in re.split(r"(?<!\s)\s+and\s+", slot.removeprefix("and ")):
             change.add_request(name)
     else:
         raise _NotAChangeError

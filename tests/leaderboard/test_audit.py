@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from decabench.leaderboard.audit import audit, count_kinds, find_impossible_rows
+from decabench.leaderboard.audit import _LIMITS, audit, count_kinds, find_impossible_rows
 from decabench.leaderboard.entries import Entries, read_submissions
 from decabench.leaderboard.evidence import Evidence
 from decabench.metrics import METRICS, Item
@@ -371,3 +371,8 @@ def test_another_wording_does_not_pose_as_the_original(system: Path) -> None:
     assert reason(system) == "its variant is nothing, but submission.toml says 1: evaluate again"
     metadata.write_text("[", encoding="utf-8")
     assert reason(system).startswith("its submission.toml cannot be read: ")
+
+
+def test_every_metric_has_limits() -> None:
+    """Without an entry, forged rows of the metric would pass."""
+    assert set(METRICS) == set(_LIMITS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -157,3 +159,13 @@ def test_it_never_raises(raw: str, form: AnswerForm) -> None:
     extract(raw, form, context=" ".join(WORDS))
     find_items(raw, form.kind, form.labels, WORDS)
     find_number(raw)
+
+
+@pytest.mark.parametrize("form", [AnswerForm("number"), TAGS, TREE, TASKS["woz.en"].answer_form])
+@pytest.mark.parametrize("unit", [" ", "\t", "3", "/", "-", "3 ", " /", "1 "])
+def test_time_is_linear(form: AnswerForm, unit: str) -> None:
+    """Of 20,000 repeated characters between others; a whole second of the processor was 4 s or more."""
+    for before, after in (("3", "x"), ("x", "3"), ("1 ", "ADP")):
+        begin = time.process_time()
+        extract(before + unit * (20_000 // len(unit)) + after, form, "?", context=" ".join(WORDS))
+        assert time.process_time() - begin < 1
