@@ -12,6 +12,7 @@ from .checkpoint import write_checkpoint as write_checkpoint
 from .devices import autocast as autocast
 from .devices import check_name as check_name
 from .devices import first_device as first_device
+from .devices import flush_denormals as flush_denormals
 from .devices import pick_device as pick_device
 from .devices import require_device as require_device
 from .family import FAMILIES as FAMILIES
@@ -98,6 +99,7 @@ __all__ = [
     "find_analysis",
     "find_family",
     "first_device",
+    "flush_denormals",
     "index_path",
     "join_vectors",
     "label_names",

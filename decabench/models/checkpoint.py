@@ -42,7 +42,7 @@ from decabench.models.family import (
 from decabench.models.tensors import build_to_fit, load_tensors, stored_shapes
 from decabench.models.vector_files import index_path, is_line, join_vectors, write_matrix
 from decabench.models.word_vectors import JoinedVectors, NoVectors, Vectors, WordTable, WordVectors
-from decabench.models.words import SPECIALS, Lexicon, detokenize, tokenize
+from decabench.models.words import SPECIALS, Lexicon
 from decabench.tasks import Example, Label, Number, Output, Question, Tags, Task, Text, Tree
 from decabench.untrusted import read_json
 
@@ -124,10 +124,8 @@ class TrainedModel:
             with torch.inference_mode(), autocast(self.device, self.precision):
                 replies |= zip(rows, self.network.answers(batch, limit, beam), strict=True)
         in_order = [replies[row] for row in range(len(items))]
-        if cut is not None and reader.cuts_contexts:
-            kept = [_count_kept(question.context, cut) for question in questions]
-            return [replace(reply, context_kept=end) for reply, end in zip(in_order, kept, strict=True)]
-        return in_order
+        kept = [reader.count_kept(question.context) for question in questions]
+        return [replace(reply, context_kept=end) for reply, end in zip(in_order, kept, strict=True)]
 
     def encode(self, question: Question | Example, task: Task, reader: TextReader | None = None) -> Item:
         """Encode a question as the family does, without an answer."""
@@ -142,12 +140,6 @@ class TrainedModel:
 
 def _count_words(item: Item) -> int:
     return sum(map(len, item.values()))
-
-
-def _count_kept(context: str, limit: int) -> int | None:
-    """Count the characters in the first `limit` tokens of a context; None if the context is no longer than that."""
-    tokens = tokenize(context)
-    return None if len(tokens) <= limit else len(detokenize(tokens[:limit]))
 
 
 def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]:

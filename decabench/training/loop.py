@@ -31,6 +31,7 @@ from decabench.models import (
     WordTable,
     autocast,
     find_family,
+    flush_denormals,
     join_vectors,
     latest_checkpoint,
     with_label_names,
@@ -285,7 +286,7 @@ class _Trainer:
             columns = self.family.losses if len(self.family.losses) > 1 else ()
             log = TrainingLog(self.run.output, self.state.step, columns)
         try:
-            with ThreadPoolExecutor(1) as self.thread:
+            with ThreadPoolExecutor(1) as self.thread, flush_denormals():
                 self._loop(log)
         finally:
             if log is not None:
