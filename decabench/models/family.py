@@ -101,7 +101,8 @@ Losses = dict[str, tuple[Tensor, "Tensor | int"]]
 class ModelConfig(Protocol):
     """The `[model]` table of a family: a frozen dataclass with defaults that validates its values on creation.
 
-    It may also have a field `train_embeddings: bool`; without it, word vectors are fixed.
+    It may also have a field `train_embeddings: bool`; without it, word vectors are fixed. With a field `unseen_vectors`
+    that is true, words outside the vocabulary keep their fixed vectors then.
     """
 
     @property
@@ -330,8 +331,8 @@ class Family:
 
     @staticmethod
     def has_fixed_vectors(config: Any) -> bool:
-        """Whether the network reads word vectors from files, rather than learning its own table."""
-        return not getattr(config, "train_embeddings", False)
+        """Whether the network reads word vectors from files, if only for words that its own table lacks."""
+        return not getattr(config, "train_embeddings", False) or getattr(config, "unseen_vectors", False)
 
     def check_tasks(self, name: str, tasks: Iterable[Task]) -> None:
         """Check that a model `name` of this family can answer the tasks. Raises DecabenchError."""

@@ -20,6 +20,7 @@ B examples, T tokens, d the width of the words, h that of the states.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -42,6 +43,7 @@ from decabench.models.heads import ClassifierHead, CrfHead, Head, TaskHeads, enc
 from decabench.models.layers import WordEmbedding
 from decabench.models.recurrent_cells import LSTM, BasicLSTM, HyperLSTM, MetaNetwork
 from decabench.models.word_vectors import WordTable
+from decabench.models.words import UNKNOWN
 from decabench.tasks import Label, Output, Question, Tags, Task
 
 __all__ = ["FAMILY", "MODELS", "MetaLSTM", "MetaLSTMConfig", "Sharing"]
@@ -101,18 +103,27 @@ class MetaLSTMConfig:
     """Weight of `asp-mtl`'s adversarial loss (Liu et al. 2017)."""
     orthogonality: float = 0.01
     """Weight of `asp-mtl`'s orthogonality penalty (Liu et al. 2017)."""
+    l2: float = 1e-5
+    """L2 penalty on everything but the embeddings, added to the gradient (recalled; which weights it is on: guess). The
+    run's `weight_decay` is on the embeddings too, and makes steps over large vocabularies twice as long."""
     dropout: float = 0.0
     """The dropout rate on words and on representations (guess: the paper mentions none)."""
     vocabulary: int = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
     """Whether to train the word vectors too (paper)."""
+    unseen_vectors: bool = True
+    """Whether words outside the vocabulary keep the vectors of the files (guess: with a table over all words of the
+    data, those that only occur in test texts would); otherwise they are unknown words."""
 
     def __post_init__(self) -> None:
         require_name(self.name, MODELS, "model")
         for key in ("hidden", "meta", "rank", "hyper", "hyper_embedding"):
             if getattr(self, key) < 1:
                 raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 1 or more.")
+        for key in ("adversarial", "orthogonality", "l2"):
+            if not 0 <= getattr(self, key) < math.inf:
+                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 0 or more.")
         if not 0 <= self.dropout < 1:
             raise DecabenchError(f"The {self.name}'s dropout is {self.dropout}: give at least 0 and below 1.")
 
@@ -202,7 +213,11 @@ class MetaLSTM(MultitaskNetwork):
     def __init__(self, config: MetaLSTMConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         super().__init__()
         self.config, self.sharing = config, config.sharing
-        self.embed = WordEmbedding(words, config.train_embeddings)
+        self.embed = WordEmbedding(words, config.train_embeddings, may_be_sparse=True)
+        if (
+            config.train_embeddings
+        ):  # as words without a vector; by default it would be large and seldom trained
+            self.embed.table.weight.data[UNKNOWN] = 0
         self.dropout = nn.Dropout(config.dropout)
         d, h = words.dimension, config.hidden
         make: Mapping[str, Callable[[], nn.Module]] = {
@@ -268,6 +283,12 @@ class MetaLSTM(MultitaskNetwork):
         adversarial = F.cross_entropy(guess, is_task, reduction="sum") * self.config.adversarial
         orthogonality = (shared.t() @ own).square().sum() * self.config.orthogonality
         return {"adversarial": (adversarial, len(shared)), "orthogonality": (orthogonality, len(shared))}
+
+    def adjust_gradients(self) -> None:
+        if self.config.l2:
+            for name, parameter in self.named_parameters():
+                if parameter.grad is not None and not name.startswith("embed."):
+                    parameter.grad.add_(parameter.detach(), alpha=self.config.l2)
 
     def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
         x, _, _ = self._read(batch)

@@ -111,7 +111,8 @@ class HyperLSTM(nn.Module):
             pre = torch.addcmul(bias, F.layer_norm(raw, (h,)), gain)
             (o, i, f), g = pre[:3].sigmoid().unbind(), pre[3].tanh()
             c = torch.addcmul(f * c, i, g)
-            state = o * F.layer_norm(c, (h,), self.norm_weight[4], self.cell_bias).tanh()
+            # Not by layer_norm's own weight and bias, whose gradients depend on the number of threads.
+            state = o * torch.addcmul(self.cell_bias, F.layer_norm(c, (h,)), self.norm_weight[4]).tanh()
             states.append(state)
         return torch.stack(states, 1)
 
@@ -180,80 +181,84 @@ class MetaRecurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, given: Tensor, recurrent: Tensor, project: Tensor, generate: Tensor) -> Tensor:
-        length, rows, _ = given.shape
-        (h, z), m = (generate.shape[1], generate.shape[2] // 2), project.shape[1]
+        (length, rows, _), h, (z, m) = given.shape, generate.shape[1], project.shape
         state = given.new_zeros(length + 1, rows, h + m)
         cells, meta_cells = given.new_zeros(length + 1, rows, h), given.new_zeros(length + 1, rows, m)
-        gates, meta_gates = given.new_empty(4, length, rows, h), given.new_empty(length, rows, 4, m)
-        # A task's parameters are combined with [z * Q [x; h]; z], so that P and B are one product.
-        query, combined = given.new_empty(length, rows, 4, z), given.new_empty(4, length, rows, 2 * z)
+        made = torch.empty_like(given)
+        gates, meta_gates = given.new_empty(length, 4, rows, h), given.new_empty(length, rows, 4, m)
+        # [z * Q [x; h]; z], so that P and B are one product.
+        combined = given.new_empty(length, 4, rows, 2 * z)
         turned, turned_z, turned_pb = recurrent.t(), project.t(), generate.transpose(1, 2)
+        # Views of all steps at once: slicing step by step would take as long as computing.
+        now, states, products, both = given.unbind(), state.unbind(), made.unbind(), combined.unbind()
+        meta_raw, query = (part.unbind() for part in _split(made, m, z))
+        cs, meta_cs, gate, meta_gate = (part.unbind() for part in (cells, meta_cells, gates, meta_gates))
         for t in range(length):
-            made = torch.addmm(given[t], state[t], turned)
-            own = made[:, : 4 * m].view(rows, 4, m)
-            meta_gate = meta_gates[t]
-            torch.sigmoid(own[:, :3], out=meta_gate[:, :3])
-            torch.tanh(own[:, 3], out=meta_gate[:, 3])
-            o, i, f, g = meta_gate.unbind(1)
-            torch.addcmul(f * meta_cells[t], i, g, out=meta_cells[t + 1])
-            meta_h = torch.mul(o, meta_cells[t + 1].tanh(), out=state[t + 1, :, h:])
-            vector = meta_h @ turned_z  # z_t
-            query[t] = made[:, 4 * m :].view(rows, 4, z)
-            both = combined[:, t]
-            torch.mul(query[t].transpose(0, 1), vector, out=both[..., :z])
-            both[..., z:] = vector
-            gate = torch.bmm(both, turned_pb)
-            o, i, f = torch.sigmoid(gate[:3], out=gates[:3, t])
-            g = torch.tanh(gate[3], out=gates[3, t])
-            torch.addcmul(f * cells[t], i, g, out=cells[t + 1])
-            torch.mul(o, cells[t + 1].tanh(), out=state[t + 1, :, :h])
+            torch.addmm(now[t], states[t], turned, out=products[t])
+            torch.sigmoid(meta_raw[t], out=meta_gate[t])
+            o, i, f, g = meta_gate[t].unbind(1)
+            torch.tanh(meta_raw[t][:, 3], out=g)
+            meta_c = torch.addcmul(f * meta_cs[t], i, g, out=meta_cs[t + 1])
+            basic_h, meta_h = states[t + 1].tensor_split((h,), 1)
+            vector = torch.mul(o, meta_c.tanh(), out=meta_h) @ turned_z  # z_t
+            scaled, alone = both[t].chunk(2, 2)
+            torch.mul(query[t], vector, out=scaled)
+            alone.copy_(vector)
+            raw = torch.bmm(both[t], turned_pb)
+            torch.sigmoid(raw, out=gate[t])
+            o, i, f, g = gate[t].unbind()
+            torch.tanh(raw[3], out=g)
+            c = torch.addcmul(f * cs[t], i, g, out=cs[t + 1])
+            torch.mul(o, c.tanh(), out=basic_h)
         ctx.save_for_backward(
-            recurrent, project, generate, state, cells, meta_cells, gates, meta_gates, query, combined
+            recurrent, project, generate, state, cells, meta_cells, made, gates, meta_gates, combined
         )
         return state[1:, :, :h]
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        recurrent, project, generate, state, cells, meta_cells, gates, meta_gates, query, combined = (
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        recurrent, project, generate, state, cells, meta_cells, made, gates, meta_gates, combined = (
             ctx.saved_tensors
         )
-        (length, rows, _, z), (h, m) = query.shape, (cells.shape[2], project.shape[1])
-        d_states = grads[0]
-        # Everything that does not depend on later steps, for all steps at once.
-        slope, from_c, keep = _derivatives(gates, cells, 0)
-        meta_slope, meta_from_c, meta_keep = _derivatives(meta_gates, meta_cells, 2)
-        vectors = combined[0, :, :, z:]
-        d_gates = torch.empty_like(gates)
-        d_made = query.new_empty(length, rows, 4 * m + 4 * z)
-        d_meta, d_query = (
-            d_made[..., : 4 * m].view(length, rows, 4, m),
-            d_made[..., 4 * m :].view(length, rows, 4, z),
+        (length, _, rows, h), (z, m) = gates.shape, project.shape
+        d_gates, d_made = torch.empty_like(gates), torch.empty_like(made)
+        d_vectors = made.new_empty(length, rows, z)
+        # What does not depend on later steps, for all steps at once; then views, as in `forward`.
+        slope, by_c, keep = (part.unbind() for part in _derivatives(gates, cells, 1))
+        meta_slope, meta_by_c, meta_keep = (part.unbind() for part in _derivatives(meta_gates, meta_cells, 2))
+        query, vector = _split(made, m, z)[1].unbind(), combined[:, 0, :, z:].unbind()
+        d_raw, d_query = (part.unbind() for part in _split(d_made, m, z))
+        given, d_gate, d_products, d_vector = (
+            part.unbind() for part in (grads[0], d_gates, d_made, d_vectors)
         )
-        d_vectors = query.new_empty(length, rows, z)
-        d_state = query.new_zeros(rows, h + m)
-        d_c, d_meta_c = query.new_zeros(rows, h), query.new_zeros(rows, m)
+        d_state = made.new_zeros(rows, h + m)
+        d_c, d_meta_c = made.new_zeros(rows, h), made.new_zeros(rows, m)
         for t in reversed(range(length)):
-            d_h = d_states[t] + d_state[:, :h]
-            d_c = torch.addcmul(d_c, d_h, from_c[t])
-            d_gate = d_gates[:, t]
-            torch.mul(d_h, slope[0, t], out=d_gate[0])
-            torch.mul(d_c, slope[1:, t], out=d_gate[1:])
+            from_basic, from_meta = d_state.tensor_split((h,), 1)
+            d_h = given[t] + from_basic
+            d_c = torch.addcmul(d_c, d_h, by_c[t])
+            torch.mul(d_c, slope[t], out=d_gate[t])
+            torch.mul(d_h, slope[t][0], out=d_gate[t][0])
             d_c = d_c * keep[t]
-            d_both = torch.bmm(d_gate, generate)  # (4, B, 2z)
-            d_product = d_both[..., :z].transpose(0, 1)
-            d_vector = torch.sum(d_both[..., z:], 0).add_((d_product * query[t]).sum(1))
-            torch.mul(d_product, vectors[t, :, None], out=d_query[t])
-            d_vectors[t] = d_vector
-            d_meta_h = torch.addmm(d_state[:, h:], d_vector, project)
-            d_meta_c = torch.addcmul(d_meta_c, d_meta_h, meta_from_c[t])
-            torch.mul(d_meta_h, meta_slope[t, :, 0], out=d_meta[t, :, 0])
-            torch.mul(d_meta_c[:, None], meta_slope[t, :, 1:], out=d_meta[t, :, 1:])
+            d_scaled, d_alone = torch.bmm(d_gate[t], generate).chunk(2, 2)
+            torch.sum(torch.addcmul(d_alone, d_scaled, query[t]), 0, out=d_vector[t])
+            torch.mul(d_scaled, vector[t], out=d_query[t])
+            d_meta_h = torch.addmm(from_meta, d_vector[t], project)
+            d_meta_c = torch.addcmul(d_meta_c, d_meta_h, meta_by_c[t])
+            torch.mul(d_meta_c[:, None], meta_slope[t], out=d_raw[t])
+            torch.mul(d_meta_h, meta_slope[t][:, 0], out=d_raw[t][:, 0])
             d_meta_c = d_meta_c * meta_keep[t]
-            d_state = d_made[t] @ recurrent
+            d_state = d_products[t] @ recurrent
         d_recurrent = d_made.flatten(0, 1).t() @ state[:-1].flatten(0, 1)
         d_project = d_vectors.flatten(0, 1).t() @ state[1:, :, h:].flatten(0, 1)
-        d_generate = torch.bmm(d_gates.flatten(1, 2).transpose(1, 2), combined.flatten(1, 2))
+        d_generate = torch.einsum("tgbh,tgbz->ghz", d_gates, combined)
         return d_made, d_recurrent, d_project, d_generate
+
+
+def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:
+    """View (T, B, 4m + 4z) as the meta-network's gates (T, B, 4, m) and the products Q [x; h] (T, 4, B, z)."""
+    gates, query = made.tensor_split((4 * m,), 2)
+    return gates.view(*gates.shape[:2], 4, m), query.view(*query.shape[:2], 4, z).transpose(1, 2)
 
 
 def _derivatives(gates: Tensor, cells: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:

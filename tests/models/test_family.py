@@ -130,6 +130,17 @@ def test_a_table_begins_with_the_vectors_and_learns(words):
     assert (trained.table.weight.grad != 0).any(1).nonzero().flatten().tolist() == [4, 5]
 
 
+def test_words_beyond_a_table_keep_their_vectors_if_the_batch_has_any(words):
+    numbers = np.concatenate([words.lexicon.encode(text)[1:2] for text in ("a", "unheard", "vectorless")])
+    trained = WordEmbedding(words, True)
+    batch = ColumnBatch.of("pos", [{"text": numbers}], words, {"text": "words"}, vectors=True)
+    batch.vectors[batch.columns["text"][0, 2]] = 0
+    found = trained(batch, "text")[0]
+    assert torch.equal(found[0], trained.table.weight[numbers[0]])
+    assert torch.equal(found[1], torch.from_numpy(words[numbers[1:2]])[0])
+    assert torch.equal(found[2], trained.table.weight[UNKNOWN])
+
+
 def test_words_beyond_a_table_are_unknown(words):
     number = words.lexicon.encode("unheard")[1]
     trained = WordEmbedding(words, True)

@@ -230,6 +230,32 @@ def test_a_text_without_words_is_zero(name, bidirectional):
     assert [reply.read for reply in model.answers(batch)] == [0, 3]
 
 
+def test_a_word_that_no_training_text_has():
+    """It has its fixed vector, as in a table over all words of the data; without, it is <unk>, at first zero."""
+    words = WordTable(Lexicon([" seen "]), JoinedVectors((NoVectors(D),)))
+    (number,) = words.lexicon.number([" unseen "])
+    for unseen, expected in ((True, words[np.array([number])][0]), (False, np.zeros(D))):
+        config = MetaLSTMConfig(unseen_vectors=unseen)
+        assert FAMILY.has_fixed_vectors(config) is unseen
+        model = MetaLSTM(config, TASKS_OF_TEST, words)
+        batch = FAMILY.make_batch("books", [{"text": np.array([number], dtype=np.int32)}], words, config)
+        np.testing.assert_array_equal(model.embed(batch, "text")[0, 0].detach().numpy(), expected)
+
+
+def test_the_penalty_is_on_everything_but_the_words():
+    model = make("meta-lstm", l2=0.5)
+    _, batch = make_batch(model)
+    model.losses(batch)["label"][0].backward()
+    before = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.adjust_gradients()
+    for name, parameter in model.named_parameters():
+        if name.startswith("heads.dvd/s."):  # not a task of this batch
+            assert parameter.grad is None
+        else:
+            decay = 0.0 if name.startswith("embed.") else 0.5
+            torch.testing.assert_close(parameter.grad, before[name] + decay * parameter.detach())
+
+
 def test_reversing_leaves_padding_at_the_end():
     x = torch.arange(8.0).view(2, 4, 1)
     lengths = torch.tensor([4, 2])
@@ -302,7 +328,9 @@ def test_tasks_whose_questions_differ_are_refused():
     encode(Question("3", "is it bad?", "yes"), None, task, reader)  # prediction may word it otherwise
 
 
-@pytest.mark.parametrize("changes", [{"hidden": 0}, {"meta": -1}, {"rank": 0}, {"dropout": 1.0}])
+@pytest.mark.parametrize(
+    "changes", [{"hidden": 0}, {"meta": -1}, {"rank": 0}, {"dropout": 1.0}, {"l2": -1.0}]
+)
 def test_sizes_that_cannot_be(changes):
     with pytest.raises(DecabenchError, match=f"The ssp-mtl's {next(iter(changes))} is"):
         MetaLSTMConfig(name="ssp-mtl", **changes)
