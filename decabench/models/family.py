@@ -101,8 +101,9 @@ Losses = dict[str, tuple[Tensor, "Tensor | int"]]
 class ModelConfig(Protocol):
     """The `[model]` table of a family: a frozen dataclass with defaults that validates its values on creation.
 
-    It may also have a field `train_embeddings: bool`; without it, word vectors are fixed. With a field `unseen_vectors`
-    that is true, words outside the vocabulary keep their fixed vectors then.
+    It may also have `train_embeddings: bool` (without it, word vectors are fixed) and `sparse_gradients: bool` (whether
+    embeddings get sparse gradients, which not every optimizer can use). With `unseen_vectors`, words outside a trained
+    table keep their fixed vectors.
     """
 
     @property
@@ -176,6 +177,10 @@ class MultitaskNetwork(nn.Module):
 
     def adjust_gradients(self) -> None:
         """Hook: gradients are computed but not yet clipped; it may change them in place, such as to add a penalty."""
+
+    def before_step(self, rate: float) -> None:
+        """Hook: gradients are clipped, and the optimizer is about to use them at this learning rate; it may change
+        parameters in place, such as by a decay that clipping must not scale."""
 
     def compile_step(self) -> None:
         """Apply torch.compile where it pays; called only if `Family.abilities` contains "compile"."""

@@ -45,14 +45,17 @@ class WordEmbedding(nn.Module):
     the row of <unk> otherwise.
     """
 
-    def __init__(self, words: WordTable, trainable: bool, may_be_sparse: bool = False) -> None:
-        """`may_be_sparse` allows the optimizer to update only the rows of a batch's words (see `make_optimizer`)."""
+    def __init__(self, words: WordTable, trainable: bool, sparse: bool = False) -> None:
+        """With `sparse`, the table's gradient has only the rows of a batch, which not every optimizer can use."""
         super().__init__()
         self.dimension = words.dimension
-        self.may_be_sparse = trainable and may_be_sparse
         if trainable:
             first = words.vocabulary()
-            self.table = nn.Embedding(len(first), words.dimension, padding_idx=PAD, _weight=first)
+            self.table = nn.Embedding(
+                len(first), words.dimension, padding_idx=PAD, sparse=sparse, _weight=first
+            )
+        if sparse:  # the default, but Adagrad makes PyTorch warn unless it is said
+            torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
 
     def forward(self, batch: ColumnBatch, column: str) -> Tensor:
         """Embed a column of words, (B, T, demb)."""

@@ -105,13 +105,16 @@ class MetaLSTMConfig:
     """Weight of `asp-mtl`'s orthogonality penalty (Liu et al. 2017)."""
     l2: float = 1e-5
     """L2 penalty on everything but the embeddings, added to the gradient (recalled; which weights it is on: guess). The
-    run's `weight_decay` is on the embeddings too, and makes steps over large vocabularies twice as long."""
+    run's `weight_decay` is on the embeddings too, and rules out `sparse_gradients`."""
     dropout: float = 0.0
     """The dropout rate on words and on representations (guess: the paper mentions none)."""
     vocabulary: int = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
     """Whether to train the word vectors too (paper)."""
+    sparse_gradients: bool = False
+    """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad: the weights are the same, and a
+    step over a large vocabulary takes less time."""
     unseen_vectors: bool = True
     """Whether words outside the vocabulary keep the vectors of the files (guess: with a table over all words of the
     data, those that only occur in test texts would); otherwise they are unknown words."""
@@ -213,7 +216,7 @@ class MetaLSTM(MultitaskNetwork):
     def __init__(self, config: MetaLSTMConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         super().__init__()
         self.config, self.sharing = config, config.sharing
-        self.embed = WordEmbedding(words, config.train_embeddings, may_be_sparse=True)
+        self.embed = WordEmbedding(words, config.train_embeddings, config.sparse_gradients)
         if (
             config.train_embeddings
         ):  # as words without a vector; by default it would be large and seldom trained

@@ -207,6 +207,13 @@ def check_run(run: TrainingRun) -> None:
         require_name(loss, family.losses, f"loss of the model {name}")
     if config.compile and "compile" not in family.abilities:
         raise DecabenchError(f"The model {name} does not support torch.compile: leave compile out.")
+    if getattr(config.model, "sparse_gradients", False) and (
+        config.optimizer == "adam" or config.momentum or config.weight_decay
+    ):
+        raise DecabenchError(
+            "Gradients of embeddings are sparse, which adam, momentum and weight_decay cannot use: set "
+            "model.sparse_gradients=false, or optimizer to sgd or adagrad with neither."
+        )
     if any(part for phase in phases for part in phase.freeze) or config.freeze:
         # The same network with an empty vocabulary: enough to check the names of parts to freeze.
         outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
@@ -254,7 +261,7 @@ class _Trainer:
             copy_weights(origin, self.network, self.words, outputs, run.config.model)
         apply_freezes(self.network, run.config.freeze)
         self.network.to(group.device)
-        self.optimizer = make_optimizer(run.config, self.network, is_parallel=group.size > 1)
+        self.optimizer = make_optimizer(run.config, self.network)
         if saved is not None:
             restore(saved, self.network, self.optimizer)
         if run.config.compile:
@@ -371,7 +378,8 @@ class _Trainer:
         cast(Tensor, objective).backward()  # type: ignore[no-untyped-call]
         self.network.adjust_gradients()
         limit = min(config.clips.get(task, config.clip) or math.inf for task in tasks)
-        norm = clip_gradients(self.network, limit)
+        norm = clip_gradients(self.network.parameters(), limit)
+        self.network.before_step(rate)
         self.optimizer.step()
         self.state.step = step
         return _UnreadStep(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from decabench.errors import DataError, DecabenchError
-from decabench.models import WordEmbedding
 from decabench.training.config import TrainConfig
 
 __all__ = [
@@ -23,20 +22,8 @@ __all__ = [
 ]
 
 
-def make_optimizer(
-    config: TrainConfig, network: nn.Module, is_parallel: bool = False
-) -> torch.optim.Optimizer:
-    """Make an optimizer for all parameters that are not frozen for the whole run. Each step sets its learning rate.
-
-    Tables of words get sparse gradients if the network allows that and it makes no difference: Adagrad, and SGD without
-    momentum, leave rows without a gradient as they are, unless their weights decay.
-    """
-    is_local = config.optimizer == "adagrad" or (config.optimizer == "sgd" and not config.momentum)
-    for module in network.modules():
-        if isinstance(module, WordEmbedding) and module.may_be_sparse:
-            module.table.sparse = is_local and not config.weight_decay and not is_parallel
-            # The default, but PyTorch warns unless it is said.
-            torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
+def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
+    """Make an optimizer for all parameters that are not frozen for the whole run. Each step sets its learning rate."""
     free = [parameter for parameter in network.parameters() if parameter.requires_grad]
     decay = config.weight_decay
     match config.optimizer:
@@ -54,21 +41,22 @@ def make_optimizer(
             return torch.optim.SGD(free, 0.0, momentum=config.momentum, weight_decay=decay)
 
 
-def clip_gradients(network: nn.Module, limit: float) -> Tensor:
-    """Scale gradients down to a norm of `limit`; return the norm that they had."""
-    learned = [parameter for parameter in network.parameters() if parameter.grad is not None]
-    sparse = [parameter for parameter in learned if cast(Tensor, parameter.grad).is_sparse]
-    if not sparse:
-        return nn.utils.clip_grad_norm_(learned, limit)
-    for parameter in sparse:  # all unknown words of a batch share a row, whose gradients must be added first
-        parameter.grad = cast(Tensor, parameter.grad).coalesce()
-    gradients = [cast(Tensor, parameter.grad) for parameter in learned]
-    values = [gradient.values() if gradient.is_sparse else gradient for gradient in gradients]
-    norm = nn.utils.get_total_norm(values)
-    if limit < math.inf:
-        factor = (limit / (norm + 1e-6)).clamp(max=1.0)
-        for value in values:
-            value.mul_(factor)
+def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
+    """Scale all gradients, dense or sparse, to a common norm of at most `limit`; return their norm before."""
+    own = [parameter for parameter in parameters if parameter.grad is not None]
+    if not any(cast(Tensor, parameter.grad).is_sparse for parameter in own):
+        return nn.utils.clip_grad_norm_(own, limit)
+    values: list[Tensor] = []
+    for parameter in own:
+        gradient = cast(Tensor, parameter.grad)
+        if gradient.is_sparse:  # entries of the same row are summed first
+            parameter.grad = gradient = gradient.coalesce()
+            gradient = gradient.values()
+        values.append(gradient)
+    norm: Tensor = torch.stack([torch.linalg.vector_norm(value) for value in values]).norm()
+    factor = (limit / (norm + 1e-6)).clamp(max=1.0)
+    for value in values:
+        value.mul_(factor)
     return norm
 
 

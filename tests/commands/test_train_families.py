@@ -164,7 +164,7 @@ def test_the_tagger(command, tagging, tmp_path, own):
     assert scores[1] > scores[0] + 10
 
 
-PAPER = ("optimizer=adagrad", "learning_rate=0.1", "order=random", 'vectors=["none:12"]')
+PAPER = ("optimizer=adagrad", "learning_rate=0.1", "order=random")
 SMALL = ("model.hidden=8", "model.meta=6", "model.rank=4", "model.hyper=6", "model.hyper_embedding=3")
 
 
@@ -176,7 +176,7 @@ def paper_settings(*values):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["meta-lstm", "asp-mtl", "ssp-mtl", "hyper-lstm"])
-def test_meta_lstm_and_its_competitors(command, home, tmp_path, model):
+def test_meta_lstm_and_its_competitors(command, home, glove, tmp_path, model):
     arguments = [
         *(
             "train",
@@ -189,7 +189,7 @@ def test_meta_lstm_and_its_competitors(command, home, tmp_path, model):
             "--include",
             copy_of_sst(tmp_path),
         ),
-        *("--device", "cpu", *paper_settings()),
+        *("--device", "cpu", *paper_settings(f'vectors=["{glove}"]')),
     ]
     done = command("prepare", "sst.copy", "--include", tmp_path / "copy.toml", "--home", home)
     assert done.exit_code == 0, done.output
@@ -228,7 +228,11 @@ files = {train = "copy.jsonl", validation = "copy.jsonl"}
 def test_a_bidirectional_meta_lstm_tags(command, tagging, tmp_path):
     arguments = [
         *("train", "--model", "meta-lstm", "--tasks", "pos", "--home", tagging, "--include", POS),
-        *("--device", "cpu", *paper_settings("model.bidirectional=true")),
+        *(
+            "--device",
+            "cpu",
+            *paper_settings('vectors=["none:12"]', "model.unseen_vectors=false", "model.bidirectional=true"),
+        ),
     ]
     assert_same(*kill_and_resume(command, arguments, tmp_path))
     (answers,) = export_and_predict(command, tmp_path / "killed", tmp_path, "pos", tagging, "--include", POS)
@@ -237,19 +241,18 @@ def test_a_bidirectional_meta_lstm_tags(command, tagging, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_meta_network_is_transferred_and_stays_as_it_is(command, home, tmp_path):
+def test_a_meta_network_is_transferred_and_stays_as_it_is(command, home, glove, tmp_path):
     """As the paper transfers it: learned on other tasks, frozen, and a new task learns its own part."""
     task = copy_of_sst(tmp_path)
     assert command("prepare", "sst.copy", "--include", task, "--home", home).exit_code == 0
     shared = ("--home", home, "--include", task, "--device", "cpu")
+    settings = paper_settings(f'vectors=["{glove}"]')
     first, second = tmp_path / "first", tmp_path / "second"
-    done = command(
-        "train", "--model", "meta-lstm", "--tasks", "sst", "--output", first, *shared, *paper_settings()
-    )
+    done = command("train", "--model", "meta-lstm", "--tasks", "sst", "--output", first, *shared, *settings)
     assert done.exit_code == 0, done.output
     done = command(
         *("train", "--init", first, "--freeze", "shared", "--tasks", "sst.copy", "--output", second, *shared),
-        *paper_settings(),
+        *settings,
     )
     assert done.exit_code == 0, done.output
     before, after = tensors(first, "model.safetensors"), tensors(second, "model.safetensors")

@@ -15,6 +15,8 @@ from decabench.models.meta_lstm import FAMILY, MODELS, MetaLSTM, MetaLSTMConfig,
 from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
 from decabench.models.words import Lexicon
 from decabench.tasks import TASKS, Label, Question, Tags
+from decabench.training.config import TrainConfig
+from decabench.training.optimizers import clip_gradients, make_optimizer
 
 TASKS_OF_TEST = {"books": Label(names=("bad", "good")), "dvd.s": Label(names=("bad", "so", "good"))}
 TAGGING = {"pos": Tags(names=("N", "V", "X")), "ner": Tags(names=("B", "O"))}
@@ -240,6 +242,26 @@ def test_a_word_that_no_training_text_has():
         model = MetaLSTM(config, TASKS_OF_TEST, words)
         batch = FAMILY.make_batch("books", [{"text": np.array([number], dtype=np.int32)}], words, config)
         np.testing.assert_array_equal(model.embed(batch, "text")[0, 0].detach().numpy(), expected)
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
+@pytest.mark.parametrize("limit", [float("inf"), 0.5])
+def test_sparse_gradients_change_nothing(optimizer, limit):
+    config = TrainConfig(optimizer=optimizer)
+    models = [make("meta-lstm", sparse_gradients=sparse) for sparse in (False, True)]
+    optimizers = [make_optimizer(config, model) for model in models]
+    for task in ("books", "dvd.s", "books"):
+        norms = []
+        for model, own in zip(models, optimizers, strict=True):
+            own.param_groups[0]["lr"] = 0.1
+            own.zero_grad(set_to_none=True)
+            model.losses(make_batch(model, task)[1])["label"][0].backward()
+            norms.append(clip_gradients(model.parameters(), limit))
+            own.step()
+        assert models[1].embed.table.weight.grad.is_sparse
+        torch.testing.assert_close(*norms)
+    for one, two in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
 
 
 def test_the_penalty_is_on_everything_but_the_words():
