@@ -14,6 +14,7 @@ from .devices import check_name as check_name
 from .devices import first_device as first_device
 from .devices import flush_denormals as flush_denormals
 from .devices import pick_device as pick_device
+from .devices import release_memory as release_memory
 from .devices import require_device as require_device
 from .family import FAMILIES as FAMILIES
 from .family import Batch as Batch
@@ -111,6 +112,7 @@ __all__ = [
     "output_record",
     "pick_device",
     "read_corpus",
+    "release_memory",
     "require_device",
     "token_mask",
     "train_ngrams",

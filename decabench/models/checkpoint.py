@@ -333,6 +333,7 @@ class Checkpoint:
             lambda: self.family.build(self.config, self.outputs, words),
             stored_shapes(self.folder / MODEL),
             str(self.folder / RECORD),
+            vectors=words.lexicon.size * words.dimension,
         )
         weights = load_weights(self.folder)
         try:

@@ -51,12 +51,13 @@ def stored_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         raise DataError(f"{path} cannot be read ({error}): {_ADVICE}.") from error
 
 
-def build_to_fit(build: Callable[[], nn.Module], shapes: Shapes, place: str) -> Any:
+def build_to_fit(build: Callable[[], nn.Module], shapes: Shapes, place: str, vectors: int = 0) -> Any:
     """Build a network whose tensors have these shapes. Raises DataError, which names `place`.
 
-    It is built without memory first, and never with many more or larger tensors than are stored.
+    It is built without memory first, and never with many more or larger tensors than are stored; `vectors` is the
+    number of values in its word vectors, which are stored elsewhere.
     """
-    with _bounded(shapes, place):
+    with _bounded(shapes, place, vectors):
         try:
             with torch.device("meta"):
                 sketch = build()
@@ -87,9 +88,10 @@ def _compare(implied: Shapes, stored: Shapes, place: str) -> None:
 
 
 @contextmanager
-def _bounded(shapes: Shapes, place: str) -> Iterator[None]:
+def _bounded(shapes: Shapes, place: str, vectors: int) -> Iterator[None]:
     """Stop a network that registers far more tensors or values than are stored, as soon as it does."""
-    most_values, most_tensors = 2 * sum(map(prod, shapes.values())) + 10_000, 4 * len(shapes) + 1_000
+    most_values = max(2 * sum(map(prod, shapes.values())) + 10_000, vectors)
+    most_tensors = 4 * len(shapes) + 1_000
     tensors = 0
 
     def count(module: nn.Module, name: str, value: Any) -> None:

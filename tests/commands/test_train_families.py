@@ -175,7 +175,7 @@ def paper_settings(*values):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["meta-lstm", "asp-mtl", "ssp-mtl", "hyper-lstm"])
+@pytest.mark.parametrize("model", ["meta-lstm", "asp-mtl", "hyper-lstm"])
 def test_meta_lstm_and_its_competitors(command, home, glove, tmp_path, model):
     arguments = [
         *(

@@ -122,3 +122,13 @@ def test_the_command(saved, tmp_path):
     again = CliRunner().invoke(cli, arguments)
     assert again.exit_code == 2
     assert "is not empty: name another folder" in again.output
+
+
+def test_a_small_network_with_wide_vectors_loads(make_run, glove):
+    """The table of the words' vectors may be larger than twice the weights: it is stored apart from them."""
+    wide = glove.with_name("wide.txt")
+    lines = [f"{line} {'0.5 ' * 394}".strip() for line in glove.read_text(encoding="utf-8").splitlines()]
+    wide.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    run = make_run("wide", steps=1, tasks=("sst",), vectors=(str(wide),))
+    run_training(run)
+    assert len(Checkpoint.open(run.output).load("cpu").answer(TASK, ASKED)) == len(ASKED)
