@@ -262,7 +262,7 @@ class _Trainer:
         torch.manual_seed(run.config.seed)
         self.network: MultitaskNetwork = self.family.build(run.config.model, outputs, self.words)
         if origin is not None:
-            copy_weights(origin, self.network, self.words, outputs, run.config.model)
+            copy_weights(origin, self.network, self.words, outputs, run.config)
         apply_freezes(self.network, run.config.freeze)
         self.network.to(group.device)
         self.optimizer = make_optimizer(run.config, self.network)

@@ -15,9 +15,11 @@ from decabench.training.config import TrainConfig
 __all__ = [
     "apply_freezes",
     "clip_gradients",
+    "is_within",
     "learning_rate",
     "make_optimizer",
     "optimizer_state",
+    "require_part",
     "restore_optimizer",
 ]
 
@@ -108,18 +110,24 @@ def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> flo
 
 def apply_freezes(network: nn.Module, parts: tuple[str, ...]) -> None:
     """Freeze the parameters within the named parts and unfreeze all others. Raises DecabenchError for unknown parts."""
-    names = [name for name, _ in network.named_parameters()]
     for part in parts:
-        if not any(_is_within(name, part) for name in names):
-            tops = sorted({".".join(name.split(".")[:length]) for name in names for length in (1, 2)})
-            raise DecabenchError(
-                f"There is no part {part!r} to freeze: the parts are {', '.join(tops)}, and the parts within them."
-            )
+        require_part(part, (name for name, _ in network.named_parameters()), "to freeze")
     for name, parameter in network.named_parameters():
-        parameter.requires_grad_(not any(_is_within(name, part) for part in parts))
+        parameter.requires_grad_(not (parts and is_within(name, parts)))
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise DecabenchError("Everything is frozen: leave a part to train.")
 
 
-def _is_within(name: str, part: str) -> bool:
-    return name == part or name.startswith(f"{part}.")
+def is_within(name: str, parts: tuple[str, ...]) -> bool:
+    """Whether a parameter is within one of the named parts of a network; with no parts, it is."""
+    return not parts or any(name == part or name.startswith(f"{part}.") for part in parts)
+
+
+def require_part(part: str, names: Iterable[str], what: str) -> None:
+    """Check that a network with parameters of these names has the part. Raises DecabenchError."""
+    names = list(names)
+    if not any(is_within(name, (part,)) for name in names):
+        tops = sorted({".".join(name.split(".")[:length]) for name in names for length in (1, 2)})
+        raise DecabenchError(
+            f"There is no part {part!r} {what}: the parts are {', '.join(tops)}, and the parts within them."
+        )
