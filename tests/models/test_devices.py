@@ -1,4 +1,4 @@
-"""Devices: memory that goes back to the system, and what is set for a training run and reset after it."""
+"""Devices: memory that goes back to the system or is used again, and what is reset after a training run."""
 
 import subprocess
 import sys
@@ -47,3 +47,30 @@ def test_denormals_are_zero_inside_and_as_before_outside(before):
         assert is_flushed() is before
     finally:
         torch.set_flush_denormal(False)
+
+
+REUSE = """
+import resource
+from decabench.models.devices import reuse_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        bytearray(40_000_000)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+before = faults()
+with reuse_memory():
+    bytearray(b"x" * 40_000_000)
+    within = faults()
+print(before, within, faults())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only glibc can be told to keep freed memory")
+def test_memory_is_reused_only_within():
+    """Writing to new memory costs a page fault per page, at least per huge page of 2 MB."""
+    done = subprocess.run([sys.executable, "-c", REUSE], capture_output=True, text=True, check=True)
+    before, within, after = map(int, done.stdout.split())
+    assert within < before / 5
+    assert after > before / 2

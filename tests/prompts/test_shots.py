@@ -142,7 +142,7 @@ def test_memory_does_not_grow_with_the_training_split() -> None:
     assert peak(3_000) < 3 * peak(300)
 
 
-@pytest.mark.parametrize("task", SAMPLED)
+@pytest.mark.parametrize("task", [name for name in SAMPLED if "train" in TASKS[name].counts])
 def test_the_sample(home: Path, task: str) -> None:
     store = Store(home)
     for split in set(store.records(task)) - {"train"}:

@@ -158,3 +158,15 @@ def test_no_text_of_products_is_in_two_splits(prepared_suites: PreparedSuites) -
     names = [name for name in prepared_suites.names if name.startswith("products.")]
     found = [one for one in find_overlap(prepared_suites.store, names) if one.task == one.source]
     assert [len(one.exact) for one in found] == [0] * 8
+
+
+@pytest.mark.mirror
+def test_sentences_of_a_treebank(shared: Path, tmp_path: Path) -> None:
+    """94 of EWT's test sentences stand in its training split, token by token."""
+    from decabench.tasks import TASKS, Request, prepare_all
+
+    request = Request(tmp_path, mirror=str(shared / "mirror"), progress=False)
+    prepare_all([TASKS["ud.pos"]], request, 1)
+    assert counts(find_overlap(Store(tmp_path), ["ud.pos"], ("test",))) == {
+        ("ud.pos", "test", "ud.pos"): (94, 135, 2_077)
+    }

@@ -53,17 +53,16 @@ def test_rewrites(task: str, number: int, question: str, asked: str) -> None:
     assert TASKS[task].variants[number - 1].rewrite(question) == asked
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_there_are_three_with_names_of_their_own(task: str) -> None:
+@pytest.mark.parametrize("task", [name for name, task in TASKS.items() if task.variants])
+def test_there_are_some_with_names_of_their_own(task: str) -> None:
     names = [variant.name for variant in TASKS[task].variants]
-    assert len(names) >= 3
+    assert len(names) >= (3 if task in DECATHLON.tasks else 2)
     assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_they_can_be_sent_to_another_process(task: str) -> None:
     assert pickle.loads(pickle.dumps(TASKS[task].variants)) == TASKS[task].variants
-    assert pickle.loads(pickle.dumps(TASKS[task])).name == task
 
 
 @pytest.mark.parametrize("task", ["sst", "multinli.in.out", "iwslt.en.de", "schema", "woz.en"])
