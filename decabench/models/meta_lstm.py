@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, cast
 
 import torch
@@ -61,6 +62,11 @@ class Sharing:
     """Whether a task's network reads the states of the shared one, rather than standing beside it."""
     adversarial: bool = False
     """Whether further losses keep the shared states free of the task, and unlike the task's own."""
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether the shared and the task's network stand side by side, so that both of their states count."""
+        return self.shared == "lstm" and self.private is not None and not self.stacked
 
 
 MODELS = {
@@ -186,7 +192,6 @@ class TaskNetwork(Head):
         super().__init__()
         sharing, h = config.sharing, config.hidden
         width = h * config.directions
-        is_beside = sharing.shared == "lstm" and sharing.private and not sharing.stacked
         if sharing.stacked:
             d = width + (d if config.reads_words else 0)
         make: Mapping[str, Callable[[], nn.Module]] = {
@@ -197,7 +202,7 @@ class TaskNetwork(Head):
         count = config.directions if sharing.private else 0
         self.networks = nn.ModuleList(make[cast(str, sharing.private)]() for _ in range(count))
         kind = ClassifierHead if isinstance(output, Label) else CrfHead
-        self.output: Head = kind(2 * width if is_beside else width, cast(Any, output))
+        self.output: Head = kind(2 * width if sharing.is_parallel else width, cast(Any, output))
         self.is_tagger = isinstance(output, Tags)
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
@@ -217,9 +222,7 @@ class MetaLSTM(MultitaskNetwork):
         super().__init__()
         self.config, self.sharing = config, config.sharing
         self.embed = WordEmbedding(words, config.train_embeddings, config.sparse_gradients)
-        if (
-            config.train_embeddings
-        ):  # as words without a vector; by default it would be large and seldom trained
+        if config.train_embeddings:  # like words without a vector; by default it is large, and seldom trained
             self.embed.table.weight.data[UNKNOWN] = 0
         self.dropout = nn.Dropout(config.dropout)
         d, h = words.dimension, config.hidden
@@ -231,47 +234,39 @@ class MetaLSTM(MultitaskNetwork):
         self.shared = nn.ModuleList(make[cast(str, self.sharing.shared)]() for _ in range(count))
         self.heads = TaskHeads(outputs, lambda output: TaskNetwork(config, d, output))
         if self.sharing.adversarial:
-            self.tasks = tuple(outputs)
+            self.tasks = sorted(outputs)  # in the order of the discriminator's rows
             self.discriminator = nn.Linear(h * config.directions, len(outputs))
 
-    def _read(self, batch: ColumnBatch) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return the task's representation, (B, d) of texts or (B, T, d) of tokens; and the states that it combines.
-
-        Those are the shared and the task's own ones, (B, T, h or 2h), None unless the two stand side by side.
-        """
+    def _read(self, batch: ColumnBatch) -> list[Tensor]:
+        """Return the states that represent tokens, (B, T, h or 2h): shared and own ones if they are side by side."""
         task, lengths = cast(TaskNetwork, self.heads[batch.task]), batch.lengths["text"]
         x = self.dropout(self.embed(batch, "text"))
-        shared = own = None
-        match self.sharing.shared:
-            case "meta":  # Eq. 33
-                pairs = zip(task.networks, self.shared, strict=True)
-                runs = [lambda x, basic=basic, meta=meta: basic(x, meta) for basic, meta in pairs]
-                states = read(runs, x, lengths)
-            case "lstm" if not self.sharing.private:
-                states = read(list(self.shared), x, lengths)
-            case "lstm" if self.sharing.stacked:  # Eq. 13
-                below = read(list(self.shared), x, lengths)
-                inputs = torch.cat([x, below], 2) if self.config.reads_words else below
-                states = read(list(task.networks), inputs, lengths)
-            case "lstm":
-                shared, own = read(list(self.shared), x, lengths), read(list(task.networks), x, lengths)
-                states = torch.cat([shared, own], 2)
-            case _:
-                states = read(list(task.networks), x, lengths)
-        if task.is_tagger:
-            return self.dropout(states), shared, own
-        parts = [shared, own] if shared is not None and own is not None else [states]
-        last = torch.cat([last_states(part, lengths, self.config.directions) for part in parts], 1)
-        return self.dropout(last), shared, own
+        shared, own = list(self.shared), list(task.networks)
+        if self.sharing.shared is None:
+            return [read(own, x, lengths)]
+        if self.sharing.shared == "meta":  # Eq. 33
+            pairs = zip(own, shared, strict=True)
+            return [read([partial(basic, meta=meta) for basic, meta in pairs], x, lengths)]
+        below = read(shared, x, lengths)
+        if self.sharing.stacked:  # Eq. 13
+            return [read(own, torch.cat([x, below], 2) if self.config.reads_words else below, lengths)]
+        return [below, read(own, x, lengths)] if self.sharing.is_parallel else [below]
+
+    def _last(self, states: Tensor, batch: ColumnBatch) -> Tensor:
+        return last_states(states, batch.lengths["text"], self.config.directions)
+
+    def _represent(self, states: list[Tensor], batch: ColumnBatch) -> Tensor:
+        """Represent the texts of a batch, (B, width), or its tokens, (B, T, width), as the task needs."""
+        if not cast(TaskNetwork, self.heads[batch.task]).is_tagger:
+            states = [self._last(part, batch) for part in states]
+        return cast(Tensor, self.dropout(torch.cat(states, -1)))
 
     def losses(self, batch: ColumnBatch) -> Losses:
-        x, shared, own = self._read(batch)
-        lengths = batch.lengths["text"]
-        made = self.heads[batch.task].losses(x, batch.columns, lengths)
-        if self.sharing.adversarial and shared is not None and own is not None:
-            made |= self._adversarial_losses(
-                batch.task, *(last_states(part, lengths, self.config.directions) for part in (shared, own))
-            )
+        states = self._read(batch)
+        x = self._represent(states, batch)
+        made = self.heads[batch.task].losses(x, batch.columns, batch.lengths["text"])
+        if self.sharing.adversarial:
+            made |= self._adversarial_losses(batch.task, *(self._last(part, batch) for part in states))
         return made
 
     def _adversarial_losses(self, task: str, shared: Tensor, own: Tensor) -> Losses:
@@ -294,7 +289,7 @@ class MetaLSTM(MultitaskNetwork):
                     parameter.grad.add_(parameter.detach(), alpha=self.config.l2)
 
     def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
-        x, _, _ = self._read(batch)
+        x = self._represent(self._read(batch), batch)
         task, lengths = cast(TaskNetwork, self.heads[batch.task]), batch.lengths["text"]
         return [
             ModelReply(text, True, n, n if task.is_tagger else 1)
