@@ -77,6 +77,7 @@ FAMILIES: dict[str, str] = {
     "s2s": "decabench.models.mqan:FAMILY",
     "classifier": "decabench.models.classifier:FAMILY",
     "tagger": "decabench.models.tagger:FAMILY",
+    "jmt": "decabench.models.joint_many_task:FAMILY",
 }
 """Models by name, as `module:object` to load on request. Any other family is named by its `package.module:object`."""
 
@@ -165,6 +166,10 @@ class MultitaskNetwork(nn.Module):
     def adjust_gradients(self) -> None:
         """Hook: gradients are computed but not yet clipped; it may change them in place, such as to add a penalty."""
 
+    def before_step(self, rate: float) -> None:
+        """Hook: gradients are clipped, and the optimizer is about to use them at this learning rate; it may change
+        parameters in place, such as by a decay that clipping must not scale."""
+
     def compile_step(self) -> None:
         """Apply torch.compile where it pays; called only if `Family.abilities` contains "compile"."""
         raise NotImplementedError
@@ -197,9 +202,9 @@ class TextReader:
         """Number the tokens of any other text, between <init> and <eos>."""
         return self._encode(text)
 
-    def tokens(self, text: str) -> Ids:
-        """Number all lower-cased whitespace tokens of a context, because each needs its part of the answer."""
-        tokens = text.lower().split()
+    def tokens(self, text: str, lower: bool = True) -> Ids:
+        """Number all whitespace tokens of a context, lower-cased or not, because each needs its part of the answer."""
+        tokens = (text.lower() if lower else text).split()
         self._check_length(len(tokens))
         return np.frombuffer(self.lexicon.number(f" {token} " for token in tokens), dtype=np.int32)
 

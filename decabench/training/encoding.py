@@ -143,6 +143,7 @@ def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts:
     order = sorted(range(first, len(words)), key=lambda number: (-counts[number], words[number]))
     lexicon = Lexicon([words[number] for number in order[:limit]])
     lexicon.number(words[number] for number in order[limit:])
+    lexicon.counts = counts[order]
     numbers = np.arange(len(words), dtype=np.int32)
     numbers[order] = np.arange(first, len(words), dtype=np.int32)
     tasks = {
@@ -205,6 +206,7 @@ def _write_cache(folder: Path, data: TrainingData) -> None:
         "key": folder.name,
         "size": data.lexicon.size,
         "words": data.lexicon.words[len(SPECIALS) :],
+        "counts": data.lexicon.counts.tolist(),
         "labels": {task: label_names(output) for task, output in data.outputs.items()},
     }
     with atomic_file(folder / _NUMBERS) as file:
@@ -235,6 +237,7 @@ def _read_cache(folder: Path, config: TrainConfig, tasks: Mapping[str, Task]) ->
         size = content["size"] - len(SPECIALS)
         lexicon = Lexicon(content["words"][:size])
         lexicon.number(content["words"][size:])
+        lexicon.counts = np.array(content["counts"], dtype=np.int64)
         outputs = {
             task: with_label_names(tasks[task].output, tuple(content["labels"][task]))
             for task in config.tasks

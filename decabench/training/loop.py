@@ -42,7 +42,13 @@ from decabench.training.data import BatchStream, TrainingData
 from decabench.training.distributed import Processes, join_processes
 from decabench.training.encoding import encode_tasks
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
-from decabench.training.optimizers import apply_freezes, learning_rate, make_optimizer, optimizer_state
+from decabench.training.optimizers import (
+    apply_freezes,
+    clip_gradients,
+    learning_rate,
+    make_optimizer,
+    optimizer_state,
+)
 from decabench.training.resume import (
     RunState,
     check_same_course,
@@ -364,7 +370,8 @@ class _Trainer:
         cast(Tensor, objective).backward()  # type: ignore[no-untyped-call]
         self.network.adjust_gradients()
         limit = min(config.clips.get(task, config.clip) or math.inf for task in tasks)
-        norm = nn.utils.clip_grad_norm_(self.network.parameters(), limit)
+        norm = clip_gradients(self.network.parameters(), limit)
+        self.network.before_step(rate)
         self.optimizer.step()
         self.state.step = step
         return _UnreadStep(

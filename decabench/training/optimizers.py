@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,14 @@ from torch import Tensor, nn
 from decabench.errors import DataError, DecabenchError
 from decabench.training.config import TrainConfig
 
-__all__ = ["apply_freezes", "learning_rate", "make_optimizer", "optimizer_state", "restore_optimizer"]
+__all__ = [
+    "apply_freezes",
+    "clip_gradients",
+    "learning_rate",
+    "make_optimizer",
+    "optimizer_state",
+    "restore_optimizer",
+]
 
 
 def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
@@ -31,6 +39,25 @@ def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optim
             )
         case _:
             return torch.optim.SGD(free, 0.0, momentum=config.momentum, weight_decay=decay)
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
+    """Scale all gradients, dense or sparse, to a common norm of at most `limit`; return their norm before."""
+    own = [parameter for parameter in parameters if parameter.grad is not None]
+    if not any(cast(Tensor, parameter.grad).is_sparse for parameter in own):
+        return nn.utils.clip_grad_norm_(own, limit)
+    values: list[Tensor] = []
+    for parameter in own:
+        gradient = cast(Tensor, parameter.grad)
+        if gradient.is_sparse:  # entries of the same row are summed first
+            parameter.grad = gradient = gradient.coalesce()
+            gradient = gradient.values()
+        values.append(gradient)
+    norm: Tensor = torch.stack([torch.linalg.vector_norm(value) for value in values]).norm()
+    factor = (limit / (norm + 1e-6)).clamp(max=1.0)
+    for value in values:
+        value.mul_(factor)
+    return norm
 
 
 def optimizer_state(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
