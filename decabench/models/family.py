@@ -91,7 +91,8 @@ Losses = dict[str, tuple[Tensor, "Tensor | int"]]
 class ModelConfig(Protocol):
     """The `[model]` table of a family: a frozen dataclass with defaults that validates its values on creation.
 
-    It may also have a field `train_embeddings: bool`; without it, word vectors are fixed.
+    It may also have `train_embeddings: bool` (without it, word vectors are fixed) and `sparse_gradients: bool` (whether
+    embeddings get sparse gradients, which not every optimizer can use).
     """
 
     @property

@@ -206,6 +206,13 @@ def check_run(run: TrainingRun) -> None:
         require_name(loss, family.losses, f"loss of the model {name}")
     if config.compile and "compile" not in family.abilities:
         raise DecabenchError(f"The model {name} does not support torch.compile: leave compile out.")
+    if getattr(config.model, "sparse_gradients", False) and (
+        config.optimizer == "adam" or config.momentum or config.weight_decay
+    ):
+        raise DecabenchError(
+            "Gradients of embeddings are sparse, which adam, momentum and weight_decay cannot use: set "
+            "model.sparse_gradients=false, or optimizer to sgd or adagrad with neither."
+        )
     if any(part for phase in phases for part in phase.freeze) or config.freeze:
         # The same network with an empty vocabulary: enough to check the names of parts to freeze.
         outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
