@@ -144,6 +144,7 @@ class JointManyTaskConfig:
 # Examples ----------------------------------------------------------------------------------------------------------
 
 _QUOTED = re.compile(r'"(.*)"')
+_NAMED = re.compile(r"[A-Z]\w*(?: \w+)?: ")  # `Sentence A: ...`
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
@@ -164,10 +165,17 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
 
 
 def _split(question: Question) -> tuple[str, str]:
-    """Find a pair of sentences: the context's two lines, or context and question; of either only what is in quotes."""
+    """Find a pair of sentences: the context's two lines, or context and question.
+
+    Of either, only what is in quotes counts; or, if both have one, what follows a name such as `Sentence A:`.
+    """
     lines = [line for line in question.context.splitlines() if line.strip()]
     first, second = lines if len(lines) == 2 else (question.context, question.question)
-    return tuple(found[1] if (found := _QUOTED.search(text)) else text for text in (first, second))  # type: ignore[return-value]
+    names = _NAMED.match(first), _NAMED.match(second)
+    if names[0] and names[1]:
+        first, second = first[names[0].end() :], second[names[1].end() :]
+    quoted = _QUOTED.search(first), _QUOTED.search(second)
+    return (quoted[0][1] if quoted[0] else first), (quoted[1][1] if quoted[1] else second)
 
 
 def _number(text: str, lexicon: Lexicon) -> Ids:

@@ -516,11 +516,12 @@ def test_sentences_of_a_pair_are_found_in_context_and_question():
         ("A cat saw\nThe things", "yes, maybe or no?"),
         ('Premise: "A cat saw"', 'Hypothesis: "The things" -- yes, maybe or no?'),
         ('Sentence 1: "A cat saw"\nSentence 2: "The things"', "yes, maybe or no?"),
+        ("Sentence A: A cat saw\nSentence B: The things", "yes, maybe or no?"),
         ("A cat saw", "The things"),
     ):
         item = FAMILY.encode(Question("", question, context), None, task("ent"), reader)
         texts.append([[reader.lexicon.words[n].strip() for n in item[key]] for key in ("tokens", "second")])
-    assert texts == [[["A", "cat", "saw"], ["The", "things"]]] * 4
+    assert texts == [[["A", "cat", "saw"], ["The", "things"]]] * 5
 
 
 def test_tags_in_iobes():
