@@ -36,6 +36,7 @@ from decabench.scoring import (
     number_units,
     numbers_agree,
     read_rows,
+    stored_metric,
 )
 from decabench.submission import METADATA_NAME, read_metadata
 from decabench.tasks import SplitRecord, Store, is_task_name
@@ -332,7 +333,7 @@ def _recompute(
     is_same_version = _is_version_of(task.signature, metric)
     try:
         _check_file(name, task, path)
-        found, rows = _read(name, metric, path)
+        metric, found, rows = _read(name, metric, path)
     except ContradictionError:
         if is_same_version or not task.signature:
             raise
@@ -384,9 +385,11 @@ def _check_file(name: str, task: TaskEntry, path: Path) -> None:
             )
 
 
-def _read(name: str, metric: Metric, path: Path) -> tuple[Array, Array]:
+def _read(name: str, metric: Metric, path: Path) -> tuple[Metric, Array, Array]:
+    """Return the metric with the columns of the file, and the units and rows in it."""
     try:
-        return read_rows(path, metric.columns)
+        metric = stored_metric(metric, path)
+        return metric, *read_rows(path, metric.columns)
     except Exception as error:  # a damaged file can fail in many ways
         raise ContradictionError(
             f"its statistics for {name} are damaged or not those of {metric.name}: evaluate again"
@@ -439,6 +442,11 @@ def _bleu_limits() -> Iterator[tuple[str, str]]:
         yield f"{prefix}total1", f"{prefix}system_length"
 
 
+def _chrf_limits(words: int) -> Iterator[tuple[str, str]]:
+    orders = [*(f"char{order}" for order in range(1, 7)), *(f"word{order}" for order in range(1, words + 1))]
+    yield from ((f"{order}_right", f"{order}_{side}") for order in orders for side in ("predicted", "gold"))
+
+
 _WORDS = _shares("nf1", "nf1_empty_match", "em", "nem")
 _ROUGE = _shares(
     *(f"{kind}_{part}" for kind in ("rouge1", "rouge2", "rougeL") for part in ("precision", "recall", "f"))
@@ -448,12 +456,23 @@ _LIMITS: Mapping[str, _Limits] = {
     "em": _WORDS,
     "nem": _WORDS,
     "accuracy": _shares("right"),
+    "squad2": _Limits(
+        (
+            ("answerable", "n"),
+            ("answer_exact", "answer_f1"),
+            ("answer_f1", "answerable"),
+            ("no_answer_right", "n"),
+        )
+    ),
     "rouge": _ROUGE,
     "rouge_lines": _ROUGE,
     "rouge_score": _ROUGE,
     "rouge_perl": _Limits((), one=""),  # its rows are weighted
     "rouge_perl_lines": _Limits((), one=""),
     "bleu": _Limits(tuple(_bleu_limits()), one=""),
+    "chrf2": _Limits(tuple(_chrf_limits(0)), one=""),
+    "chrf_plus_plus": _Limits(tuple(_chrf_limits(2)), one=""),
+    "ter": _Limits((), one=""),
     "corpus_f1": _Limits(
         (
             ("right", "answered"),
@@ -466,6 +485,14 @@ _LIMITS: Mapping[str, _Limits] = {
         )
     ),
     "joint_goal_em": _shares("joint_goal", "turn_request", "turn_goal", "turn_request_corrected"),
+    "dialogue_f1": _Limits(
+        tuple(
+            (f"{kind}_right", f"{kind}_{side}")
+            for kind in ("slot", "request", "state")
+            for side in ("predicted", "gold")
+        ),
+        one="",
+    ),
     "lfem": _Limits(
         (
             ("lfem", "n"),
@@ -476,16 +503,45 @@ _LIMITS: Mapping[str, _Limits] = {
         )
     ),
     "lfem_normalised": _shares("lfem_normalised"),
+    "macro_f1": _shares("right"),
+    "mcc": _shares("right"),
+    "tag_macro_f1": _Limits((("right", "n"), ("missing", "n"), ("unknown", "n")), one=""),
     "tag_accuracy": _Limits((("right", "tags"),), one=""),
     "sequence_f1": _Limits((("right", "predicted"), ("right", "gold"), ("tags_right", "tags")), one=""),
+    "parsing_ud": _Limits(
+        (
+            ("uas", "words"),
+            ("las", "uas"),
+            ("content_gold", "words"),
+            ("content_predicted", "words"),
+            ("content_right", "content_gold"),
+            ("content_right", "content_predicted"),
+            ("content_right", "las"),
+            ("kept", "words"),
+            ("uas_kept", "kept"),
+            ("uas_kept", "uas"),
+            ("las_kept", "uas_kept"),
+            ("las_kept", "las"),
+        ),
+        one="",
+    ),
     "parsing": _Limits((("uas", "tokens"), ("las", "uas")), one=""),
     "pearson": _Limits((("unreadable", "n"),), signed=True),
     "spearman": _Limits((("unreadable", "n"),), signed=True),
     "mse": _Limits((("unreadable", "n"),)),
+    "relatedness": _Limits((("unreadable", "n"),), signed=True),
 }
 """Per metric, what no answer could make of a row; metrics of other packages are not limited."""
 
 _SLACK = 1e-6
+
+
+def _class_limits(metric: Metric) -> Iterator[tuple[str, str]]:
+    """Yield what holds for the columns of each class: what is right is gold and predicted."""
+    for column in metric.columns:
+        kind, _, label = column.partition(":")
+        if label and kind == "right":
+            yield from ((column, f"{other}:{label}") for other in ("gold", "predicted"))
 
 
 def find_impossible_rows(metric: Metric, rows: Array) -> str:
@@ -503,7 +559,7 @@ def find_impossible_rows(metric: Metric, rows: Array) -> str:
         return f"{name} is negative in {int((columns[name] < 0).sum()):,} rows"
     if limits.one in columns and (columns[limits.one] != 1).any():
         return f"{limits.one} is not 1 in every row"
-    for name, bound in limits.at_most:
+    for name, bound in (*limits.at_most, *_class_limits(metric)):
         if name in columns and bound in columns:
             beyond = int((columns[name] > columns[bound] + _SLACK).sum())
             if beyond:

@@ -19,6 +19,7 @@ from decabench.scoring import (
     read_rows,
     score_interval,
     show_units,
+    stored_metric,
     total_interval,
 )
 from decabench.tasks import TASKS, Task
@@ -92,6 +93,7 @@ class Evidence:
             return None
         metric = self.metrics[result.metric]
         try:
+            metric = stored_metric(metric, path)
             units, rows = read_rows(path, metric.columns)
         except Exception:  # a damaged file can fail in many ways, and the board can do without it
             return None

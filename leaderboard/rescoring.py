@@ -271,6 +271,7 @@ def _compare_statistics(name: str, path: Path, metric: Metric, again: ScoredTask
     """Raise ContradictionError if the statistics in a file are not those of the answers."""
     import numpy as np
 
+    metric = metric.for_data(again.references)
     units, rows = read_rows(path, metric.columns)
     if not np.allclose(rows, np.asarray(again.rows, dtype=float), rtol=1e-6, atol=1e-6):
         raise ContradictionError(f"its statistics for {name} are not those of its answers: evaluate again")

@@ -27,11 +27,13 @@ from .base import (
     score_rows,
 )
 from .bleu import BLEU, bleu
+from .chrf import CHRF2, CHRF_PLUS_PLUS, chrf2, chrf_plus_plus
+from .classes import MACRO_F1, MCC, TAG_MACRO_F1, confusions, macro_f1, mcc, tag_macro_f1
 from .corpus_f1 import CORPUS_F1, corpus_f1
-from .joint_goal_em import JOINT_GOAL_EM, joint_goal_em
+from .joint_goal_em import DIALOGUE_F1, JOINT_GOAL_EM, dialogue_f1, joint_goal_em
 from .lfem import LFEM, LFEM_NORMALISED, lfem
 from .nf1 import EM, NEM, NF1, em, nem, nf1
-from .regression import MSE, PEARSON, SPEARMAN, mse, pearson, spearman
+from .regression import MSE, PEARSON, RELATEDNESS, SPEARMAN, mse, pearson, relatedness, spearman
 from .rouge import (
     ROUGE,
     ROUGE_LINES,
@@ -42,12 +44,26 @@ from .rouge import (
     rouge_perl,
     rouge_score,
 )
-from .tagging import PARSING, SEQUENCE_F1, TAG_ACCURACY, sequence_f1, tag_accuracy, uas_las
+from .squad2 import SQUAD2, squad2
+from .tagging import (
+    PARSING,
+    PARSING_UD,
+    SEQUENCE_F1,
+    TAG_ACCURACY,
+    ItemFaults,
+    count_faults,
+    parsing_ud,
+    sequence_f1,
+    tag_accuracy,
+    uas_las,
+)
+from .ter import TER, ter
 
 __all__ = [
     "METRICS",
     "DecabenchError",
     "Item",
+    "ItemFaults",
     "Metric",
     "MetricError",
     "Reference",
@@ -58,18 +74,27 @@ __all__ = [
     "UnknownNameError",
     "accuracy",
     "bleu",
+    "chrf2",
+    "chrf_plus_plus",
+    "confusions",
     "corpus_f1",
+    "count_faults",
+    "dialogue_f1",
     "em",
     "evaluate",
     "items",
     "joint_goal_em",
     "lfem",
+    "macro_f1",
+    "mcc",
     "mse",
     "near_matches",
     "nem",
     "nf1",
+    "parsing_ud",
     "pearson",
     "per_example",
+    "relatedness",
     "require_name",
     "rouge",
     "rouge_perl",
@@ -77,7 +102,10 @@ __all__ = [
     "score_rows",
     "sequence_f1",
     "spearman",
+    "squad2",
     "tag_accuracy",
+    "tag_macro_f1",
+    "ter",
     "uas_las",
 ]
 
@@ -86,7 +114,11 @@ METRICS: dict[str, Metric] = {
     "nf1": NF1,
     "em": EM,
     "nem": NEM,
+    "squad2": SQUAD2,
     "bleu": BLEU,
+    "chrf2": CHRF2,
+    "chrf_plus_plus": CHRF_PLUS_PLUS,
+    "ter": TER,
     "rouge": ROUGE,
     "rouge_lines": ROUGE_LINES,
     "rouge_perl": ROUGE_PERL,
@@ -94,14 +126,20 @@ METRICS: dict[str, Metric] = {
     "rouge_score": ROUGE_SCORE,
     "corpus_f1": CORPUS_F1,
     "joint_goal_em": JOINT_GOAL_EM,
+    "dialogue_f1": DIALOGUE_F1,
     "lfem": LFEM,
     "lfem_normalised": LFEM_NORMALISED,
     "accuracy": ACCURACY,
+    "macro_f1": MACRO_F1,
+    "mcc": MCC,
     "tag_accuracy": TAG_ACCURACY,
+    "tag_macro_f1": TAG_MACRO_F1,
     "sequence_f1": SEQUENCE_F1,
     "parsing": PARSING,
+    "parsing_ud": PARSING_UD,
     "pearson": PEARSON,
     "spearman": SPEARMAN,
     "mse": MSE,
+    "relatedness": RELATEDNESS,
 }
 """Every metric by name."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -162,7 +162,26 @@ class Metric:
     packages: tuple[str, ...] = ()
     """Distributions that do the counting, by their names on PyPI; their versions end the full signature."""
     depends_on_others: bool = False
-    """Whether an example's row depends on the predictions of the others, as a rank does."""
+    """Whether what an example's row adds to the headline depends on the predictions of the others, as a rank does."""
+    class_columns: tuple[str, ...] = ()
+    """Names of the numbers that a row has for each class of the gold answers, after `columns`: `gold` for `gold:dt`."""
+    find_classes: Callable[[Sequence[Reference]], Sequence[str]] | None = None
+    """(all references) -> their classes; None if rows have the same columns on all data. Needs the scope `corpus`."""
+
+    def for_data(self, references: Sequence[Reference]) -> Metric:
+        """Return the metric with all columns that rows of these examples have; predictions never decide them."""
+        return self if self.find_classes is None else self._for_classes(self.find_classes(references))
+
+    def for_columns(self, names: Iterable[str]) -> Metric:
+        """Return the metric of rows with these columns, such as those of a file of statistics."""
+        if self.find_classes is None:
+            return self
+        first = f"{self.class_columns[0]}:"
+        return self._for_classes([name.removeprefix(first) for name in names if name.startswith(first)])
+
+    def _for_classes(self, classes: Sequence[str]) -> Metric:
+        added = (f"{column}:{label}" for label in classes for column in self.class_columns)
+        return replace(self, columns=(*self.columns, *added), find_classes=None)
 
     @property
     def full_signature(self) -> str:
@@ -235,7 +254,7 @@ def evaluate(metric: Metric, predictions: Sequence[str], references: Sequence[Re
         raise MetricError(f"{len(predictions)} predictions for {len(references)} examples: give one each.")
     if not predictions:
         raise MetricError(f"{metric.name} of no examples is undefined: give at least one.")
-    return score_rows(metric, metric.statistics(predictions, references))
+    return score_rows(metric.for_data(references), metric.statistics(predictions, references))
 
 
 def score_rows(metric: Metric, rows: Sequence[Row]) -> Score:

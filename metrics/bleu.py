@@ -22,7 +22,7 @@ from .base import (
     where,
 )
 
-__all__ = ["BLEU", "bleu"]
+__all__ = ["BLEU", "bleu", "load_scorer"]
 
 _ORDERS = (1, 2, 3, 4)
 _COUNTS = (
@@ -35,16 +35,22 @@ _LOG_OF_ZERO = -9999999999.0
 """sacrebleu's value for log 0: a precision of 0 makes the score 0."""
 
 
-def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+def load_scorer(name: str) -> Any:
+    """Import one of sacrebleu's metrics: BLEU, CHRF or TER. Raises MetricError if it is not installed."""
     try:
-        from sacrebleu.metrics.bleu import BLEU as SacreBLEU
+        from sacrebleu import metrics
     except ImportError:
         raise MetricError(
-            "BLEU needs sacrebleu, which is not installed: pip install 'sacrebleu>=2.4'"
+            f"{name} needs sacrebleu, which is not installed: pip install 'sacrebleu>=2.4'"
         ) from None
+    return getattr(metrics, name)
+
+
+def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+    scorer = load_scorer("BLEU")
     # effective_order changes only the sentence's own score, which is not read here; without it sacrebleu warns.
-    lower = SacreBLEU(lowercase=True, tokenize="13a", effective_order=True)
-    cased = SacreBLEU(lowercase=False, tokenize="13a", effective_order=True)
+    lower = scorer(lowercase=True, tokenize="13a", effective_order=True)
+    cased = scorer(lowercase=False, tokenize="13a", effective_order=True)
     return [
         _count(lower, text, reference.answers) + _count(cased, text, reference.answers)
         for text, reference in zip(predictions, references, strict=True)

@@ -1,21 +1,36 @@
-"""Dialogue state tracking: joint goal EM (dsEM), and exact match of a turn's goals and requests."""
+"""Dialogue state tracking: joint goal EM (dsEM), exact match of a turn's goals and requests, and F1 of slots."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from .base import Item, Metric, MetricError, Reference, Row, Score, Scores, Totals, evaluate, items, percent
+from .base import (
+    Item,
+    Metric,
+    MetricError,
+    Reference,
+    Row,
+    Score,
+    Scores,
+    Totals,
+    evaluate,
+    f1,
+    items,
+    percent,
+)
 
-__all__ = ["JOINT_GOAL_EM", "joint_goal_em", "read_change"]
+__all__ = ["DIALOGUE_F1", "JOINT_GOAL_EM", "dialogue_f1", "joint_goal_em", "read_change"]
+
+_Goal = dict[str, str]
 
 
 @dataclass(frozen=True)
 class _Change:
     """What a turn changes."""
 
-    inform: dict[str, str]
+    inform: _Goal
     """Slots of the goal with their new values."""
     request: tuple[str, ...] | None
     """What the user asks for; None if the text is no change at all, which decaNLP 2018 tells from ('',)."""
@@ -55,18 +70,40 @@ def _order_turns(references: Sequence[Reference]) -> list[tuple[str, int]]:
     return [(dialogue, seen[dialogue, number]) for dialogue, number in sorted(seen)]
 
 
-def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    """One row per turn. Turns are ordered by number; decaNLP 2018 sorted ids as strings, the same below 11 turns."""
-    rows: list[Row] = [()] * len(predictions)
-    current, state, gold_state = "", dict[str, str](), dict[str, str]()
+@dataclass(frozen=True)
+class _Turn:
+    """What a turn changes, and the state of the dialogue after it."""
+
+    change: _Change
+    """The change."""
+    state: _Goal
+    """All slots of the goal so far."""
+
+
+def _read_turns(
+    predictions: Sequence[str], references: Sequence[Reference]
+) -> Iterator[tuple[int, _Turn, _Turn]]:
+    """Yield the index of each turn with the predicted and the gold one, dialogue by dialogue.
+
+    Turns are ordered by number; decaNLP 2018 sorted ids as strings, the same below 11 turns.
+    """
+    current, state, gold_state = "", _Goal(), _Goal()
     for dialogue, index in _order_turns(references):
         if dialogue != current:
             current, state, gold_state = dialogue, {}, {}
         change, gold = read_change(predictions[index]), read_change(references[index].answers[0])
         state, gold_state = state | change.inform, gold_state | gold.inform
+        yield index, _Turn(change, state), _Turn(gold, gold_state)
+
+
+def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+    """One row per turn."""
+    rows: list[Row] = [()] * len(predictions)
+    for index, ours, theirs in _read_turns(predictions, references):
+        change, gold = ours.change, theirs.change
         rows[index] = (
             1.0,
-            float(state == gold_state),
+            float(ours.state == theirs.state),
             float(change.request == gold.request),
             float(change.inform == gold.inform),
             float(change.requested == gold.requested),
@@ -109,9 +146,71 @@ def joint_goal_em(
     turn_request_em_corrected takes them as equal.
     Raises MetricError for ids that cannot be read or occur twice.
     """
+    return evaluate(JOINT_GOAL_EM, predictions, _turn_items(references, turns))
+
+
+_COUNTED = ("slot", "request", "state")
+_SIDES = ("right", "predicted", "gold")
+
+
+def _dialogue_f1_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+    """One row per turn: items that are right, predicted and gold, for each of _COUNTED."""
+    rows: list[Row] = [()] * len(predictions)
+    for index, ours, theirs in _read_turns(predictions, references):
+        rows[index] = (
+            *_count(ours.change.inform.items(), theirs.change.inform.items()),
+            *_count(set(ours.change.requested), set(theirs.change.requested)),
+            *_count(ours.state.items(), theirs.state.items()),
+        )
+    return rows
+
+
+def _count(predicted: Set[Any], gold: Set[Any]) -> Row:
+    return float(len(predicted & gold)), float(len(predicted)), float(len(gold))
+
+
+def _dialogue_f1_score(totals: Totals) -> Scores:
+    scores: Scores = {}
+    for name in _COUNTED:
+        right, predicted, gold = (totals[f"{name}_{side}"] for side in _SIDES)
+        precision, recall = percent(right, predicted), percent(right, gold)
+        scores |= {
+            f"{name}_f1": f1(precision, recall),
+            f"{name}_precision": precision,
+            f"{name}_recall": recall,
+        }
+    return scores
+
+
+DIALOGUE_F1 = Metric(
+    name="dialogue_f1",
+    definition="F1 of the slots with their values that turns change, beside F1 of requests and of states.",
+    source="micro-averaged F1, standard definition",
+    signature="dialogue_f1|case:lower|turns:numeric|unreadable:nothing|average:micro|v:1",
+    columns=tuple(f"{name}_{side}" for name in _COUNTED for side in _SIDES),
+    headline="slot_f1",
+    statistics=_dialogue_f1_statistics,
+    score=_dialogue_f1_score,
+    scope="group",
+)
+
+
+def dialogue_f1(
+    predictions: Sequence[str], references: Sequence[Any], turns: Sequence[str] | None = None
+) -> Score:
+    """Slot F1, 0-100: 2PR / (P + R), P = right / predicted and R = right / gold pairs of slot and value.
+
+    The pairs are those that turns change, over all turns together. `details` also has request_f1, of the slots that the
+    user asks for, and state_f1, of the pairs of the states that the changes build up, where an error stays until it is
+    corrected; each with its precision and recall. References, turns and errors are those of `joint_goal_em`.
+    """
+    return evaluate(DIALOGUE_F1, predictions, _turn_items(references, turns))
+
+
+def _turn_items(references: Sequence[Any], turns: Sequence[str] | None) -> list[Item]:
     if turns is None:
-        return evaluate(JOINT_GOAL_EM, predictions, [_pair_item(reference) for reference in references])
-    return evaluate(JOINT_GOAL_EM, predictions, items(references, id=turns))
+        return [_pair_item(reference) for reference in references]
+    return items(references, id=turns)
 
 
 def _pair_item(reference: Any) -> Item:

@@ -11,7 +11,7 @@ from typing import Any
 
 from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items, per_example, percent
 
-__all__ = ["EM", "NEM", "NF1", "em", "nem", "nf1", "normalize"]
+__all__ = ["EM", "NEM", "NF1", "em", "nem", "nf1", "normalize", "token_f1"]
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -25,7 +25,7 @@ def normalize(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
-def _token_f1(prediction: str, answer: str) -> float:
+def token_f1(prediction: str, answer: str) -> float:
     """Return F1 of two bags of words, 0-1; 0 if they share no word, so also if both are empty."""
     predicted, gold = prediction.split(), answer.split()
     # The size of the bags' intersection; answers are far shorter than some predictions.
@@ -43,7 +43,7 @@ def _row(prediction: str, reference: Reference) -> Row:
     lowered, normalized = prediction.lower(), normalize(prediction)
     answers = [answer.lower() for answer in reference.answers]
     gold = [normalize(answer) for answer in reference.answers]
-    best = max(_token_f1(normalized, answer) for answer in gold)
+    best = max(token_f1(normalized, answer) for answer in gold)
     empty_match = max(best, float(normalized == "" and "" in gold))
     return (1.0, best, empty_match, float(lowered in answers), float(normalized in gold))
 

@@ -1,4 +1,4 @@
-"""Agreement of numbers: Pearson's and Spearman's correlation, and mean squared error.
+"""Agreement of numbers: Pearson's and Spearman's correlation, mean squared error, and the three together.
 
 Answers are read as numbers; only the first reference counts.
 """
@@ -27,7 +27,7 @@ from .base import (
     where,
 )
 
-__all__ = ["MSE", "PEARSON", "SPEARMAN", "mse", "pearson", "ranks", "spearman"]
+__all__ = ["MSE", "PEARSON", "RELATEDNESS", "SPEARMAN", "mse", "pearson", "ranks", "relatedness", "spearman"]
 
 _LIMIT = 1e100
 """Larger numbers count as unreadable: their squares would be out of range."""
@@ -144,6 +144,18 @@ def _mse_statistics(predictions: Sequence[str], references: Sequence[Reference])
     ]
 
 
+def _relatedness_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+    """One row per example: its squared error, then its moments as numbers, then its moments as ranks."""
+    predicted, gold, unreadable = _read_pairs(predictions, references)
+    errors = [(x - y) ** 2 for x, y in zip(predicted, gold, strict=True)]
+    numbers = _moments(_centred(predicted), _centred(gold), unreadable)
+    ranked = _moments(ranks(predicted), ranks(gold), unreadable)
+    return [
+        (1.0, error, missing, *of_numbers[1:6], *of_ranks[1:6])
+        for error, missing, of_numbers, of_ranks in zip(errors, unreadable, numbers, ranked, strict=True)
+    ]
+
+
 _ROUNDING = 1e-13
 """A variance below this share of the mean square is what rounding leaves of no variance."""
 
@@ -162,6 +174,9 @@ def _scatter(n: Any, total: Any, squares: Any) -> Any:
     return where(scatter > _ROUNDING * n * squares, scatter, 0.0)
 
 
+_MOMENTS = ("x", "y", "xx", "yy", "xy")
+
+
 def _pearson_score(totals: Totals) -> Scores:
     return {"pearson": _correlation(totals), "unreadable": percent(totals["unreadable"], totals["n"])}
 
@@ -174,6 +189,15 @@ def _mse_score(totals: Totals) -> Scores:
     return {
         "mse": ratio(totals["squares"], totals["n"]),
         "unreadable": percent(totals["unreadable"], totals["n"]),
+    }
+
+
+def _relatedness_score(totals: Totals) -> Scores:
+    ranked = {name.removeprefix("rank_"): value for name, value in totals.items() if name.startswith("rank_")}
+    return {
+        **_mse_score(totals),
+        "pearson": _correlation(totals),
+        "spearman": _correlation({"n": totals["n"], **ranked}),
     }
 
 
@@ -216,6 +240,20 @@ MSE = replace(
     depends_on_others=False,
 )
 
+RELATEDNESS = replace(
+    PEARSON,
+    name="relatedness",
+    definition="Mean squared difference of predicted and gold numbers, with both correlations beside it.",
+    signature=("relatedness|scale:100|centre:median|ties:mean|unreadable:farthest|refs:first|v:1"),
+    columns=("n", "squares", "unreadable", *_MOMENTS, *(f"rank_{name}" for name in _MOMENTS)),
+    headline="mse",
+    statistics=_relatedness_statistics,
+    score=_relatedness_score,
+    range=(0.0, math.inf),
+    higher_is_better=False,
+    depends_on_others=False,  # only ranks do, which are not its headline
+)
+
 
 def pearson(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     """Pearson's correlation times 100, -100 to 100 (SemEval 2014 task 1): 100 * cov(x, y) / (sd(x) sd(y)).
@@ -241,3 +279,11 @@ def mse(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     Its unit is the square of the answers' unit. Unreadable predictions and errors are treated as in `pearson`.
     """
     return evaluate(MSE, predictions, items(references))
+
+
+def relatedness(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+    """The three figures of SemEval 2014 task 1 (SICK): mse is the headline; `details` has pearson and spearman.
+
+    Each is that of the metric of its name; so are its unit, unreadable predictions and errors.
+    """
+    return evaluate(RELATEDNESS, predictions, items(references))

@@ -5,7 +5,8 @@ Answers hold one value per token, separated by spaces. Only the first reference 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 from .base import (
@@ -23,7 +24,56 @@ from .base import (
     percent,
 )
 
-__all__ = ["PARSING", "SEQUENCE_F1", "TAG_ACCURACY", "chunks", "sequence_f1", "tag_accuracy", "uas_las"]
+__all__ = [
+    "MISSING",
+    "PARSING",
+    "PARSING_UD",
+    "SEQUENCE_F1",
+    "TAG_ACCURACY",
+    "ItemFaults",
+    "chunks",
+    "count_faults",
+    "parsing_ud",
+    "sequence_f1",
+    "tag_accuracy",
+    "uas_las",
+]
+
+MISSING = "_"
+"""What stands in a prediction for an item that a model left out."""
+
+
+@dataclass(frozen=True)
+class ItemFaults:
+    """How many items of a prediction have a wrong form, as opposed to a wrong tag, head or relation."""
+
+    missing: int
+    """Tokens without an item: too few items, or `_` where the gold item is another."""
+    extra: int
+    """Items beyond the last token."""
+    unknown: int
+    """Items that occur nowhere in the gold answers: unknown tags; in trees, unreadable items."""
+    outside: int
+    """In trees: heads that are no token of the sentence."""
+
+
+def count_faults(prediction: str, gold: str, known: Set[str] | None) -> ItemFaults:
+    """Count the faults of form in one prediction, given the lower-cased known tags, or None if it is a tree.
+
+    The items of a tree are `head:relation`.
+    """
+    items, expected = prediction.lower().split(), gold.lower().split()
+    pairs = list(zip(items, expected, strict=False))
+    given = [ours for ours, theirs in pairs if ours != MISSING or theirs == MISSING]
+    unknown = outside = 0
+    if known is not None:
+        unknown = sum(item not in known for item in given)
+    else:
+        heads = [_read_token(item).head for item in given]
+        unknown = sum(head is None for head in heads)
+        outside = sum(head is not None and head > len(expected) for head in heads)
+    extra = max(len(items) - len(expected), 0)
+    return ItemFaults(len(expected) - len(given), extra, unknown, outside)
 
 
 def _tag_row(prediction: str, reference: Reference) -> Row:
@@ -178,3 +228,126 @@ def uas_las(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     one are ignored. Raises MetricError for a gold token that is not head:label.
     """
     return evaluate(PARSING, predictions, items(references))
+
+
+@dataclass(frozen=True)
+class _Token:
+    """A token of a parse."""
+
+    head: int | None
+    """The number of its head, 0 for the root; None if it cannot be read."""
+    relation: str
+    """Its relation without a subtype: `nmod` of `nmod:poss`."""
+
+
+def _read_token(text: str) -> _Token:
+    head, _, relation = text.partition(":")
+    if not head.isdecimal() or len(head) > _DIGITS or not relation:
+        return _Token(None, "")
+    return _Token(int(head), relation.partition(":")[0])
+
+
+_DIGITS = 9
+"""A head with more digits than this is unreadable."""
+
+_CONTENT = frozenset(
+    "nsubj obj iobj csubj ccomp xcomp obl vocative expl dislocated advcl advmod discourse nmod appos nummod acl amod "
+    "conj fixed flat compound list parataxis orphan goeswith reparandum root dep".split()
+)
+"""The relations that CLAS counts, as in the CoNLL-18 evaluator."""
+
+_PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ",", ".", ":"])
+"""Universal Dependencies' tag of punctuation, and the Penn Treebank's, as papers on parsing leave them out."""
+
+
+def _punctuation(reference: Reference, relations: Sequence[str]) -> list[bool]:
+    """Tell which tokens are punctuation: by their gold tags if the example has them, else by their relation."""
+    tags = reference.meta.get("upos") or reference.meta.get("pos")
+    if tags is None:
+        return [relation == _PUNCTUATION for relation in relations]
+    tags = tags.split() if isinstance(tags, str) else list(tags)
+    if len(tags) != len(relations):
+        raise MetricError(
+            f"An example's tags must be as many as its tokens; {reference.id or 'one'} has {len(tags)} tags and "
+            f"{len(relations)} tokens."
+        )
+    return [tag in _PUNCTUATION_TAGS for tag in tags]
+
+
+def _parse_ud_row(prediction: str, reference: Reference) -> Row:
+    """Counts of all words, of words with a content relation, and of words that are not punctuation."""
+    words = reference.answers[0].lower().split()
+    gold = [_read_token(word) for word in words]
+    if unreadable := [word for word, token in zip(words, gold, strict=True) if token.head is None]:
+        raise MetricError(f"A gold token must be head:label, such as 3:nsubj; given {unreadable[0]!r}.")
+    predicted = [_read_token(word) for word in prediction.lower().split()[: len(gold)]]
+    predicted += [_Token(None, "")] * (len(gold) - len(predicted))
+    heads = [ours.head == theirs.head for ours, theirs in zip(predicted, gold, strict=True)]
+    both = [ours == theirs for ours, theirs in zip(predicted, gold, strict=True)]
+    content = [token.relation in _CONTENT for token in gold]
+    counted = [not mark for mark in _punctuation(reference, [token.relation for token in gold])]
+    return (
+        float(len(gold)),
+        float(sum(heads)),
+        float(sum(both)),
+        float(sum(content)),
+        float(sum(token.relation in _CONTENT for token in predicted)),
+        float(sum(right and counts for right, counts in zip(both, content, strict=True))),
+        float(sum(counted)),
+        float(sum(right and counts for right, counts in zip(heads, counted, strict=True))),
+        float(sum(right and counts for right, counts in zip(both, counted, strict=True))),
+    )
+
+
+def _parse_ud_score(totals: Totals) -> Scores:
+    precision = percent(totals["content_right"], totals["content_predicted"])
+    recall = percent(totals["content_right"], totals["content_gold"])
+    kept = totals["kept"]
+    return {
+        "las_ud": percent(totals["las"], totals["words"]),
+        "uas_ud": percent(totals["uas"], totals["words"]),
+        "clas_ud": f1(precision, recall),
+        "las_without_punctuation": percent(totals["las_kept"], kept),
+        "uas_without_punctuation": percent(totals["uas_kept"], kept),
+    }
+
+
+PARSING_UD = Metric(
+    name="parsing_ud",
+    definition=(
+        "Share of all words with the right head and universal relation (LAS), with UAS, CLAS, and both without "
+        "punctuation."
+    ),
+    source="CoNLL 2018 shared task evaluator (Zeman et al. 2018)",
+    signature="parsing_ud|case:lower|subtypes:cut|punct:tags,relation|missing:wrong|extra:ignored|refs:first|v:1",
+    columns=(
+        "words",
+        "uas",
+        "las",
+        "content_gold",
+        "content_predicted",
+        "content_right",
+        "kept",
+        "uas_kept",
+        "las_kept",
+    ),
+    headline="las_ud",
+    statistics=per_example(_parse_ud_row),
+    score=_parse_ud_score,
+)
+
+
+def parsing_ud(
+    predictions: Sequence[str], references: Sequence[Any], tags: Sequence[Any] | None = None
+) -> Score:
+    """LAS of the CoNLL 2018 shared task, 0-100, over all words, punctuation too, and without subtypes of relations.
+
+    `details` also has uas_ud and clas_ud (F1 of words with a content relation, by both sides), and
+    las_without_punctuation and uas_without_punctuation, as papers report them: without words whose gold tag is PUNCT
+    or one of the Penn Treebank's punctuation tags. `tags` are the gold tags of each example, a string or a list; a
+    task's examples have them as `upos` or `pos` in their `meta`. Without tags, words related as punct are left out.
+    Missing and unreadable words are wrong; words beyond the last gold one are ignored.
+    Raises MetricError for a gold word that is not head:label, or another number of tags than words.
+    """
+    meta = {} if tags is None else {"meta": [{"pos": of_example} for of_example in tags]}
+    return evaluate(PARSING_UD, predictions, items(references, **meta))

@@ -11,6 +11,7 @@ from decabench.tasks.outputs import (
     default_metric,
     describe_output,
 )
+from decabench.tasks.overlap import COMPARED, NORMALISATION, Compared, Overlap, find_overlap, normalise
 from decabench.tasks.preparation import (
     Preparation,
     Request,
@@ -59,15 +60,18 @@ from decabench.tasks.wording import (
 )
 
 __all__ = [
+    "COMPARED",
     "DECATHLON",
     "KINDS",
     "KIND_OF_METRIC",
     "METRIC_GROUP",
+    "NORMALISATION",
     "SPLITS",
     "SUITES",
     "TASKS",
     "AnswerForm",
     "Combination",
+    "Compared",
     "ContextLimit",
     "Example",
     "Files",
@@ -76,6 +80,7 @@ __all__ = [
     "Label",
     "Number",
     "Output",
+    "Overlap",
     "Preparation",
     "PromptTemplate",
     "PublishedRow",
@@ -96,6 +101,7 @@ __all__ = [
     "default_metric",
     "describe_missing",
     "describe_output",
+    "find_overlap",
     "fingerprint_line",
     "fixed",
     "get_suite",
@@ -107,6 +113,7 @@ __all__ = [
     "known_tasks",
     "load",
     "matched",
+    "normalise",
     "prepare",
     "prepare_all",
     "read_prompt",

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -49,14 +49,14 @@ SAMPLE_FOLDER = Path(__file__).parent / "sample"
 
 @cache
 def sample_sources() -> dict[str, Any]:
-    """Read the source, licence and remarks of every task's sample."""
+    """Read the source, licence and remarks of every folder of the sample."""
     with (SAMPLE_FOLDER / "SOURCES.toml").open("rb") as file:
         return tomllib.load(file)
 
 
-def sample_note(task: str) -> str:
-    """Return the note to show wherever a task's sample is used because it is a stand-in; empty for real rows."""
-    return str(sample_sources().get(task, {}).get("note", ""))
+def sample_note(folder: str) -> str:
+    """Return the note to show wherever a folder of the sample is used because it is a stand-in; else empty."""
+    return str(sample_sources().get(folder, {}).get("note", ""))
 
 
 def is_web_address(mirror: str) -> bool:
@@ -100,7 +100,11 @@ class Request:
         mirror = str(SAMPLE_FOLDER) if self.sample else self.mirror
         if mirror is None or is_web_address(mirror):
             return None
-        return Path(mirror).expanduser() / task.name
+        return Path(mirror).expanduser() / _files_folder(task)
+
+
+def _files_folder(task: Task) -> str:
+    return task.shared_folder or task.name
 
 
 def available_splits(task: Task) -> tuple[str, ...]:
@@ -254,17 +258,16 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
         folder = make_folder(store.folder(task.name))
         with _locked(folder):
             if due := _due_splits(task, request):
-                _sweep(folder, request.home / "raw" / task.name)
+                sweep_temporary(folder)
                 _prepare_splits(task, due, request, store)
     records = store.records(task.name)
     return {split: records[split] for split in splits if split in records}
 
 
-def _sweep(prepared: Path, raw: Path) -> None:
-    """Remove what killed runs left, but not partial downloads, which are resumed; the task's lock is held."""
-    sweep_temporary(prepared)
+def _sweep(raw: Path, is_shared: bool) -> None:
+    """Remove what killed runs left of a task's files, but not partial downloads, which are resumed; they are locked."""
     sweep_temporary(raw, recursive=True)
-    for scratch in raw.glob(".extract-*"):
+    for scratch in () if is_shared else raw.glob(".extract-*"):  # another task may be reading a shared one
         if scratch.is_dir() and not scratch.is_symlink():
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -348,6 +351,12 @@ def _read_splits(
             if split not in opened.missing:
                 _prepare_split(task, split, request, store, opened)
     if opened.missing:
+        lacking = [file.name for split in opened.missing for file in opened.source.files.get(split, ())]
+        if lacking:
+            raise MissingDataError(
+                f"{request.folder(task)} does not contain {', '.join(dict.fromkeys(lacking))}, so "
+                f"{', '.join(opened.missing)} is not prepared; the others are."
+            )
         raise MissingDataError(
             f"{task.name}: {opened.source.name} is the only source that works, and it has no split "
             f"{', '.join(opened.missing)}; the others are prepared."
@@ -355,21 +364,32 @@ def _read_splits(
 
 
 def _open_files(task: Task, splits: tuple[str, ...], request: Request) -> SourceFiles:
-    """Find or fetch the files of the first source that works."""
+    """Find or fetch the files of the first source that works; tasks that share files do so one after the other."""
+    raw = request.home / "raw" / _files_folder(task)
+    with _locked(make_folder(raw)) if task.shared_folder else nullcontext():
+        _sweep(raw, is_shared=bool(task.shared_folder))
+        return _find_files(task, splits, request, raw)
+
+
+def _find_files(task: Task, splits: tuple[str, ...], request: Request, raw: Path) -> SourceFiles:
     from decabench.tasks.sources.local_files import read_folder
 
-    raw = request.home / "raw" / task.name
     if folder := request.folder(task):
+        if request.sample and task.folder is None and not folder.is_dir():
+            raise MissingDataError(
+                f"The bundled sample does not include {task.name}, whose texts may not be passed on or whose files "
+                "are yours: prepare it without --sample, or with --mirror."
+            )
         origin = "local" if task.folder else "mirror"
-        return read_folder(task.name, task.sources, splits, folder, raw, origin)
+        return read_folder(_files_folder(task), task.sources, splits, folder, raw, origin)
     # Downloads load libraries that take longer to import than a small task takes to prepare.
     from decabench.tasks.sources.download import Downloads
     from decabench.tasks.sources.fetch import fetch, fetch_from_mirror
 
     downloads = Downloads(raw, progress=request.progress, force=request.force, say=_say)
     if request.mirror is None:
-        return fetch(task.name, task.sources, splits, downloads)
-    return fetch_from_mirror(task.name, task.sources, splits, downloads, request.mirror)
+        return fetch(_files_folder(task), task.sources, splits, downloads)
+    return fetch_from_mirror(_files_folder(task), task.sources, splits, downloads, request.mirror)
 
 
 def _say(sentence: str) -> None:
@@ -396,7 +416,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
         verified=is_verified,
         files=tuple(asdict(file) for file in files),
         version=task.version,
-        note=sample_note(task.name) if request.sample else "",
+        note=sample_note(_files_folder(task)) if request.sample else "",
         units_digest=units_digest,
     )
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,16 +15,20 @@ from decabench.untrusted import parse_json
 
 __all__ = [
     "Record",
+    "column_blocks",
     "csv_records",
     "github_raw",
     "hub_file",
     "json_records",
     "line_record",
     "line_records",
+    "one_token",
     "open_text",
     "parquet_records",
+    "shuffle_key",
     "stream_items",
     "stream_lines",
+    "text_lines",
 ]
 
 
@@ -126,6 +131,29 @@ def open_text(path: Path, newline: str | None = None) -> Iterator[TextIO]:
             raise DataError(f"{path.name}, line {_first_broken_line(path)}, is not UTF-8.") from error
 
 
+def text_lines(path: Path) -> Iterator[Record]:
+    """Yield the lines of a text file as records of a text; a line that is not UTF-8 is read as Windows-1252.
+
+    Only a line feed ends a line: other characters that some readers break lines at stay in the text.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            content = line.removesuffix(b"\n").removesuffix(b"\r")
+            try:
+                text = content.decode()
+            except UnicodeDecodeError:
+                try:
+                    text = content.decode("cp1252")
+                except UnicodeDecodeError as error:
+                    raise DataError(f"{path.name}, line {number}, is not UTF-8 or Windows-1252.") from error
+            yield Record(text, path.name, "line", number)
+
+
+def shuffle_key(seed: str, text: str) -> str:
+    """Return a key that sorts texts into a random order, the same everywhere, in which equal texts stay together."""
+    return hashlib.sha256(f"{seed}\n{text}".encode()).hexdigest()
+
+
 def _first_broken_line(path: Path) -> int:
     number = 0
     with path.open("rb") as file:
@@ -195,6 +223,48 @@ def csv_records(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
                 yield record
         except csv.Error as error:
             raise DataError(f"{path.name}, line {reader.line_num}: it is not CSV ({error}).") from error
+
+
+def column_blocks(
+    path: Path, columns: int, separator: str, comment: str | None = None, skip: int = 0
+) -> Iterator[list[Record]]:
+    """Yield the blocks of lines between empty ones, a record of its cells for each line.
+
+    A line must have `columns` cells; one that begins with `comment` is a single cell. The first `skip` lines are left
+    out. Raises DataError with the line.
+    """
+    block: list[Record] = []
+    with open_text(path, newline="\n") as file:
+        for number, line in enumerate(file, 1):
+            line = line.rstrip("\r\n")
+            if number <= skip:
+                continue
+            if not line.strip(f" {separator}"):
+                if block:
+                    yield block
+                block = []
+            elif comment is not None and line.startswith(comment):
+                block.append(Record([line], path.name, "line", number))
+            else:
+                block.append(_columns(line, path.name, number, columns, separator))
+    if block:
+        yield block
+
+
+def _columns(line: str, name: str, number: int, columns: int, separator: str) -> Record:
+    cells = line.split(separator)
+    record = Record(cells, name, "line", number)
+    if len(cells) != columns:
+        raise record.fault(f"it has {len(cells)} columns, but each line must have {columns}")
+    return record
+
+
+def one_token(record: Record, column: int) -> str:
+    """Return a cell that must be one word, so that answers have one item for each. Raises DataError."""
+    cell: str = record.value[column]
+    if cell.split() != [cell]:
+        raise record.fault(f"column {column + 1} must be one word without spaces, not {cell[:40]!r}")
+    return cell
 
 
 def parquet_records(files: Files, name: str, columns: tuple[str, ...]) -> Iterator[Record]:

@@ -15,17 +15,34 @@ from decabench.files import Paths, as_paths
 from decabench.plugins import load_entry_point, load_file
 from decabench.tables import read_toml
 from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
-from decabench.tasks.datasets.iwslt import IWSLT_EN_DE
+from decabench.tasks.datasets.conll import CONLL2000, CONLL2003, CONLL2003_ENTITIES, EN_POS
+from decabench.tasks.datasets.fdu import FDU, PRODUCTS
+from decabench.tasks.datasets.hindi_english import HI_POS, HIEN_POS
+from decabench.tasks.datasets.imdb import IMDB
+from decabench.tasks.datasets.iwslt import IWSLT_EN_DE, IWSLT_OTHERS
+from decabench.tasks.datasets.multi30k import MULTI30K_EN_DE
 from decabench.tasks.datasets.multinli import MULTINLI
+from decabench.tasks.datasets.ontonotes import ONTONOTES, ONTONOTES_ENTITIES
+from decabench.tasks.datasets.pang_lee import MR, SUBJ
+from decabench.tasks.datasets.ptb import PTB_DEP, PTB_POS
 from decabench.tasks.datasets.schema import SCHEMA
-from decabench.tasks.datasets.squad import SQUAD
+from decabench.tasks.datasets.sentences import SENTENCES
+from decabench.tasks.datasets.sick import SICK_ENTAILMENT, SICK_RELATEDNESS
+from decabench.tasks.datasets.snli import SNLI
+from decabench.tasks.datasets.squad import SQUAD, SQUAD2
 from decabench.tasks.datasets.srl import SRL
-from decabench.tasks.datasets.sst import SST
+from decabench.tasks.datasets.sst import SST, SST_FINE
+from decabench.tasks.datasets.ud import UD_DEP, UD_POS
 from decabench.tasks.datasets.wikisql import WIKISQL
-from decabench.tasks.datasets.woz import WOZ_EN
+from decabench.tasks.datasets.woz import WOZ_DE, WOZ_EN
 from decabench.tasks.datasets.zre import ZRE
 from decabench.tasks.suite import SUITE_FORMAT, Suite, check_suite, suite_from_toml
+from decabench.tasks.suites.classification import FDU_SUITE, MOVIES, PRODUCTS_SUITE
+from decabench.tasks.suites.code_switching import CODESWITCH
 from decabench.tasks.suites.decathlon import DECATHLON
+from decabench.tasks.suites.jmt import JMT, JMT_PTB
+from decabench.tasks.suites.sequence_labelling import TAGGING
+from decabench.tasks.suites.zero_shot import ZERO_SHOT
 from decabench.tasks.task import Task
 from decabench.tasks.taskfile import TASK_FORMAT, task_from_toml
 
@@ -52,10 +69,46 @@ TASKS: dict[str, Task] = {
     "woz.en": WOZ_EN,
     "wikisql": WIKISQL,
     "schema": SCHEMA,
+    **FDU,
+    "sst.fine": SST_FINE,
+    "subj": SUBJ,
+    "mr": MR,
+    "imdb": IMDB,
+    **PRODUCTS,
+    "snli": SNLI,
+    **SENTENCES,
+    "squad2": SQUAD2,
+    "woz.de": WOZ_DE,
+    "multi30k.en.de": MULTI30K_EN_DE,
+    **IWSLT_OTHERS,
+    "ud.pos": UD_POS,
+    "conll2000": CONLL2000,
+    "ud.dep": UD_DEP,
+    "sick.relatedness": SICK_RELATEDNESS,
+    "sick.entailment": SICK_ENTAILMENT,
+    "conll2003": CONLL2003,
+    "conll2003.entities": CONLL2003_ENTITIES,
+    "ontonotes": ONTONOTES,
+    "ontonotes.entities": ONTONOTES_ENTITIES,
+    "ptb.pos": PTB_POS,
+    "ptb.dep": PTB_DEP,
+    "hien.pos": HIEN_POS,
+    "en.pos": EN_POS,
+    "hi.pos": HI_POS,
 }
 """The built-in tasks by name."""
 
-SUITES: dict[str, Suite] = {"decathlon": DECATHLON}
+SUITES: dict[str, Suite] = {
+    "decathlon": DECATHLON,
+    "fdu": FDU_SUITE,
+    "movies": MOVIES,
+    "products": PRODUCTS_SUITE,
+    "zero-shot": ZERO_SHOT,
+    "jmt": JMT,
+    "jmt.ptb": JMT_PTB,
+    "tagging": TAGGING,
+    "codeswitch": CODESWITCH,
+}
 """The built-in suites by name."""
 
 _GROUPS: Mapping[type[Task | Suite], str] = {Task: "decabench.tasks", Suite: "decabench.suites"}

@@ -191,12 +191,19 @@ class Task:
     """Who defined it: `decabench`, or `user` for a file or an entry point."""
     folder: Path | None = None
     """Where its files are, for a task whose data is local and never downloaded."""
+    shared_folder: str = ""
+    """The folder of its files in a mirror, if several tasks are made from them: `ud_ewt`; empty for its name."""
 
     def __post_init__(self) -> None:
         if not self.metric:
             object.__setattr__(self, "metric", default_metric(self.output))
         if faults := list(self._faults()):
             raise DataError(f"Task {self.name!r}: {' '.join(faults)}")
+
+    @property
+    def files_folder(self) -> str:
+        """The name of the folder of its files in a mirror, in the sample and among the downloads."""
+        return self.shared_folder or self.name
 
     @property
     def extractive(self) -> bool:
@@ -225,6 +232,8 @@ class Task:
                 require_metric(metric)
             except UnknownNameError as error:
                 yield str(error)
+        if self.shared_folder and not is_task_name(self.shared_folder):
+            yield f"A shared folder must be named like a task, not {self.shared_folder!r}."
         if not self.sources:
             yield "It has no source: give at least one."
         splits = {*self.counts, *self.hidden, *(split for source in self.sources for split in source.files)}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from decabench.tables import TomlTable
-from decabench.tasks.outputs import Label, Output, Text
+from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 
 __all__ = [
     "KINDS",
@@ -25,29 +25,45 @@ __all__ = [
     "default_form",
     "fixed",
     "matched",
+    "numbered",
     "read_prompt",
+    "word_by_word",
     "wrapped",
 ]
 
 # The form of an answer in the text of a language model
 
-Kind = Literal["raw", "span", "line", "text", "label", "sql", "state"]
+Kind = Literal["raw", "span", "line", "text", "label", "sql", "state", "tags", "tree", "number"]
 """The form of an answer in a model's text.
 
 raw: all of it, unchanged. span: words on one line. line: a sentence on one line. text: every line. label: one of a few.
-sql: a SELECT statement. state: `slot: value, slot: value; request, request`, or None.
+sql: a SELECT statement. state: `slot: value, slot: value; request, request`, or None. tags: a line for each word, with
+its number, the word and its tag. tree: the same with `head:relation`. number: a number, alone or in a sentence.
 """
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 KIND_OF_METRIC: Mapping[str, Kind] = {
-    **dict.fromkeys(("nf1", "em", "nem", "accuracy", "corpus_f1"), "span"),
+    **dict.fromkeys(("nf1", "em", "nem", "squad2", "accuracy", "macro_f1", "mcc", "corpus_f1"), "span"),
     **dict.fromkeys(
-        ("bleu", "rouge", "rouge_lines", "rouge_perl", "rouge_perl_lines", "rouge_score"), "text"
+        (
+            "bleu",
+            "chrf2",
+            "chrf_plus_plus",
+            "ter",
+            "rouge",
+            "rouge_lines",
+            "rouge_perl",
+            "rouge_perl_lines",
+            "rouge_score",
+        ),
+        "text",
     ),
-    **dict.fromkeys(("tag_accuracy", "sequence_f1", "parsing", "pearson", "spearman", "mse"), "line"),
+    **dict.fromkeys(("tag_accuracy", "tag_macro_f1", "sequence_f1"), "tags"),
+    **dict.fromkeys(("parsing", "parsing_ud"), "tree"),
+    **dict.fromkeys(("pearson", "spearman", "mse", "relatedness"), "number"),
     **dict.fromkeys(("lfem", "lfem_normalised"), "sql"),
-    "joint_goal_em": "state",
+    **dict.fromkeys(("joint_goal_em", "dialogue_f1"), "state"),
 }
 """The form that a metric reads from free text; metrics of other packages read a span."""
 
@@ -59,7 +75,8 @@ class AnswerForm:
     kind: Kind = "span"
     """One of `KINDS`."""
     labels: tuple[str, ...] = ()
-    """label: the labels. state: the slots. span: answers that replace the whole line, as `unanswerable` does."""
+    """label: the labels. state: the slots. span: answers that replace the whole line, as `unanswerable` does. tags and
+    tree: the tags or relations; none if any word may be one."""
     labels_from_question: bool = False
     """label: whether the question names its own (`Bob or Charlie?`); `labels` are used if it names none."""
     markers: tuple[str, ...] = ()
@@ -80,13 +97,18 @@ def default_form(output: Output, metric: str) -> AnswerForm:
             return AnswerForm("span")  # with its quotation marks: a span may be a quotation
         case Text():
             return AnswerForm(KIND_OF_METRIC.get(metric, "span"), unquote=True)
-        case _:
-            return AnswerForm("line", unquote=True)
+        case Tags(names=names):
+            return AnswerForm("tags", names)
+        case Tree(relations=names):
+            return AnswerForm("tree", names)
+        case Number():
+            return AnswerForm("number")
 
 
 # Prompts
 
-_PLACEHOLDER = re.compile(r"\{(question|context)\}")
+_PLACEHOLDER = re.compile(r"\{(question|context|words)\}")
+_OF_CONTEXT = re.compile(r"\{(?:context|words)\}")
 _BRACES = re.compile(r"\{(\w*)\}")
 _PART = re.compile(r"\{(\w+)\}")
 
@@ -96,7 +118,8 @@ class PromptTemplate:
     """The prompt for the questions of one task."""
 
     input: str = "{context}\n\n{question}"
-    """The layout of an example; `{question}` and `{context}` are replaced as text, other braces stay."""
+    """The layout of an example; `{question}`, `{context}`, and `{words}`, which is the context as numbered words, one a
+    line, are replaced as text; other braces stay."""
     instruction: str = ""
     """The text before the first example; may be empty."""
     system: str = ""
@@ -113,9 +136,16 @@ class PromptTemplate:
     def layout(self, question: str, context: str) -> str:
         """Return an example as text. Lines with only the context are left out if there is none."""
         layout = self.input if context else _without_context(self.input)
-        values = {"question": question, "context": context}
+        values = {"question": question, "context": context, "words": numbered(context.split())}
         text = _PLACEHOLDER.sub(lambda match: values[match.group(1)], layout)
         return f"{text}\n{self.answer}" if self.answer else text
+
+    def shown(self, context: str, answer: str) -> str:
+        """Return the answer of a worked example as a model is to write it: tags and heads beside their words."""
+        if self.form is None or self.form.kind not in ("tags", "tree"):
+            return answer
+        pairs = zip(context.split(), answer.split(), strict=False)
+        return numbered([f"{word} {item}" for word, item in pairs])
 
     def completed(self, output: Output, metric: str) -> PromptTemplate:
         """Return the template with its missing fields filled in from a task's output and metric."""
@@ -126,9 +156,14 @@ class PromptTemplate:
         )
 
 
+def numbered(items: Sequence[str]) -> str:
+    """Number items from 1, each on a line of its own."""
+    return "\n".join(f"{number} {item}" for number, item in enumerate(items, 1))
+
+
 def _without_context(layout: str) -> str:
-    lines = [line for line in layout.split("\n") if "{context}" not in line or "{question}" in line]
-    return "\n".join(lines).strip("\n").replace("{context}", "")
+    lines = [line for line in layout.split("\n") if not _OF_CONTEXT.search(line) or "{question}" in line]
+    return _OF_CONTEXT.sub("", "\n".join(lines).strip("\n"))
 
 
 PROMPT_KEYS = (
@@ -160,8 +195,10 @@ def read_prompt(
     )
     names = _BRACES.findall(made.input) if "input" in table else ["question"]
     for name in names:
-        if name not in ("question", "context"):
-            table.fault(f"{{{name}}} in 'input' is not a placeholder: use {{question}} and {{context}}.")
+        if name not in ("question", "context", "words"):
+            table.fault(
+                f"{{{name}}} in 'input' is not a placeholder: use {{question}}, and {{context}} or {{words}}."
+            )
     if "question" not in names:
         table.fault("'input' has no {question}.")
     for name in _PLACEHOLDER.findall(made.instruction) if "instruction" in table else ():
@@ -182,6 +219,23 @@ def _read_form(table: TomlTable, shared: AnswerForm, forms: tuple[str, ...]) -> 
     if made.kind == "label" and not has_labels:
         table.fault("a label needs 'labels', or labels_from_question = true.")
     return made
+
+
+def word_by_word(instruction: str, item: str) -> PromptTemplate:
+    """Make the prompt of a task whose answer has an item for each word: numbered words in, a line for each out.
+
+    Lines, and not one run of words, because words may be numbers themselves; with the word repeated beside its number,
+    a model that skips a line loses one item and not its place.
+    """
+    return PromptTemplate(
+        instruction=(
+            f"{instruction} Write one line for each word, and nothing else: the number of the word, the word, and "
+            f"{item}."
+        ),
+        input="{words}\n\n{question}",
+        answer="Answer:",
+        stop=("\n\n",),
+    )
 
 
 # Other wordings of a question

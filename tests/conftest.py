@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from decabench.cli import cli
 from decabench.runs.write import predict
 from decabench.tasks import DECATHLON, TASKS
-from decabench.tasks.preparation import Request, prepare_task
+from decabench.tasks.preparation import Request, prepare_task, sample_sources
 
 
 def pytest_configure() -> None:
@@ -33,7 +33,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with FileLock(base / "sample.lock"):
         for task in TASKS.values():
-            prepare_task(task, Request(base / "sample-home", sample=True, progress=False))
+            if task.files_folder in sample_sources():
+                prepare_task(task, Request(base / "sample-home", sample=True, progress=False))
     return base / "sample-home"
 
 

@@ -23,7 +23,7 @@ from decabench.models import FAMILIES, find_family
 from decabench.prompts import built_in_text
 from decabench.submission.faults import CODES, WARNINGS
 from decabench.tasks.registry import TASKS
-from decabench.tasks.task import Source, Task
+from decabench.tasks.task import RemoteFile, Source, Task
 from decabench.training.config import TrainConfig
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,7 +62,11 @@ def metrics() -> str:
 
 
 def notes() -> str:
-    return "\n".join(f"- {task.name}: {task.notes}" for task in TASKS.values() if task.notes)
+    names: dict[str, list[str]] = {}
+    for task in TASKS.values():
+        if task.notes:
+            names.setdefault(task.notes, []).append(task.name)
+    return "\n".join(f"- {', '.join(each)}: {note}" for note, each in names.items())
 
 
 def sources() -> str:
@@ -81,16 +85,18 @@ def task_sources(task: Task) -> Iterator[str]:
 
 def file_lines(source: Source) -> Iterator[str]:
     files = {file.name: file for files in source.files.values() for file in files}
+    bare = [file.name for file in files.values() if not (file.urls or source.hub or any(pins_of(file)))]
+    if len(bare) > 3:  # a user's own files, one a section
+        yield f"  - {len(bare)} files without digests, `{bare[0]}` to `{bare[-1]}`"
+        files = {name: file for name, file in files.items() if name not in bare}
     for file in files.values():
-        pin = next(
-            (f"{kind} `{value}`" for kind, value in pins(file.sha256, file.md5, file.git_blob)), "no digest"
-        )
+        pin = next((f"{kind} `{value}`" for kind, value in pins_of(file)), "no digest")
         address = f", <{file.urls[0]}>" if file.urls and not source.hub else ""
         yield f"  - `{file.name}`: {pin}{address}"
 
 
-def pins(sha256: str | None, md5: str | None, blob: str | None) -> Iterator[tuple[str, str]]:
-    for kind, value in (("sha256", sha256), ("md5", md5), ("git blob", blob)):
+def pins_of(file: RemoteFile) -> Iterator[tuple[str, str]]:
+    for kind, value in (("sha256", file.sha256), ("md5", file.md5), ("git blob", file.git_blob)):
         if value:
             yield kind, value
 

@@ -171,14 +171,15 @@ def zre(mirror: Path) -> None:
 
 
 def woz(mirror: Path) -> None:
+    language = mirror.name.removeprefix("woz.")
     for part, number in (("train", TRAIN), ("validate", HELD_OUT), ("test", HELD_OUT)):
-        name = f"woz_{part}_en.json"
+        name = f"woz_{part}_{language}.json"
         dialogues = json.loads((mirror / name).read_text(encoding="utf-8"))
         chosen = pick_whole(dialogues, number, lambda dialogue: len(dialogue["dialogue"]))
         for dialogue in chosen:
             for turn in dialogue["dialogue"]:
                 del turn["asr"]  # many hypotheses of a speech recogniser, which no task uses
-        write(f"woz.en/{name}", json.dumps(chosen).encode())
+        write(f"woz.{language}/{name}", json.dumps(chosen).encode())
 
 
 def wikisql(mirror: Path) -> None:
@@ -202,6 +203,79 @@ def schema(mirror: Path) -> None:
     write("schema/schema.txt", (mirror / "schema.txt").read_bytes())
 
 
+def squad2(mirror: Path) -> None:
+    # The mirror has no training file: the sample's is made of other articles of the dev file.
+    articles = json.loads((mirror / "dev-v2.0.json").read_text(encoding="utf-8"))["data"]
+    parts = {"dev-v2.0.json": articles[::2], "train-v2.0.json": articles[1::2]}
+    for name, number in (("train-v2.0.json", TRAIN), ("dev-v2.0.json", HELD_OUT)):
+        chosen = [_both_kinds(article) for article in pick_spaced(parts[name], number // 4)]
+        write(f"squad2/{name}", json.dumps({"data": chosen, "version": "v2.0"}, ensure_ascii=False).encode())
+
+
+def _both_kinds(article: Any) -> Any:
+    """Cut an article of SQuAD 2.0 to a short paragraph with two questions that it answers and two that it does not."""
+    for paragraph in sorted(article["paragraphs"], key=lambda paragraph: len(paragraph["context"])):
+        kinds = [[qa for qa in paragraph["qas"] if qa["is_impossible"] == kind][:2] for kind in (False, True)]
+        if min(map(len, kinds)) == 2:
+            return {"title": article["title"], "paragraphs": [{**paragraph, "qas": [*kinds[0], *kinds[1]]}]}
+    raise ValueError(f"No paragraph of {article['title']} has questions of both kinds.")
+
+
+def snli(mirror: Path) -> None:
+    # The mirror has no training file: the sample's is made of other captions of the dev file.
+    kept = ("captionID", "gold_label", "pairID", "sentence1", "sentence2")
+    by_caption: dict[str, dict[str, list[Any]]] = {"dev": {}, "test": {}}
+    for part, captions in by_caption.items():
+        for line in (mirror / f"snli_1.0_{part}.jsonl").read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            captions.setdefault(row["captionID"], []).append({key: row[key] for key in kept})
+    dev, test = (list(captions.values()) for captions in by_caption.values())
+    parts = {"train": (dev[1::2], TRAIN), "dev": (dev[::2], HELD_OUT), "test": (test, HELD_OUT)}
+    for part, (groups, number) in parts.items():
+        rows = [row for group in pick_whole(groups, number, len) for row in group]
+        write(f"snli/snli_1.0_{part}.jsonl", make_json_lines(rows))
+
+
+def sentences(mirror: Path) -> None:
+    for name in ("amazon_cells_labelled.txt", "yelp_labelled.txt", "imdb_labelled.txt"):
+        write_lines(f"sentences/{name}", mirror / name, HELD_OUT)
+
+
+def subj(mirror: Path) -> None:
+    # The readers of subj and mr cut what they find into tenths.
+    for name in ("subj.objective", "subj.subjective"):
+        write_lines(f"subj/{name}", mirror / name, TRAIN + HELD_OUT)
+
+
+def mr(mirror: Path) -> None:
+    for name in ("rt-polarity.pos", "rt-polarity.neg"):
+        write_lines(f"mr/{name}", mirror / name, TRAIN + HELD_OUT)
+
+
+def write_lines(name: str, source: Path, number: int) -> None:
+    """Write evenly spaced lines of a text file to the sample, byte by byte as they are."""
+    lines = source.read_bytes().split(b"\n")[:-1]
+    write(name, b"".join(line + b"\n" for line in pick_spaced(lines, number)))
+
+
+def ud(mirror: Path) -> None:
+    for part, number in (("train", TRAIN), ("dev", HELD_OUT), ("test", HELD_OUT)):
+        name = f"en_ewt-ud-{part}.conllu"
+        text = (mirror / name).read_text(encoding="utf-8")
+        documents = [f"# newdoc id = {document}" for document in text.split("# newdoc id = ")[1:]]
+        # Short ones, so that there are enough documents to resample.
+        short = [document for document in documents if document.count("\n\n") <= 4 and len(document) < 9_000]
+        chosen = pick_whole(short, number, lambda document: document.count("\n\n"))
+        write(f"ud_ewt/{name}", "".join(chosen).encode())
+
+
+def sick(mirror: Path) -> None:
+    for part, number in (("train", TRAIN), ("trial", HELD_OUT), ("test_annotated", HELD_OUT)):
+        name = f"SICK_{part}.txt"
+        header, *rows = (mirror / name).read_bytes().splitlines(keepends=True)
+        write(f"sick/{name}", b"".join([header, *pick_spaced(rows, number)]))
+
+
 BUILDERS: dict[str, Callable[[Path], None]] = {
     "squad": squad,
     "iwslt.en.de": iwslt,
@@ -213,13 +287,21 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
     "woz.en": woz,
     "wikisql": wikisql,
     "schema": schema,
+    "subj": subj,
+    "mr": mr,
+    "snli": snli,
+    "sentences": sentences,
+    "squad2": squad2,
+    "woz.de": woz,
+    "ud_ewt": ud,
+    "sick": sick,
 }
 
 
 def main(mirror: Path) -> None:
-    """Build the sample of every task."""
-    for task, build in BUILDERS.items():
-        build(mirror / task)
+    """Build the sample of every folder."""
+    for folder, build in BUILDERS.items():
+        build(mirror / folder)
     size = sum(path.stat().st_size for path in SAMPLE.rglob("*") if path.is_file())
     print(f"{size:,} bytes in {SAMPLE.relative_to(ROOT)}")
 

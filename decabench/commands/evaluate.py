@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,13 +19,14 @@ from decabench.commands._options import (
     submission_option,
     tasks_option,
 )
+from decabench.text import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rich.table import Table
 
-    from decabench.scoring import DataUsed, Results, TaskResult
+    from decabench.scoring import DataUsed, Results, ScoredTask, TaskResult
     from decabench.submission import AnswerKind
 
 __all__ = ["evaluate"]
@@ -52,12 +55,23 @@ __all__ = ["evaluate"]
     help="Score the extracted answers, or the model's whole output.",
 )
 @click.option(
+    "--without",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Also score the tasks without the examples in this list of ids (see decabench tasks overlap --write).",
+)
+@click.option(
     "--sign-with",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     metavar="KEY",
     help="Sign manifest.json with this SSH key (ssh-keygen -Y sign).",
 )
 @click.option("--all-scores", is_flag=True, help="Print every score, not just each task's headline score.")
+@click.option(
+    "--confusion",
+    is_flag=True,
+    help="Print counts by class, and what was taken for what, of labels and tags.",
+)
 @home_option
 @jobs_option
 @include_option
@@ -70,8 +84,10 @@ def evaluate(
     split: str,
     output: Path | None,
     answers: AnswerKind,
+    without: Path | None,
     sign_with: Path | None,
     all_scores: bool,
+    confusion: bool,
     home: Path | None,
     jobs: int | None,
     include: tuple[Path, ...],
@@ -84,6 +100,8 @@ def evaluate(
     is not the data the submission was made for. A decaScore needs all ten tasks of the decathlon; otherwise the total
     says how many tasks it covers. Tasks from a limited run are scored on the examples that were answered, marked
     partial, and left out of totals.
+
+    Scores without some examples stand beside the scores of all in results.json, and are never ranked.
     """
     from decabench.commands._console import start_clock, write_run_file
     from decabench.commands._options import chosen_tasks
@@ -93,6 +111,8 @@ def evaluate(
     clock = start_clock()
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     options = ScoringOptions(split, names, home, processes(jobs), include, answers, reported)
+    if without is not None:
+        options = replace(options, without=_left_out(without, split, home))
     results, scored = score_submission(submission, options)
     folder = output or _default_folder(submission, results)
     recorded = record_scores(submission, folder, results, scored, options)
@@ -103,7 +123,10 @@ def evaluate(
     if not names and len(missing) == len(expected):
         missing = []  # nothing of the suite was answered: other tasks were meant
     _print(recorded.results, missing, all_scores)
+    _print_without(recorded.results)
     _print_variants(recorded.results)
+    if confusion:
+        _print_confusions(scored, include)
     if recorded.kept:
         echo(f"Kept from the earlier results.json: {', '.join(recorded.kept)} (not scored again)")
     if recorded.again:
@@ -115,6 +138,29 @@ def evaluate(
     echo(f"Results: {recorded.path}")
     whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
     context.exit(0 if whole and not (tasks and names and missing) else 1)
+
+
+def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str, ...]]:
+    """Read the ids to leave out of a split, by task. Raises DataError for ids of other data, or if there are none."""
+    from decabench.errors import DataError
+    from decabench.submission import read_id_list
+    from decabench.tasks import Store, home_folder
+
+    listed, store = read_id_list(path), Store(home_folder(home))
+    ids = {task: each for (task, part), each in listed.ids.items() if part == split}
+    if not ids:
+        raise DataError(
+            f"{path} lists no examples of {split}: write it again with decabench tasks overlap --write."
+        )
+    for task in ids:
+        record = store.records(task).get(split)
+        stated = listed.fingerprints.get((task, split))
+        if record is not None and stated not in (None, record.fingerprint):
+            raise DataError(
+                f"{path} lists examples of other data of {task}, {split}, than is prepared: write it again with "
+                "decabench tasks overlap --write."
+            )
+    return ids
 
 
 def _default_folder(submission: Path, results: Results) -> Path:
@@ -204,6 +250,36 @@ def _higher_is_better(task: TaskResult) -> bool:
     return find_metric(task.metric).higher_is_better
 
 
+def _print_without(results: Results) -> None:
+    """Print the headlines of all examples and of those that are left without some, where there are such scores."""
+    from rich.table import Table
+
+    from decabench.commands._console import console
+    from decabench.scoring import score_digits
+
+    fewer = {name: task for name, task in results.tasks.items() if task.without}
+    if not fewer:
+        return
+    table = Table("task", box=None, header_style="bold")
+    for heading in ("all", "without", "95 %", "n", "left out"):
+        table.add_column(heading, justify="right")
+    for name, task in fewer.items():
+        digits, rest = max(2, score_digits(name, task.metric)), task.without
+        table.add_row(
+            name,
+            "–" if task.score is None else f"{task.score:.{digits}f}",
+            f"{rest['score']:.{digits}f}",
+            _interval(rest["interval"] and tuple(rest["interval"]), score_digits(name, task.metric)),
+            f"{rest['n']:,}",
+            f"{len(rest['ids']):,}",
+        )
+    out = console()
+    out.print("\nWithout some examples (never ranked)", style="bold")
+    out.print(table)
+    if results.total.complete and (total := results.total_without) is not None:
+        out.print(f"{results.suite.total_name} without them: {total:.{results.total_digits}f}", style="bold")
+
+
 def _print_variants(results: Results) -> None:
     """Print the headline under every wording of the questions, if there is more than one."""
     from rich.table import Table
@@ -229,6 +305,67 @@ def _print_variants(results: Results) -> None:
     for name, variants in asked.items():
         for number, reason in variants.get("failed", {}).items():
             out.print(f"Not scored: {name}, variant {number}: {reason}")
+
+
+_MOST_IN_A_TABLE = 8
+"""More classes than this do not fit beside each other; their commonest confusions are listed."""
+
+_OTHER = "other"
+"""A prediction that is none of the gold classes."""
+
+
+def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...]) -> None:
+    """Print, for each task of labels or tags, how often each class is gold, predicted and right, and confusions."""
+    from decabench.commands._console import console
+    from decabench.metrics import confusions
+    from decabench.tasks import Label, Tags, known_tasks
+
+    out, tasks = console(), known_tasks(include)
+    for name, found in scored.items():
+        output = tasks[name].output
+        if not found.predictions or not isinstance(output, Label | Tags):
+            continue
+        pairs = confusions(found.predictions, found.references, tags=isinstance(output, Tags))
+        out.print(f"\n{name}: classes", style="bold")
+        out.print(_class_table(pairs))
+        if len({gold for gold, _ in pairs}) > _MOST_IN_A_TABLE:
+            wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]]
+            for (gold, predicted), count in wrong[:10]:
+                out.print(
+                    f"  {count:,} of {excerpt(gold, 40)} taken for {excerpt(predicted, 40) or 'nothing'}"
+                )
+
+
+def _class_table(pairs: Mapping[tuple[str, str], int]) -> Table:
+    """Return a row a class: its counts, precision, recall and F1, and a column a prediction if there are few."""
+    from rich.table import Table
+
+    counts: Counter[tuple[str, str]] = Counter()
+    classes = sorted({gold for gold, _ in pairs})
+    for (gold, predicted), count in pairs.items():
+        counts[gold, predicted if predicted in classes else _OTHER] += count
+    shown = (*classes, _OTHER) if len(classes) <= _MOST_IN_A_TABLE else ()
+    table = Table("class", box=None, header_style="bold")
+    for heading in (
+        "gold",
+        "predicted",
+        "right",
+        "P",
+        "R",
+        "F1",
+        *(f"→ {excerpt(label, 40)}" for label in shown),
+    ):
+        table.add_column(heading, justify="right")
+    for label in classes:
+        of_gold = sum(count for (gold, _), count in counts.items() if gold == label)
+        of_predicted = sum(count for (_, predicted), count in counts.items() if predicted == label)
+        right = counts[label, label]
+        precision = right / of_predicted if of_predicted else 0.0
+        shares = (precision, right / of_gold, 2 * right / (of_gold + of_predicted))
+        cells = [f"{count:,}" for count in (of_gold, of_predicted, right)]
+        cells += [f"{100 * share:.2f}" for share in shares]
+        table.add_row(excerpt(label, 40), *cells, *(f"{counts[label, other]:,}" for other in shown))
+    return table
 
 
 def _interval(ends: tuple[float, float] | None, digits: int) -> str:
@@ -291,6 +428,14 @@ _FORMS = {
     "truncated": "{} cut at the limit of new tokens",
 }
 
+_ITEM_FORMS = {
+    "missing_items": "{} missing",
+    "extra_items": "{} too many",
+    "unknown_items": "{} unknown",
+    "outside_heads": "{} with a head outside the sentence",
+}
+"""The same for the items of tags and trees."""
+
 
 def _answer_forms(task: TaskResult) -> Iterator[str]:
     """Yield how many answers had a wrong form, as opposed to a wrong content, and what cut contexts leave."""
@@ -298,6 +443,10 @@ def _answer_forms(task: TaskResult) -> Iterator[str]:
         form.format(f"{task.answers[kind]:,}") for kind, form in _FORMS.items() if kind in task.answers
     ]:
         yield ", ".join(counts)
+    if items := [
+        form.format(f"{task.answers[kind]:,}") for kind, form in _ITEM_FORMS.items() if kind in task.answers
+    ]:
+        yield f"items of answers: {', '.join(items)}"
     if others := task.answers.get("other_label"):
         yield f"{task.n - others:,} of {task.n:,} answers are one of the labels"
     if cut := task.answers.get("context_cut"):

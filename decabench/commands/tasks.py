@@ -1,4 +1,4 @@
-"""`decabench tasks`: list, show, validate."""
+"""`decabench tasks`: list, show, validate, overlap."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._options import home_option, include_option, split_option
+from decabench.commands._options import home_option, include_option, split_option, tasks_option
 
 if TYPE_CHECKING:
-    from decabench.tasks import Source, SplitRecord, Store, Task, Variant
+    from decabench.tasks import Compared, Overlap, Source, SplitRecord, Store, Task, Variant
 
 __all__ = ["tasks"]
 
@@ -205,3 +205,138 @@ def validate(
     failed = sum(not check.passed for check in checks)
     out.print(f"{name}, {split}: {'proven' if not failed else f'{failed} of {len(checks)} checks failed'}")
     context.exit(1 if failed else 0)
+
+
+@tasks.command()
+@tasks_option
+@click.option(
+    "--split",
+    "splits",
+    type=click.Choice(["validation", "test"]),
+    multiple=True,
+    help="Only texts of this split; may be repeated.  [default: validation and test]",
+)
+@click.option(
+    "--against",
+    type=click.Choice(["train", "validation", "test"]),
+    multiple=True,
+    default=("train",),
+    show_default=True,
+    help="Look for them in this split; may be repeated.",
+)
+@click.option(
+    "--compare",
+    type=click.Choice(["context", "example"]),
+    default="context",
+    show_default=True,
+    help="Compare contexts, or questions with their contexts.",
+)
+@click.option(
+    "--match",
+    type=click.Choice(["normalised", "exact"]),
+    default="normalised",
+    show_default=True,
+    help="Which of the examples --write lists.",
+)
+@click.option(
+    "--write",
+    "written",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the ids of the examples found to this .json or .json.gz, for evaluate --without.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@home_option
+@include_option
+def overlap(
+    tasks: tuple[str, ...],
+    suite: str | None,
+    splits: tuple[str, ...],
+    against: tuple[str, ...],
+    compare: Compared,
+    match: str,
+    written: Path | None,
+    as_json: bool,
+    home: Path | None,
+    include: tuple[Path, ...],
+) -> None:
+    """Find validation and test texts that stand in a training split, of their own task or of another.
+
+    Covers the tasks named, or else all that are prepared. Texts are compared as they are (exact), and without regard
+    to case, spaces and punctuation (normalised): Unicode NFKC, case folded, letters, marks and digits only. A model
+    that is trained on one task may have seen the test texts of another.
+    """
+    import json
+
+    from decabench.commands._console import console, echo
+    from decabench.commands._options import chosen_tasks
+    from decabench.errors import MissingDataError
+    from decabench.tasks import NORMALISATION, Store, find_overlap, home_folder, known_tasks
+
+    store, known = Store(home_folder(home)), known_tasks(include)
+    wanted = chosen_tasks(tasks, include, suite)
+    names = [name for name in wanted or known if store.records(name)]
+    absent = [name for name in wanted or () if name not in names]
+    if not names or (absent and tasks):
+        raise MissingDataError(
+            f"{', '.join(absent) or 'Nothing'} is {'not ' if absent else ''}prepared in {store.home}: run decabench "
+            "prepare first."
+        )
+    found = list(find_overlap(store, names, splits or ("validation", "test"), against, compare))
+    if written:
+        _write_overlap(written, found, match, store)
+    if as_json:
+        rows = [
+            {
+                "task": one.task,
+                "split": one.split,
+                "in": one.source,
+                "examples": one.examples,
+                "exact": len(one.exact),
+                "normalised": len(one.normalised),
+            }
+            for one in found
+        ]
+        settings = {"compare": compare, "against": list(against), "normalisation": NORMALISATION}
+        content = {"format": "decabench.overlap/1", **settings, "not_prepared": absent, "overlap": rows}
+        echo(json.dumps(content, ensure_ascii=False, indent=1))
+        return
+    _print_overlap(found, " or ".join(against))
+    if absent:
+        console().print(f"Not prepared, so left out: {', '.join(absent)}", style="yellow")
+    if written:
+        console().print(f"Wrote the ids to {written}: decabench evaluate --without {written}")
+
+
+def _print_overlap(found: list[Overlap], against: str) -> None:
+    from rich.table import Table
+
+    from decabench.commands._console import console
+
+    table = Table("task", "split", f"in the {against} of", box=None, header_style="bold")
+    for heading in ("exact", "normalised", "of"):
+        table.add_column(heading, justify="right")
+    for one in found:
+        counts = (len(one.exact), len(one.normalised), one.examples)
+        table.add_row(one.task, one.split, one.source, *(f"{count:,}" for count in counts))
+    out = console()
+    out.print(table)
+    for split in ("validation", "test"):
+        own = [one for one in found if one.split == split and one.task == one.source]
+        if own:
+            exact, normalised = sum(len(one.exact) for one in own), sum(len(one.normalised) for one in own)
+            out.print(
+                f"{split}: {exact:,} of {sum(one.examples for one in own):,} texts stand in the {against} of their "
+                f"own task, {normalised:,} normalised."
+            )
+
+
+def _write_overlap(path: Path, found: list[Overlap], match: str, store: Store) -> None:
+    from decabench.submission import write_id_list
+
+    ids: dict[tuple[str, str], dict[str, None]] = {}
+    for one in found:
+        matching = one.exact if match == "exact" else one.normalised
+        ids.setdefault((one.task, one.split), {}).update(dict.fromkeys(matching))
+    written = {pair: list(each) for pair, each in ids.items() if each}
+    write_id_list(path, written, {pair: store.record(*pair).fingerprint for pair in written})

@@ -21,6 +21,7 @@ from decabench.prompts.clutter import (
     without_tags,
 )
 from decabench.prompts.labels import find_label, labels_for, match_label
+from decabench.prompts.sequences import find_items, find_number
 from decabench.prompts.sql import find_sql
 from decabench.prompts.states import find_state
 from decabench.tasks import AnswerForm, Kind
@@ -45,10 +46,13 @@ class Extracted:
     """Rules in the order applied, joined with `+`; the last may be `empty`, `unparseable` or `refused`."""
 
 
-def extract(raw: str, form: AnswerForm, question: str = "", finish: str = "stop") -> Extracted:
+def extract(
+    raw: str, form: AnswerForm, question: str = "", finish: str = "stop", context: str = ""
+) -> Extracted:
     """Return the answer in a raw text and the rules that made it. Never raises; equal input gives an equal answer.
 
-    `finish` says how the answer ended: `refused` settles the matter, whatever the text.
+    `finish` says how the answer ended: `refused` settles the matter, whatever the text. Tags and heads are aligned with
+    the words of the context.
     """
     text = raw.strip()
     if finish == "refused":
@@ -57,7 +61,7 @@ def extract(raw: str, form: AnswerForm, question: str = "", finish: str = "stop"
         return Extracted("", "empty")
     if form.kind == "raw":
         return Extracted(text, "as-is")
-    reading = _Reading(form, question, finish != "length")
+    reading = _Reading(form, question, finish != "length", context)
     rules = []
     for rule, cut in (("reasoning", without_reasoning), ("stop", reading.before_stop)):
         kept = cut(text)
@@ -80,6 +84,7 @@ class _Reading:
     form: AnswerForm
     question: str
     finished: bool
+    context: str
 
     def before_stop(self, text: str) -> str:
         """Return the text without end-of-turn tokens, and without an example that the model invented after it."""
@@ -98,11 +103,11 @@ class _Reading:
         """Find the answer in a text without reasoning."""
         inner = without_tags(text)
         rules = ["unwrapped"] if inner != text else []
-        if self.form.kind != "state" and (value := _from_json(inner, self.form)) is not None:
+        if self.form.kind not in _OWN_JSON and (value := _from_json(inner, self.form)) is not None:
             inner, rules = value, ["json"]
-        in_sentences = self.form.kind not in ("text", "line")
+        in_sentences = self.form.kind not in ("text", "line", "tags", "tree")
         marked = after_marker(inner, (*self.form.markers, *self._names()), in_sentences)
-        if marked != inner and self.form.kind != "state":
+        if marked != inner and self.form.kind not in _OWN_JSON:
             value = _from_json(marked, self.form)
             marked = marked if value is None else value
         found = self._read(marked)
@@ -117,8 +122,8 @@ class _Reading:
 
     def _names(self) -> Sequence[str]:
         """Return what models call an answer of this kind, besides `answer`: `Span:`, `The German translation is:`."""
-        if self.form.kind == "span":
-            return _SPAN_NAMES
+        if self.form.kind in _NAMES:
+            return _NAMES[self.form.kind]
         if self.form.kind != "line" or not (languages := _LANGUAGE.findall(self.question)):
             return ()
         language = languages[-1]
@@ -134,7 +139,11 @@ class _Reading:
         """Read the answer by the rule for its kind; None if the text does not have that form."""
         if self.form.kind in _BY_KIND:
             return _BY_KIND[self.form.kind](text, self.form)
-        if self.form.kind == "label":
+        if self.form.kind in ("tags", "tree"):
+            answer = find_items(text, self.form.kind, self.form.labels, self.context.split())
+        elif self.form.kind == "number":
+            answer = find_number(text)
+        elif self.form.kind == "label":
             answer = find_label(text, labels_for(self.form, self.question), self.question, self.finished)
         else:
             answer = find_sql(text) if self.form.kind == "sql" else find_state(text, self.form.labels)
@@ -149,7 +158,20 @@ class _Reading:
         return match_label(first, labels_for(self.form, self.question)) not in (None, answer)
 
 
-_SPAN_NAMES = ("Span", "The span is", "Shortest span", "The shortest span is", "Words", "The words are")
+_OWN_JSON = ("state", "tags", "tree")
+"""Forms that read JSON themselves."""
+_NAMES: Mapping[Kind, Sequence[str]] = {
+    "span": ("Span", "The span is", "Shortest span", "The shortest span is", "Words", "The words are"),
+    "tags": ("Tags", "The tags are", "Tagged words", "Tagged sentence", "Part-of-speech tags", "Chunk tags"),
+    "tree": (
+        "Parse",
+        "The parse is",
+        "Dependency parse",
+        "Heads and relations",
+        "The heads and relations are",
+    ),
+    "number": ("Score", "Rating", "The score is", "Relatedness", "Similarity"),
+}
 _TRANSLATION_NAMES = (
     *(
         "Translation",

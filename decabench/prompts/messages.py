@@ -90,15 +90,21 @@ class Prompting:
         start = f"{self.template.instruction}\n\n" if self.template.instruction else ""
         for shot in self.shots:
             shown = self.template.layout(shot.question, shot.context)
-            messages += [Message("user", start + shown), Message("assistant", shot.answer)]
+            messages += [
+                Message("user", start + shown),
+                Message("assistant", self.template.shown(shot.context, shot.answer)),
+            ]
             start = ""  # said once: the turns that follow show what it means
         return (*messages, Message("user", start + self._layout(question, context)))
 
     def text(self, question: Question, context: str | None = None) -> str:
         """Return one plain text, for models without a chat template; the answer continues it."""
-        space = " " if self.template.answer else "\n"
+        space = " " if self.template.answer and self.form.kind not in ("tags", "tree") else "\n"
         shots = [
-            f"{self.template.layout(shot.question, shot.context)}{space}{shot.answer}" for shot in self.shots
+            self.template.layout(shot.question, shot.context)
+            + space
+            + self.template.shown(shot.context, shot.answer)
+            for shot in self.shots
         ]
         parts = [self.system, self.template.instruction, *shots, self._layout(question, context)]
         return "\n\n".join(part for part in parts if part)

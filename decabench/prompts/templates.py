@@ -14,7 +14,18 @@ from typing import Any
 from decabench.errors import DecabenchError, UnknownNameError, require_name
 from decabench.files import canonical_json
 from decabench.tables import TomlTable, read_toml
-from decabench.tasks import KIND_OF_METRIC, KINDS, TASKS, AnswerForm, PromptTemplate, Task, read_prompt
+from decabench.tasks import (
+    DECATHLON,
+    KIND_OF_METRIC,
+    KINDS,
+    TASKS,
+    AnswerForm,
+    PromptTemplate,
+    Tags,
+    Task,
+    Tree,
+    read_prompt,
+)
 from decabench.untrusted import parse_toml
 
 __all__ = [
@@ -76,7 +87,10 @@ class TemplateSet:
                 f"{self.name} has no template for {task.name} and no [default]; it has {', '.join(self.tasks)}."
             )
         if self.prefers_own:
-            return replace(self.default, form=None, max_new_tokens=None).completed(task.output, task.metric)
+            general = replace(self.default, form=None, max_new_tokens=None)
+            if isinstance(task.output, Tags | Tree):  # answers name the words by their numbers
+                general = replace(general, input=general.input.replace("{context}", "\n{words}"))
+            return general.completed(task.output, task.metric)
         return self._general(task)
 
     def including(self, tasks: Iterable[Task]) -> TemplateSet:
@@ -128,8 +142,8 @@ def load_template(name_or_path: str | Path) -> TemplateSet:
 def _built_in_tasks() -> dict[str, PromptTemplate]:
     return {
         name: task.prompt.completed(task.output, task.metric)
-        for name, task in TASKS.items()
-        if task.prompt is not None
+        for name in DECATHLON.tasks  # the set's digest must not change with tasks that are added
+        if (task := TASKS[name]).prompt is not None
     }
 
 

@@ -312,7 +312,7 @@ def make_line(
     """
     text, rules = answer.text, []
     if form is not None:
-        extracted = extract(answer.text, form, question.question, answer.finish)
+        extracted = extract(answer.text, form, question.question, answer.finish, question.context)
         text, rules = extracted.answer, [extracted.rule]
     if wording is not None and wording.labels:
         relabelled = wording.relabel(text)

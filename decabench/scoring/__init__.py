@@ -48,6 +48,7 @@ from decabench.scoring.significance import (
     number_units,
     read_rows,
     score_interval,
+    stored_metric,
     total_interval,
 )
 from decabench.scoring.signing import SignatureError, check_signature, sign_manifest
@@ -109,6 +110,7 @@ __all__ = [
     "score_task",
     "show_units",
     "sign_manifest",
+    "stored_metric",
     "submission_differences",
     "total_interval",
     "verify",

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from decabench.errors import (
     require_name,
 )
 from decabench.files import Paths, file_digest
-from decabench.metrics import METRICS, Item, Metric, Reference, Row, score_rows
+from decabench.metrics import METRICS, Item, Metric, Reference, Row, count_faults, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
 from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
@@ -49,7 +49,9 @@ from decabench.tasks import (
     Label,
     Store,
     Suite,
+    Tags,
     Task,
+    Tree,
     fingerprint_line,
     get_task,
     home_folder,
@@ -97,6 +99,8 @@ class ScoringOptions:
     """The suite whose total to compute."""
     remade: str | Path | None = None
     """A submission with answers that this one withholds, made again."""
+    without: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By task, the ids of examples of the split: besides the score of all, score the others alone."""
 
 
 @dataclass(frozen=True)
@@ -126,11 +130,13 @@ def evaluate(
     include: Paths = (),
     answers: AnswerKind = "extracted",
     suite: str | Suite | None = None,
+    without: Mapping[str, Sequence[str]] | None = None,
 ) -> Results:
     """Score a submission (a folder, .zip or .tar.gz) on one split of the prepared data.
 
     A task whose file has faults is `failed` in the results and never averaged. A task without a file is missing. A task
-    of a limited run is `partial`: scored on the examples it answered, but left out of totals.
+    of a limited run is `partial`: scored on the examples it answered, but left out of totals. `without` names examples
+    of tasks; the score of the others is `TaskResult.without`, beside that of all.
     Nothing is written: the command `decabench evaluate` writes `results.json` with its statistics and manifest, which
     `verify` and a ranked place on a board need; `Results.to_json` gives the text of `results.json` alone.
     With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
@@ -139,7 +145,8 @@ def evaluate(
     SubmissionError if there is nothing to score, UnknownNameError for an unknown split or task.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
-    options = ScoringOptions(split, names, home, jobs, include, answers, select_suite(suite, include))
+    reported = select_suite(suite, include)
+    options = ScoringOptions(split, names, home, jobs, include, answers, reported, without=without or {})
     return score_submission(submission, options)[0]
 
 
@@ -156,7 +163,15 @@ def score_submission(
         files = _files_to_score(opened, options, known)
         _require_same_data(opened, files, store)
         jobs = [
-            _Job(known[name], file, _read_references(store, name, file.split), store, opened, options.answers)
+            _Job(
+                known[name],
+                file,
+                _read_references(store, name, file.split),
+                store,
+                opened,
+                options.answers,
+                options.without.get(name, ()),
+            )
             for name, file in files.items()
         ]
         with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
@@ -279,6 +294,7 @@ class _Job:
     store: Store
     submission: Submission
     answers: AnswerKind
+    without: Sequence[str]
 
     def read(self, file: PredictionFile) -> dict[str, AnswerLine]:
         """Read answers by id. Raises _FaultyFileError."""
@@ -317,15 +333,15 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
         return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
     counts = count_answers(lines.values())
-    if others := _count_other_labels(job, answers):
-        counts = replace(counts, by_kind={**counts.by_kind, "other_label": others})
+    counts = replace(counts, by_kind={**counts.by_kind, **_count_forms(job, answers)})
     ceiling = None
     if counts.context_kept and task.extractive:
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
         ceiling = context_ceiling(counts.context_kept, references, contexts)
     partial = job.submission.info.partial.get(f"{task.name}.{job.file.split}", {})
     score = found.scores[found.headline]
-    sample = Sample.of(metric, found.rows, [item.units for item in references], task.name)
+    units = [item.units for item in references]
+    sample = Sample.of(metric.for_data(references), found.rows, units, task.name)
     result = replace(
         result,
         status="partial" if partial else "scored",
@@ -341,8 +357,37 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         partial=partial,
         variants=_score_variants(job, references, score, pool),
         units=describe_units(sample, task.unit_names),
+        without=_score_without(job, metric.for_data(references), references, found.rows),
     )
     return ScoredTask(result, references, list(answers.values()), sample, found.rows)
+
+
+def _score_without(
+    job: _Job, metric: Metric, references: Sequence[Item], rows: Sequence[Row]
+) -> dict[str, Any]:
+    """Score the answers again without some examples, from the rows of all; empty if none is among the references.
+
+    Raises DataError if no example is left.
+    """
+    unwanted = set(job.without)
+    left_out = [item.id for item in references if item.id in unwanted]
+    if not left_out:
+        return {}
+    rest = [(item, row) for item, row in zip(references, rows, strict=True) if item.id not in unwanted]
+    if not rest:
+        raise DataError(
+            f"All {len(references):,} examples of {job.task.name} are left out: none is left to score."
+        )
+    kept = [row for _, row in rest]
+    scores = score_rows(metric, kept).details
+    interval = score_interval(Sample.of(metric, kept, [item.units for item, _ in rest], job.task.name))
+    return {
+        "ids": left_out,
+        "n": len(rest),
+        "score": scores[metric.headline],
+        "scores": dict(scores),
+        "interval": list(interval.ends) if interval and interval.ends else None,
+    }
 
 
 def _score_variants(
@@ -377,6 +422,27 @@ def _score_variants(
         best, worst = worst, best
     summary = {"mean": math.fsum(values) / len(values), "worst": worst, "spread": abs(best - worst)}
     return {"scores": scores, "predictions": digests, **summary, **({"failed": failed} if failed else {})}
+
+
+def _count_forms(job: _Job, answers: Mapping[str, str]) -> dict[str, int]:
+    """Count what has another form than the task asks for: answers that are no label, or items of tags and trees."""
+    counts = {"other_label": _count_other_labels(job, answers)}
+    if isinstance(job.task.output, Tags | Tree):
+        counts |= _count_item_faults(job, answers)
+    return {kind: count for kind, count in counts.items() if count}
+
+
+def _count_item_faults(job: _Job, answers: Mapping[str, str]) -> dict[str, int]:
+    """Count missing, extra and unknown items, and heads outside the sentence. Known tags are those of the split."""
+    golds = {item.id: item.answers[0] for item in job.references}
+    known = {tag for gold in golds.values() for tag in gold.lower().split()}
+    tags = known if isinstance(job.task.output, Tags) else None
+    counts = dict.fromkeys(("missing_items", "extra_items", "unknown_items", "outside_heads"), 0)
+    for id_, text in answers.items():
+        faults = count_faults(text, golds[id_], tags)
+        for kind, count in zip(counts, astuple(faults), strict=True):
+            counts[kind] += count
+    return counts
 
 
 def _count_other_labels(job: _Job, answers: Mapping[str, str]) -> int:
@@ -458,7 +524,7 @@ def score_task(
     signatures: dict[str, str] = {}
     headline_rows: Sequence[Row] = ()
     for name in metrics:
-        metric = find_metric(name)
+        metric = find_metric(name).for_data(references)
         if metric.headline in scores:
             continue  # em, nem and nf1 come from the same rows
         if pool is None:

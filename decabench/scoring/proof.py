@@ -95,8 +95,12 @@ def _empty(task: Task, metric: Metric, score: float, examples: Sequence[Example]
 def empty_answer_floor(metric: str, examples: Sequence[Example]) -> float:
     """Return what empty answers must score, 0–100, from the gold answers alone.
 
-    Nothing equals an empty answer, except a dialogue state to which nothing has been added yet: such turns are right.
+    Nothing equals an empty answer, except a dialogue state to which nothing has been added yet, so that such turns are
+    right, and the answer to a question of SQuAD 2 that has none.
     """
+    if metric == "squad2":
+        none = sum(all(answer in ("", "unanswerable") for answer in example.answers) for example in examples)
+        return 100 * none / len(examples)
     if metric != "joint_goal_em":
         return 0.0
     informed: set[str] = set()

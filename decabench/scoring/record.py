@@ -38,7 +38,7 @@ from decabench.scoring.results import (
     read_results_file,
     write_results_file,
 )
-from decabench.scoring.significance import Sample, describe_units, read_rows
+from decabench.scoring.significance import Sample, describe_units, read_rows, stored_metric
 from decabench.submission import (
     MANIFEST,
     AnswerKind,
@@ -182,7 +182,7 @@ def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Samp
     path = folder / STATISTICS / f"{task}.parquet"
     if not path.is_file() or not is_within(root, path):
         raise MissingDataError("its statistics are missing")
-    metric = find_metric(result.metric)
+    metric = stored_metric(find_metric(result.metric), path)
     units, rows = read_rows(path, metric.columns)
     sample = Sample.of_levels(metric, rows, units, task)
     if sample.examples != result.n:

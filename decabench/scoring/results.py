@@ -108,7 +108,8 @@ class TaskResult:
     """The number of faults in its file."""
     answers: Mapping[str, int] = field(default_factory=dict)
     """How many answers were `unparseable`, `truncated` or `refused`, had their `context_cut`, or were an `other_label`
-    than the question offers; 0 is left out."""
+    than the question offers; 0 is left out. Of tags and trees, how many items there are `missing_items`,
+    `extra_items`, `unknown_items` (tags of no gold answer, unreadable words of trees) and `outside_heads`."""
     ceiling: float | None = None
     """If contexts were cut: the share of examples whose gold answer could still be found, 0–100."""
     partial: Mapping[str, Any] = field(default_factory=dict)
@@ -117,6 +118,9 @@ class TaskResult:
     """Other wordings of the questions: `scores` by number, `mean`, `worst`, `spread`, `predictions`, `failed`."""
     units: Mapping[str, Any] = field(default_factory=dict)
     """What was sampled: the `number` of units, the `effective` number, their `level`, and what they are `fixed` in."""
+    without: Mapping[str, Any] = field(default_factory=dict)
+    """The same answers without some examples, such as those that stand in training data: their `ids`, and the `n`,
+    `score`, `scores` and `interval` of the rest. It is shown beside the score of all, and never ranked."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +200,13 @@ class Results:
         )
 
     @property
+    def total_without(self) -> float | None:
+        """The suite's total if each task counts as its `without` says, if it does; None if some task is not scored."""
+        scored = {name: task for name, task in self.tasks.items() if task.status == "scored"}
+        scores = {name: task.without.get("score", task.score) for name, task in scored.items()}
+        return self.suite.combine({name: score for name, score in scores.items() if score is not None})
+
+    @property
     def total_digits(self) -> int:
         """How many decimals to print of the total: as many as of the finest of its tasks."""
         scored = (task for task in self.suite.tasks if task in self.tasks)
@@ -250,7 +261,7 @@ class Results:
 
 _SUITE_FIELDS = ("name", "title", "tasks", "total", "total_name")
 
-_ADDED_LATER = ("answers", "ceiling", "partial", "units", "variants")
+_ADDED_LATER = ("answers", "ceiling", "partial", "units", "variants", "without")
 """Fields that the first files lacked: left out if empty."""
 
 
@@ -477,12 +488,26 @@ def _task_faults(name: str, task: TaskResult) -> Iterator[str]:
         yield "one of its counts is negative"
     if task.ceiling is not None and not 0 <= task.ceiling <= 100:
         yield f"its ceiling is {task.ceiling}, not a number from 0 to 100"
+    if task.without:
+        yield from _without_faults(task)
     if task.variants:
         scores = _convert(task.variants, "scores", dict[str, float])
         if "0" not in scores or not all(re.fullmatch("0|[1-9][0-9]{0,2}", number) for number in scores):
             yield "its variants are not numbered from 0"
         if not all(map(is_score, scores.values())):
             yield f"the score of a variant is not a number from {low:g} to {high:g}"
+
+
+def _without_faults(task: TaskResult) -> Iterator[str]:
+    ids, rest, score = (task.without.get(key) for key in ("ids", "n", "score"))
+    ends = task.without.get("interval") or (0.0, 0.0)
+    if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids) or not ids:
+        yield "it is scored without some examples, but does not name them"
+    elif type(rest) is not int or not 0 < rest == task.n - len(set(ids)):
+        yield f"it is scored without {len(ids):,} of {task.n:,} examples, which leave another number than {rest!r:.20}"
+    numbers = [score, *(ends if isinstance(ends, list | tuple) else ())]
+    if len(numbers) != 3 or not all(type(each) in (int, float) and math.isfinite(each) for each in numbers):
+        yield "its score or interval without some examples is not a number"
 
 
 def _score_range(task: str, metric: str) -> tuple[float, float]:

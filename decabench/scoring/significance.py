@@ -34,6 +34,7 @@ __all__ = [
     "number_units",
     "read_rows",
     "score_interval",
+    "stored_metric",
     "student_t",
     "total_interval",
     "write_rows",
@@ -275,6 +276,28 @@ def write_rows(
     table = pa.table(columns).replace_schema_metadata({"metric": metric, "signature": signature})
     with atomic_file(path) as file:
         pq.write_table(table, file, compression="zstd")
+
+
+_MOST_COLUMNS = 20_000
+
+
+def stored_metric(metric: Metric, path: Path) -> Metric:
+    """Return the metric with the columns that a file has for the classes of its data; most metrics have none.
+
+    Raises DataError if the file is damaged or has too many columns.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if metric.find_classes is None:
+        return metric
+    try:
+        names = pq.ParquetFile(path).schema_arrow.names
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise DataError(f"{path} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
+    if len(names) > _MOST_COLUMNS:
+        raise DataError(f"{path} has {len(names):,} columns, which is too many to read: evaluate again.")
+    return metric.for_columns(names)
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:

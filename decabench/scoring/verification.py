@@ -152,6 +152,7 @@ _MEANINGS = {
     "ceiling": "the context_kept of some lines has changed",
     "partial": "submission.toml has changed",
     "variants": "the answers to other wordings have changed",
+    "without": "a score without some examples was edited, or depends on something that has changed",
     "decabench": "scored by another version of decabench",
 }
 """Map from a key to the meaning of a difference under it; the outermost key counts."""
@@ -233,6 +234,7 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
         tasks=list(stated["tasks"]),
         answers=stated.get("answers", "extracted"),
         suite=suite,
+        without=_stated_without(stated["tasks"]),
     )
     with open_with_remade(submission, options.remade) as opened:
         known = known_to(opened, options)
@@ -271,6 +273,17 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
     }
     lacking = tuple(task for task in answered if task not in stated["tasks"])
     return VerifiedResults(path, tasks, lacking, tuple(other))
+
+
+def _stated_without(tasks: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the ids that a results file says it left out, by task, as far as they are ids."""
+    stated = {name: task.get("without") for name, task in tasks.items() if isinstance(task, Mapping)}
+    ids = {name: without.get("ids") for name, without in stated.items() if isinstance(without, Mapping)}
+    return {
+        name: each
+        for name, each in ids.items()
+        if isinstance(each, list) and all(isinstance(id_, str) for id_ in each)
+    }
 
 
 @dataclass(frozen=True)

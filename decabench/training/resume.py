@@ -25,9 +25,8 @@ from decabench.models import (
     load_weights,
     output_record,
 )
-from decabench.tasks import Output, Store
+from decabench.tasks import Output
 from decabench.training.config import TrainConfig, from_mapping, read_config, to_mapping, to_toml
-from decabench.training.encoding import fingerprints
 from decabench.training.optimizers import restore_optimizer
 from decabench.training.schedule import Schedule
 
@@ -66,15 +65,16 @@ def is_unstarted(output: Path) -> bool:
 
 
 def describe_run(
-    config: TrainConfig, store: Store, words: WordTable, outputs: Mapping[str, Output], processes: int
+    config: TrainConfig,
+    data: Mapping[str, str],
+    words: WordTable,
+    outputs: Mapping[str, Output],
+    processes: int,
 ) -> dict[str, Any]:
-    """Record where a run's checkpoints come from: configuration, data, vectors, versions."""
+    """Record where a run's checkpoints come from: configuration, fingerprints of the data, vectors, versions."""
     record = {
         "config": to_mapping(config),
-        "data": {
-            **fingerprints(store, config.tasks, "train"),
-            **fingerprints(store, config.tasks, "validation"),
-        },
+        "data": dict(data),
         "vectors": words.vectors.digest,
         "dimension": words.dimension,
         "processes": processes,

@@ -1,10 +1,12 @@
-"""IWSLT 2016 English to German: translation of TED talks. tst2013 validates, tst2014 tests."""
+"""IWSLT 2016: translation of TED talks, from and to English. tst2013 validates, tst2014 tests (Czech: those before)."""
 
 from __future__ import annotations
 
 import hashlib
 import html
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,21 +16,79 @@ from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
 from decabench.tasks.readers import Record, github_raw, hub_file, open_text, parquet_records
 from decabench.tasks.task import Files, Hub, RemoteFile, Source, Task
-from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
+from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, fixed
 
-__all__ = ["IWSLT_EN_DE"]
+__all__ = ["IWSLT_EN_DE", "IWSLT_OTHERS"]
 
-_QUESTION = "Translate from English to German"
+_LANGUAGES = {"ar": "Arabic", "cs": "Czech", "de": "German", "en": "English", "fr": "French"}
 _SETS = {"validation": "tst2013", "test": "tst2014"}
+_CZECH_SETS = {"validation": "tst2012", "test": "tst2013"}  # there is no tst2014
+
+
+@dataclass(frozen=True)
+class _Direction:
+    """From which language to which; one of them is English."""
+
+    source: str
+    target: str
+
+    @property
+    def task(self) -> str:
+        """The name of the task."""
+        return f"iwslt.{self.source}.{self.target}"
+
+    @property
+    def question(self) -> str:
+        """The question about every line."""
+        return f"Translate from {_LANGUAGES[self.source]} to {_LANGUAGES[self.target]}"
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The languages as archives name them that serve both directions, English first."""
+        return "en", self.source if self.target == "en" else self.target
+
+    @property
+    def sets(self) -> dict[str, str]:
+        """The evaluation set of each split."""
+        return _CZECH_SETS if "cs" in self.pair else _SETS
+
+    @property
+    def archive(self) -> str:
+        """The name of the archive: `en-de.tgz`."""
+        return f"{'-'.join(self.pair)}.tgz"
+
+    @property
+    def nested(self) -> str:
+        """The place of that archive in the archive of all pairs."""
+        return f"2016-01/texts/{'/'.join(self.pair)}/{self.archive}"
+
+    def names(self, split: str, named: str) -> tuple[str, str]:
+        """Return the file names of the source and the target side in a folder for `named`: `en-de`."""
+        stem = f"IWSLT16.TED.{self.sets.get(split)}.{named}"
+        form = f"train.tags.{named}.{{}}" if split == "train" else f"{stem}.{{}}.xml"
+        return form.format(self.source), form.format(self.target)
+
+    def members(self, split: str) -> tuple[str, str]:
+        """Return the members of the archive for the source and the target side."""
+        folder = "-".join(self.pair)
+        source, target = self.names(split, folder)
+        return f"{folder}/{source}", f"{folder}/{target}"
+
+    def all_members(self) -> tuple[str, ...]:
+        """Return the members of the archive for all splits."""
+        return tuple(name for split in ("train", *self.sets) for name in self.members(split))
+
+
+_EN_DE = _Direction("en", "de")
 _BACKUP = ("maroxtn/IWSLT-BACKUP", "73a09324ed3cb15d60f489b322ea9df4b431ea43")
 _HUB = Hub("IWSLT/iwslt2017", "9ca48082a7aae6d0a9d18efb292c50eacd10d2e8")
 _HUB_FILES = {"validation": "iwslt2017-en-de/test/0000.parquet", "test": "iwslt2017-en-de/test/0000.parquet"}
-_OUTER, _INNER, _NESTED = "2016-01.tgz", "en-de.tgz", "2016-01/texts/en/de/en-de.tgz"
+_OUTER = "2016-01.tgz"
 
 _TAGS = ("<url", "<keywords", "<talkid", "<description", "<reviewer", "<translator", "<title", "<speaker")
 
 Pair = tuple[str, str, str]
-"""(talk, English, German)"""
+"""(talk, source, target)"""
 
 
 Line = tuple[str, str, str]
@@ -63,10 +123,10 @@ def _tagged_lines(path: Path) -> Iterator[Line]:
                 talk += 1
 
 
-def _pairs(english: Path, german: Path, split: str) -> Iterator[Pair]:
+def _pairs(source_path: Path, target_path: Path, split: str) -> Iterator[Pair]:
     lines = _tagged_lines if split == "train" else _segments
-    names = f"{english.name} and {german.name}"
-    for source, target in zip_longest(lines(english), lines(german)):
+    names = f"{source_path.name} and {target_path.name}"
+    for source, target in zip_longest(lines(source_path), lines(target_path)):
         if source is None or target is None:
             talk, place, _ = source or target
             raise DataError(f"{names} have different numbers of lines: talk {talk}, {place}, is in only one.")
@@ -78,41 +138,29 @@ def _pairs(english: Path, german: Path, split: str) -> Iterator[Pair]:
         yield source[0], source[2], target[2]
 
 
-def _examples(pairs: Iterator[Pair], split: str) -> Iterator[Example]:
+def _examples(direction: _Direction, pairs: Iterator[Pair], split: str) -> Iterator[Example]:
     index = 0
     for talk, source, target in pairs:
         if source and target:  # decaNLP leaves out lines that are empty on one side
-            units = (f"iwslt.en.de.{split}.talk.{talk}",)
-            yield Example(f"iwslt.en.de.{split}.{index}", _QUESTION, source, (target,), units)
+            units = (f"{direction.task}.{split}.talk.{talk}",)
+            yield Example(f"{direction.task}.{split}.{index}", direction.question, source, (target,), units)
             index += 1
 
 
-def _read_sides(english: Path, german: Path, split: str) -> Iterator[Example]:
-    return _examples(_pairs(english, german, split), split)
+def _read_files(direction: _Direction, files: Files, split: str) -> Iterator[Example]:
+    source, target = (files.path(name) for name in direction.names(split, "de-en"))
+    return _examples(direction, _pairs(source, target, split), split)
 
 
-def _names(split: str, direction: str) -> tuple[str, str]:
-    """Return the file names of the English and the German side."""
-    if split == "train":
-        return f"train.tags.{direction}.en", f"train.tags.{direction}.de"
-    stem = f"IWSLT16.TED.{_SETS[split]}.{direction}"
-    return f"{stem}.en.xml", f"{stem}.de.xml"
+def _read_archive(direction: _Direction, files: Files, split: str) -> Iterator[Example]:
+    source, target = (files.member(direction.archive, name) for name in direction.members(split))
+    return _examples(direction, _pairs(source, target, split), split)
 
 
-def _read_files(files: Files, split: str) -> Iterator[Example]:
-    english, german = _names(split, "de-en")
-    return _read_sides(files.path(english), files.path(german), split)
-
-
-def _read_archive(files: Files, split: str) -> Iterator[Example]:
-    english, german = (files.member(_INNER, f"en-de/{name}") for name in _names(split, "en-de"))
-    return _read_sides(english, german, split)
-
-
-def _read_nested(files: Files, split: str) -> Iterator[Example]:
-    sides = (files.member(_OUTER, f"{_NESTED}!en-de/{name}") for name in _names(split, "en-de"))
-    english, german = sides
-    return _read_sides(english, german, split)
+def _read_nested(direction: _Direction, files: Files, split: str) -> Iterator[Example]:
+    names = (f"{direction.nested}!{name}" for name in direction.members(split))
+    source, target = (files.member(_OUTER, name) for name in names)
+    return _examples(direction, _pairs(source, target, split), split)
 
 
 # IWSLT 2017 publishes tst2010 to tst2015 as one test set. These are its rows of 2013 and 2014, the digests that their
@@ -144,7 +192,7 @@ def _unescaped(row: Record, side: str) -> str:
     return html.unescape(row.record("translation").text(side)).strip()
 
 
-def _read_hub(files: Files, split: str) -> Iterator[Example]:
+def _read_hub(direction: _Direction, files: Files, split: str) -> Iterator[Example]:
     rows = islice(parquet_records(files, _HUB_FILES[split], ("translation",)), *_SLICES[split])
     # The hub's script left XML entities in the text.
     sides = [(_unescaped(row, "en"), _unescaped(row, "de")) for row in rows]
@@ -156,7 +204,9 @@ def _read_hub(files: Files, split: str) -> Iterator[Example]:
                 "it is not the text of IWSLT 2016."
             )
     talks = (str(talk) for talk, lines in _TALKS[split] for _ in range(lines))  # the hub does not name them
-    return _examples(((talk, *pair) for talk, pair in zip(talks, sides, strict=True)), split)
+    if direction != _EN_DE:
+        sides = [(german, english) for english, german in sides]
+    return _examples(direction, ((talk, *pair) for talk, pair in zip(talks, sides, strict=True)), split)
 
 
 def _remote(
@@ -165,13 +215,80 @@ def _remote(
     return RemoteFile(name, (github_raw(*_BACKUP, f"iwslt/de-en/{name}"),), sha256, size, git_blob=blob)
 
 
-_WIT3 = RemoteFile(_INNER, ("https://wit3.fbk.eu/archive/2016-01//texts/en/de/en-de.tgz",))
 _ALL_PAIRS = RemoteFile(
     _OUTER,
     ("https://drive.google.com/uc?export=download&id=1l5y6Giag9aRPwGtuZHswh3w5v3qEz8D8",),
     md5="c393ed3fc2a1b0f004b3331043f615ae",
 )
-_EVERY_NAME = tuple(f"en-de/{name}" for split in ("train", *_SETS) for name in _names(split, "en-de"))
+
+
+def _archives(direction: _Direction) -> tuple[Source, Source]:
+    """Return the sources that every direction has: the archive of all pairs, and that of its own."""
+    languages, splits = "/".join(direction.pair), ("train", *direction.sets)
+    own = RemoteFile(
+        direction.archive, (f"https://wit3.fbk.eu/archive/2016-01//texts/{languages}/{direction.archive}",)
+    )
+    return (
+        Source(
+            "all pairs archive",
+            dict.fromkeys(splits, (_ALL_PAIRS,)),
+            partial(_read_nested, direction),
+            members=tuple(f"{direction.nested}!{name}" for name in direction.all_members()),
+        ),
+        Source(
+            f"{'-'.join(direction.pair)} archive",
+            dict.fromkeys(splits, (own,)),
+            partial(_read_archive, direction),
+            members=direction.all_members(),
+        ),
+    )
+
+
+_SPLIT_FILES = {
+    "train": (
+        _remote("train.tags.de-en.en", blob="e1ae5f9ef436a9f4278dae79cca70b0cda1c8d3b"),
+        _remote("train.tags.de-en.de", blob="e377256e5d7e2aa1d5518051db5bce8ecc568a8f"),
+    ),
+    "validation": (
+        _remote(
+            "IWSLT16.TED.tst2013.de-en.en.xml",
+            "479fec5ca4c5e8b8fe7932f639909d925987a9fb37db17e425aacf64707c70bb",
+            128_416,
+        ),
+        _remote(
+            "IWSLT16.TED.tst2013.de-en.de.xml",
+            "5b74a7292fcb8f71cf6de9bcf9c9a24b87ab2904fd8c4b73c1e81f353f79b407",
+            140_762,
+        ),
+    ),
+    "test": (
+        _remote(
+            "IWSLT16.TED.tst2014.de-en.en.xml",
+            "bcbbf0904ee6275aa8ba1636ff2211e0621ba7f5c92bf2292b1e27671219cc9e",
+            154_866,
+        ),
+        _remote(
+            "IWSLT16.TED.tst2014.de-en.de.xml",
+            "e9b233372416169e3b36391b1d9005ba2a28bf51751f406171b59e09a9018f9e",
+            170_743,
+        ),
+    ),
+}
+
+
+def _german_sources(direction: _Direction) -> tuple[Source, ...]:
+    """Return the sources of a direction between English and German, of which more copies are published."""
+    return (
+        Source("de-en files", _SPLIT_FILES, partial(_read_files, direction)),
+        *_archives(direction),
+        Source(
+            "hub parquet (2017)",
+            {split: (hub_file(_HUB, name),) for split, name in _HUB_FILES.items()},
+            partial(_read_hub, direction),
+            hub=_HUB,
+        ),
+    )
+
 
 _PROMPT = PromptTemplate(
     instruction=(
@@ -184,77 +301,65 @@ _PROMPT = PromptTemplate(
     form=AnswerForm("line"),
 )
 
-_VARIANTS = (
-    fixed("what-is", _QUESTION, "What is the translation from English to German?"),
-    fixed("into", _QUESTION, "Translate this English sentence into German"),
-    fixed("how-say", _QUESTION, "How would you say this in German?"),
+
+def _variants(direction: _Direction) -> tuple[Variant, ...]:
+    source, target, question = _LANGUAGES[direction.source], _LANGUAGES[direction.target], direction.question
+    return (
+        fixed("what-is", question, f"What is the translation from {source} to {target}?"),
+        fixed("into", question, f"Translate this {source} sentence into {target}"),
+        fixed("how-say", question, f"How would you say this in {target}?"),
+    )
+
+
+def _task(direction: _Direction, counts: dict[str, int], sources: tuple[Source, ...], notes: str) -> Task:
+    return Task(
+        name=direction.task,
+        title="Machine translation",
+        dataset=f"IWSLT 2016, {_LANGUAGES[direction.source]} to {_LANGUAGES[direction.target]}",
+        output=Text(max_tokens=384),
+        metric="bleu",
+        counts=counts,
+        sources=sources,
+        licence="CC BY-NC-ND 3.0 (TED talks): no derivatives may be passed on",
+        citation="Cettolo et al. 2016, The IWSLT 2016 Evaluation Campaign",
+        homepage="https://wit3.fbk.eu/",
+        notes=notes,
+        unit_names=("talk",),
+        prompt=_PROMPT,
+        variants=_variants(direction),
+        redistributable=False,
+        withhold_texts=True,
+        shared_folder=f"iwslt.{'.'.join(direction.pair)}",
+    )
+
+
+_EN_DE_COUNTS = {"train": 196_884, "validation": 993, "test": 1_305}
+
+IWSLT_EN_DE = _task(
+    _EN_DE, _EN_DE_COUNTS, _german_sources(_EN_DE), "Validation is tst2013, test is tst2014, as in decaNLP."
 )
 
-IWSLT_EN_DE = Task(
-    name="iwslt.en.de",
-    title="Machine translation",
-    dataset="IWSLT 2016, English to German",
-    output=Text(max_tokens=384),
-    metric="bleu",
-    counts={"train": 196_884, "validation": 993, "test": 1_305},
-    sources=(
-        Source(
-            "de-en files",
-            {
-                "train": (
-                    _remote("train.tags.de-en.en", blob="e1ae5f9ef436a9f4278dae79cca70b0cda1c8d3b"),
-                    _remote("train.tags.de-en.de", blob="e377256e5d7e2aa1d5518051db5bce8ecc568a8f"),
-                ),
-                "validation": (
-                    _remote(
-                        "IWSLT16.TED.tst2013.de-en.en.xml",
-                        "479fec5ca4c5e8b8fe7932f639909d925987a9fb37db17e425aacf64707c70bb",
-                        128_416,
-                    ),
-                    _remote(
-                        "IWSLT16.TED.tst2013.de-en.de.xml",
-                        "5b74a7292fcb8f71cf6de9bcf9c9a24b87ab2904fd8c4b73c1e81f353f79b407",
-                        140_762,
-                    ),
-                ),
-                "test": (
-                    _remote(
-                        "IWSLT16.TED.tst2014.de-en.en.xml",
-                        "bcbbf0904ee6275aa8ba1636ff2211e0621ba7f5c92bf2292b1e27671219cc9e",
-                        154_866,
-                    ),
-                    _remote(
-                        "IWSLT16.TED.tst2014.de-en.de.xml",
-                        "e9b233372416169e3b36391b1d9005ba2a28bf51751f406171b59e09a9018f9e",
-                        170_743,
-                    ),
-                ),
-            },
-            _read_files,
-        ),
-        Source(
-            "all pairs archive",
-            dict.fromkeys(("train", *_SETS), (_ALL_PAIRS,)),
-            _read_nested,
-            members=tuple(f"{_NESTED}!{name}" for name in _EVERY_NAME),
-        ),
-        Source(
-            "en-de archive", dict.fromkeys(("train", *_SETS), (_WIT3,)), _read_archive, members=_EVERY_NAME
-        ),
-        Source(
-            "hub parquet (2017)",
-            {split: (hub_file(_HUB, name),) for split, name in _HUB_FILES.items()},
-            _read_hub,
-            hub=_HUB,
-        ),
-    ),
-    licence="CC BY-NC-ND 3.0 (TED talks): no derivatives may be passed on",
-    citation="Cettolo et al. 2016, The IWSLT 2016 Evaluation Campaign",
-    homepage="https://wit3.fbk.eu/",
-    notes="Validation is tst2013, test is tst2014, as in decaNLP.",
-    unit_names=("talk",),
-    prompt=_PROMPT,
-    variants=_VARIANTS,
-    redistributable=False,
-    withhold_texts=True,
-)
+
+def _other(source: str, target: str, counts: tuple[int, int, int]) -> Task:
+    direction = _Direction(source, target)
+    sources = _german_sources(direction) if "de" in direction.pair else _archives(direction)
+    sets = " and ".join(f"{split} is {name}" for split, name in direction.sets.items())
+    notes = (
+        f"{sets.capitalize()}. The files are those of the archive {direction.archive}, for both directions."
+    )
+    return _task(direction, dict(zip(_EN_DE_COUNTS, counts, strict=True)), sources, notes)
+
+
+IWSLT_OTHERS = {
+    task.name: task
+    for task in (
+        _other("de", "en", (196_884, 993, 1_305)),
+        _other("en", "fr", (220_400, 1_026, 1_305)),
+        _other("fr", "en", (220_400, 1_026, 1_305)),
+        _other("en", "ar", (224_126, 1_169, 1_107)),
+        _other("ar", "en", (224_126, 1_169, 1_107)),
+        _other("en", "cs", (114_390, 1_385, 1_327)),
+        _other("cs", "en", (114_390, 1_385, 1_327)),
+    )
+}
+"""The other pairs of the campaign by name; a zero-shot suite asks models about them that learned English to German."""

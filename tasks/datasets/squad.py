@@ -1,20 +1,27 @@
-"""SQuAD 1.1: reading comprehension. The answer is a span of the paragraph."""
+"""SQuAD 1.1 and 2.0: reading comprehension. The answer is a span of the paragraph, or, in 2.0, there may be none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import github_raw, hub_file, json_records, parquet_records
+from decabench.tasks.readers import Record, github_raw, hub_file, json_records, parquet_records
 from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task
-from decabench.tasks.wording import PromptTemplate, wrapped
+from decabench.tasks.wording import AnswerForm, PromptTemplate, wrapped
 
-__all__ = ["SQUAD"]
+__all__ = ["SQUAD", "SQUAD2"]
 
 _FILES = {"train": "train-v1.1.json", "validation": "dev-v1.1.json"}
+_FILES_2 = {"train": "train-v2.0.json", "validation": "dev-v2.0.json"}
 _COMMIT = "eee5fdbf62f8613a7812b03419e6b29617b74fd1"
 _HUB = Hub("rajpurkar/squad", "7b6d24c440a36b6815f21b70d25016731768db1f")
+_HUB_2 = Hub("rajpurkar/squad_v2", "80596c4f2b9ffcd716039dfc7e564c4e491802ec")
+
+_UNANSWERABLE = "unanswerable"
+"""The answer to a question of SQuAD 2.0 that the paragraph does not answer. The official files have no answer there,
+and the official scorer takes an empty prediction as none; the metric `squad2` takes both."""
 
 
 class _Paragraphs:
@@ -37,34 +44,55 @@ def _example(id: str, units: tuple[str, str], question: str, context: str, answe
     return Example(id, " ".join(question.split()), context, tuple(answers), units)
 
 
-def _read_json(files: Files, split: str) -> Iterator[Example]:
+def _answers(record: Record, answers: list[str], may_be_none: bool) -> list[str]:
+    if not answers and not may_be_none:
+        raise record.fault("it has no answer")
+    return answers or [_UNANSWERABLE]
+
+
+def _json_examples(path: Path, may_be_none: bool) -> Iterator[Example]:
     paragraphs = _Paragraphs()
-    for article in json_records(files.path(_FILES[split]), "data.item", "article"):
+    for article in json_records(path, "data.item", "article"):
         title = article.text("title")
         for paragraph in article.records("paragraphs", "paragraph"):
             context = paragraph.text("context")
             units = paragraphs.units(title, context)
             for qa in paragraph.records("qas", "question"):
-                answers = [answer.text("text") for answer in qa.records("answers", "answer")]
-                if not answers:
-                    raise qa.fault("it has no answer")
+                found = [answer.text("text") for answer in qa.records("answers", "answer")]
+                answers = _answers(qa, found, may_be_none)
                 yield _example(qa.text("id"), units, qa.text("question"), context, answers)
 
 
-def _read_parquet(files: Files, split: str) -> Iterator[Example]:
+def _parquet_examples(files: Files, name: str, may_be_none: bool) -> Iterator[Example]:
     paragraphs = _Paragraphs()
-    columns = ("id", "title", "context", "question", "answers")
-    for row in parquet_records(files, f"plain_text/{split}-00000-of-00001.parquet", columns):
+    for row in parquet_records(files, name, ("id", "title", "context", "question", "answers")):
         context = row.text("context")
         units = paragraphs.units(row.text("title"), context)
-        answers = row.record("answers").texts("text")
-        if not answers:
-            raise row.fault("it has no answer")
+        answers = _answers(row, row.record("answers").texts("text"), may_be_none)
         yield _example(row.text("id"), units, row.text("question"), context, answers)
 
 
-def _json(split: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ...]:
-    name = _FILES[split]
+def _read_json(files: Files, split: str) -> Iterator[Example]:
+    yield from _json_examples(files.path(_FILES[split]), may_be_none=False)
+
+
+def _read_json_2(files: Files, split: str) -> Iterator[Example]:
+    yield from _json_examples(files.path(_FILES_2[split]), may_be_none=True)
+
+
+def _read_parquet(files: Files, split: str) -> Iterator[Example]:
+    yield from _parquet_examples(files, _parquet("plain_text", split), may_be_none=False)
+
+
+def _read_parquet_2(files: Files, split: str) -> Iterator[Example]:
+    yield from _parquet_examples(files, _parquet("squad_v2", split), may_be_none=True)
+
+
+def _parquet(folder: str, split: str) -> str:
+    return f"{folder}/{split}-00000-of-00001.parquet"
+
+
+def _json(name: str, sha256: str, size: int, blob: str) -> tuple[RemoteFile, ...]:
     urls = (
         f"https://rajpurkar.github.io/SQuAD-explorer/dataset/{name}",
         github_raw("rajpurkar/SQuAD-explorer", _COMMIT, f"dataset/{name}"),
@@ -101,13 +129,13 @@ SQUAD = Task(
             "upstream json",
             {
                 "train": _json(
-                    "train",
+                    _FILES["train"],
                     "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
                     30_288_272,
                     "77f1d9a7daee11f7bc293832020f7709f63410ad",
                 ),
                 "validation": _json(
-                    "validation",
+                    _FILES["validation"],
                     "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
                     4_854_279,
                     "e9a3f913ad1468ebe105b891334ca7b0bc0e2510",
@@ -117,10 +145,7 @@ SQUAD = Task(
         ),
         Source(
             "hub parquet",
-            {
-                split: (hub_file(_HUB, f"plain_text/{split}-00000-of-00001.parquet"),)
-                for split in ("train", "validation")
-            },
+            {split: (hub_file(_HUB, _parquet("plain_text", split)),) for split in ("train", "validation")},
             _read_parquet,
             hub=_HUB,
         ),
@@ -134,4 +159,65 @@ SQUAD = Task(
     variants=_VARIANTS,
     curriculum="hard",  # alone, it was the best of what the paper tried first (Appendix F)
     context_limit=ContextLimit(400, "skip"),
+)
+
+SQUAD2 = Task(
+    name="squad2",
+    title="Question answering",
+    dataset="SQuAD 2.0",
+    output=Text(extractive=True, max_tokens=96),
+    metric="squad2",
+    secondary=(),
+    counts={"train": 130_319, "validation": 11_873, "test": 8_862},
+    hidden=("test",),
+    sources=(
+        Source(
+            "upstream json",
+            {
+                "train": _json(
+                    _FILES_2["train"],
+                    "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002",
+                    42_123_633,
+                    "312f804dbf85888fdce3299eaa58d6ec3f0bb6b7",
+                ),
+                "validation": _json(
+                    _FILES_2["validation"],
+                    "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8",
+                    4_370_528,
+                    "c6fa1a89a12c90b7fbfa8f6fb437cfff27af41ca",
+                ),
+            },
+            _read_json_2,
+        ),
+        Source(
+            "hub parquet",
+            {split: (hub_file(_HUB_2, _parquet("squad_v2", split)),) for split in ("train", "validation")},
+            _read_parquet_2,
+            hub=_HUB_2,
+        ),
+    ),
+    licence="CC BY-SA 4.0",
+    citation="Rajpurkar et al. 2018, Know What You Don't Know: Unanswerable Questions for SQuAD",
+    homepage="https://rajpurkar.github.io/SQuAD-explorer/",
+    notes=(
+        "A question without an answer in its paragraph has the answer `unanswerable`, where the official files have "
+        "none; for the official scorer, write an empty prediction in its place. The test set is hidden by its authors."
+    ),
+    unit_names=("article", "paragraph"),
+    prompt=PromptTemplate(
+        instruction=(
+            "Answer the question with the shortest span of the passage that answers it. Copy its words exactly as they "
+            "stand there. If the passage does not answer the question, answer: unanswerable. Give only the span or "
+            "that word, not a sentence."
+        ),
+        input=_PROMPT.input,
+        answer=_PROMPT.answer,
+        stop=_PROMPT.stop,
+        form=AnswerForm("span", labels=(_UNANSWERABLE,)),
+    ),
+    variants=(
+        wrapped("words-of-context", "Answer with words of the context, or with unanswerable: {question}"),
+        wrapped("according", "According to the text: {question}"),
+        wrapped("span-after", "{question} Copy the answer from the paragraph, or write unanswerable."),
+    ),
 )

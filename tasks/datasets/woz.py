@@ -1,8 +1,10 @@
-"""WOZ 2.0, English: goal-oriented dialogue. The answer is what changed in the state in this turn."""
+"""WOZ 2.0, English and German: goal-oriented dialogue. The answer is what changed in the state in this turn."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
@@ -10,7 +12,7 @@ from decabench.tasks.readers import Record, github_raw, json_records
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
 
-__all__ = ["WOZ_EN"]
+__all__ = ["WOZ_DE", "WOZ_EN"]
 
 _QUESTION = "What is the change in state?"
 _UPSTREAM = {"train": "train", "validation": "validate", "test": "test"}
@@ -57,25 +59,24 @@ def _change(changed: Sequence[Slot], requested: Sequence[str]) -> str:
     return f"{informs};{requests}" if informs or requests else "None"
 
 
-def _turns(dialogue: int, turns: Iterator[Record]) -> Iterator[Example]:
+def _turns(name: str, turns: Iterator[Record]) -> Iterator[Example]:
     previous: list[Slot] = []
     for number, turn in enumerate(turns):
         informed, requested = _state(turn)
         changed = [pair for pair in informed if pair not in previous]
         context = " ".join(f"{_acts(turn)}{turn.text('transcript')}".split())
-        id = f"en_{dialogue}_{number}"
-        yield Example(id, _QUESTION, context, (_change(changed, requested),), (f"en_{dialogue}",))
+        yield Example(f"{name}_{number}", _QUESTION, context, (_change(changed, requested),), (name,))
         previous = informed
 
 
-def _read(files: Files, split: str) -> Iterator[Example]:
-    dialogues = json_records(files.path(f"woz_{_UPSTREAM[split]}_en.json"), "item", "dialogue")
+def _read(language: str, files: Files, split: str) -> Iterator[Example]:
+    dialogues = json_records(files.path(f"woz_{_UPSTREAM[split]}_{language}.json"), "item", "dialogue")
     for number, dialogue in enumerate(dialogues):
-        yield from _turns(number, dialogue.records("dialogue", "turn"))
+        yield from _turns(f"{language}_{number}", dialogue.records("dialogue", "turn"))
 
 
-def _file(split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
-    name = f"woz_{_UPSTREAM[split]}_en.json"
+def _file(language: str, split: str, sha256: str, size: int) -> tuple[RemoteFile, ...]:
+    name = f"woz_{_UPSTREAM[split]}_{language}.json"
     url = github_raw("nmrksic/neural-belief-tracker", _COMMIT, f"data/woz/{name}")
     return (RemoteFile(name, (url,), sha256, size),)
 
@@ -121,18 +122,25 @@ WOZ_EN = Task(
             "upstream json",
             {
                 "train": _file(
-                    "train", "7cd9e971553e5f3e80bb0c93164bf4c619c7f49f45d636a0512474cdeb074485", 3_825_261
+                    "en",
+                    "train",
+                    "7cd9e971553e5f3e80bb0c93164bf4c619c7f49f45d636a0512474cdeb074485",
+                    3_825_261,
                 ),
                 "validation": _file(
+                    "en",
                     "validation",
                     "ae1ea9067fd05c0179d349f140b38de1b2db587d5bfcb4f99ef0d77474ab00ad",
                     1_222_746,
                 ),
                 "test": _file(
-                    "test", "3673e433b21a6b0d74e9144bd059e64b29bc3e1c5dc0e18654a98ec597c0d72c", 2_481_214
+                    "en",
+                    "test",
+                    "3673e433b21a6b0d74e9144bd059e64b29bc3e1c5dc0e18654a98ec597c0d72c",
+                    2_481_214,
                 ),
             },
-            _read,
+            partial(_read, "en"),
         ),
     ),
     licence="Apache-2.0 (repository)",
@@ -143,4 +151,62 @@ WOZ_EN = Task(
     prompt=_PROMPT,
     variants=_VARIANTS,
     curriculum="easy",
+)
+
+WOZ_DE = replace(
+    WOZ_EN,
+    name="woz.de",
+    dataset="WOZ 2.0, German",
+    sources=(
+        Source(
+            "upstream json",
+            {
+                "train": _file(
+                    "de",
+                    "train",
+                    "5a45bf0aefd258dbd05fd178b0be04ea7bbd4594b245e381f4ffeaabe3fa3c8a",
+                    3_879_554,
+                ),
+                "validation": _file(
+                    "de",
+                    "validation",
+                    "d2c0086b86430b61eab7f816c6f34d52e79a403a46e9b45d5867b0fa912cfb48",
+                    1_233_820,
+                ),
+                "test": _file(
+                    "de",
+                    "test",
+                    "e40219302733703ae5beadccd7cc4079befdc720903b9ccf22b4a952c83bdbe6",
+                    2_513_360,
+                ),
+            },
+            partial(_read, "de"),
+        ),
+    ),
+    citation="Mrksic et al. 2017, Semantic Specialisation of Distributional Word Vector Spaces",
+    notes=(
+        "The English dialogues and their slots, translated: the question stays English. Ids are "
+        "`de_<dialogue>_<turn>`. The system's words, which upstream leaves in English, are no part of the context."
+    ),
+    prompt=replace(
+        _PROMPT,
+        instruction=(
+            "You are given one turn of a German dialogue in which a user looks for a restaurant: what the system asked "
+            "or offered, if anything, then --, then the user's words. Answer in German with what the turn changes in "
+            "the state, on one line: first the constraints that the user sets, as `slot: value` separated by commas, "
+            "then a semicolon, then the slots that the user asks about, separated by commas. Slots of constraints are "
+            "essen, gegend and preisklasse; a user who has no preference gives a slot the value es ist egal. Slots to "
+            "ask about are telefon, adresse, postleitzahl, essen, gegend, preisklasse and name. Either part may be "
+            "empty, but the semicolon stays. If the turn changes nothing, answer: None\n"
+            "Forms of answers: essen: chinesisch, gegend: süden; telefon, adresse\n"
+            "Only constraints: preisklasse: billig;\n"
+            "Only asked about: ; telefon, adresse"
+        ),
+        form=AnswerForm(
+            "state",
+            labels=("essen", "gegend", "preisklasse", "telefon", "adresse", "postleitzahl", "name"),
+            unquote=True,
+        ),
+    ),
+    curriculum=None,
 )

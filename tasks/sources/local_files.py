@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import IO, Any, Literal
@@ -247,8 +247,9 @@ def read_folder(
 ) -> SourceFiles:
     """Open the first source whose files are all in `folder`, and read them in place.
 
-    `origin`, for their records, is `mirror` or `local`. A SHA256SUMS file beside a mirror's folder for the task must
-    agree with them. Raises MissingDataError, and DataError for a damaged file.
+    If no source has them all, open the first that has those of some split, with the others as missing. `origin`, for
+    their records, is `mirror` or `local`. A SHA256SUMS file beside a mirror's folder for the task must agree with them.
+    Raises MissingDataError, and DataError for a damaged file.
     """
     listed = _read_checksums(folder.parent / CHECKSUMS) if origin == "mirror" else {}
 
@@ -273,6 +274,16 @@ def read_folder(
     try:
         return open_source(sources, splits, provide, scratch)
     except MissingDataError as error:
+        for source in sources:
+            there = [
+                split
+                for split in splits
+                if (files := source.files.get(split))
+                and all((folder / file.name).is_file() for file in files)
+            ]
+            if there:
+                rest = tuple(split for split in splits if split not in there)
+                return replace(open_source([source], there, provide, scratch), missing=rest)
         advice = "add them" if len(sources) == 1 else "add those of one of these sources"
         raise MissingDataError(
             f"{folder} does not contain the files for {task}: {error}; {advice}."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks import DECATHLON
+from decabench.tasks import DECATHLON, SUITES
 
 ROOT = Path(__file__).resolve().parents[2]
 TAGGING = ROOT / "examples" / "tagging"
@@ -25,13 +25,15 @@ def tagging(command, monkeypatch, tmp_path):
 def test_list(command, home):
     done = command("suites", "--home", home)
     assert done.exit_code == 0
-    assert done.stdout.splitlines() == [
+    assert done.stdout.splitlines()[:5] == [
         "decathlon: The Natural Language Decathlon",
         f"  tasks     {', '.join(DECATHLON.tasks)}",
         "  prepared  10 of 10",
         "  total     decaScore, the sum of their scores",
         "",
     ]
+    named = [line.partition(":")[0] for line in done.stdout.splitlines() if line and line[0] != " "]
+    assert named == list(SUITES)
 
 
 def test_list_as_json(command, tmp_path):
@@ -83,7 +85,7 @@ def test_an_unknown_suite(command, tmp_path):
 def test_a_suite_with_an_unknown_task(command, tmp_path):
     done = command("suites", "--include", TAGGING / "suite.toml", "--home", tmp_path)
     assert done.exit_code == 2
-    assert "Suite 'tagging-demo' names tasks that are not known: pos." in done.stderr
+    assert "Suite 'tagging-demo' names tasks that are not known: pos (did you mean ud.pos?)." in done.stderr
 
 
 def test_from_prepare_to_compare(command, tagging, tmp_path):

@@ -1,10 +1,11 @@
-"""`decabench tasks`, `tasks show`, `tasks validate`."""
+"""`decabench tasks`, `tasks show`, `tasks validate`, `tasks overlap`."""
 
+import json
 import shutil
 
 import pytest
 
-from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks import TASKS
 from decabench.tasks.store import Store
 
 
@@ -12,7 +13,7 @@ def test_list(command, home):
     done = command("tasks", "--home", home)
     assert done.exit_code == 0
     first = [line.split()[0] for line in done.stdout.splitlines() if not line.startswith("   ")]
-    assert [name for name in first if name in TASKS] == list(DECATHLON.tasks)
+    assert [name for name in first if name in TASKS] == list(TASKS)
     assert "sample: 64 / 32 / –" in done.stdout
     assert "9,616 hidden" in done.stdout
     assert str(home) in done.stdout.replace("\n", "")
@@ -95,3 +96,120 @@ def test_show_has_the_other_wordings(command, home, tmp_path):
     done = command("tasks", "show", "squad", "--home", home)
     first = next(Store(home).examples("squad", "train")).question
     assert f"words-of-context: Answer with words of the context: {first}" in " ".join(done.stdout.split())
+
+
+@pytest.fixture
+def leaky(command, tmp_path):
+    """A task of one's own whose validation split repeats two of its four training texts, one in other spelling."""
+    texts = {"train": ["Good.", "Bad.", "Fine!", "New."], "validation": ["Good.", "fine", "Other", "More"]}
+    for split, contexts in texts.items():
+        rows = [{"text": text, "answer": "yes" if at % 2 else "no"} for at, text in enumerate(contexts)]
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "leaky.toml").write_text(
+        'format = "decabench.taskfile/1"\nname = "leaky"\nmetric = "accuracy"\nanswer = "answer"\n'
+        'question = "Yes or no?"\ncontext = "{text}"\n[files]\ntrain = "train.jsonl"\nvalidation = "validation.jsonl"\n'
+    )
+    options = ("--include", tmp_path / "leaky.toml", "--home", tmp_path / "home")
+    assert command("prepare", "leaky", *options).exit_code == 0
+    return options
+
+
+def test_overlap(command, leaky):
+    done = command("tasks", "overlap", *leaky)
+    assert done.exit_code == 0, done.output
+    row = next(line.split() for line in done.stdout.splitlines() if line.startswith(" leaky "))
+    assert row == ["leaky", "validation", "leaky", "1", "2", "4"]
+    assert "validation: 1 of 4 texts stand in the train of their own task, 2 normalised." in done.stdout
+
+
+def test_overlap_as_json(command, leaky):
+    content = json.loads(command("tasks", "overlap", "--tasks", "leaky", "--json", *leaky).stdout)
+    assert (content["format"], content["against"]) == ("decabench.overlap/1", ["train"])
+    assert content["overlap"] == [
+        {"task": "leaky", "split": "validation", "in": "leaky", "examples": 4, "exact": 1, "normalised": 2}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("match", "ids"),
+    [([], ["leaky.validation.0", "leaky.validation.1"]), (["--match", "exact"], ["leaky.validation.0"])],
+)
+def test_ids_of_an_overlap(command, leaky, tmp_path, match, ids):
+    from decabench.submission import read_id_list
+
+    done = command("tasks", "overlap", "--write", tmp_path / "overlap.json", *match, *leaky)
+    assert done.exit_code == 0, done.output
+    listed = read_id_list(tmp_path / "overlap.json")
+    assert list(listed.ids["leaky", "validation"]) == ids
+    assert listed.fingerprints["leaky", "validation"].startswith("sha256:")
+
+
+def test_overlap_of_what_is_not_prepared(command, leaky, tmp_path):
+    done = command("tasks", "overlap", "--tasks", "sst,leaky", *leaky)
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "sst is not prepared in" in done.stderr
+    done = command("tasks", "overlap", "--home", tmp_path / "empty")
+    assert done.exit_code == 3
+    assert "Nothing is prepared in" in done.stderr
+    done = command("tasks", "overlap", "--suite", "movies", *leaky)
+    assert "sst.fine, sst, subj, mr, imdb is not prepared" in done.stderr.replace("\n", " ")
+
+
+def test_scores_with_and_without(command, leaky, tmp_path):
+    """Both are recorded and shown; the one without ranks nowhere, and both are verified."""
+    command("tasks", "overlap", "--write", tmp_path / "overlap.json", *leaky)
+    options = (*leaky, "--tasks", "leaky")
+    sub = tmp_path / "sub"
+    assert command("predict", "--predictor", "majority", "--output", sub, *options).exit_code == 0
+    done = command("evaluate", "--submission", sub, "--without", tmp_path / "overlap.json", *options)
+    assert done.exit_code == 0, done.output
+    (task,) = json.loads((sub / "results" / "validation" / "results.json").read_text())["tasks"].values()
+    assert (task["status"], task["n"], task["score"]) == ("scored", 4, 50.0)
+    assert task["without"]["ids"] == ["leaky.validation.0", "leaky.validation.1"]
+    assert (task["without"]["n"], task["without"]["score"]) == (2, 50.0)
+    assert "Without some examples (never ranked)" in done.stdout
+    checked = command("verify", "--submission", sub, *leaky)
+    assert checked.exit_code == 0, checked.output
+    again = command("evaluate", "--submission", sub, *options)
+    assert "Without some examples" not in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "reason"),
+    [
+        (("ids",), [], "does not name them"),
+        (("n",), 4, "which leave another number"),
+        (("score",), "high", "is not a number"),
+        (("interval",), [1], "is not a number"),
+        (("score",), 75.0, "without"),
+    ],
+)
+def test_an_edited_score_without_some_examples(command, leaky, tmp_path, path, value, reason):
+    command("tasks", "overlap", "--write", tmp_path / "overlap.json", *leaky)
+    options, sub = (*leaky, "--tasks", "leaky"), tmp_path / "sub"
+    command("predict", "--predictor", "majority", "--output", sub, *options)
+    command("evaluate", "--submission", sub, "--without", tmp_path / "overlap.json", *options)
+    file = sub / "results" / "validation" / "results.json"
+    content = json.loads(file.read_text())
+    content["tasks"]["leaky"]["without"][path[0]] = value
+    file.write_text(json.dumps(content))
+    done = command("verify", "--submission", sub, *leaky)
+    assert done.exit_code != 0
+    assert reason in done.output.replace("\n", " ")
+
+
+def test_ids_of_other_data(command, leaky, tmp_path):
+    listed = tmp_path / "overlap.json"
+    command("tasks", "overlap", "--write", listed, *leaky)
+    options, sub = (*leaky, "--tasks", "leaky"), tmp_path / "sub"
+    command("predict", "--predictor", "majority", "--output", sub, *options)
+    content = json.loads(listed.read_text())
+    content["splits"][0]["fingerprint"] = f"sha256:{'0' * 64}"
+    listed.write_text(json.dumps(content))
+    done = command("evaluate", "--submission", sub, "--without", listed, *options)
+    assert done.exit_code == 3
+    assert "lists examples of other data of leaky, validation" in done.stderr.replace("\n", " ")
+    content["splits"][0]["split"] = "test"
+    listed.write_text(json.dumps(content))
+    done = command("evaluate", "--submission", sub, "--without", listed, *options)
+    assert "lists no examples of validation" in done.stderr.replace("\n", " ")

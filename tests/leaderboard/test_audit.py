@@ -305,20 +305,32 @@ def test_kinds_are_counted(system: Path) -> None:
     assert count_kinds(audited(system)) == {"consistent": 1}
 
 
+@pytest.mark.parametrize("name", sorted(set(METRICS) - {"lfem", "lfem_normalised", "rouge_score"}))
 @pytest.mark.parametrize(
-    "name", sorted(set(METRICS) - {"lfem", "lfem_normalised", "joint_goal_em", "rouge_score"})
+    "answer", ["", "1.5", "b-x i-x o", "the cat sat on the mat . it did", "food: x, area: b; phone, name"]
 )
-@pytest.mark.parametrize("answer", ["", "1.5", "b-x i-x o", "the cat sat on the mat . it did"])
 def test_what_metrics_make_of_any_answer_is_possible(name: str, answer: str) -> None:
-    gold = {"pearson": "1.5", "spearman": "2", "mse": "3", "parsing": "2:a 0:b 1:c"}.get(
-        name, "b-x i-x o" if name in ("sequence_f1", "tag_accuracy") else "the cat sat"
+    numbers = dict.fromkeys(("pearson", "spearman", "mse", "relatedness"), "1.5")
+    turns = dict.fromkeys(("joint_goal_em", "dialogue_f1"), "food: a, area: b; phone")
+    parses = dict.fromkeys(("parsing", "parsing_ud"), "2:a 0:root 1:punct")
+    gold = {**numbers, **turns, **parses}.get(
+        name, "b-x i-x o" if name in ("sequence_f1", "tag_accuracy", "tag_macro_f1") else "the cat sat"
     )
-    metric = METRICS[name]
-    items = [Item([gold], str(index)) for index in range(3)]
+    items = [Item([gold], f"en_0_{index}") for index in range(3)]
+    metric = METRICS[name].for_data(items)
     rows = np.asarray(metric.statistics([answer, gold, "x"], items), dtype=float)
     assert find_impossible_rows(metric, rows) == ""
     rows[0] = np.nan
     assert find_impossible_rows(metric, rows) == "some numbers are not finite"
+
+
+def test_no_class_is_right_more_often_than_it_is_gold() -> None:
+    references = [Item([label]) for label in "ab"]
+    metric = METRICS["macro_f1"].for_data(references)
+    rows = np.asarray(metric.statistics(["a", "a"], references))
+    assert find_impossible_rows(metric, rows) == ""
+    rows[1, metric.columns.index("right:b")] = 1
+    assert find_impossible_rows(metric, rows) == "right:b exceeds predicted:b in 1 rows"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,9 @@ from decabench.metrics import (
     lfem,
     mse,
     nf1,
+    parsing_ud,
     pearson,
+    relatedness,
     rouge_perl,
     rouge_score,
     score_rows,
@@ -129,6 +131,10 @@ def test_relatedness_and_entailment_of_sick():
     scores |= {metric.__name__: float(metric(predictions, gold)) for metric in (pearson, spearman, mse)}
     wanted = expected("sick.trial")
     assert scores == pytest.approx({name: wanted[name] for name in scores}, rel=0, abs=1e-6)
+    together = relatedness(predictions, gold).details
+    assert {name: together[name] for name in ("pearson", "spearman", "mse")} == pytest.approx(
+        {name: wanted[name] for name in ("pearson", "spearman", "mse")}, rel=0, abs=1e-6
+    )
 
 
 def cut_subtypes(parse, tags):
@@ -148,6 +154,11 @@ def test_parses_and_tags_of_ewt():
     details = uas_las(map_parses(predictions, tags), map_parses(gold, tags)).details
     assert details["uas"] == pytest.approx(wanted["uas_without_punctuation"], abs=1e-6)
     assert details["las"] == pytest.approx(wanted["las_without_punctuation"], abs=1e-6)
+    together = parsing_ud(predictions, gold, tags=tags).details
+    names = ("uas_ud", "las_ud", "clas_ud", "uas_without_punctuation", "las_without_punctuation")
+    assert {name: together[name] for name in names} == pytest.approx(
+        {name: wanted[name] for name in names}, rel=0, abs=1e-6
+    )
     predicted_tags = [row["prediction_pos"] for row in rows]
     assert float(tag_accuracy(predicted_tags, tags)) == pytest.approx(wanted["upos_ud"], abs=1e-6)
 

@@ -15,6 +15,7 @@ TAGS = (
     ["B-NP I-NP O", "B-VP", "O O", "", "B-NP B-NP", "I-NP"],
     ["B-NP I-NP O", "B-NP", "O O", "O", "B-NP I-NP", "O"],
 )
+LABELS = (["yes", "no", "", "Maybe", "no", "yes "], ["yes", "yes", "no", "maybe", "no", "yes"])
 PARSES = (
     ["2:nsubj 0:root", "0:root", "", "x", "1:a", "0:root 1:punct"],
     ["2:nsubj 0:root", "0:root 1:punct"] + ["0:root"] * 4,
@@ -43,12 +44,18 @@ TEXTS = (
 )
 SAMPLES = {
     "joint_goal_em": TURNS,
+    "dialogue_f1": TURNS,
     "sequence_f1": TAGS,
     "tag_accuracy": TAGS,
+    "tag_macro_f1": TAGS,
+    "macro_f1": LABELS,
+    "mcc": LABELS,
     "parsing": PARSES,
+    "parsing_ud": PARSES,
     "pearson": NUMBERS,
     "spearman": NUMBERS,
     "mse": NUMBERS,
+    "relatedness": NUMBERS,
 }
 TABLE = {
     "sql": {"sel": 0, "agg": 0, "conds": [[1, 0, 2]]},
@@ -57,19 +64,21 @@ TABLE = {
 }
 
 
-def rows_of(name):
+def scored(name):
+    """The metric on its sample, and the rows of that."""
     predictions, answers = SAMPLES.get(name, TEXTS)
     references = [
         Item([answer], id=f"en_{index // 2}_{index % 2}", meta=TABLE) for index, answer in enumerate(answers)
     ]
-    return METRICS[name].statistics(predictions, references)
+    metric = METRICS[name].for_data(references)
+    return metric, metric.statistics(predictions, references)
 
 
 @pytest.mark.parametrize("name", METRICS)
 def test_every_metric_is_complete(name):
     metric = METRICS[name]
     assert metric.name == name and metric.signature.startswith(f"{name}|") and metric.definition.endswith(".")
-    rows = rows_of(name)
+    metric, rows = scored(name)
     assert len(rows) == 6 and all(len(row) == len(metric.columns) for row in rows)
     assert all(type(value) is float for row in rows for value in row)
     scores = metric.score(
@@ -81,10 +90,10 @@ def test_every_metric_is_complete(name):
 
 @pytest.mark.parametrize("name", METRICS)
 def test_score_of_arrays_is_the_score_of_each(name):
-    metric = METRICS[name]
+    metric, rows = scored(name)
     weights = numpy.random.default_rng(7).multinomial(6, [1 / 6] * 6, size=(5, 8))
     weights[0, 0] = 0
-    sums = weights @ numpy.array(rows_of(name))
+    sums = weights @ numpy.array(rows)
     scores = metric.score({column: sums[..., index] for index, column in enumerate(metric.columns)})
     assert all(numpy.shape(values) == (5, 8) for values in scores.values())
     for place in numpy.ndindex(5, 8):

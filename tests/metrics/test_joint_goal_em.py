@@ -1,6 +1,10 @@
-import pytest
+import random
 
-from decabench.metrics import joint_goal_em
+import pytest
+import sklearn.metrics
+import sklearn.preprocessing
+
+from decabench.metrics import dialogue_f1, joint_goal_em
 from decabench.metrics.base import MetricError
 from decabench.metrics.joint_goal_em import read_change
 
@@ -76,3 +80,53 @@ def test_bad_ids(turns, message):
 def test_answers_without_ids():
     with pytest.raises(MetricError, match="turns="):
         joint_goal_em(GOLD, GOLD)
+
+
+def test_dialogue_f1_by_hand():
+    # Turn by turn, predicted against gold: 1 of 1 and 1 slots right, 0 of 1 and 1, 0 of 0 and 0, 1 of 2 and 1.
+    predictions = ["food: thai;", "area: south; phone, address", "None", "food: any, area: east;"]
+    details = dialogue_f1(predictions, GOLD, turns=TURNS).details
+    assert (details["slot_precision"], details["slot_recall"]) == pytest.approx((50, 200 / 3))
+    assert details["slot_f1"] == pytest.approx(2 * 2 / (4 + 3) * 100)
+    assert details["request_f1"] == pytest.approx(2 * 1 / (2 + 1) * 100)
+    # States have 1, 2, 2 and 2 pairs against 1, 2, 2 and 1; the wrong area stays wrong.
+    assert details["state_f1"] == pytest.approx(2 * 4 / (7 + 6) * 100)
+
+
+SLOTS, REQUESTS = ("food", "area", "price range"), ("phone", "address", "postcode")
+
+
+def draw_turn(source):
+    goal = {slot: source.choice("abc") for slot in SLOTS if source.random() < 0.4}
+    requests = [name for name in REQUESTS if source.random() < 0.3]
+    text = ", ".join(f"{slot}: {value}" for slot, value in goal.items()) + "; " + ", ".join(requests)
+    return (goal, requests, text) if goal or requests else ({}, [], source.choice(["None", "", "what?", ";"]))
+
+
+def micro_f1(predicted, gold):
+    """scikit-learn's, over one column for each thing that a turn may have."""
+    labels = sklearn.preprocessing.MultiLabelBinarizer().fit([*predicted, *gold])
+    ours, theirs = labels.transform(predicted), labels.transform(gold)
+    return 100 * sklearn.metrics.f1_score(theirs, ours, average="micro", zero_division=0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_dialogue_f1_agrees_with_scikit_learn(seed):
+    source = random.Random(seed)
+    turns = [f"en_{dialogue}_{turn}" for dialogue in range(9) for turn in range(source.randint(1, 12))]
+    predicted, gold = ([draw_turn(source) for _ in turns] for _ in range(2))
+    details = dialogue_f1([turn[2] for turn in predicted], [turn[2] for turn in gold], turns=turns).details
+    pairs, requests, states = (([], []) for _ in range(3))
+    for side, found in enumerate((predicted, gold)):
+        state = {}
+        for name, (goal, requested, _) in zip(turns, found, strict=True):
+            state = (state if not name.endswith("_0") else {}) | goal
+            pairs[side].append([f"{slot}={value}" for slot, value in goal.items()])
+            requests[side].append(requested)
+            states[side].append([f"{slot}={value}" for slot, value in state.items()])
+    for name, things in (("slot_f1", pairs), ("request_f1", requests), ("state_f1", states)):
+        assert details[name] == pytest.approx(micro_f1(*things), abs=1e-9)
+
+
+def test_a_request_named_twice_counts_once():
+    assert dialogue_f1(["; phone, phone"], ["; phone"], turns=["en_0_0"]).details["request_f1"] == 100

@@ -7,7 +7,7 @@ import sklearn.metrics
 
 from decabench.metrics import METRICS, items
 from decabench.metrics.base import MetricError
-from decabench.metrics.regression import mse, pearson, ranks, spearman
+from decabench.metrics.regression import mse, pearson, ranks, relatedness, spearman
 
 
 def sample(size, seed):
@@ -137,3 +137,13 @@ def test_a_straight_line_is_100_and_never_more(slope):
     gold = np.random.default_rng(3).normal(size=97)
     found = resampled(METRICS["pearson"], (slope * gold).tolist(), gold.tolist(), drawn(97, 500))
     assert (abs(found) <= 100).all() and found == pytest.approx([100 * np.sign(slope)] * 500, abs=1e-9)
+
+
+@pytest.mark.parametrize("text", ["", "two", "3.5"])
+def test_relatedness_is_the_three_metrics_together(text):
+    predicted, gold = ([str(value) for value in values] for values in sample(50, 4))
+    predicted[7] = text
+    together = relatedness(predicted, gold).details
+    assert float(relatedness(predicted, gold)) == float(mse(predicted, gold))
+    for metric in (mse, pearson, spearman):
+        assert metric(predicted, gold).details.items() <= together.items()

@@ -145,3 +145,31 @@ def test_it_is_shown_with_its_roles() -> None:
         "[user]\nPassage: In Rome.\n\nQuestion: Where?\nAnswer:"
     )
     assert show(made, ASKED, chat=False) == made.text(ASKED)
+
+
+TAGGED = Shot("t1", "Which tags?", "Ann ran 2 .", "N V NUM P")
+
+
+def test_words_are_numbered_and_so_are_the_answers_of_shots() -> None:
+    asked = Question("q1", "Which tags?", "In 2  days")
+    own = prompting(
+        template=replace(TASKS["ud.pos"].prompt or TEMPLATE, form=AnswerForm("tags")), shots=(TAGGED,)
+    )
+    *_, shown, answer, last = own.messages(asked)
+    assert shown.content.endswith("\n\n1 Ann\n2 ran\n3 2\n4 .\n\nWhich tags?\nAnswer:")
+    assert answer.content == "1 Ann N\n2 ran V\n3 2 NUM\n4 . P"
+    assert last.content == "1 In\n2 2\n3 days\n\nWhich tags?\nAnswer:"
+    assert own.text(asked).endswith(
+        "Answer:\n1 Ann N\n2 ran V\n3 2 NUM\n4 . P\n\n1 In\n2 2\n3 days\n\nWhich tags?\nAnswer:"
+    )
+
+
+def test_a_cut_context_has_the_words_that_are_left() -> None:
+    own = prompting(template=PromptTemplate("{words}\n{question}"))
+    assert own.text(Question("q", "?", "a b c"), "a b") == "1 a\n2 b\n?"
+    assert own.text(Question("q", "?", "")) == "?"
+
+
+def test_words_that_look_like_a_placeholder_are_text() -> None:
+    own = prompting(template=PromptTemplate("{words}\n{question}"))
+    assert own.text(Question("q", "{words}", "{question} {context}")) == "1 {question}\n2 {context}\n{words}"

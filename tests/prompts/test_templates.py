@@ -15,8 +15,10 @@ from decabench.prompts.templates import BUILT_IN, TemplateError, TemplateSet, bu
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
+from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.wording import KIND_OF_METRIC, AnswerForm, PromptTemplate
 from tests.tasks.conftest import Prepared, prepared, shared
+from tests.tasks.fixtures import SAMPLED
 
 __all__ = ["prepared", "shared"]
 
@@ -33,7 +35,7 @@ def template(tmp_path: Path):
     return write
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_every_task_has_its_own(task: str) -> None:
     assert task in load_template("default").tasks
     assert TASKS[task].prompt is not None
@@ -100,7 +102,7 @@ def test_the_form_of_each_task(task: str, kind: str) -> None:
         ("rouge", "text"),
         ("lfem", "sql"),
         ("joint_goal_em", "state"),
-        ("mse", "line"),
+        ("mse", "number"),
     ],
 )
 def test_a_task_of_ones_own_has_the_form_that_its_metric_reads(metric: str, kind: str) -> None:
@@ -117,9 +119,9 @@ def test_a_task_of_ones_own_has_the_form_that_its_metric_reads(metric: str, kind
         (Text(max_tokens=1000), AnswerForm("span", unquote=True), 1000),
         (Label(("good", "bad")), AnswerForm("label", ("good", "bad"), True, unquote=True), 24),
         (Label(max_tokens=7), AnswerForm("label", labels_from_question=True, unquote=True), 7),
-        (Tags(), AnswerForm("line", unquote=True), 512),
-        (Tree(), AnswerForm("line", unquote=True), 1024),
-        (Number(0, 5), AnswerForm("line", unquote=True), 16),
+        (Tags(names=("A", "B")), AnswerForm("tags", ("A", "B")), 512),
+        (Tree(), AnswerForm("tree"), 1024),
+        (Number(0, 5), AnswerForm("number"), 16),
     ],
 )
 def test_form_and_limit_follow_from_the_output(output: Output, form: AnswerForm, limit: int) -> None:
@@ -154,7 +156,7 @@ def test_auto_form_in_a_file_follows_from_the_metric(template) -> None:
 
 def test_the_digest_covers_what_tasks_bring() -> None:
     default, bare = load_template("default"), replace(TASKS["sst"], name="own", prompt=None, variants=())
-    assert default.including(TASKS.values()) == default
+    assert default.including(TASKS[name] for name in DECATHLON.tasks) == default
     assert default.including([replace(bare, output=Text(), metric="bleu")]).sha256 == default.sha256
     brought = [
         replace(bare, prompt=PromptTemplate("{question}")),
@@ -195,7 +197,7 @@ def words_and_bytes_over(store: Store, task: str) -> tuple[int, int]:
     return sum(len(answer.encode()) > 3 * limit for answer in answers), len(answers)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", SAMPLED)
 def test_gold_answers_fit_into_the_limit(home: Path, task: str) -> None:
     over, _ = words_and_bytes_over(Store(home), task)
     assert over == 0
@@ -203,14 +205,14 @@ def test_gold_answers_fit_into_the_limit(home: Path, task: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.mirror
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_gold_answers_of_the_real_data_fit(prepared: Prepared, task: str) -> None:
     over, _ = words_and_bytes_over(prepared.store, task)
     assert over == (9 if task == "cnn_dailymail" else 0)
 
 
 def test_stops_do_not_stand_in_gold_answers(home: Path) -> None:
-    for task in TASKS:
+    for task in SAMPLED:
         stops = make_prompting(TASKS[task], load_template("default")).stop
         assert stops
         for split in Store(home).records(task):
@@ -317,3 +319,17 @@ def test_built_in_files_are_toml_that_says_what_it_is_for() -> None:
     for name in BUILT_IN:
         assert tomllib.loads(built_in_text(name))["description"]
         assert isinstance(load_template(name), TemplateSet)
+
+
+@pytest.mark.parametrize("output", [Tags(), Tree()])
+def test_words_are_numbered_where_a_task_has_no_prompt(output: Output) -> None:
+    own = replace(TASKS["squad"], name="own", output=output, prompt=None)
+    assert (
+        load_template("default").for_task(own).layout("?", "a b")
+        == "Context: \n1 a\n2 b\n\nQuestion: ?\nAnswer:"
+    )
+
+
+def test_words_in_a_file(template) -> None:
+    found = load_template(template(HEAD + WHOLE.replace("{context}", "{words}")))
+    assert found.for_task(TASKS["sst"]).layout("?", "a b").startswith("1 a\n2 b")

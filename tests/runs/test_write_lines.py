@@ -39,3 +39,13 @@ def test_a_variants_label_becomes_the_datasets():
     (variant,) = (variant for variant in TASKS["sst"].variants if "happy" in variant.labels)
     line = make_line(QUESTION, Answer("Happy"), None, variant)
     assert line == {"id": "1", "answer": "positive", "raw": "Happy", "rule": "relabelled"}
+
+
+def test_tags_are_aligned_with_the_words():
+    question = Question("1", "What are the part-of-speech tags?", "Fine , 2 of them")
+    line = make_line(
+        question,
+        Answer("1 Fine ADJ\n2 , PUNCT\n4 of ADP\n5 them OTHER"),
+        AnswerForm("tags", ("ADJ", "ADP", "PUNCT")),
+    )
+    assert (line["answer"], line["rule"]) == ("ADJ PUNCT _ ADP OTHER", "tags")

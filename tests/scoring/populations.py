@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from decabench.metrics import METRICS
+from decabench.metrics import METRICS, items
 from decabench.scoring.significance import Sample
 
 SIZES = {
@@ -48,6 +48,12 @@ def draw_score(kind: str, generator: np.random.Generator, units: int, sizes: str
         return _draw_bleu(generator, units, n)
     if kind == "correlation":
         return _draw_correlation(generator, units, n)
+    if kind in ("macro F1", "Matthews"):
+        return _draw_classes(kind, generator, units, n)
+    if kind == "chrF":
+        return _draw_chrf(generator, units, n)
+    if kind == "LAS":
+        return _draw_las(generator, units, n)
     if kind in ("squared errors", "correlation with wild answers"):
         return _draw_wild(kind, generator, units)
     raise ValueError(kind)
@@ -80,6 +86,64 @@ def _draw_bleu(generator: np.random.Generator, units: int, n: np.ndarray) -> tup
     precisions = [np.prod([(12 + k) / (20 + k) for k in range(order)]) for order in range(1, 5)]
     true = 100 * np.exp(np.mean(np.log(precisions)) + 1 - 10 / 9)
     return sample("bleu", _by_name("bleu", found), n), float(true)
+
+
+CLASSES = {"often": 0.5, "sometimes": 0.3, "seldom": 0.15, "rarely": 0.05}
+"""Gold classes and how frequent they are."""
+
+
+def _draw_classes(
+    kind: str, generator: np.random.Generator, units: int, n: np.ndarray
+) -> tuple[Sample, float]:
+    """Labels, two thirds of them right and the others anything; units prefer classes and vary in quality."""
+    frequent, guessed = np.array(list(CLASSES.values())), np.array([0.4, 0.2, 0.2, 0.2])
+    metric = METRICS["macro_f1" if kind == "macro F1" else "mcc"].for_data(items(list(CLASSES)))
+    quality = generator.beta(8, 4, units)
+    found = {name: np.zeros(units) for name in metric.columns}
+    drawn = generator.multinomial(n, generator.dirichlet(10 * frequent, units))
+    for label, gold in zip(CLASSES, drawn.T, strict=True):
+        guesses = generator.binomial(gold, 1 - quality)
+        predicted = dict(zip(CLASSES, generator.multinomial(guesses, guessed).T, strict=True))
+        predicted[label] = predicted[label] + gold - guesses
+        found["n"] += gold
+        found["right"] += predicted[label]
+        found[f"gold:{label}"] += gold
+        found[f"right:{label}"] += predicted[label]
+        for other, times in predicted.items():
+            found[f"predicted:{other}"] += times
+    rows = np.stack(list(found.values()), axis=1)
+    # The shares of (gold, predicted) in the long run, and what scikit-learn's definitions make of them
+    shares = frequent[:, None] * (np.eye(4) * 2 / 3 + guessed / 3)
+    gold, predicted, both = shares.sum(axis=1), shares.sum(axis=0), shares.diagonal()
+    if kind == "macro F1":
+        true = 100 * np.mean(2 * both / (gold + predicted))
+    else:
+        spread = (1 - np.sum(gold**2)) * (1 - np.sum(predicted**2))
+        true = 100 * (both.sum() - gold @ predicted) / np.sqrt(spread)
+    return Sample(metric, rows, n, np.zeros(units, dtype=int), "task"), float(true)
+
+
+def _draw_chrf(generator: np.random.Generator, units: int, n: np.ndarray) -> tuple[Sample, float]:
+    """Sentences of 100 characters, a tenth too short, whose n-grams match with the chance of their unit's quality."""
+    quality = generator.beta(12, 8, units)
+    found, precision, recall, match = {}, [], [], 1.0
+    for order in range(1, 7):
+        predicted, gold = 90 - (order - 1), 100 - (order - 1)
+        found |= {f"char{order}_predicted": predicted * n, f"char{order}_gold": gold * n}
+        found[f"char{order}_right"] = generator.binomial(predicted * n, quality**order)
+        match *= (12 + order - 1) / (20 + order - 1)  # E q^order
+        precision.append(match)
+        recall.append(match * predicted / gold)
+    p, r = np.mean(precision), np.mean(recall)
+    return sample("chrf2", _by_name("chrf2", found), n), float(100 * 5 * p * r / (4 * p + r))
+
+
+def _draw_las(generator: np.random.Generator, units: int, n: np.ndarray) -> tuple[Sample, float]:
+    """Sentences of 18 words on average, of which 0.9 have the right head, and of these 0.95 the right relation."""
+    words = n + generator.poisson(17 * n)
+    heads = generator.binomial(words, generator.beta(18, 2, units))
+    found = {"words": words, "uas": heads, "las": generator.binomial(heads, 0.95)}
+    return sample("parsing_ud", _by_name("parsing_ud", found), n), 85.5
 
 
 def _by_name(metric: str, values: Mapping[str, np.ndarray]) -> np.ndarray:

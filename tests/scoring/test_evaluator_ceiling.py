@@ -12,6 +12,7 @@ from decabench.metrics.base import Item
 from decabench.scoring.evaluator import context_ceiling, count_answers, is_reachable
 from decabench.submission.answers import read_lines
 from decabench.tasks.registry import TASKS
+from decabench.tasks.suites.decathlon import DECATHLON
 
 CONTEXT = "The house of the Broncos stands in Denver, near Levi's Stadium."
 
@@ -90,4 +91,4 @@ def test_what_was_not_scored_does_not_count() -> None:
 
 
 def test_which_tasks_have_spans() -> None:
-    assert {name for name, task in TASKS.items() if task.extractive} == {"squad", "srl", "zre"}
+    assert {name for name in DECATHLON.tasks if TASKS[name].extractive} == {"squad", "srl", "zre"}

@@ -91,6 +91,7 @@ def test_without_data(tmp_path):
         ("joint_goal_em", ["food: thai;", "; phone", "None"], 0),
         ("joint_goal_em", ["None", "; phone", "food: thai;", "; phone"], 50),
         ("joint_goal_em", ["None", "None"], 100),
+        ("squad2", ["unanswerable", "thai", "", "unanswerable food"], 50),
     ],
 )
 def test_floor_of_empty_answers(metric, states, floor):

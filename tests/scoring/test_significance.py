@@ -293,6 +293,20 @@ def test_one_wild_answer_leaves_pearson_s_jackknife_exact(wild):
     assert error(found) == pytest.approx(100 * math.sqrt(59) * np.std(without), rel=1e-6)
 
 
+KINDS = [
+    "mean",
+    "rare mean",
+    "corpus F1",
+    "BLEU",
+    "correlation",
+    "macro F1",
+    "Matthews",
+    "chrF",
+    "LAS",
+]
+"""Populations of `draw_score` whose intervals hold with ten units."""
+
+
 def covered(kind: str, units: int, sizes: str, trials: int) -> float:
     generator = np.random.default_rng(units)
     hits = 0
@@ -303,7 +317,7 @@ def covered(kind: str, units: int, sizes: str, trials: int) -> float:
     return hits / trials
 
 
-@pytest.mark.parametrize("kind", ["mean", "rare mean", "corpus F1", "BLEU", "correlation"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("units", [10, 48])
 def test_intervals_cover_the_truth(kind: str, units: int):
     # 0.93 to 0.98, and 3 standard errors of a share of 200
@@ -311,7 +325,7 @@ def test_intervals_cover_the_truth(kind: str, units: int):
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("kind", ["mean", "rare mean", "corpus F1", "BLEU", "correlation"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("units", [10, 20, 48, 100, 400])
 def test_intervals_cover_the_truth_of_every_population(

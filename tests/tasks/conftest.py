@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from decabench.tasks.example import Example
-from decabench.tasks.preparation import Request
+from decabench.tasks.preparation import Request, prepare_all
+from decabench.tasks.registry import SUITES, TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.task import Task
 from tests.tasks.commands import ROOT, Run, prepare_command
@@ -79,3 +80,29 @@ def prepared(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared
             note.write_text(json.dumps(vars(prepare_command(home, "--mirror", str(shared / "mirror")))))
     fields: dict[str, Any] = json.loads(note.read_text())
     return Prepared(shared / "mirror", Store(home), Run(**fields))
+
+
+@dataclass(frozen=True)
+class PreparedSuites:
+    """The real data of the suites of classification and of zero-shot tasks, as far as the mirror has it."""
+
+    store: Store
+    """Where it is."""
+    names: tuple[str, ...]
+    """The tasks of which at least a split is prepared."""
+
+
+@pytest.fixture(scope="session")
+def prepared_suites(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> PreparedSuites:
+    """Their tasks, prepared once however many processes test."""
+    from filelock import FileLock
+
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with FileLock(base / "suites.lock"):
+        request = Request(base / "suites-home", mirror=str(shared / "mirror"), progress=False)
+        suites = (SUITES[name] for name in ("fdu", "movies", "products", "zero-shot"))
+        chosen = dict.fromkeys(task for suite in suites for task in suite.tasks)
+        prepare_all([TASKS[name] for name in chosen], request, 1)
+    store = Store(request.home)
+    return PreparedSuites(store, tuple(name for name in TASKS if store.records(name)))

@@ -18,6 +18,7 @@ from decabench.tasks.sources.local_files import LocalFiles
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 
 __all__ = [
+    "SAMPLED",
     "FolderFiles",
     "lines_task",
     "read_form",
@@ -29,6 +30,10 @@ __all__ = [
     "write_lines",
     "write_parquet",
 ]
+
+
+SAMPLED = tuple(name for name, task in TASKS.items() if (SAMPLE_FOLDER / task.files_folder).is_dir())
+"""The built-in tasks that the bundled sample includes."""
 
 
 class FolderFiles:
@@ -102,7 +107,7 @@ def read_form(task: Task, form: str, split: str, files: Files) -> list[Example]:
 
 def read_sample(task: Task, split: str, scratch: Path) -> list[Example]:
     """The examples of a split of the bundled sample."""
-    folder = SAMPLE_FOLDER / task.name
+    folder = SAMPLE_FOLDER / task.files_folder
     for source in task.sources:
         names = {file.name for files in source.files.values() for file in files}
         if all((folder / name).is_file() for name in names):

@@ -18,7 +18,14 @@ import pytest
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.tasks.example import Example
-from decabench.tasks.preparation import Request, available_splits, is_prepared, prepare_task, requested_splits
+from decabench.tasks.preparation import (
+    Request,
+    available_splits,
+    is_prepared,
+    prepare_task,
+    requested_splits,
+    sample_sources,
+)
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.tasks.task import Files, RemoteFile, Task
@@ -43,13 +50,17 @@ def answers(request: Request, split: str, task: Task = TASK) -> list[str]:
 def test_sample_of_every_task(request_for: Requests) -> None:
     request = request_for(sample=True)
     for task in TASKS.values():
+        if task.files_folder not in sample_sources():
+            with pytest.raises(MissingDataError, match="bundled sample does not include"):
+                prepare_task(task, request)
+            continue
         records = prepare_task(task, request)
-        assert tuple(records) == tuple(split for split in task.counts if split not in task.hidden)
+        assert tuple(records) == available_splits(task)
         for split, record in records.items():
             assert len(Store(request.home).ids(task.name, split)) == record.rows > 0
             assert record.origin == "sample"
             assert record.verified == (task.name == "schema")  # the only whole file of the sample
-        raw = request.home / "raw" / task.name
+        raw = request.home / "raw" / task.files_folder
         assert not raw.exists() or list(raw.iterdir()) == []  # nothing extracted is left
 
 
@@ -219,6 +230,21 @@ def test_a_split_that_is_not_public(request_for: Requests, name: str, split: str
 def test_a_mirror_without_the_files(request_for: Requests, tmp_path: Path) -> None:
     with pytest.raises(MissingDataError, match=r"lines.*no train\.txt, validation\.txt, test\.txt"):
         prepare_task(TASK, request_for(mirror=str(tmp_path)))
+
+
+def test_a_mirror_without_the_files_of_a_split(request_for: Requests, words: Path) -> None:
+    """The other splits are prepared; the command says which file is missing, and ends with an error."""
+    (words / "lines" / "train.txt").unlink()
+    request = request_for(mirror=str(words))
+    with pytest.raises(
+        MissingDataError,
+        match=r"lines does not contain train\.txt, so train is not prepared; the others are\.$",
+    ):
+        prepare_task(TASK, request)
+    assert answers(request, "test") == ["test one", "test two"]
+    assert not is_prepared(TASK, request)
+    write_lines(words / "lines" / "train.txt", ["train one"])
+    assert prepare_task(TASK, request)["train"].rows == 1
 
 
 def test_a_failure_leaves_what_was_there(request_for: Requests, words: Path) -> None:

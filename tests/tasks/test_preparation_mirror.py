@@ -1,4 +1,4 @@
-"""The real data: its counts, its ids, and answers that equal those of the official scorers' cases."""
+"""The real data of the decathlon: its counts, its ids, and answers that equal those of the official scorers' cases."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from decabench.metrics import METRICS, evaluate
 from decabench.tasks.example import Example
 from decabench.tasks.registry import TASKS
+from decabench.tasks.suites.decathlon import DECATHLON
 from tests.tasks.commands import ROOT, prepare_command
 from tests.tasks.conftest import Prepared
 
@@ -65,10 +66,10 @@ def test_a_second_run_does_nothing(prepared: Prepared) -> None:
     assert again.code == 0, again.output
     assert again.seconds < 2
     assert {path: path.stat().st_mtime_ns for path in paths} == before
-    assert again.output.count("was ready") == len(TASKS)
+    assert again.output.count("was ready") == len(DECATHLON.tasks)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_counts(prepared: Prepared, task: str) -> None:
     records = prepared.store.records(task)
     assert {split: record.rows for split, record in records.items()} == ROWS[task]
@@ -77,7 +78,7 @@ def test_counts(prepared: Prepared, task: str) -> None:
     assert verified == {task in VERIFIED}
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_ids(prepared: Prepared, task: str) -> None:
     for split, rows in ROWS[task].items():
         ids = prepared.store.ids(task, split)
@@ -89,7 +90,7 @@ def test_ids(prepared: Prepared, task: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "task", sorted(set(TASKS) - {"zre", "wikisql", "multinli.in.out"})
+    "task", sorted(set(DECATHLON.tasks) - {"zre", "wikisql", "multinli.in.out"})
 )  # theirs come again
 def test_units_stand_together(prepared: Prepared, task: str) -> None:
     for split in ROWS[task]:
@@ -114,7 +115,7 @@ UNITS = {
 }
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_number_of_units(prepared: Prepared, task: str) -> None:
     units = [tuple(row["units"]) for row in prepared.store.read(task, "validation", ("units",))]
     levels = range(1, len(TASKS[task].unit_names) + 1)
@@ -122,7 +123,7 @@ def test_number_of_units(prepared: Prepared, task: str) -> None:
     assert {len(unit) for unit in units} == {len(levels)}
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_units_move_no_fingerprint_of_a_submission(prepared: Prepared, task: str) -> None:
     """The fingerprints recorded when an example had one group are those of today."""
     recorded = {

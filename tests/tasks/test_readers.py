@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from decabench.errors import DataError
-from decabench.tasks.readers import github_raw, hub_file, stream_items, stream_lines
+from decabench.tasks.readers import (
+    column_blocks,
+    github_raw,
+    hub_file,
+    one_token,
+    stream_items,
+    stream_lines,
+)
 from decabench.tasks.task import Hub, RemoteFile
 
 
@@ -68,3 +75,38 @@ def test_hub_file() -> None:
     assert hub_file(Hub("a/b", "c0ffee"), "d/e.parquet") == RemoteFile(
         "d/e.parquet", ("https://huggingface.co/datasets/a/b/resolve/c0ffee/d/e.parquet",)
     )
+
+
+def blocks(path: Path, **options: Any) -> list[list[list[str]]]:
+    return [[record.value for record in block] for block in column_blocks(path, 2, " ", **options)]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", ["", "{e}", "{e}{e}", "{e} {e}"])
+def test_blocks_between_empty_lines(tmp_path: Path, end: str, last: str) -> None:
+    text = "{e}a 1{e}\u2028 2{e}{e} {e}b 3" + last
+    path = write(tmp_path / "a.txt", text.replace("{e}", end))
+    assert blocks(path) == [[["a", "1"], ["\u2028", "2"]], [["b", "3"]]]
+
+
+def test_comments_and_skipped_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "word tag x\n# a b c\na 1\n")
+    assert blocks(path, comment="#", skip=1) == [[["# a b c"], ["a", "1"]]]
+    with pytest.raises(DataError, match=r"a\.txt, line 1: it has 3 columns, but each line must have 2"):
+        blocks(path)
+
+
+def test_blocks_come_one_at_a_time(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "a 1\n\nb\n")
+    found = column_blocks(path, 2, " ")
+    assert [record.value for record in next(found)] == [["a", "1"]]
+    with pytest.raises(DataError, match="line 3"):
+        next(found)
+
+
+@pytest.mark.parametrize("cell", ["", "a b", "a\u00a0b", "\u2028"])
+def test_a_cell_that_is_no_word(tmp_path: Path, cell: str) -> None:
+    path = write(tmp_path / "a.txt", f"{cell}~1\n")
+    ((record,),) = column_blocks(path, 2, "~")
+    with pytest.raises(DataError, match=r"line 1: column 1 must be one word without spaces"):
+        one_token(record, 0)

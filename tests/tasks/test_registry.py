@@ -1,4 +1,4 @@
-"""The ten tasks: names in the paper's order, near matches, and sources that are pinned as published."""
+"""The tasks: the decathlon's in the paper's order, near matches, and sources that are pinned as published."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from decabench.errors import UnknownNameError, require_name
 from decabench.metrics import METRICS
-from decabench.tasks import DECATHLON, TASKS, get_task
+from decabench.tasks import DECATHLON, SPLITS, TASKS, get_task
 from decabench.tasks.datasets.iwslt import _DIGESTS
 from decabench.tasks.task import RemoteFile, Task
 
@@ -28,14 +28,17 @@ COUNTS = {  # train, validation, test of the paper; MultiNLI's validation rows w
 }
 PLAIN_HTTP = {"nlp.cs.washington.edu"}  # has no https
 HOSTS = PLAIN_HTTP | {
+    "archive.ics.uci.edu",
     "cims.nyu.edu",
     "dada.cs.washington.edu",
     "drive.google.com",
     "github.com",
     "huggingface.co",
+    "nlp.stanford.edu",
     "rajpurkar.github.io",
     "raw.githubusercontent.com",
     "wit3.fbk.eu",
+    "zenodo.org",
 }
 EVERY_TASK = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
@@ -53,14 +56,16 @@ PINNED = {
 
 
 def test_names_in_the_order_of_the_paper() -> None:
-    assert DECATHLON.tasks == tuple(COUNTS)
-    assert [task.name for task in TASKS.values()] == list(COUNTS)
+    assert DECATHLON.tasks == tuple(COUNTS) == tuple(TASKS)[: len(COUNTS)]
 
 
 @EVERY_TASK
 def test_metric_and_counts(task: Task) -> None:
-    assert (task.metric, *task.counts.values()) == COUNTS[task.name]
-    assert tuple(task.counts) == ("train", "validation", "test")
+    assert TASKS[task.name] is task
+    if task.name in COUNTS:
+        assert (task.metric, *task.counts.values()) == COUNTS[task.name]
+        assert tuple(task.counts) == ("train", "validation", "test")
+    assert [split for split in SPLITS if split in task.counts] == list(task.counts)
     assert {task.metric, *task.secondary, *filter(None, [task.gold_score.split("_")[0]])} <= set(METRICS)
 
 
@@ -68,7 +73,7 @@ def test_metric_and_counts(task: Task) -> None:
 def test_only_the_hidden_splits_have_no_source(task: Task) -> None:
     public = {split for source in task.sources for split in source.files}
     assert public == set(task.counts) - set(task.hidden)
-    assert task.hidden == (("test",) if task.name in ("squad", "multinli.in.out") else ())
+    assert task.hidden == (("test",) if task.name in ("squad", "squad2", "multinli.in.out") else ())
 
 
 @EVERY_TASK
@@ -109,16 +114,23 @@ def test_repositories_are_named_at_a_commit(task: Task) -> None:
             assert re.fullmatch("[0-9a-f]{40}", source.hub.revision)
             names = {file.name for files in source.files.values() for file in files}
             assert all(name.endswith(".parquet") for name in names)
+        pinned = {url: file.sha256 for files in source.files.values() for file in files for url in file.urls}
         for files in source.files.values():
             for url in (url for file in files for url in file.urls):
                 if urlsplit(url).hostname in ("raw.githubusercontent.com", "github.com", "huggingface.co"):
-                    assert re.search("/[0-9a-f]{40}/", url), url
+                    assert re.search("/[0-9a-f]{40}/", url) or pinned[url], url
 
 
 @pytest.mark.parametrize("file", PINNED.values(), ids=PINNED)
 def test_digests_have_their_form(file: RemoteFile) -> None:
     for digest, digits in ((file.sha256, 64), (file.md5, 32), (file.git_blob, 40)):
         assert digest is None or re.fullmatch(f"[0-9a-f]{{{digits}}}", digest)
+
+
+def spelled_out(names: str) -> str:
+    """`a.x / b.x` for `{a,b}.x`."""
+    found = re.fullmatch(r"(.*?)\{(.+)\}(\S*)(.*)", names.strip())
+    return names if not found else " / ".join(f"{found[1]}{part}{found[3]}" for part in found[2].split(","))
 
 
 def published(text: str, file: RemoteFile) -> tuple[str, set[str]]:
@@ -129,10 +141,10 @@ def published(text: str, file: RemoteFile) -> tuple[str, set[str]]:
     digest = file.sha256 or file.md5 or file.git_blob
     line = next(line for line in text.splitlines() if f"`{digest}`" in line)
     names = [
-        name.split(" (")[0].split()[-1].lstrip("\N{HORIZONTAL ELLIPSIS}")
-        for name in line.split("|")[1].split(" / ")
+        name.split(" (")[0].replace(" .", ".").split()[-1].lstrip("\N{HORIZONTAL ELLIPSIS}")
+        for name in spelled_out(line.split("|")[1]).split(" / ")
     ]
-    (place,) = [place for place, name in enumerate(names) if file.name.endswith(name)]
+    (place,) = [place for place, name in enumerate(names) if file.name.endswith((name, f"-{name}.conllu"))]
     digests = re.findall(r"`([0-9a-f]+)`", line)
     return line, set(digests) if len(names) == 1 else {digests[place]}
 
@@ -164,9 +176,9 @@ def test_digests_of_the_hubs_slices_are_the_published_ones(shared: Path) -> None
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("squad2", "Did you mean squad?"),
-        ("woz", "Did you mean woz.en?"),
-        ("iwslt", "Did you mean iwslt.en.de?"),
+        ("sqaud2", "Did you mean squad2 or squad?"),
+        ("woz", "Did you mean woz.en or woz.de?"),
+        ("wikisq", "Did you mean wikisql?"),
         ("Schema", "Did you mean schema?"),
         ("xyzzy", ""),
     ],

@@ -17,6 +17,7 @@ from decabench.tasks.example import Example, Question
 from decabench.tasks.outputs import Label, Number, Output, Tags, Text, Tree
 from decabench.tasks.registry import TASKS
 from decabench.tasks.suite import PublishedRow, Suite
+from decabench.tasks.suites.decathlon import DECATHLON
 from decabench.tasks.task import ContextLimit, Hub, RemoteFile, Source, Task, context_limits
 from decabench.tasks.wording import AnswerForm, PromptTemplate, Variant, fixed
 
@@ -108,16 +109,20 @@ def test_a_metric_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_context_limits() -> None:
-    assert context_limits(TASKS.values(), "skip") == {"squad": 400}
-    assert context_limits(TASKS.values(), "cut") == {"cnn_dailymail": 400}
+    assert context_limits(decathlon().values(), "skip") == {"squad": 400}
+    assert context_limits(decathlon().values(), "cut") == {"cnn_dailymail": 400}
     with pytest.raises(DataError, match="The limit for a context must be 1 token or more, not 0"):
         ContextLimit(0, "cut")
     with pytest.raises(DataError, match="give 'skip' or 'cut', not 'drop'"):
         ContextLimit(9, "drop")  # type: ignore[arg-type]
 
 
+def decathlon() -> dict[str, Task]:
+    return {name: TASKS[name] for name in DECATHLON.tasks}
+
+
 def names(fact: str, value: Any) -> list[str]:
-    return [name for name, task in TASKS.items() if getattr(task, fact) == value]
+    return [name for name, task in decathlon().items() if getattr(task, fact) == value]
 
 
 def test_facts() -> None:
@@ -127,7 +132,7 @@ def test_facts() -> None:
     assert names("extractive", True) == ["squad", "srl", "zre"]
     assert names("curriculum", "easy") == ["sst", "srl", "zre", "woz.en", "wikisql", "schema"]
     assert names("curriculum", "hard") == ["squad"]
-    assert {name: task.unit_names for name, task in TASKS.items()} == {
+    assert {name: task.unit_names for name, task in decathlon().items()} == {
         "squad": ("article", "paragraph"),
         "iwslt.en.de": ("talk",),
         "cnn_dailymail": ("document",),
@@ -139,3 +144,5 @@ def test_facts() -> None:
         "wikisql": ("table",),
         "schema": ("schema",),
     }
+    assert all(task.unit_names for task in TASKS.values())
+    assert all(task.curriculum is None for name, task in TASKS.items() if name not in DECATHLON.tasks)

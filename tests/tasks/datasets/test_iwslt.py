@@ -10,7 +10,7 @@ import pytest
 
 from decabench.errors import DataError
 from decabench.tasks.datasets import iwslt
-from decabench.tasks.datasets.iwslt import IWSLT_EN_DE
+from decabench.tasks.datasets.iwslt import IWSLT_EN_DE, IWSLT_OTHERS
 from decabench.tasks.example import Example
 from decabench.tasks.sources.local_files import LocalFiles
 from decabench.tasks.task import Task
@@ -219,3 +219,57 @@ def test_hub_text_that_differs(
 def test_slices_have_the_published_lengths() -> None:
     lengths = {split: stop - start for split, (start, stop) in iwslt._SLICES.items()}
     assert lengths == {split: IWSLT_EN_DE.counts[split] for split in ("validation", "test")}
+
+
+def test_the_other_direction(files: FolderFiles) -> None:
+    """German to English: the same files and talks, sides turned round."""
+    forward = read_xml(files, xml(["One"], ["Two"]), xml(["Eins"], ["Zwei"]))
+    back = read_form(IWSLT_OTHERS["iwslt.de.en"], "de-en files", "validation", files)
+    assert [(example.context, example.answers) for example in back] == [
+        (example.answers[0], (example.context,)) for example in forward
+    ]
+    assert back[1] == Example(
+        "iwslt.de.en.validation.1",
+        "Translate from German to English",
+        "Zwei",
+        ("Two",),
+        ("iwslt.de.en.validation.talk.11",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "archive", "sets"),
+    [
+        ("iwslt.en.fr", "en-fr", ("tst2013", "tst2014")),
+        ("iwslt.fr.en", "en-fr", ("tst2013", "tst2014")),
+        ("iwslt.ar.en", "en-ar", ("tst2013", "tst2014")),
+        ("iwslt.cs.en", "en-cs", ("tst2012", "tst2013")),
+    ],
+)
+@pytest.mark.parametrize("nested", [False, True])
+def test_other_pairs(
+    files: FolderFiles, name: str, archive: str, sets: tuple[str, str], nested: bool
+) -> None:
+    """From the archive of the pair, English first in its name, or from the archive of all pairs."""
+    _, source, target = name.split(".")
+    first, second = archive.split("-")
+    folder = f"{archive}.tgz/{archive}"
+    if nested:
+        folder = f"2016-01.tgz/2016-01/texts/{first}/{second}/{archive}.tgz!{archive}"
+    for language in (source, target):
+        write_lines(files.folder / folder / f"train.tags.{archive}.{language}", tags([f"train {language}"]))
+        for year in sets:
+            path = files.folder / folder / f"IWSLT16.TED.{year}.{archive}.{language}.xml"
+            write_lines(path, xml([f"{year} {language}"]))
+    task = IWSLT_OTHERS[name]
+    form = "all pairs archive" if nested else f"{archive} archive"
+    found = {split: read_form(task, form, split, files) for split in ("train", "validation", "test")}
+    assert {split: (rows[0].context, rows[0].answers[0]) for split, rows in found.items()} == {
+        "train": (f"train {source}", f"train {target}"),
+        "validation": (f"{sets[0]} {source}", f"{sets[0]} {target}"),
+        "test": (f"{sets[1]} {source}", f"{sets[1]} {target}"),
+    }
+    read = next(each for each in task.sources if each.name == form)
+    assert all(name.endswith((".xml", f".{source}", f".{target}")) for name in read.members)
+    assert len(read.members) == 6
+    assert task.shared_folder == f"iwslt.{first}.{second}"

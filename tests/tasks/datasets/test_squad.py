@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from decabench.errors import DataError
-from decabench.tasks.datasets.squad import SQUAD
+from decabench.prompts import extract
+from decabench.tasks.datasets.squad import SQUAD, SQUAD2
 from decabench.tasks.example import Example
 from decabench.tasks.task import Task
 from tests.tasks.fixtures import FolderFiles, read_form, write_lines, write_parquet
@@ -83,3 +84,52 @@ def test_cut_json_is_one_sentence(files: FolderFiles) -> None:
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(DataError, match=r"dev-v1\.1\.json is not valid JSON"):
         read_form(SQUAD, "upstream json", "validation", files)
+
+
+@pytest.mark.parametrize("form", ["upstream json", "hub parquet"])
+def test_questions_without_an_answer(files: FolderFiles, form: str) -> None:
+    """`unanswerable` in place of no answer; a question with answers keeps all of them."""
+    rows = [("q1", ["one", "One"]), ("q2", [])]
+    qas = [
+        {"id": id, "question": "Who?", "answers": [{"text": text, "answer_start": 0} for text in texts]}
+        for id, texts in rows
+    ]
+    article = {"title": "A", "paragraphs": [{"context": "one", "qas": qas}]}
+    write_lines(files.folder / "dev-v2.0.json", [json.dumps({"version": "v2.0", "data": [article]})])
+    write_parquet(
+        files.folder / "squad_v2" / "validation-00000-of-00001.parquet",
+        [
+            {
+                "id": id,
+                "title": "A",
+                "context": "one",
+                "question": "Who?",
+                "answers": {"text": texts, "answer_start": [0] * len(texts)},
+            }
+            for id, texts in rows
+        ],
+    )
+    assert read_form(SQUAD2, form, "validation", files) == [
+        Example("q1", "Who?", "one", ("one", "One"), ("A", "A.0")),
+        Example("q2", "Who?", "one", ("unanswerable",), ("A", "A.0")),
+    ]
+
+
+def test_half_of_the_sample_of_squad2_has_no_answer(sample: Callable[[Task, str], list[Example]]) -> None:
+    for split, rows in (("train", 64), ("validation", 32)):
+        examples = sample(SQUAD2, split)
+        assert len(examples) == rows
+        assert sum(example.answers == ("unanswerable",) for example in examples) == rows / 2
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("unanswerable", "unanswerable"),
+        ("Unanswerable.", "unanswerable"),
+        ("The passage does not say.", "unanswerable"),
+        ("Answer: Normandy", "Normandy"),
+    ],
+)
+def test_answers_of_a_language_model_to_squad2(text: str, answer: str) -> None:
+    assert extract(text, SQUAD2.answer_form, "Where?").answer == answer

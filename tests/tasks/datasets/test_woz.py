@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from decabench.tasks.datasets.woz import WOZ_EN
+from decabench.prompts import extract
+from decabench.tasks.datasets.woz import WOZ_DE, WOZ_EN
 from decabench.tasks.example import Example
 from decabench.tasks.task import Task
 from tests.tasks.fixtures import FolderFiles, read_form, write_lines
@@ -121,3 +122,41 @@ def test_a_dialogue_forgets_the_one_before(files: FolderFiles) -> None:
 def test_an_act_without_slots_is_passed_over(files: FolderFiles) -> None:
     (example,) = read(files, [turn([{"act": "hello"}, inform("food", "thai")])])
     assert example.answers == ("food: thai;",)
+
+
+def test_german(files: FolderFiles) -> None:
+    first = turn([inform("essen", "chinesisch"), request("telefon")], [], "Ich möchte chinesisch essen. ")
+    second = turn([inform("essen", "es ist egal")], [["gegend", "süden"]], "Egal")
+    write_lines(files.folder / "woz_validate_de.json", [json.dumps([{"dialogue": [first, second]}])])
+    found = read_form(WOZ_DE, "upstream json", "validation", files)
+    assert found == [
+        Example(
+            "de_0_0",
+            "What is the change in state?",
+            "Ich möchte chinesisch essen.",
+            ("essen: chinesisch; telefon",),
+            ("de_0",),
+        ),
+        Example(
+            "de_0_1",
+            "What is the change in state?",
+            "gegend: süden -- Egal",
+            ("essen: es ist egal;",),
+            ("de_0",),
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (
+            "essen: chinesisch, gegend: süden; telefon, adresse",
+            "essen: chinesisch, gegend: süden; telefon, adresse",
+        ),
+        ("Answer: preisklasse: billig;", "preisklasse: billig;"),
+        ("None", "None"),
+    ],
+)
+def test_german_answers_of_a_language_model(text: str, answer: str) -> None:
+    assert extract(text, WOZ_DE.answer_form, "What is the change in state?").answer == answer

@@ -317,8 +317,10 @@ def test_splits_share_files_and_may_be_missing(tmp_path: Path, folder: Path) -> 
 def test_only_the_files_of_the_splits_are_needed(tmp_path: Path, folder: Path) -> None:
     form = Source("words", {"train": (RemoteFile(DATA),), "test": (RemoteFile("test.json"),)}, no_reader)
     assert len(read(tmp_path, form).records) == 1
+    opened = read(tmp_path, form, splits=("train", "test"))
+    assert ([record.name for record in opened.records], opened.missing) == ([DATA], ("test",))
     with pytest.raises(MissingDataError, match=r"no test\.json"):
-        read(tmp_path, form, splits=("train", "test"))
+        read(tmp_path, form, splits=("test",))
 
 
 def test_closing_removes_what_was_extracted(tmp_path: Path, folder: Path) -> None:

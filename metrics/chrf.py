@@ -1,0 +1,100 @@
+"""chrF2 and chrF++: F of character n-grams, and of characters and words. sacrebleu counts; sums of its counts score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from .base import Metric, Reference, Row, Score, Scores, Totals, bounded, evaluate, items, ratio, where
+from .bleu import load_scorer
+
+__all__ = ["CHRF2", "CHRF_PLUS_PLUS", "chrf2", "chrf_plus_plus"]
+
+_CHARACTERS, _WORDS, _BETA = 6, 2, 2
+_SIDES = ("predicted", "gold", "right")
+
+
+def _columns(words: int) -> tuple[str, ...]:
+    orders = [
+        *(f"char{n}" for n in range(1, _CHARACTERS + 1)),
+        *(f"word{n}" for n in range(1, words + 1)),
+    ]
+    return tuple(f"{order}_{side}" for order in orders for side in _SIDES)
+
+
+def _statistics(words: int, predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+    """Count each segment's n-grams against the reference that gives it the highest F."""
+    scorer = load_scorer("CHRF")(char_order=_CHARACTERS, word_order=words, beta=_BETA)
+    rows = []
+    for text, reference in zip(predictions, references, strict=True):
+        # What sacrebleu itself resamples; its scores of a sentence do not have the counts.
+        [counts] = scorer._extract_corpus_statistics([text], [[answer] for answer in reference.answers])
+        rows.append(tuple(map(float, counts)))
+    return rows
+
+
+def _f_score(totals: Totals) -> Any:
+    """F of the mean precision and the mean recall over the orders that both sides have."""
+    precision, recall, orders = 0.0, 0.0, 0.0
+    for order in dict.fromkeys(name.partition("_")[0] for name in totals):
+        predicted, gold, right = (totals[f"{order}_{side}"] for side in _SIDES)
+        both = where((predicted > 0) & (gold > 0), 1.0, 0.0)
+        precision = precision + both * ratio(right, predicted)
+        recall = recall + both * ratio(right, gold)
+        orders = orders + both
+    precision, recall = ratio(precision, orders), ratio(recall, orders)
+    return bounded(100 * ratio((1 + _BETA**2) * precision * recall, _BETA**2 * precision + recall))
+
+
+def _chrf2_score(totals: Totals) -> Scores:
+    return {"chrf2": _f_score(totals)}
+
+
+def _chrf_plus_plus_score(totals: Totals) -> Scores:
+    return {"chrf_plus_plus": _f_score(totals)}
+
+
+CHRF2 = Metric(
+    name="chrf2",
+    definition="F2 of character n-grams of up to 6, over all segments together.",
+    source="Popović 2015; sacrebleu (Post 2018)",
+    signature="chrf2|case:mixed|eff:yes|nc:6|nw:0|space:no|beta:2|refs:best|v:1",
+    columns=_columns(0),
+    headline="chrf2",
+    statistics=partial(_statistics, 0),
+    score=_chrf2_score,
+    packages=("sacrebleu",),
+)
+
+CHRF_PLUS_PLUS = replace(
+    CHRF2,
+    name="chrf_plus_plus",
+    definition="F2 of character n-grams of up to 6 and word n-grams of up to 2, over all segments together.",
+    source="Popović 2017; sacrebleu (Post 2018)",
+    signature="chrf_plus_plus|case:mixed|eff:yes|nc:6|nw:2|space:no|beta:2|refs:best|v:1",
+    columns=_columns(_WORDS),
+    headline="chrf_plus_plus",
+    statistics=partial(_statistics, _WORDS),
+    score=_chrf_plus_plus_score,
+)
+
+
+def chrf2(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+    """chrF2, 0-100 (Popović 2015): (1 + b^2) PR / (b^2 P + R) with b = 2, cased, over all segments together.
+
+    P and R are the means over n = 1 to 6 of the shares of the prediction's and of the reference's character n-grams,
+    without spaces, that both have; orders that a side lacks are left out. Of several references, the one with the
+    highest F counts. sacrebleu counts; its version ends the signature. Raises MetricError if it is not installed, for
+    unequal numbers, or for an example without a reference.
+    """
+    return evaluate(CHRF2, predictions, items(references))
+
+
+def chrf_plus_plus(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+    """chrF++, 0-100 (Popović 2017): chrF2 whose P and R are also means over word n-grams, n = 1 and 2.
+
+    References and errors are treated as in `chrf2`.
+    """
+    return evaluate(CHRF_PLUS_PLUS, predictions, items(references))

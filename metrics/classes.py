@@ -1,0 +1,228 @@
+"""Scores of classes: macro-F1 and Matthews correlation of labels, macro-F1 of tags, and confusions.
+
+The classes are those of the gold answers, so that rows are as wide whatever is predicted; any other prediction is wrong
+and of no class. A row counts, for each class, how often it is gold, predicted, and both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .base import (
+    Metric,
+    Reference,
+    Row,
+    Score,
+    Scores,
+    Totals,
+    bounded,
+    evaluate,
+    items,
+    percent,
+    ratio,
+    where,
+)
+from .tagging import MISSING, count_faults
+
+__all__ = ["MACRO_F1", "MCC", "TAG_MACRO_F1", "confusions", "macro_f1", "mcc", "tag_macro_f1"]
+
+_Pair = tuple[str, str]
+"""(gold class, predicted text)."""
+
+_CLASS_COLUMNS = ("gold", "predicted", "right")
+
+
+def _read_label(text: str) -> str:
+    """Lower-case a text and collapse whitespace."""
+    return " ".join(text.lower().split())
+
+
+def _label_pairs(prediction: str, reference: Reference) -> list[_Pair]:
+    """One pair. If any reference is predicted, it is the gold class; else the first is."""
+    predicted, answers = _read_label(prediction), [_read_label(answer) for answer in reference.answers]
+    return [(predicted if predicted in answers else answers[0], predicted)]
+
+
+def _tag_pairs(prediction: str, reference: Reference) -> list[_Pair]:
+    """A pair for each gold tag of the first reference; missing tags are the empty string."""
+    gold, predicted = reference.answers[0].lower().split(), prediction.lower().split()
+    predicted += [""] * (len(gold) - len(predicted))
+    return list(zip(gold, predicted, strict=False))
+
+
+def _labels(references: Sequence[Reference]) -> list[str]:
+    return sorted({_read_label(answer) for reference in references for answer in reference.answers})
+
+
+def _tags(references: Sequence[Reference]) -> list[str]:
+    return sorted({tag for reference in references for tag in reference.answers[0].lower().split()})
+
+
+def _count(pairs: Sequence[_Pair], classes: Sequence[str]) -> Row:
+    """(pairs, right pairs), then for each class how often it is gold, predicted, and both."""
+    gold = Counter(theirs for theirs, _ in pairs)
+    predicted = Counter(ours for _, ours in pairs)
+    both = Counter(ours for theirs, ours in pairs if ours == theirs)
+    counts = [(gold[label], predicted[label], both[label]) for label in classes]
+    return tuple(map(float, (len(pairs), both.total(), *(count for row in counts for count in row))))
+
+
+def _label_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+    classes = _labels(references)
+    return [
+        _count(_label_pairs(text, reference), classes)
+        for text, reference in zip(predictions, references, strict=True)
+    ]
+
+
+def _tag_statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
+    """Rows of pairs and classes, with the faults of form between them."""
+    classes, rows = _tags(references), []
+    known = frozenset(classes)
+    for text, reference in zip(predictions, references, strict=True):
+        counts = _count(_tag_pairs(text, reference), classes)
+        faults = count_faults(text, reference.answers[0], known)
+        forms = (float(faults.missing), float(faults.extra), float(faults.unknown))
+        rows.append((*counts[:2], *forms, *counts[2:]))
+    return rows
+
+
+def _by_class(totals: Totals) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield the sums (gold, predicted, both) of each class."""
+    for label in (name.partition(":")[2] for name in totals if name.startswith("gold:")):
+        gold, predicted, right = (totals[f"{column}:{label}"] for column in _CLASS_COLUMNS)
+        yield gold, predicted, right
+
+
+def _mean_f1(totals: Totals) -> tuple[Any, Any]:
+    """(mean, mean weighted by frequency) of 2 both / (gold + predicted) over the classes that are gold."""
+    summed, weighted, classes, examples = 0.0, 0.0, 0.0, 0.0
+    for gold, predicted, right in _by_class(totals):
+        found, occurs = ratio(2 * right, gold + predicted), where(gold > 0, 1.0, 0.0)
+        summed, weighted = summed + occurs * found, weighted + gold * found
+        classes, examples = classes + occurs, examples + gold
+    return bounded(percent(summed, classes)), bounded(percent(weighted, examples))
+
+
+def _matthews(totals: Totals) -> Any:
+    """100 R_K of Gorodkin 2004: predictions of no class are a class of their own."""
+    n, others = totals["n"], totals["n"]
+    agreeing, gold_squares, predicted_squares = 0.0, 0.0, 0.0
+    for gold, predicted, _ in _by_class(totals):
+        others = others - predicted
+        agreeing = agreeing + gold * predicted
+        gold_squares, predicted_squares = gold_squares + gold**2, predicted_squares + predicted**2
+    predicted_squares = predicted_squares + others**2
+    spread = (n * n - gold_squares) * (n * n - predicted_squares)
+    covariance = n * totals["right"] - agreeing
+    return bounded(percent(covariance, where(spread > 0, spread, 0.0) ** 0.5), -100.0)
+
+
+def _label_score(totals: Totals) -> Scores:
+    macro, weighted = _mean_f1(totals)
+    return {
+        "macro_f1": macro,
+        "weighted_f1": weighted,
+        "mcc": _matthews(totals),
+        "accuracy": percent(totals["right"], totals["n"]),
+    }
+
+
+def _tag_score(totals: Totals) -> Scores:
+    macro, weighted = _mean_f1(totals)
+    n = totals["n"]
+    return {
+        "tag_macro_f1": macro,
+        "tag_weighted_f1": weighted,
+        "tag_accuracy": percent(totals["right"], n),
+        "tags_missing": percent(totals["missing"], n),
+        "tags_extra": percent(totals["extra"], n),
+        "tags_unknown": percent(totals["unknown"], n),
+    }
+
+
+MACRO_F1 = Metric(
+    name="macro_f1",
+    definition="Mean over the gold labels of the F1 of each.",
+    source="scikit-learn, f1_score with the labels of the gold answers",
+    signature="macro_f1|case:lower|space:squeezed|refs:any|classes:gold|zero:0|v:1",
+    columns=("n", "right"),
+    headline="macro_f1",
+    statistics=_label_statistics,
+    score=_label_score,
+    scope="corpus",
+    class_columns=_CLASS_COLUMNS,
+    find_classes=_labels,
+)
+
+MCC = replace(
+    MACRO_F1,
+    name="mcc",
+    definition="Matthews correlation of predicted and gold labels, of any number of classes, times 100.",
+    source="Matthews 1975; Gorodkin 2004; scikit-learn, matthews_corrcoef",
+    signature="mcc|scale:100|case:lower|space:squeezed|refs:any|classes:gold,other|zero:0|v:1",
+    headline="mcc",
+    range=(-100.0, 100.0),
+)
+
+TAG_MACRO_F1 = replace(
+    MACRO_F1,
+    name="tag_macro_f1",
+    definition="Mean over the gold tags of the F1 of each, over all tokens together.",
+    source="scikit-learn, f1_score with the tags of the gold answers",
+    signature="tag_macro_f1|case:lower|split:space|missing:wrong|extra:ignored|refs:first|classes:gold|zero:0|v:1",
+    columns=("n", "right", "missing", "extra", "unknown"),
+    headline="tag_macro_f1",
+    statistics=_tag_statistics,
+    score=_tag_score,
+    find_classes=_tags,
+)
+
+
+def macro_f1(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+    """Macro-F1 of labels, 0-100: the mean over the gold labels of 100 * 2 both / (gold + predicted).
+
+    Labels are compared as in `accuracy`. A prediction that is no gold label of any example is wrong and gets no F1 of
+    its own, where scikit-learn would average in a 0 unless it is given the labels. `details` also has weighted_f1 (by
+    the frequency of the gold labels), mcc and accuracy.
+    Raises MetricError for unequal numbers or an example without a reference.
+    """
+    return evaluate(MACRO_F1, predictions, items(references))
+
+
+def mcc(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+    """Matthews correlation of labels times 100, -100 to 100, for two classes or more (Gorodkin 2004).
+
+    It is 0 where all predictions or all gold labels are the same. Predictions that are no gold label of any example
+    count as one further class. `details` and errors are those of `macro_f1`.
+    """
+    return evaluate(MCC, predictions, items(references))
+
+
+def tag_macro_f1(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+    """Macro-F1 of tags, 0-100: the mean over the gold tags of 100 * 2 both / (gold + predicted), over all tokens.
+
+    Tags are compared as in `tag_accuracy`. `details` also has tag_weighted_f1 and tag_accuracy, and tags_missing (`_`
+    is one), tags_extra and tags_unknown (tags that occur in no gold answer), each as a percentage of the gold tags.
+    Raises MetricError for unequal numbers or an example without a reference.
+    """
+    return evaluate(TAG_MACRO_F1, predictions, items(references))
+
+
+def confusions(
+    predictions: Iterable[str], references: Iterable[Reference], tags: bool = False
+) -> Counter[_Pair]:
+    """Count pairs (gold, predicted) of labels, or of the tags of sequences; counts of parts add up to those of all.
+
+    Texts are lower-cased; a missing tag is `_`.
+    """
+    pairs = _tag_pairs if tags else _label_pairs
+    counts: Counter[_Pair] = Counter()
+    for text, reference in zip(predictions, references, strict=True):
+        counts.update(
+            (theirs, ours or MISSING) if tags else (theirs, ours) for theirs, ours in pairs(text, reference)
+        )
+    return counts

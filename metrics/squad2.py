@@ -1,0 +1,65 @@
+"""Exact match and F1 of SQuAD 2, where a question may have no answer in its passage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .base import Metric, Reference, Row, Score, Scores, Totals, evaluate, items, per_example, percent
+from .nf1 import normalize, token_f1
+
+__all__ = ["SQUAD2", "squad2"]
+
+_NULL = "unanswerable"
+"""How an answer says that there is none, where an empty one could not be told from a missing one."""
+
+
+def _read(text: str) -> str:
+    """Normalise an answer; `unanswerable` becomes the empty string, which the official files have."""
+    normalized = normalize(text)
+    return "" if normalized == _NULL else normalized
+
+
+def _row(prediction: str, reference: Reference) -> Row:
+    ours = _read(prediction)
+    gold = [answer for answer in map(_read, reference.answers) if answer]
+    if gold:
+        exact, f1 = float(ours in gold), max(token_f1(ours, answer) for answer in gold)
+        return (1.0, 1.0, exact, f1, 0.0)
+    return (1.0, 0.0, 0.0, 0.0, float(not ours))
+
+
+def _score(totals: Totals) -> Scores:
+    n, answerable, right = totals["n"], totals["answerable"], totals["no_answer_right"]
+    no_answer = percent(right, n - answerable)
+    return {
+        "f1": percent(totals["answer_f1"] + right, n),
+        "exact": percent(totals["answer_exact"] + right, n),
+        "HasAns_exact": percent(totals["answer_exact"], answerable),
+        "HasAns_f1": percent(totals["answer_f1"], answerable),
+        "NoAns_exact": no_answer,
+        "NoAns_f1": no_answer,
+    }
+
+
+SQUAD2 = Metric(
+    name="squad2",
+    definition="F1 of words where there is an answer, and whether a question without one gets none.",
+    source="SQuAD 2 evaluate-v2.0 (Rajpurkar et al. 2018)",
+    signature="squad2|case:lower|norm:squad1|refs:max|null:empty,unanswerable|v:1",
+    columns=("n", "answerable", "answer_exact", "answer_f1", "no_answer_right"),
+    headline="f1",
+    statistics=per_example(_row),
+    score=_score,
+)
+
+
+def squad2(predictions: Sequence[str], references: Sequence[Any]) -> Score:
+    """F1 of SQuAD 2, 0-100, by evaluate-v2.0 (Rajpurkar et al. 2018): the mean over all questions.
+
+    Where a reference has words, F1 is that of `nf1`; where none has, or all say `unanswerable`, it is 100 for an
+    answer without words or `unanswerable`, else 0. `details` also has exact, and HasAns_exact, HasAns_f1, NoAns_exact
+    and NoAns_f1 over the questions with and without answers (0 where there are none).
+    Raises MetricError for unequal numbers or an example without a reference.
+    """
+    return evaluate(SQUAD2, predictions, items(references))

@@ -1,0 +1,354 @@
+"""The shared tasks of CoNLL-2000 (chunks, and parts of speech) and CoNLL-2003 (named entities), English."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+
+from decabench.tasks.datasets.ud import POS_QUESTION, POS_VARIANTS
+from decabench.tasks.example import Example
+from decabench.tasks.outputs import Tags, Text
+from decabench.tasks.readers import Record, column_blocks, github_raw, one_token
+from decabench.tasks.task import Files, Reader, RemoteFile, Source, Task
+from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed, matched, word_by_word
+
+__all__ = [
+    "BY_TYPE_VARIANTS",
+    "CONLL2000",
+    "CONLL2003",
+    "CONLL2003_ENTITIES",
+    "ENTITIES_PROMPT",
+    "ENTITIES_QUESTION",
+    "ENTITIES_VARIANTS",
+    "EN_POS",
+    "ask_for_entities",
+    "held_out",
+    "words_of",
+]
+
+CHUNK_QUESTION = "What are the chunk tags?"
+ENTITIES_QUESTION = "What are the named-entity tags?"
+
+ENTITIES_VARIANTS = (
+    fixed("each-word", ENTITIES_QUESTION, "What is the named-entity tag of each word?"),
+    fixed("tag", ENTITIES_QUESTION, "Tag the named entities."),
+    fixed("which", ENTITIES_QUESTION, "Which words are named entities, and of which kind?"),
+)
+_BY_TYPE = r"Which entities are (?P<plural>.+)\?"
+BY_TYPE_VARIANTS = (
+    matched("list", _BY_TYPE, "List the entities that are {plural}."),
+    matched("mentioned", _BY_TYPE, "Which entities that are {plural} are mentioned?"),
+    matched("found", _BY_TYPE, "Find the entities that are {plural}."),
+)
+ENTITIES_PROMPT = PromptTemplate(
+    instruction=(
+        "You are given a sentence. Answer with the entities of the kind that is asked for, as they stand in the "
+        "sentence and in their order, on one line with commas between them, or with None if there are none."
+    ),
+    input="{context}\n\n{question}",
+    answer="Answer:",
+    stop=("\n\n",),
+    form=AnswerForm("span", ("None",), unquote=True),
+)
+"""The prompt of tasks that ask for the entities of one type."""
+
+
+def words_of(block: Sequence[Record], column: int) -> tuple[str, ...]:
+    """Return one column of a sentence."""
+    return tuple(one_token(record, column) for record in block)
+
+
+def held_out(
+    blocks: Iterable[list[Record]], total: int, split: str, share: int = 10
+) -> Iterator[list[Record]]:
+    """Yield the blocks of `train` or `validation`, where validation is the last tenth of a training file."""
+    kept = total - total // share
+    return islice(iter(blocks), kept) if split == "train" else islice(iter(blocks), kept, None)
+
+
+# CoNLL-2000: word, part of speech, chunk
+
+_ZIP = "conll2000.zip"
+_PARTS = {"train": "train.txt", "validation": "train.txt", "test": "test.txt"}
+
+
+def _chunk(id: str, words: str, block: list[Record]) -> Example:
+    meta = {"pos": " ".join(words_of(block, 1))}
+    return Example(id, CHUNK_QUESTION, words, (" ".join(words_of(block, 2)),), (id,), meta)
+
+
+def _part_of_speech(id: str, words: str, block: list[Record]) -> Example:
+    return Example(id, POS_QUESTION, words, (" ".join(words_of(block, 1)),), (id,))
+
+
+def _read_2000(task: str, archive: str, files: Files, split: str) -> Iterator[Example]:
+    """Read a split from the text, or from the archive if one is named."""
+    name = _PARTS[split]
+    path = files.member(archive, f"conll2000/{name}") if archive else files.path(name)
+    make = _chunk if task == "conll2000" else _part_of_speech
+    blocks = column_blocks(path, 3, " ")
+    if split != "test":
+        total = sum(1 for _ in column_blocks(path, 3, " "))
+        blocks = held_out(blocks, total, split)
+    for index, block in enumerate(blocks):
+        yield make(f"{task}.{split}.{index}", " ".join(words_of(block, 0)), block)
+
+
+def _sources_2000(task: str) -> tuple[Source, ...]:
+    text = {
+        "train.txt": ("82033cd7a72b209923a98007793e8f9de3abc1c8b79d646c50648eb949b87cea", 2_842_164),
+        "test.txt": ("73b7b1e565fa75a1e22fe52ecdf41b6624d6f59dacb591d44252bf4d692b1628", 639_396),
+    }
+    archive = RemoteFile(
+        _ZIP,
+        (
+            github_raw(
+                "nltk/nltk_data", "5db857e6f7df11eabb5e5665836db9ec8df07e28", f"packages/corpora/{_ZIP}"
+            ),
+        ),
+        "01e65164f268366e7caa0db92332a1955d081908c87016e2c7640c3c5279b7cd",
+        756_607,
+    )
+    return (
+        Source(
+            "upstream text",
+            {split: (RemoteFile(name, (), *text[name]),) for split, name in _PARTS.items()},
+            partial(_read_2000, task, ""),
+        ),
+        Source(
+            "nltk zip",
+            dict.fromkeys(_PARTS, (archive,)),
+            partial(_read_2000, task, _ZIP),
+            members=("conll2000/train.txt", "conll2000/test.txt"),
+        ),
+    )
+
+
+_CHUNKS = ("ADJP", "ADVP", "CONJP", "INTJ", "LST", "NP", "PP", "PRT", "SBAR", "UCP", "VP")
+_PENN_TAGS = (
+    *(
+        "CC",
+        "CD",
+        "DT",
+        "EX",
+        "FW",
+        "IN",
+        "JJ",
+        "JJR",
+        "JJS",
+        "LS",
+        "MD",
+        "NN",
+        "NNP",
+        "NNPS",
+        "NNS",
+        "PDT",
+        "POS",
+    ),
+    *(
+        "PRP",
+        "PRP$",
+        "RB",
+        "RBR",
+        "RBS",
+        "RP",
+        "SYM",
+        "TO",
+        "UH",
+        "VB",
+        "VBD",
+        "VBG",
+        "VBN",
+        "VBP",
+        "VBZ",
+        "WDT",
+    ),
+    *("WP", "WP$", "WRB", "#", "$", "''", "``", "(", ")", ",", ".", ":"),
+)
+_SHARED_2000 = {
+    # The published training file has 8,936 sentences; its last tenth is held out.
+    "counts": {"train": 8_043, "validation": 893, "test": 2_012},
+    "licence": "Not stated; text of the Wall Street Journal (Penn Treebank), for research",
+    "citation": "Tjong Kim Sang et al. 2000, Introduction to the CoNLL-2000 Shared Task: Chunking",
+    "homepage": "https://www.clips.uantwerpen.be/conll2000/chunking/",
+    "unit_names": ("sentence",),
+    "withhold_texts": True,
+    "shared_folder": "conll2000",
+    "secondary": (),
+}
+_SPLIT_2000 = (
+    "Validation is the last tenth of the published training file (893 of 8,936 sentences); there is no other."
+)
+
+CONLL2000 = Task(
+    name="conll2000",
+    title="Chunking",
+    dataset="CoNLL-2000",
+    output=Tags("IOB2", ("O", *(f"{begin}-{kind}" for kind in _CHUNKS for begin in "BI")), max_tokens=1_024),
+    sources=_sources_2000("conll2000"),
+    prompt=word_by_word(
+        "You are given the numbered words of a sentence. Divide it into base phrases and tag each word: B- and the "
+        "kind of the phrase for the first word of one, I- and the kind for its other words, O for words outside. The "
+        f"kinds are {', '.join(_CHUNKS)}.",
+        "its tag, such as B-NP",
+    ),
+    variants=(
+        fixed("each-word", CHUNK_QUESTION, "What is the chunk tag of each word?"),
+        fixed("phrases", CHUNK_QUESTION, "Which base phrases does the sentence consist of?"),
+        fixed("tag", CHUNK_QUESTION, "Tag each word with its chunk."),
+    ),
+    notes=f"{_SPLIT_2000} Tags are IOB2, as published.",
+    **_SHARED_2000,  # type: ignore[arg-type]
+)
+
+EN_POS = Task(
+    name="en.pos",
+    title="Part-of-speech tagging, English news",
+    dataset="CoNLL-2000, parts of speech",
+    output=Tags(names=_PENN_TAGS, max_tokens=1_024),
+    sources=_sources_2000("en.pos"),
+    prompt=word_by_word(
+        "You are given the numbered words of a sentence. Tag each with its part of speech, in the tags of the Penn "
+        "Treebank.",
+        "its tag, such as NNP",
+    ),
+    variants=POS_VARIANTS,
+    notes=f"The tags of the Penn Treebank that CoNLL-2000 gives, which are a tagger's and not gold. {_SPLIT_2000}",
+    **_SHARED_2000,  # type: ignore[arg-type]
+)
+
+
+# CoNLL-2003: word, part of speech, chunk, named entity
+
+_DOCUMENT = "-DOCSTART-"
+_EXTENSIONS = {"train": "train", "validation": "testa", "test": "testb"}
+_PLURALS = {"PER": "persons", "LOC": "locations", "ORG": "organizations", "MISC": "miscellaneous"}
+
+
+def _sentences_2003(files: Files, split: str) -> Iterator[tuple[str, list[Record]]]:
+    """Yield (document, sentence); documents are numbered by the markers between them."""
+    document = 0
+    for block in column_blocks(files.path(f"eng.{_EXTENSIONS[split]}"), 4, " "):
+        sentence = [record for record in block if record.value[0] != _DOCUMENT]
+        document += len(block) - len(sentence)
+        if sentence:
+            yield f"{split}-{document}", sentence
+
+
+def _read_2003(files: Files, split: str) -> Iterator[Example]:
+    for index, (document, block) in enumerate(_sentences_2003(files, split)):
+        words, tags = words_of(block, 0), words_of(block, 3)
+        meta = {"pos": " ".join(words_of(block, 1)), "chunks": " ".join(words_of(block, 2))}
+        yield Example(
+            f"conll2003.{split}.{index}",
+            ENTITIES_QUESTION,
+            " ".join(words),
+            (" ".join(tags),),
+            (document,),
+            meta,
+        )
+
+
+def _entities(words: Sequence[str], tags: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (type, words) of each entity of a sentence tagged in IOB1 or IOB2."""
+    found: list[tuple[str, list[str]]] = []
+    before = "O"
+    for word, tag in zip(words, tags, strict=True):
+        begin, _, kind = tag.partition("-")
+        if begin == "O":
+            before = "O"
+            continue
+        if begin == "B" or before != kind:
+            found.append((kind, []))
+        found[-1][1].append(word)
+        before = kind
+    return [(kind, " ".join(entity)) for kind, entity in found]
+
+
+def ask_for_entities(
+    sentences: Iterable[tuple[str, str, Sequence[str], Sequence[str]]], plurals: Mapping[str, str]
+) -> Iterator[Example]:
+    """Yield a question for each sentence (id, document, words, tags) and type, as decaNLP asks them.
+
+    The answer is the entities of the type in order, with commas between, or `None`.
+    """
+    for id, document, words, tags in sentences:
+        entities = _entities(words, tags)
+        for kind, plural in plurals.items():
+            answer = ", ".join(entity for of, entity in entities if of == kind) or "None"
+            yield Example(
+                f"{id}.{kind}", f"Which entities are {plural}?", " ".join(words), (answer,), (document, id)
+            )
+
+
+def _read_2003_entities(files: Files, split: str) -> Iterator[Example]:
+    sentences = (
+        (f"conll2003.{split}.{index}", document, words_of(block, 0), words_of(block, 3))
+        for index, (document, block) in enumerate(_sentences_2003(files, split))
+    )
+    return ask_for_entities(sentences, _PLURALS)
+
+
+def _sources_2003(read: Reader) -> tuple[Source, ...]:
+    pins = {
+        "train": ("eac0822f501353f265383ddf1edb0dcd42a1b6eefd3e383d7074db98c38eb41c", 3_281_528),
+        "validation": ("aedc4ccbd1ae9795feaa0e86fe72d195b0258abed9d705b630d1c889276fac1e", 827_012),
+        "test": ("0632f32c090ef31c223135b7fee3187a7cf8e65c4015c7866bb7783428cdd9a6", 748_096),
+    }
+    files = {
+        split: (RemoteFile(f"eng.{_EXTENSIONS[split]}", (), sha256, size),)
+        for split, (sha256, size) in pins.items()
+    }
+    return (Source("upstream text", files, read),)
+
+
+_COUNTS_2003 = {"train": 14_041, "validation": 3_250, "test": 3_453}
+_SHARED_2003 = {
+    "dataset": "CoNLL-2003, English",
+    "licence": "Reuters text, for research, not to be passed on: get the files yourself",
+    "citation": "Tjong Kim Sang et al. 2003, Introduction to the CoNLL-2003 Shared Task: Named Entity Recognition",
+    "homepage": "https://www.clips.uantwerpen.be/conll2003/ner/",
+    "withhold_texts": True,
+    "shared_folder": "conll2003",
+}
+
+CONLL2003 = Task(
+    name="conll2003",
+    title="Named-entity recognition",
+    output=Tags("IOB1", ("O", *(f"{begin}-{kind}" for kind in _PLURALS for begin in "IB")), max_tokens=1_024),
+    secondary=(),
+    sources=_sources_2003(_read_2003),
+    counts=_COUNTS_2003,
+    prompt=word_by_word(
+        "You are given the numbered words of a sentence. Tag the words of named entities with I- and the kind of the "
+        "entity: I-PER for persons, I-LOC for locations, I-ORG for organizations, I-MISC for others; with B- in place "
+        "of I- for the first word of an entity that directly follows another of its kind; and all other words with O.",
+        "its tag",
+    ),
+    variants=ENTITIES_VARIANTS,
+    unit_names=("document",),
+    notes=(
+        "Tags are IOB1, as published: B- only where an entity follows another of its type. Lines of -DOCSTART- stand "
+        "between documents."
+    ),
+    **_SHARED_2003,  # type: ignore[arg-type]
+)
+
+CONLL2003_ENTITIES = Task(
+    name="conll2003.entities",
+    title="Named entities by type",
+    output=Text(max_tokens=128),
+    metric="nf1",
+    secondary=("em",),
+    sources=_sources_2003(_read_2003_entities),
+    counts={split: len(_PLURALS) * count for split, count in _COUNTS_2003.items()},
+    unit_names=("document", "sentence"),
+    prompt=ENTITIES_PROMPT,
+    variants=BY_TYPE_VARIANTS,
+    redistributable=False,  # the answers are words of the text
+    notes=(
+        "A question for each sentence and type, as decaNLP asks them of OntoNotes; `None` if there is no such entity."
+    ),
+    **_SHARED_2003,  # type: ignore[arg-type]
+)

@@ -1,0 +1,142 @@
+"""Parts of speech of Hindi-English posts (ICON-2016), and of Hindi: code-switching and one of its auxiliary tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from decabench.tasks.datasets.conll import held_out, words_of
+from decabench.tasks.datasets.ud import POS_QUESTION, POS_VARIANTS
+from decabench.tasks.example import Example
+from decabench.tasks.outputs import Tags
+from decabench.tasks.readers import Record, column_blocks, github_raw
+from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.wording import word_by_word
+
+__all__ = ["HIEN_POS", "HI_POS"]
+
+_POSTS = {"facebook": "FB_HI_EN_CR.txt", "twitter": "TWT_HI_EN_CR.txt", "whatsapp": "WA_HI_EN_CR.txt"}
+
+
+def _closed_blocks(path: Path) -> Iterator[list[Record]]:
+    """Yield the posts that an empty line ends, as GIRNet's code cuts them: the last of Facebook's file is left out."""
+    blocks = column_blocks(path, 3, "\t")
+    latest = next(blocks, None)
+    for block in blocks:
+        if latest is not None:
+            yield latest
+        latest = block
+    if latest is not None and path.read_bytes()[-2:] == b"\n\n":
+        yield latest
+
+
+def _read_posts(files: Files, split: str) -> Iterator[Example]:
+    for source, name in _POSTS.items():
+        posts = list(_closed_blocks(files.path(name)))  # at most some thousand
+        training = int(0.8 * len(posts))
+        chosen = posts[training:] if split == "test" else held_out(posts[:training], training, split)
+        for index, block in enumerate(chosen):
+            id = f"hien.pos.{split}.{source}.{index}"
+            meta = {"languages": " ".join(words_of(block, 1))}
+            yield Example(
+                id,
+                POS_QUESTION,
+                " ".join(words_of(block, 0)),
+                (" ".join(words_of(block, 2)),),
+                (source, id),
+                meta,
+            )
+
+
+_COMMIT = "15dc8f29ce5d4fb2ca26eaca3647d5788832ba4f"
+_POST_FILES = tuple(
+    RemoteFile(name, (github_raw("divamgupta/mtl_girnet", _COMMIT, f"data_prep/data_raw_postag/{name}"),))
+    for name in _POSTS.values()
+)
+_POST_TAGS = (
+    *("G_N", "G_V", "G_X", "G_PRP", "PSP", "G_J", "DT", "G_R", "G_PRT", "CC", "G_SYM"),
+    *("@", "#", "$", "E", "U", "~", "null"),
+)
+
+HIEN_POS = Task(
+    name="hien.pos",
+    title="Part-of-speech tagging, Hindi-English",
+    dataset="ICON-2016, Hindi-English posts",
+    output=Tags(names=_POST_TAGS, max_tokens=2_048),
+    # GIRNet's 2,102 training posts, of which the last tenth of each file is held out, and its 528 test posts.
+    counts={"train": 1_893, "validation": 209, "test": 528},
+    sources=(
+        Source("upstream text", dict.fromkeys(("train", "validation", "test"), _POST_FILES), _read_posts),
+    ),
+    licence="Not stated; posts of Facebook, Twitter and WhatsApp, for research",
+    citation="Jamatia et al. 2015, Part-of-Speech Tagging for Code-Mixed English-Hindi Chat Messages",
+    homepage="https://github.com/divamgupta/mtl_girnet",
+    secondary=("tag_macro_f1",),
+    notes=(
+        "The split of GIRNet's code: of each file the first 80 % for training and the rest as test, and no post that "
+        "no empty line ends (one of Facebook's). Validation is the last tenth of each file's training posts. The first "
+        "unit is the network that a post is from, so that scores hold for these three."
+    ),
+    unit_names=("network", "post"),
+    prompt=word_by_word(
+        "You are given the numbered words of a post that mixes Hindi and English. Tag each with its part of speech: "
+        "G_N noun, G_V verb, G_PRP pronoun, G_J adjective, G_R adverb, PSP adposition, DT determiner, CC conjunction, "
+        "G_PRT particle, $ number, G_SYM symbol, @ mention, # hashtag, U address of a page, E emoticon, ~ mark of a "
+        "retweet, G_X anything else.",
+        "its tag",
+    ),
+    variants=POS_VARIANTS,
+    withhold_texts=True,  # people's posts, without a licence
+    shared_folder="hien.pos",
+)
+
+
+_TREEBANK = {
+    "train": "hi_hdtb_dev_set.csv",
+    "validation": "hi_hdtb_dev_set.csv",
+    "test": "hi_hdtb_test_set.csv",
+}
+
+
+def _read_hindi(files: Files, split: str) -> Iterator[Example]:
+    path = files.path(_TREEBANK[split])
+    blocks = column_blocks(path, 2, "~", skip=1)
+    if split != "test":
+        total = sum(1 for _ in column_blocks(path, 2, "~", skip=1))
+        blocks = held_out(blocks, total, split)
+    for index, block in enumerate(blocks):
+        id = f"hi.pos.{split}.{index}"
+        yield Example(id, POS_QUESTION, " ".join(words_of(block, 0)), (" ".join(words_of(block, 1)),), (id,))
+
+
+HI_POS = Task(
+    name="hi.pos",
+    title="Part-of-speech tagging, Hindi",
+    dataset="Hindi Dependency Treebank, two of its three parts",
+    output=Tags(max_tokens=2_048),
+    counts={"train": 1_494, "validation": 165, "test": 1_684},
+    sources=(
+        Source(
+            "treebank csv",
+            {split: (RemoteFile(name),) for split, name in _TREEBANK.items()},
+            _read_hindi,
+        ),
+    ),
+    licence="CC BY-NC-SA 4.0",
+    citation="Bhat et al. 2017, The Hindi/Urdu Treebank Project",
+    homepage="https://ltrc.iiit.ac.in/treebank_H2014/",
+    secondary=(),
+    notes=(
+        "A stand-in for the Hindi auxiliary task of GIRNet and MT-RMN (14,084 sentences of Sachdeva et al. 2014, 25 "
+        "tags), which cannot be had: training and validation are the first nine tenths and the last of the treebank's "
+        "development part, and test is its test part. Only mirrors have these files."
+    ),
+    unit_names=("sentence",),
+    prompt=word_by_word(
+        "You are given the numbered words of a Hindi sentence. Tag each with its part of speech, in the tags of the "
+        "Indian Languages treebanks, such as NN, NNP, PSP, VM, VAUX, JJ, PRP, CC, SYM.",
+        "its tag",
+    ),
+    variants=POS_VARIANTS,
+    shared_folder="hien.pos",
+)

@@ -1,0 +1,64 @@
+"""IMDB: the sentiment of whole film reviews (Maas et al. 2011). Files of the user's own, or the hub's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from decabench.tasks.datasets.reviews import QUESTION, SENTIMENT, SENTIMENT_VARIANTS, review_prompt
+from decabench.tasks.example import Example
+from decabench.tasks.readers import hub_file, parquet_records
+from decabench.tasks.task import Files, Hub, Source, Task
+
+__all__ = ["IMDB"]
+
+_HUB = Hub("stanfordnlp/imdb", "e6281661ce1c48d982bc483cf8a173c1bbeb5d31")
+_PARTS = {"train": "train", "validation": "train", "test": "test"}
+_LABEL = 12_500
+"""Training reviews of each label, which stand together, negative ones first."""
+_VALIDATION = 1_250
+"""The last training reviews of each label, which validate: reviews of a film stand side by side."""
+
+
+def _read(files: Files, split: str) -> Iterator[Example]:
+    index = 0
+    rows = parquet_records(files, f"plain_text/{_PARTS[split]}-00000-of-00001.parquet", ("text", "label"))
+    for number, row in enumerate(rows):
+        is_last = number % _LABEL >= _LABEL - _VALIDATION
+        if split == "test" or is_last == (split == "validation"):
+            id = f"imdb.{split}.{index}"
+            label = SENTIMENT.names[row.integer("label", 0, 1)]
+            yield Example(id, QUESTION, row.text("text"), (label,), (id,))
+            index += 1
+
+
+IMDB = Task(
+    name="imdb",
+    title="Sentiment analysis",
+    dataset="IMDB, whole reviews",
+    output=SENTIMENT,
+    metric="accuracy",
+    secondary=("macro_f1", "mcc"),
+    counts={"train": 22_500, "validation": 2_500, "test": 25_000},
+    sources=(
+        Source(
+            "hub parquet",
+            {
+                split: (hub_file(_HUB, f"plain_text/{part}-00000-of-00001.parquet"),)
+                for split, part in _PARTS.items()
+            },
+            _read,
+            hub=_HUB,
+        ),
+    ),
+    licence="Not stated; the reviews are their authors'; for research",
+    citation="Maas et al. 2011, Learning Word Vectors for Sentiment Analysis",
+    homepage="https://ai.stanford.edu/~amaas/data/sentiment/",
+    notes=(
+        "Upstream has no validation split: the last 1,250 training reviews of each label validate. Line breaks stay "
+        "`<br />`. The hub's file does not name the film of a review. fdu.imdb is another, smaller set."
+    ),
+    unit_names=("review",),
+    prompt=review_prompt("a review of a film"),
+    variants=SENTIMENT_VARIANTS,
+    withhold_texts=True,
+)

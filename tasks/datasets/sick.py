@@ -1,0 +1,222 @@
+"""SICK: how related two sentences are, and whether the first entails the second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from decabench.tasks.example import Example
+from decabench.tasks.outputs import Label, Number
+from decabench.tasks.readers import Record, open_text
+from decabench.tasks.task import Files, RemoteFile, Source, Task
+from decabench.tasks.wording import PromptTemplate, fixed
+
+__all__ = ["SICK_ENTAILMENT", "SICK_RELATEDNESS"]
+
+_RELATEDNESS = "How related are the sentences, from 1 to 5?"
+_ENTAILMENT = "entailment, neutral, or contradiction?"
+_LABELS = ("entailment", "neutral", "contradiction")
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A pair of sentences with both annotations."""
+
+    id: str
+    first: str
+    second: str
+    relatedness: str
+    entailment: str
+    source: str
+    """The unit: what the pair was made from."""
+
+
+def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[Record]:
+    """Yield the rows of a table with tabs between cells, nothing quoted, and a header that names the columns."""
+    with open_text(path, newline="\n") as file:
+        header = next(file, "").rstrip("\r\n").split("\t")
+        for number, line in enumerate(file, 2):
+            cells = line.rstrip("\r\n").split("\t")
+            record = Record(dict(zip(header, cells, strict=False)), path.name, "line", number)
+            if absent := [column for column in columns if column not in header]:
+                raise record.fault(f"the header must name the column {', '.join(absent)}")
+            if len(cells) != len(header):
+                raise record.fault(f"it has {len(cells)} cells, but the header has {len(header)}")
+            yield record
+
+
+def _families(pairs: Iterable[tuple[str, str]]) -> Callable[[str], str]:
+    """Return a function from a sentence to one that stands for all that pairs connect it with."""
+    parents: dict[str, str] = {}
+
+    def find(sentence: str) -> str:
+        while (parent := parents.setdefault(sentence, sentence)) != sentence:
+            parents[sentence] = parents[parent]
+            sentence = parent
+        return sentence
+
+    for first, second in pairs:
+        one, other = find(first), find(second)
+        parents[max(one, other)] = min(one, other)
+    return find
+
+
+_COLUMNS = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score")
+_NAMES = {
+    "train": "SICK_train.txt",
+    "validation": "SICK_trial.txt",
+    "test": "SICK_test_annotated.txt",
+}
+
+
+def _read_semeval(files: Files, split: str) -> Iterator[_Pair]:
+    """Read SemEval's files, which do not say what a pair was made from: pairs that share a sentence are one unit."""
+    path, columns = files.path(_NAMES[split]), (*_COLUMNS, "entailment_judgment")
+    family = _families(
+        (row.text("sentence_A").strip(), row.text("sentence_B").strip()) for row in _rows(path, columns)
+    )
+    for row in _rows(path, columns):
+        yield _pair(row, "entailment_judgment", family(row.text("sentence_A").strip()))
+
+
+def _read_zip(files: Files, split: str) -> Iterator[_Pair]:
+    part = {"train": "TRAIN", "validation": "TRIAL", "test": "TEST"}[split]
+    columns = (*_COLUMNS, "entailment_label", "sentence_A_original", "SemEval_set")
+    for row in _rows(files.member("SICK.zip", "SICK.txt"), columns):
+        if row.choice("SemEval_set", ("TRAIN", "TRIAL", "TEST")) == part:
+            yield _pair(row, "entailment_label", row.text("sentence_A_original"))
+
+
+def _pair(row: Record, column: str, source: str) -> _Pair:
+    score = row.text("relatedness_score")
+    try:
+        is_on_scale = 1 <= float(score) <= 5
+    except ValueError:
+        is_on_scale = False
+    if not is_on_scale:
+        raise row.fault(f"'relatedness_score' must be a number from 1 to 5, not {score[:20]!r}")
+    label = row.choice(column, tuple(label.upper() for label in _LABELS)).lower()
+    return _Pair(row.text("pair_ID"), row.text("sentence_A"), row.text("sentence_B"), score, label, source)
+
+
+def _relatedness(pair: _Pair) -> tuple[str, str]:
+    return _RELATEDNESS, pair.relatedness
+
+
+def _entailment(pair: _Pair) -> tuple[str, str]:
+    return _ENTAILMENT, pair.entailment
+
+
+def _read(
+    pairs: Callable[[Files, str], Iterator[_Pair]],
+    ask: Callable[[_Pair], tuple[str, str]],
+    files: Files,
+    split: str,
+) -> Iterator[Example]:
+    for pair in pairs(files, split):
+        question, answer = ask(pair)
+        context = f"Sentence A: {pair.first}\nSentence B: {pair.second}"
+        yield Example(pair.id, question, context, (answer,), (pair.source,))
+
+
+_ZIP = RemoteFile(
+    "SICK.zip",
+    ("https://zenodo.org/record/2787612/files/SICK.zip",),
+    "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912",
+    217_584,
+)
+
+
+def _sources(ask: Callable[[_Pair], tuple[str, str]]) -> tuple[Source, ...]:
+    return (
+        Source(
+            "semeval files",
+            {split: (RemoteFile(name),) for split, name in _NAMES.items()},
+            partial(_read, _read_semeval, ask),
+        ),
+        Source(
+            "zenodo zip",
+            dict.fromkeys(_NAMES, (_ZIP,)),
+            partial(_read, _read_zip, ask),
+            members=("SICK.txt",),
+            counts={"train": 4_439, "validation": 495, "test": 4_906},
+        ),
+    )
+
+
+_PROMPT = PromptTemplate(
+    input="{context}\n{question}",
+    answer="Answer:",
+    stop=("\n\n", "\nSentence A:"),
+)
+_SHARED = {
+    "dataset": "SICK",
+    "counts": {"train": 4_500, "validation": 500, "test": 4_927},
+    "licence": "CC BY-NC-SA 3.0",
+    "citation": "Marelli et al. 2014, A SICK Cure for the Evaluation of Compositional Distributional Semantic Models",
+    "homepage": "https://zenodo.org/record/2787612",
+    "unit_names": ("source",),
+    "shared_folder": "sick",
+    "secondary": (),
+    "notes": (
+        "The splits of SemEval-2014, whose files only mirrors have; the archive that can be downloaded has 87 pairs "
+        "fewer. A unit is the sentence that a pair was made from, or, since SemEval's files do not have it, all pairs "
+        "that sentences in common connect."
+    ),
+}
+
+SICK_RELATEDNESS = Task(
+    name="sick.relatedness",
+    title="Semantic relatedness",
+    output=Number(1, 5),
+    metric="relatedness",
+    sources=_sources(_relatedness),
+    prompt=PromptTemplate(
+        instruction=(
+            "You are given two sentences. Rate how related they are in meaning, from 1 (not at all) to 5 (they mean "
+            "the same). Answer with one number, such as 3.4, and nothing else."
+        ),
+        input=_PROMPT.input,
+        answer=_PROMPT.answer,
+        stop=_PROMPT.stop,
+    ),
+    variants=(
+        fixed("similar", _RELATEDNESS, "On a scale from 1 to 5, how similar in meaning are the sentences?"),
+        fixed("score", _RELATEDNESS, "What is the relatedness of the sentences, from 1 to 5?"),
+        fixed("rate", _RELATEDNESS, "Rate from 1 to 5 how related the sentences are."),
+    ),
+    **_SHARED,  # type: ignore[arg-type]
+)
+
+SICK_ENTAILMENT = Task(
+    name="sick.entailment",
+    title="Textual entailment",
+    output=Label(_LABELS),
+    sources=_sources(_entailment),
+    prompt=PromptTemplate(
+        instruction=(
+            "You are given two sentences. Decide whether sentence A makes sentence B true, leaves it open, or makes "
+            "it false. Answer with exactly one of the labels that the question names, and nothing else."
+        ),
+        input=_PROMPT.input,
+        answer=_PROMPT.answer,
+        stop=_PROMPT.stop,
+    ),
+    variants=(
+        fixed("order-swapped", _ENTAILMENT, "contradiction, neutral, or entailment?"),
+        fixed(
+            "yes-maybe-no",
+            _ENTAILMENT,
+            "Is sentence B true if sentence A is: yes, maybe, or no?",
+            {"yes": "entailment", "maybe": "neutral", "no": "contradiction"},
+        ),
+        fixed(
+            "relation",
+            _ENTAILMENT,
+            "What is the relation of sentence A to sentence B: entailment, neutral, or contradiction?",
+        ),
+    ),
+    **_SHARED,  # type: ignore[arg-type]
+)

@@ -1,0 +1,130 @@
+"""Overlap: texts of a validation or test split that stand in a training split too, word for word or nearly so."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from decabench.tasks.store import Store
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["COMPARED", "NORMALISATION", "Compared", "Overlap", "find_overlap", "normalise"]
+
+Compared = Literal["context", "example"]
+"""Which text of an example is looked for: its context, or its question and its context together."""
+
+COMPARED: tuple[Compared, ...] = get_args(Compared)
+
+NORMALISATION = "NFKC, case folded, letters, marks and digits only"
+"""What of a text is compared if it is normalised: neither case, spaces and punctuation nor how words were split."""
+
+_OTHER_ASCII = re.compile(r"[^a-z0-9]+")
+
+
+def normalise(text: str) -> str:
+    """Return a text without what tokenisers and editors change: `Do n't !` and `don't` are alike."""
+    if text.isascii():
+        return _OTHER_ASCII.sub("", text.lower())
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(char for char in folded if unicodedata.category(char)[0] in "LMN")
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """The examples of a split whose text stands in the training data of a task, its own or another."""
+
+    task: str
+    """The task that they belong to."""
+    split: str
+    """The split that they belong to."""
+    source: str
+    """The task in whose data their text stands."""
+    examples: int
+    """The number of examples of the split."""
+    exact: tuple[str, ...]
+    """The ids of those whose text is there word for word."""
+    normalised: tuple[str, ...]
+    """The ids of those whose text is there once both are normalised, the exact ones among them."""
+
+
+@dataclass(frozen=True)
+class _Digests:
+    """Eight bytes for each text of a split, as it is and normalised; 0 for a text that is not compared."""
+
+    exact: np.ndarray
+    normalised: np.ndarray
+
+
+def find_overlap(
+    store: Store,
+    tasks: Sequence[str],
+    splits: Sequence[str] = ("validation", "test"),
+    against: Sequence[str] = ("train",),
+    compare: Compared = "context",
+) -> Iterator[Overlap]:
+    """Yield, for each prepared split of `splits`, its overlap with each task's splits of `against`.
+
+    A split is compared with its own task always, and with another task if a text is in both. Empty texts are not
+    compared. Memory holds 16 bytes a text, and a split of ids. Raises DataError for damaged data.
+    """
+    import numpy as np
+
+    prepared = {task: store.records(task) for task in tasks}
+    sources = {
+        (task, split): _digest_split(store, task, split, compare)
+        for task in tasks
+        for split in against
+        if split in prepared[task]
+    }
+    for task in tasks:
+        for split in splits:
+            if split not in prepared[task]:
+                continue
+            held_out = sources.get((task, split)) or _digest_split(store, task, split, compare)
+            for source in tasks:
+                found = [
+                    digests
+                    for (name, part), digests in sources.items()
+                    if name == source and (name, part) != (task, split)
+                ]
+                if not found:
+                    continue
+                exact = np.isin(held_out.exact, np.concatenate([each.exact for each in found]))
+                alike = np.isin(held_out.normalised, np.concatenate([each.normalised for each in found]))
+                exact &= held_out.exact != 0
+                alike = exact | (alike & (held_out.normalised != 0))
+                if source == task or alike.any():
+                    ids = store.ids(task, split) if alike.any() else []
+                    yield Overlap(
+                        task,
+                        split,
+                        source,
+                        len(alike),
+                        tuple(ids[at] for at in np.flatnonzero(exact)),
+                        tuple(ids[at] for at in np.flatnonzero(alike)),
+                    )
+
+
+def _digest_split(store: Store, task: str, split: str, compare: Compared) -> _Digests:
+    import numpy as np
+
+    exact, normalised = array("Q"), array("Q")
+    columns = ("question", "context") if compare == "example" else ("context",)
+    for row in store.read(task, split, columns):
+        text = "\n".join(row[column] for column in columns)
+        exact.append(_digest(text))
+        normalised.append(_digest(normalise(text)))
+    return _Digests(*(np.frombuffer(values, dtype=np.uint64) for values in (exact, normalised)))
+
+
+def _digest(text: str) -> int:
+    if not text:
+        return 0
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little") or 1

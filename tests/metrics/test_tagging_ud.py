@@ -1,0 +1,139 @@
+import random
+
+import pytest
+
+from decabench.metrics import ItemFaults, count_faults, parsing_ud
+from decabench.metrics.base import MetricError
+
+RELATIONS = "nsubj obj nmod nmod:poss det case punct aux:pass aux flat conj dep acl:relcl mark cc".split()
+
+
+def draw_tree(source, length):
+    """(head, relation) of each word; no word is its own ancestor, as the evaluator demands."""
+    order = list(range(1, length + 1))
+    source.shuffle(order)
+    heads = {order[0]: 0} | {node: source.choice(order[:at]) for at, node in enumerate(order) if at}
+    return [
+        (heads[word], "root" if heads[word] == 0 else source.choice(RELATIONS))
+        for word in range(1, length + 1)
+    ]
+
+
+def draw_parses(seed):
+    """Gold trees, and predictions of which three in ten are other trees and the others have other relations."""
+    source = random.Random(seed)
+    gold = [draw_tree(source, source.randint(1, 15)) for _ in range(40)]
+    predicted = []
+    for tree in gold:
+        if source.random() < 0.3:
+            predicted.append(draw_tree(source, len(tree)))
+        else:
+            predicted.append(
+                [
+                    (head, name if head == 0 or source.random() < 0.7 else source.choice(RELATIONS))
+                    for head, name in tree
+                ]
+            )
+    return [
+        [" ".join(f"{head}:{name}" for head, name in tree) for tree in side] for side in (predicted, gold)
+    ]
+
+
+OFFICIAL = {
+    0: (74.23822714681441, 55.95567867036011, 58.3732057416268),
+    1: (72.72727272727273, 54.54545454545454, 56.76392572944297),
+    2: (81.08108108108108, 60.06006006006006, 61.979166666666664),
+    3: (71.8543046357616, 51.65562913907284, 51.49700598802395),
+    4: (79.80132450331125, 55.29801324503312, 54.49101796407185),
+}
+"""UAS, LAS and CLAS of the CoNLL-18 evaluator (udtools 0.2.9) on these parses, by seed."""
+
+
+@pytest.mark.parametrize("seed", OFFICIAL)
+def test_agrees_with_the_conll_18_evaluator(seed):
+    details = parsing_ud(*draw_parses(seed)).details
+    found = tuple(details[name] for name in ("uas_ud", "las_ud", "clas_ud"))
+    assert found == pytest.approx(OFFICIAL[seed], abs=1e-9)
+
+
+GOLD = "2:nsubj 0:root 4:det 2:obj 2:punct"
+
+
+@pytest.mark.parametrize(
+    ("prediction", "scores"),  # las_ud, uas_ud, clas_ud
+    [
+        (GOLD, (100, 100, 100)),
+        ("2:NSUBJ:pass 0:root 4:det 2:obj 2:punct", (100, 100, 100)),  # neither case nor subtypes count
+        ("2:nsubj 0:root 4:det 2:obj 1:punct", (80, 80, 100)),
+        ("2:nsubj 0:root 4:case 2:obj 2:punct", (80, 100, 100)),  # a function word is no content
+        ("2:nsubj 0:root 4:nmod 2:obj 2:punct", (80, 100, 600 / 7)),  # 3 of 4 predicted, 3 of 3 gold
+        ("2:nsubj 0:root", (40, 40, 80)),
+        (GOLD + " 9:obj 1:x", (100, 100, 100)),
+        ("_ 0:root _ 2:obj 2:punct", (60, 60, 80)),
+        ("2 0 4 2 2", (0, 0, 0)),
+        ("99999999999999999999:nsubj ²:root 4:det", (20, 20, 0)),
+        ("", (0, 0, 0)),
+    ],
+)
+def test_las_uas_and_clas(prediction, scores):
+    details = parsing_ud([prediction], [GOLD]).details
+    found = tuple(details[name] for name in ("las_ud", "uas_ud", "clas_ud"))
+    assert found == pytest.approx(scores)
+
+
+@pytest.mark.parametrize(
+    ("tags", "uas", "las"),
+    [
+        (None, 75, 50),  # the relation says what is punctuation
+        ("NOUN VERB DET NOUN PUNCT", 75, 50),
+        (["NN", "VBD", "DT", "NN", "."], 75, 50),
+        ("NOUN VERB PUNCT NOUN SYM", 75, 75),  # the tags do
+        ("`` VBD , NN ''", 100, 100),  # the first, third and last word are left out
+    ],
+)
+def test_punctuation_is_what_its_tags_say(tags, uas, las):
+    prediction = "3:nsubj 0:root 4:case 2:obj 2:punct"
+    details = parsing_ud([prediction], [GOLD], tags=None if tags is None else [tags]).details
+    assert details["las_ud"] == 60
+    assert (details["uas_without_punctuation"], details["las_without_punctuation"]) == (uas, las)
+
+
+@pytest.mark.parametrize(
+    ("gold", "tags", "message"),
+    [("x:y", None, "given 'x:y'"), ("1", None, "given '1'"), ("0:root", ["A B"], "2 tags and 1 tokens")],
+)
+def test_gold_that_cannot_be_read(gold, tags, message):
+    with pytest.raises(MetricError, match=message):
+        parsing_ud(["0:root"], [gold], tags=tags)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "faults"),  # missing, extra, unknown, outside
+    [
+        ("dt nn vb", (0, 0, 0, 0)),
+        ("DT XX VB", (0, 0, 1, 0)),
+        ("DT _ VB", (1, 0, 0, 0)),
+        ("NN NN", (1, 0, 0, 0)),
+        ("DT NN VB VB ?", (0, 2, 0, 0)),
+        ("", (3, 0, 0, 0)),
+    ],
+)
+def test_faults_of_tags_are_counted_apart_from_wrong_tags(prediction, faults):
+    assert count_faults(prediction, "DT NN VB", {"dt", "nn", "vb"}) == ItemFaults(*faults)
+
+
+def test_a_gold_tag_may_be_what_missing_ones_look_like():
+    assert count_faults("_ NN", "_ NN", {"_", "nn"}) == ItemFaults(0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "faults"),
+    [
+        ("3:a 5:b 0:root", (0, 0, 0, 1)),
+        ("4:a 1:b 0:root 9:x", (0, 1, 0, 1)),
+        ("a 1: _", (1, 0, 2, 0)),
+        ("-1:a 1:b", (1, 0, 1, 0)),
+    ],
+)
+def test_faults_of_trees_are_counted_apart_from_wrong_heads(prediction, faults):
+    assert count_faults(prediction, "2:det 3:nsubj 0:root", None) == ItemFaults(*faults)

@@ -1,0 +1,68 @@
+from importlib.metadata import version
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics import TER
+
+from decabench.metrics import METRICS, items, ter
+
+WORDS = st.lists(st.sampled_from(["a", "B", "b", "c.", "ü", "字", "&quot;", "", "\u3000"]), max_size=9)
+TEXT = WORDS.map(" ".join)
+SEGMENTS = st.lists(st.tuples(TEXT, st.lists(TEXT, min_size=1, max_size=3)), min_size=1, max_size=4)
+
+
+def official(predictions, references):
+    most = max(map(len, references))
+    streams = [[answers[k] if k < len(answers) else None for answers in references] for k in range(most)]
+    return TER().corpus_score(predictions, streams)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(SEGMENTS)
+def test_equals_sacrebleu_s_corpus_score(segments):
+    predictions, references = map(list, zip(*segments, strict=True))
+    assert float(ter(predictions, references)) == pytest.approx(
+        official(predictions, references).score, abs=1e-9
+    )
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(TEXT, TEXT), min_size=2, max_size=8))
+def test_sums_of_rows_are_sacrebleu_s_score_of_a_resample(pairs):
+    predictions, references = [pair[0] for pair in pairs], [[pair[1]] for pair in pairs]
+    metric = METRICS["ter"]
+    rows = np.asarray(metric.statistics(predictions, items(references)))
+    counts = np.random.default_rng(1).multinomial(len(pairs), [1 / len(pairs)] * len(pairs), 5)
+    found = metric.score(dict(zip(metric.columns, (counts @ rows).T, strict=True)))["ter"]
+    for score, drawn in zip(found, counts, strict=True):
+        chosen = np.repeat(np.arange(len(pairs)), drawn)
+        again = official([predictions[at] for at in chosen], [references[at] for at in chosen]).score
+        assert score == pytest.approx(again, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "references", "expected"),
+    [
+        ("a b c d", ["A b c d"], 0),
+        ("b c d a", ["a b c d"], 25),  # one shift
+        ("", ["a b"], 100),
+        ("a b c", ["a"], 200),  # no end at 100
+        ("a", [""], 100),
+        ("", [""], 0),
+        ("a b", ["a b c d", "a b"], 0),  # the best edits, over the mean length
+    ],
+)
+def test_known_examples(prediction, references, expected):
+    assert float(ter([prediction], [references])) == expected
+
+
+def test_the_signature_has_every_setting_of_sacrebleu_s():
+    scorer = TER()
+    scorer.corpus_score(["a"], [["a"]])
+    parts = scorer.get_signature().format().split("|")
+    signature = ter(["a"], ["a"]).signature.split("|")
+    wanted = {part.replace("case:lc", "case:lower") for part in parts if part[:5] not in ("nrefs", "versi")}
+    assert wanted <= set(signature)
+    assert signature[-1] == f"sacrebleu:{version('sacrebleu')}"

@@ -1,0 +1,101 @@
+"""FDU-MTL: a label and a review a line, the last 200 lines for validation; products, the same reviews split anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from decabench.errors import DataError
+from decabench.tasks.datasets.fdu import FDU, PRODUCTS
+from decabench.tasks.example import Example
+from tests.tasks.fixtures import FolderFiles, read_form, write_lines
+
+QUESTION = "Is this review negative or positive?"
+
+
+@pytest.fixture
+def domain(files: FolderFiles) -> FolderFiles:
+    """1,000 reviews for training and 400 for testing, every fifth of them one of the training reviews."""
+    train = [f"{number % 2}\treview {number} " for number in range(1_000)]
+    test = [f"1\treview {number if number % 5 == 0 else f'{number} of test'} " for number in range(400)]
+    for stem in ("books", "MR"):
+        write_lines(files.folder / f"{stem}.task.train", train)
+        write_lines(files.folder / f"{stem}.task.test", test)
+    return files
+
+
+def read(files: FolderFiles, split: str, name: str = "fdu.books") -> list[Example]:
+    return read_form((FDU | PRODUCTS)[name], "text files", split, files)
+
+
+def test_sixteen_domains() -> None:
+    assert len(FDU) == 16
+    assert sum(task.counts["test"] for task in FDU.values()) == 6_400
+    assert {task.shared_folder for task in (*FDU.values(), *PRODUCTS.values())} == {"fdu"}
+    assert all(task.withhold_texts for task in FDU.values())
+
+
+def test_the_last_200_lines_of_train_validate(domain: FolderFiles) -> None:
+    train, validation, test = (read(domain, split) for split in ("train", "validation", "test"))
+    assert (len(train), len(validation), len(test)) == (800, 200, 400)
+    assert train[1] == Example(
+        "fdu.books.train.1", QUESTION, "review 1 ", ("positive",), ("fdu.books.train.1",)
+    )
+    assert validation[0] == Example(
+        "fdu.books.validation.0", QUESTION, "review 800 ", ("negative",), ("fdu.books.validation.0",)
+    )
+
+
+def test_the_file_of_sentences_is_named_in_capitals(domain: FolderFiles) -> None:
+    assert read(domain, "test", "fdu.mr")[0].id == "fdu.mr.test.0"
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"1\tcaf\xe9", "caf\u00e9"),  # Windows-1252
+        (b"1\ta\x97b", "a\u2014b"),
+        ("1\tcaf\u00e9".encode(), "caf\u00e9"),
+        (b"1\tone\x85two\x0bthree", "one\u2026two\x0bthree"),
+        ("1\tone\x85two".encode(), "one\x85two"),  # a line ends at a line feed only
+        (b"1\ta\r", "a"),
+        (b"1\t", ""),  # one training text is empty
+        (b"0\ttabs\tstay", "tabs\tstay"),
+    ],
+)
+def test_bytes(domain: FolderFiles, raw: bytes, text: str) -> None:
+    (domain.folder / "books.task.test").write_bytes(raw + b"\n")
+    assert [example.context for example in read(domain, "test")] == [text]
+
+
+@pytest.mark.parametrize("line", ["2\ttext", "text", "", "1 text", " 1\ttext"])
+def test_a_line_of_another_form(domain: FolderFiles, line: str) -> None:
+    write_lines(domain.folder / "books.task.test", ["1\tgood", line])
+    with pytest.raises(
+        DataError, match=r"^books\.task\.test, line 2: it must be 0 or 1, a tab and a review\.$"
+    ):
+        read(domain, "test")
+
+
+def test_products_are_split_anew_and_equal_texts_stay_together(domain: FolderFiles) -> None:
+    train, validation, test = (
+        read(domain, split, "products.books") for split in ("train", "validation", "test")
+    )
+    assert (len(train), len(validation), len(test)) == (800, 200, 400)
+    everything = [*train, *validation, *test]
+    assert sorted((example.context, example.answers[0]) for example in everything) == sorted(
+        (example.context, example.answers[0])
+        for split in ("train", "validation", "test")
+        for example in read(domain, split)
+    )
+    assert not {example.context for example in test} & {example.context for example in train}
+    assert everything[0].id == "products.books.train.0"
+
+
+def test_the_split_of_products_is_the_same_everywhere(domain: FolderFiles) -> None:
+    """Sorted by the sha256 of the seed, a line feed and the text."""
+    import hashlib
+
+    contexts = [example.context for example in read(domain, "test", "products.books")]
+    assert contexts == sorted(
+        contexts, key=lambda text: hashlib.sha256(f"products\n{text}".encode()).hexdigest()
+    )

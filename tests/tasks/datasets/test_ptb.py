@@ -1,0 +1,111 @@
+"""The Penn Treebank from one's own files: columns, or brackets with heads beside them."""
+
+from __future__ import annotations
+
+import pytest
+
+from decabench.errors import DataError
+from decabench.tasks.datasets.ptb import PTB_DEP, PTB_POS
+from tests.tasks.fixtures import FolderFiles, read_form, write_lines
+
+BRACKETS = """
+( (S
+    (NP-SBJ-1 (DT The) (NN dog) )
+    (VP (VBD seemed)
+      (S (NP-SBJ (-NONE- *-1) )
+        (VP (TO to) (VP (VB run) ))))
+    (. .) ))
+( (NP (CD 1\\/2) (-LRB- -LRB-) (NN cup) ))
+"""
+WORDS = ["The dog seemed to run .", r"1\/2 -LRB- cup"]
+TAGS = ["DT NN VBD TO VB .", "CD -LRB- NN"]
+HEADS = ["2:det 3:nsubj 0:root 5:aux 3:xcomp 3:punct", "3:num 3:punct 0:root"]
+
+
+def columns() -> list[str]:
+    lines = []
+    for words, tags, heads in zip(WORDS, TAGS, HEADS, strict=True):
+        rows = zip(words.split(), tags.split(), heads.split(), strict=True)
+        for number, (word, tag, item) in enumerate(rows, 1):
+            head, _, relation = item.partition(":")
+            lines.append(f"{number}\t{word}\t_\t{tag}\t{tag}\t_\t{head}\t{relation}\t_\t_")
+        lines.append("")
+    return lines
+
+
+def write(files: FolderFiles, sections: range) -> None:
+    for section in sections:
+        write_lines(files.folder / f"wsj_{section:02}.conllu", columns())
+        write_lines(files.folder / f"wsj_{section:02}.mrg", BRACKETS.split("\n"))
+        write_lines(files.folder / f"wsj_{section:02}.heads", HEADS)
+
+
+@pytest.mark.parametrize("form", ["sections in conllu", "bracketed sections"])
+def test_parts_of_speech(files: FolderFiles, form: str) -> None:
+    write(files, range(25))
+    examples = read_form(PTB_POS, form, "test", files)
+    assert [(example.context, example.answers[0]) for example in examples[:2]] == list(
+        zip(WORDS, TAGS, strict=True)
+    )
+    assert [example.id for example in examples] == [
+        f"wsj_{section}.{index}" for section in (22, 23, 24) for index in (0, 1)
+    ]
+    assert examples[0].units == ("wsj_22", "wsj_22.0")
+    assert len(read_form(PTB_POS, form, "train", files)) == 2 * 19
+    assert len(read_form(PTB_POS, form, "validation", files)) == 2 * 3
+
+
+@pytest.mark.parametrize("form", ["sections in conllu", "brackets and heads"])
+def test_trees(files: FolderFiles, form: str) -> None:
+    write(files, range(2, 24))
+    examples = read_form(PTB_DEP, form, "test", files)
+    assert [(example.context, example.answers[0]) for example in examples] == list(
+        zip(WORDS, HEADS, strict=True)
+    )
+    assert examples[0].meta == {"pos": TAGS[0]}
+    assert len(read_form(PTB_DEP, form, "train", files)) == 2 * 20
+
+
+@pytest.mark.parametrize(
+    ("heads", "fault"),
+    [
+        ([HEADS[0], "3:num 0:root"], r"wsj_23\.heads, line 2: it has 2 heads for 3 words"),
+        (HEADS[:1], r"wsj_23\.heads must have one line for each sentence"),
+        ([*HEADS, "0:root"], r"wsj_23\.heads must have one line for each sentence"),
+        (
+            ["2:det 3:nsubj root 5:aux 3:xcomp 3:punct", HEADS[1]],
+            r"wsj_23\.0: each item must be head:relation",
+        ),
+    ],
+)
+def test_heads_that_do_not_fit(files: FolderFiles, heads: list[str], fault: str) -> None:
+    write(files, range(23, 24))
+    write_lines(files.folder / "wsj_23.heads", heads)
+    with pytest.raises(DataError, match=fault):
+        read_form(PTB_DEP, "brackets and heads", "test", files)
+
+
+def test_columns_without_heads(files: FolderFiles) -> None:
+    write_lines(files.folder / "wsj_23.conllu", ["1\tNo\t_\tRB\tRB\t_\t_\t_\t_\t_"])
+    with pytest.raises(DataError, match=r"wsj_23\.0: each item must be head:relation.* not '_:_'"):
+        read_form(PTB_DEP, "sections in conllu", "test", files)
+
+
+def test_brackets_that_do_not_close(files: FolderFiles) -> None:
+    write_lines(files.folder / "wsj_22.mrg", ["( (S (DT The) "])
+    with pytest.raises(DataError, match=r"wsj_22\.mrg: 2 brackets are not closed"):
+        read_form(PTB_POS, "bracketed sections", "test", files)
+
+
+def test_sections_of_the_paper() -> None:
+    assert [file.name for file in PTB_POS.sources[0].files["validation"]] == [
+        f"wsj_{n}.conllu" for n in (19, 20, 21)
+    ]
+    assert [file.name for file in PTB_DEP.sources[0].files["test"]] == ["wsj_23.conllu"]
+    assert not any(
+        file.urls
+        for task in (PTB_POS, PTB_DEP)
+        for source in task.sources
+        for files in source.files.values()
+        for file in files
+    )

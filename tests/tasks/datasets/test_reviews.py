@@ -1,0 +1,38 @@
+"""What datasets of reviews share is what the decathlon asks of sst."""
+
+from __future__ import annotations
+
+import pytest
+
+from decabench.prompts import extract
+from decabench.tasks import TASKS
+from decabench.tasks.datasets.reviews import QUESTION, SENTIMENT, review_prompt
+from decabench.tasks.datasets.sst import SST, SST_FINE
+
+REVIEWS = [name for name, task in TASKS.items() if task.output == SENTIMENT and name != "sst"]
+
+
+def test_the_question_and_labels_are_those_of_sst() -> None:
+    assert (QUESTION, SENTIMENT) == (SST.variants[0].rewrite.question, SST.output)  # type: ignore[attr-defined]
+    assert len(REVIEWS) == 16 + 4 + 3 + 2
+
+
+def test_a_prompt() -> None:
+    shown = review_prompt("a review of a film").layout(QUESTION, "Great.")
+    assert shown == f"Review: Great.\nQuestion: {QUESTION}\nAnswer:"
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("very negative", "very negative"),
+        ("Very Positive.", "very positive"),
+        ("The review is positive.", "positive"),
+        ("Answer: negative\n\nReview: next", "negative"),
+        ("neutral", "neutral"),
+    ],
+)
+def test_labels_that_are_parts_of_others_are_told_apart(text: str, label: str) -> None:
+    form = SST_FINE.answer_form
+    question = "Is this review very negative, negative, neutral, positive, or very positive?"
+    assert extract(text, form, question).answer == label

@@ -1,0 +1,137 @@
+"""UD English EWT: words without ranges and empty nodes, documents, and columns that can be rebuilt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from decabench.errors import DataError
+from decabench.tasks.datasets.ud import UD_DEP, UD_POS
+from decabench.tasks.example import Example
+from decabench.tasks.task import Task
+from tests.tasks.conftest import shared
+from tests.tasks.fixtures import FolderFiles, read_form, write_lines
+
+__all__ = ["shared"]
+
+DEV = "en_ewt-ud-dev.conllu"
+LINES = [
+    "# newdoc id = weblog-a",
+    "# sent_id = weblog-a-0001",
+    "# text = I don't",
+    "1\tI\tI\tPRON\tPRP\t_\t2\tnsubj\t2:nsubj\t_",
+    "2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_",
+    "2\tdo\tdo\tAUX\tVBP\t_\t0\troot\t0:root\t_",
+    "3\tn't\tnot\tPART\tRB\t_\t2\tnmod:poss\t_\t_",
+    "3.1\tgo\tgo\tVERB\tVB\t_\t_\t_\t0:root\t_",
+    "",
+    "# sent_id = weblog-a-0002",
+    "1\t#\t#\tSYM\tNN\t_\t0\troot\t_\t_",
+    "",
+    "# newdoc id = weblog-b",
+    "# sent_id = weblog-b-0001",
+    "1\t5\t5\tNUM\tCD\t_\t0\troot\t_\t_",
+    "",
+]
+
+
+def test_words_of_a_sentence(files: FolderFiles) -> None:
+    write_lines(files.folder / DEV, LINES)
+    assert read_form(UD_POS, "upstream conllu", "validation", files) == [
+        Example(
+            "weblog-a-0001",
+            "What are the part-of-speech tags?",
+            "I do n't",
+            ("PRON AUX PART",),
+            ("weblog-a",),
+        ),
+        Example("weblog-a-0002", "What are the part-of-speech tags?", "#", ("SYM",), ("weblog-a",)),
+        Example("weblog-b-0001", "What are the part-of-speech tags?", "5", ("NUM",), ("weblog-b",)),
+    ]
+    (first, *_) = read_form(UD_DEP, "upstream conllu", "validation", files)
+    assert first.question == "What are the heads and relations?"
+    assert first.answers == ("2:nsubj 0:root 2:nmod:poss",)
+    assert first.meta == {"upos": "PRON AUX PART"}
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("1\tI\tI\tPRON\tPRP\t_\t2\tnsubj\t_", r"line 4: it has 9 columns, but each line must have 10"),
+        (
+            "1\tI am\tI\tPRON\tPRP\t_\t2\tnsubj\t_\t_",
+            r"line 4: column 2 must be one word without spaces, not 'I am'",
+        ),
+        ("1\tI\tI\t\tPRP\t_\t2\tnsubj\t_\t_", r"line 4: column 4 must be one word"),
+        (
+            "1\tI\tI\tPRON\tPRP\t_\t7\tnsubj\t_\t_",
+            r"line 4: the head must be from 0 to 3, the number of words, not '7'",
+        ),
+        ("2\tI\tI\tPRON\tPRP\t_\t2\tnsubj\t_\t_", r"line 4: the word must have the number 1, not '2'"),
+    ],
+)
+def test_faults_name_the_line(files: FolderFiles, line: str, fault: str) -> None:
+    write_lines(files.folder / DEV, [*LINES[:3], line, *LINES[4:]])
+    with pytest.raises(DataError, match=rf"en_ewt-ud-dev\.conllu, {fault}"):
+        read_form(UD_DEP, "upstream conllu", "validation", files)
+
+
+def test_comments_without_words(files: FolderFiles) -> None:
+    write_lines(files.folder / DEV, ["# newdoc id = a", "", *LINES])
+    with pytest.raises(DataError, match="line 1: the sentence has no words"):
+        read_form(UD_POS, "upstream conllu", "validation", files)
+
+
+@pytest.mark.parametrize("task", [UD_POS, UD_DEP], ids=lambda task: task.name)
+@pytest.mark.parametrize(("split", "rows"), [("train", 64), ("validation", 32), ("test", 32)])
+def test_sample(sample: Callable[[Task, str], list[Example]], task: Task, split: str, rows: int) -> None:
+    examples = sample(task, split)
+    assert rows <= len(examples) <= rows + 4
+    assert len({example.units for example in examples}) >= 10
+    for example in examples:
+        assert len(example.answers[0].split()) == len(example.context.split())
+
+
+COUNTS = {"train": (12_544, 540), "validation": (2_001, 318), "test": (2_077, 316)}
+UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}
+
+
+@pytest.mark.mirror
+@pytest.mark.parametrize("split", COUNTS)
+def test_columns_of_the_mirror_are_rebuilt(shared: Path, split: str) -> None:
+    """Number, word, UPOS, head and relation of every word line, byte by byte, from nothing but the triples."""
+    files = FolderFiles(shared / "mirror" / "ud_ewt")
+    rebuilt = []
+    tags, trees = (read_form(task, "upstream conllu", split, files) for task in (UD_POS, UD_DEP))
+    for tagged, parsed in zip(tags, trees, strict=True):
+        assert (tagged.id, tagged.context, tagged.units) == (parsed.id, parsed.context, parsed.units)
+        columns = zip(
+            tagged.context.split(" "), tagged.answers[0].split(" "), parsed.answers[0].split(" "), strict=True
+        )
+        for number, (word, tag, item) in enumerate(columns, 1):
+            head, _, relation = item.partition(":")
+            rebuilt.append(f"{number}\t{word}\t{tag}\t{head}\t{relation}\n")
+        rebuilt.append("\n")
+    original = []
+    for line in files.path(f"en_ewt-ud-{UPSTREAM[split]}.conllu").read_bytes().decode().splitlines():
+        cells = line.split("\t")
+        if not line:
+            original.append("\n")
+        elif len(cells) == 10 and cells[0].isdecimal():
+            original.append("\t".join(cells[column] for column in (0, 1, 3, 6, 7)) + "\n")
+    assert "".join(rebuilt).encode() == "".join(original).encode()
+    assert (len(tags), len({example.units for example in tags})) == COUNTS[split]
+    assert len({example.id for example in tags}) == len(tags)
+
+
+@pytest.mark.mirror
+def test_gold_is_that_of_the_official_cases(shared: Path) -> None:
+    lines = (shared / "conformance" / "ud_ewt.dev.jsonl").read_text(encoding="utf-8").splitlines()
+    examples = read_form(UD_DEP, "upstream conllu", "validation", FolderFiles(shared / "mirror" / "ud_ewt"))
+    for line, example in zip(lines, examples, strict=True):
+        case = json.loads(line)
+        assert (" ".join(case["tokens"]), case["gold"]) == (example.context, example.answers[0])
+        assert case["gold_pos"] == example.meta["upos"]

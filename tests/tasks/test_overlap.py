@@ -1,0 +1,172 @@
+"""Overlap of held-out texts with training texts: exact and normalised, within a task and across tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decabench.tasks import Store, find_overlap, normalise
+from decabench.tasks.example import Example
+from decabench.tasks.overlap import Overlap
+from tests.tasks.conftest import PreparedSuites
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "home")
+
+
+@pytest.fixture
+def add(store: Store) -> Callable[..., None]:
+    """Writes a split of a task with these contexts."""
+    from decabench.tasks.registry import TASKS
+    from decabench.tasks.store import SplitRecord
+
+    def write(task: str, split: str, contexts: Iterable[str], question: str = "Q?") -> None:
+        examples = [
+            Example(f"{task}.{split}.{at}", question, text, ("a",), (f"{at}",))
+            for at, text in enumerate(contexts)
+        ]
+        rows, fingerprint, units = store.write(task, split, examples)
+        records = store.records(task)
+        record = SplitRecord(rows, fingerprint, "mirror", "x", False, (), 1, units_digest=units)
+        store.write_records(TASKS[task], {**records, split: record})
+
+    return write
+
+
+def counts(found: Iterable[Overlap]) -> dict[tuple[str, str, str], tuple[int, int, int]]:
+    return {
+        (one.task, one.split, one.source): (len(one.exact), len(one.normalised), one.examples)
+        for one in found
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Do n't !", "don't"),
+        ("No movement, no yuks.", "no movement , no yuks . "),
+        ("CAF\u00c9 au lait", "cafe\u0301 au lait"),
+        ("stra\u00dfe", "STRASSE"),
+        ("\ufb01ne", "fine"),
+        ("a_b", "a b"),
+    ],
+)
+def test_texts_that_are_alike(one: str, other: str) -> None:
+    assert normalise(one) == normalise(other) != ""
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("a b c", "a c b"), ("\u0915\u093f", "\u0915\u0940"), ("3.5", "3.6"), ("caf\u00e9", "cafe")],
+)
+def test_texts_that_are_not(one: str, other: str) -> None:
+    assert normalise(one) != normalise(other)
+
+
+def test_within_and_across(store: Store, add: Callable[..., None]) -> None:
+    add("sst", "train", ["Good film.", "Bad film.", "Twice", "Twice"])
+    add("sst", "validation", ["Good film.", "good  FILM", "New", "Twice"])
+    add("sst", "test", ["Other"])
+    add("subj", "train", ["other !", "Bad film."])
+    add("subj", "test", ["Nothing"])
+    found = list(find_overlap(store, ["sst", "subj", "mr"]))
+    assert counts(found) == {
+        ("sst", "validation", "sst"): (2, 3, 4),
+        ("sst", "test", "sst"): (0, 0, 1),
+        ("sst", "test", "subj"): (0, 1, 1),
+        ("subj", "test", "subj"): (0, 0, 1),
+    }
+    assert found[0].exact == ("sst.validation.0", "sst.validation.3")
+    assert found[0].normalised == ("sst.validation.0", "sst.validation.1", "sst.validation.3")
+
+
+def test_against_several_splits_but_never_the_split_itself(store: Store, add: Callable[..., None]) -> None:
+    add("sst", "train", ["a"])
+    add("sst", "validation", ["b", "a"])
+    add("sst", "test", ["a", "b", "c"])
+    assert counts(find_overlap(store, ["sst"], ("test",), ("train",))) == {("sst", "test", "sst"): (1, 1, 3)}
+    both = find_overlap(store, ["sst"], ("validation", "test"), ("train", "validation"))
+    assert counts(both) == {("sst", "validation", "sst"): (1, 1, 2), ("sst", "test", "sst"): (2, 2, 3)}
+
+
+def test_texts_without_words(store: Store, add: Callable[..., None]) -> None:
+    """An empty text is not compared, and one of punctuation only as it is."""
+    add("sst", "train", ["", "!!!", "..."])
+    add("sst", "test", ["", "!!!", "?"])
+    assert counts(find_overlap(store, ["sst"])) == {("sst", "test", "sst"): (1, 1, 3)}
+
+
+def test_questions_with_their_contexts(store: Store, add: Callable[..., None]) -> None:
+    add("squad", "train", ["a", "b"], "Who?")
+    add("squad", "validation", ["a", "b"], "Where?")
+    add("schema", "train", ["a"], "where")
+    assert counts(find_overlap(store, ["squad"])) == {("squad", "validation", "squad"): (2, 2, 2)}
+    assert counts(find_overlap(store, ["squad", "schema"], compare="example")) == {
+        ("squad", "validation", "squad"): (0, 0, 2),
+        ("squad", "validation", "schema"): (0, 1, 2),
+    }
+
+
+def test_tokens_of_a_task_of_tags(command: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    root = Path(__file__).parents[2] / "examples" / "tagging"
+    home = tmp_path / "home"
+    assert command("prepare", "pos", "--include", root / "pos.toml", "--home", home).exit_code == 0
+    (own,) = find_overlap(Store(home), ["pos"], ("validation",))
+    assert (own.task, own.source, own.exact) == ("pos", "pos", ())
+
+
+def test_memory_is_flat(store: Store, add: Callable[..., None]) -> None:
+    """16 bytes a text are kept, and as many while they are compared, but not the texts, of 500 characters each."""
+    import tracemalloc
+
+    def peak(number: int) -> int:
+        for split in ("train", "test"):
+            add("sst", split, (f"{split} {at} {'x' * 500}" for at in range(number)))
+        tracemalloc.start()
+        list(find_overlap(store, ["sst"]))
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    peak(10)  # pyarrow and numpy are loaded
+    assert (peak(20_000) - peak(5_000)) / 30_000 < 100
+
+
+@pytest.mark.mirror
+def test_known_figures(prepared_suites: PreparedSuites) -> None:
+    """539 of FDU's 6,400 test texts in their own training file; 701 and 1,780 of SST-1's 2,210 in SUBJ and in MR."""
+    store, everywhere = prepared_suites.store, ("train", "validation", "test")
+    fdu = [name for name in prepared_suites.names if name.startswith("fdu.")]
+    found = [one for one in find_overlap(store, fdu, ("test",), everywhere[:2]) if one.task == one.source]
+    assert sum(one.examples for one in found) == 6_400
+    assert sum(len(one.exact) for one in found) == 539
+    by_task = {one.task.removeprefix("fdu."): len(one.exact) for one in found}
+    assert [by_task[name] for name in ("magazines", "video", "camera_photo", "software")] == [169, 99, 72, 62]
+    films = counts(find_overlap(store, ["sst.fine", "subj", "mr"], everywhere, everywhere))
+    alike = [films["sst.fine", split, "subj"][1] for split in everywhere]
+    assert alike == [2_604, 336, 701]
+    assert films["sst.fine", "test", "mr"][1] == 1_780
+
+
+@pytest.mark.mirror
+def test_no_text_of_products_is_in_two_splits(prepared_suites: PreparedSuites) -> None:
+    names = [name for name in prepared_suites.names if name.startswith("products.")]
+    found = [one for one in find_overlap(prepared_suites.store, names) if one.task == one.source]
+    assert [len(one.exact) for one in found] == [0] * 8
+
+
+@pytest.mark.mirror
+def test_sentences_of_a_treebank(shared: Path, tmp_path: Path) -> None:
+    """94 of EWT's test sentences stand in its training split, token by token."""
+    from decabench.tasks import TASKS, Request, prepare_all
+
+    request = Request(tmp_path, mirror=str(shared / "mirror"), progress=False)
+    prepare_all([TASKS["ud.pos"]], request, 1)
+    assert counts(find_overlap(Store(tmp_path), ["ud.pos"], ("test",))) == {
+        ("ud.pos", "test", "ud.pos"): (94, 135, 2_077)
+    }
