@@ -252,7 +252,7 @@ class WordRepresentation(nn.Module):
         counts = torch.zeros(len(self.words))
         if len(own := words.lexicon.counts):
             numbers = np.arange(len(SPECIALS), words.lexicon.size)
-            counts.index_add_(0, self.parts.rows(numbers), torch.from_numpy(own[: len(numbers)]).to(counts))
+            counts.index_add_(0, self.parts.rows(numbers), torch.from_numpy(own[numbers]).to(counts))
         rates = config.word_dropout / (config.word_dropout + counts)
         self.register_buffer("unknown_rate", rates.where(counts > 0, 0.0), persistent=False)
 

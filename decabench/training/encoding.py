@@ -36,7 +36,7 @@ from decabench.models import (
 )
 from decabench.tasks import Output, Question, Store, Task
 from decabench.training.config import TrainConfig
-from decabench.training.data import Ragged, TaskData, TrainingData
+from decabench.training.data import Ragged, TaskData, TrainingData, count_words
 
 __all__ = ["CACHE", "encode_tasks", "fingerprints"]
 
@@ -62,7 +62,7 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     found: dict[str, TaskData] = {}
     for name in config.tasks:
         found[name], outputs[name] = _read_task(store, tasks[name], config, family, lexicon)
-    counts = _count_words(found.values(), family, lexicon)
+    counts = count_words(found.values(), family, len(lexicon))
     if config.validation_words:
         for name in config.tasks:
             counts = _add_validation(store, tasks[name], config, family, lexicon, counts)
@@ -109,15 +109,6 @@ def _read_task(
     return TaskData(task.name, columns), with_label_names(task.output, tuple(sorted(learned)))
 
 
-def _count_words(tasks: Iterable[TaskData], family: Family, lexicon: Lexicon) -> Integers:
-    counts = np.zeros(len(lexicon), dtype=np.int64)
-    for task in tasks:
-        for name, column in task.columns.items():
-            if family.columns[name] == "words":
-                counts += np.bincount(column.values, minlength=len(counts))
-    return counts
-
-
 def _add_validation(
     store: Store, task: Task, config: TrainConfig, family: Family, lexicon: Lexicon, counts: Integers
 ) -> Integers:
@@ -143,7 +134,6 @@ def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts:
     order = sorted(range(first, len(words)), key=lambda number: (-counts[number], words[number]))
     lexicon = Lexicon([words[number] for number in order[:limit]])
     lexicon.number(words[number] for number in order[limit:])
-    lexicon.counts = counts[order]
     numbers = np.arange(len(words), dtype=np.int32)
     numbers[order] = np.arange(first, len(words), dtype=np.int32)
     tasks = {
@@ -206,7 +196,6 @@ def _write_cache(folder: Path, data: TrainingData) -> None:
         "key": folder.name,
         "size": data.lexicon.size,
         "words": data.lexicon.words[len(SPECIALS) :],
-        "counts": data.lexicon.counts.tolist(),
         "labels": {task: label_names(output) for task, output in data.outputs.items()},
     }
     with atomic_file(folder / _NUMBERS) as file:
@@ -237,7 +226,6 @@ def _read_cache(folder: Path, config: TrainConfig, tasks: Mapping[str, Task]) ->
         size = content["size"] - len(SPECIALS)
         lexicon = Lexicon(content["words"][:size])
         lexicon.number(content["words"][size:])
-        lexicon.counts = np.array(content["counts"], dtype=np.int64)
         outputs = {
             task: with_label_names(tasks[task].output, tuple(content["labels"][task]))
             for task in config.tasks

@@ -23,6 +23,7 @@ from decabench.models.joint_many_task import (
 from decabench.models.word_vectors import JoinedVectors, NgramVectors, NoVectors, WordTable, WordVectors
 from decabench.models.words import Lexicon
 from decabench.tasks import TASKS, Label, Number, Question, Tags, Tree
+from decabench.training.config import from_mapping, with_settings
 
 OUTPUTS = {
     "pos": Tags(names=("DT", "NN", "VB")),
@@ -79,7 +80,7 @@ def task(name):
 
 def make_table(vectors=None):
     lexicon = Lexicon([f" {word} " for word in WORDS])
-    lexicon.counts = np.arange(1, len(WORDS) + 1)
+    lexicon.counts = np.arange(-3, len(WORDS) + 1)  # 1, 2, ... after the special words
     return WordTable(lexicon, JoinedVectors(vectors or (NoVectors(3),)))
 
 
@@ -572,3 +573,9 @@ def test_labels_are_learned_in_any_order():
     """Names found in data are in alphabetical order, with a chunk's inside tag that never occurs left out."""
     output = with_label_names(Tags(scheme="IOB2"), ("B-NP", "B-VP", "I-NP", "O"))
     assert ChunkHead(3, output).softmax.names[1:5] == ("B-NP", "I-NP", "E-NP", "S-NP")
+
+
+def test_levels_as_settings():
+    config = from_mapping({"model": {"name": "jmt"}})
+    made = with_settings(config, ['model.levels={"ud.dep"=3, conll2000=2}'])
+    assert made.model.levels == {"ud.dep": 3, "conll2000": 2}
