@@ -196,7 +196,11 @@ class WordParts:
     def __init__(self, lexicon: Lexicon, with_ngrams: bool) -> None:
         self._lexicon = lexicon
         vocabulary = [word.strip() for word in lexicon.words[len(SPECIALS) : lexicon.size]]
-        self.words = {word: row for row, word in enumerate(dict.fromkeys(map(str.lower, vocabulary)), 2)}
+        self.forms = dict[str, str]()
+        """The most frequent form of each lower-cased word."""
+        for word in vocabulary:
+            self.forms.setdefault(word.lower(), word)
+        self.words = {word: row for row, word in enumerate(self.forms, 2)}
         """Row by word; 0 is padding and 1 unknown words."""
         distinct = dict.fromkeys(gram for word in vocabulary for gram in ngrams(word)) if with_ngrams else ()
         self.ngrams = {gram: row for row, gram in enumerate(distinct)}
@@ -272,7 +276,7 @@ class WordRepresentation(nn.Module):
 
 
 def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointManyTaskConfig) -> Tensor:
-    """Initialize the table of words: with vectors from files, and +-1/100 where there are none."""
+    """Initialize the table of words: with their vectors, those of their usual form, or else +-1/100."""
     own = [part for part in vectors if not isinstance(part, NgramVectors)]
     if all(isinstance(part, NoVectors) for part in own):  # a placeholder of any length
         own = [NoVectors(config.word_dimension)]
@@ -285,8 +289,9 @@ def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointMa
     made[PAD] = 0
     if made.is_meta or not parts.words:
         return made
-    found = torch.from_numpy(np.concatenate([part.rows(list(parts.words)) for part in own], 1))
-    made[2:] = torch.where((found != 0).any(1, keepdim=True), found, made[2:])
+    for forms in (parts.forms.values(), parts.forms):
+        found = torch.from_numpy(np.concatenate([part.rows(list(forms)) for part in own], 1))
+        made[2:] = torch.where((found != 0).any(1, keepdim=True), found, made[2:])
     return made
 
 

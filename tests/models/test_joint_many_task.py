@@ -408,13 +408,15 @@ def test_initial_weights():
 
 
 def test_embeddings_begin_with_vectors():
-    word = WordVectors(np.array([[1, 2, 3]], dtype=np.float32), {"cat": 0}, "d")
+    values = np.array([[1, 2, 3], [9, 9, 9], [3, 2, 1]], dtype=np.float32)
+    word = WordVectors(values, {"cat": 0, "Cat": 1, "The": 2}, "d")
     gram = NgramVectors(
         np.array([[4, 5, 6], [7, 8, 9]], dtype=np.float32), {"2gram-#BEGIN#c": 0, "2gram-at": 1}, "d"
     )
     model = JointManyTask(SMALL, OUTPUTS, make_table((word, gram)))
     words, grams = model.embed.parts.words, model.embed.parts.ngrams
     assert model.embed.words[words["cat"]].tolist() == [1, 2, 3]
+    assert model.embed.words[words["the"]].tolist() == [3, 2, 1]  # has a vector as `The` only
     assert 0 < model.embed.words[words["saw"]].abs().max() <= 0.01
     assert model.embed.ngrams[grams["2gram-#BEGIN#c"]].tolist() == [4, 5, 6]
     assert model.embed.ngrams[grams["2gram-#BEGIN#C"]].tolist() == [4, 5, 6]  # the other has no vector
@@ -567,6 +569,16 @@ def test_ratings():
     assert head.answers(torch.randn(2, 4), torch.tensor([1, 1])) == ["3.0000", "3.0000"]  # all alike at first
     half = RatingHead(4, Number(low=0, high=1), SMALL)
     torch.testing.assert_close(half.distribute(torch.tensor([0.625])), torch.tensor([[0, 0, 0.5, 0.5, 0]]))
+
+
+def test_shapes_are_known_without_values():
+    """As checkpoints are checked and bundles are measured, with vectors of any length in place of files."""
+    words = WordTable(make_table().lexicon, NoVectors(7))
+    words.lexicon.counts = np.zeros(0, dtype=np.int64)
+    with torch.device("meta"):
+        sketch = JointManyTask(SMALL, OUTPUTS, words)
+    expected = {name: value.shape for name, value in make().state_dict().items()}
+    assert {name: value.shape for name, value in sketch.state_dict().items()} == expected
 
 
 def test_labels_are_learned_in_any_order():
