@@ -176,7 +176,8 @@ class Place:
         return self.output / SUBMISSIONS / f"{name}-seed-{seed}"
 
     def results(self, plan: Plan, name: str, seed: int) -> Path:
-        return self.submission(name, seed) / "results" / plan.split / "results.json"
+        folder = plan.split if plan.suite == "decathlon" else f"{plan.split}-{plan.suite}"
+        return self.submission(name, seed) / "results" / folder / "results.json"
 
 
 def complete(plan: Plan, run: Run, seed: int, place: Place) -> None:

@@ -20,7 +20,7 @@ import reproduce
 PLAN = """
 title = "A small paper"
 paper = "Nobody 2026"
-suite = "decathlon"
+suite = "movies"
 split = "validation"
 seeds = [0, 1]
 notes = ["The classes are few."]
@@ -74,7 +74,7 @@ def test_a_paper(home, tmp_path, capsys):
     for name in ("sst", "joint"):
         for seed in (0, 1):
             folder = output / "submissions" / f"{name}-seed-{seed}"
-            results = json.loads((folder / "results" / "validation" / "results.json").read_text())
+            results = json.loads((folder / "results" / "validation-movies" / "results.json").read_text())
             found.setdefault(name, []).append(results["tasks"]["sst"]["score"])
             assert list(results["tasks"]) == ["sst"]  # the other task has no measure
     text = page.read_text()
