@@ -86,6 +86,7 @@ FAMILIES: dict[str, str] = {
     "psp-mtl": "decabench.models.meta_lstm:FAMILY",
     "ssp-mtl": "decabench.models.meta_lstm:FAMILY",
     "asp-mtl": "decabench.models.meta_lstm:FAMILY",
+    "jmt": "decabench.models.joint_many_task:FAMILY",
 }
 """Models by name, as `module:object` to load on request. Any other family is named by its `package.module:object`."""
 
@@ -215,9 +216,9 @@ class TextReader:
         """Number the tokens of any other text, between <init> and <eos>."""
         return self._encode(text)
 
-    def tokens(self, text: str) -> Ids:
-        """Number all lower-cased whitespace tokens of a context, because each needs its part of the answer."""
-        tokens = text.lower().split()
+    def tokens(self, text: str, lower: bool = True) -> Ids:
+        """Number all whitespace tokens of a context, lower-cased or not, because each needs its part of the answer."""
+        tokens = (text.lower() if lower else text).split()
         self._check_length(len(tokens))
         return np.frombuffer(self.lexicon.number(f" {token} " for token in tokens), dtype=np.int32)
 

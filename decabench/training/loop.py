@@ -42,7 +42,7 @@ from decabench.models import (
 from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, home_folder, known_tasks
 from decabench.training.bundle import Bundle
 from decabench.training.config import TrainConfig, from_mapping, read_config, to_toml, with_settings
-from decabench.training.data import BatchStream, TrainingData
+from decabench.training.data import BatchStream, TrainingData, count_words
 from decabench.training.distributed import Processes, join_processes
 from decabench.training.encoding import encode_tasks, fingerprints
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
@@ -254,7 +254,9 @@ class _Trainer:
             if run.bundle is not None
             else group.first_alone(lambda: encode_tasks(run.store, run.config, run.tasks))
         )
-        self.words = WordTable(self.data.lexicon, vectors)
+        lexicon = self.data.lexicon
+        lexicon.counts = count_words(self.data.tasks.values(), self.family, len(lexicon))
+        self.words = WordTable(lexicon, vectors)
         if found := saved or origin:
             check_vectors(found, self.words)
         outputs = self.data.outputs

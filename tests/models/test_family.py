@@ -50,6 +50,8 @@ def test_tokens_of_the_task_are_its_whitespace_tokens_and_all_of_them():
         "x",
     ]
     assert reader.count_kept("Don't stop-now , Mr. X") is None
+    cased = reader.tokens("Don't stop", lower=False)
+    assert [reader.lexicon.words[number] for number in cased] == [" Don't ", " stop "]
     assert len(reader.context("Don't stop-now , Mr. X")) == 2 + 2  # <init>, two tokens, <eos>
     assert reader.count_kept("Don't stop-now , Mr. X") == len("Don'")
 
