@@ -364,6 +364,7 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
         log = work / "runs" / task / "run"
         if (log / "train.csv").is_file():
             report["single"][task] |= measure(log)
+            report["single"][task]["answered"] = (work / "runs" / task / "submissions").is_dir()
             shutil.rmtree(log / "checkpoints", ignore_errors=True)
     options.out.mkdir(parents=True, exist_ok=True)
     room = (options.files - 1) * options.file_size - 100_000

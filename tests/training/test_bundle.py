@@ -296,7 +296,7 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
         "--tasks",
         "sst,woz.en",
         "--minutes",
-        "4",
+        "20",
         "--set",
         '{"steps": 6}',
     )
@@ -314,6 +314,7 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
         archive.extractall(tmp_path / "runs")
     for task in ("sst", "woz.en"):
         assert report["single"][task]["exit"] == 0
+        assert report["single"][task]["answered"]
         assert 0 < report["single"][task]["steps"] <= 6  # as far as its time allowed
         check_submission(tmp_path / "runs" / task / "submissions" / f"single-{task}", home, [task])
 
@@ -331,7 +332,7 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
 
     # 3. Weights and answers.
     four = tmp_path / "four"
-    start(site, "answer", str(bundle), "--out", str(four), "--state", str(three), "--minutes", "2")
+    start(site, "answer", str(bundle), "--out", str(four), "--state", str(three), "--minutes", "20")
     check_out(four)
     assert sum(sizes(bundle, three)) <= IN
     check_submission(four / "submission.zip", home, TASK_NAMES)
