@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from decabench.tasks.datasets.reviews import QUESTION, SENTIMENT, SENTIMENT_VARIANTS, review_prompt
+from decabench.tasks.datasets.reviews import (
+    QUESTION,
+    SENTIMENT,
+    SENTIMENT_VARIANTS,
+    review_prompt,
+    text_units,
+)
 from decabench.tasks.example import Example
 from decabench.tasks.readers import github_raw, shuffle_key, text_lines
 from decabench.tasks.task import Files, RemoteFile, Source, Task
@@ -64,7 +70,7 @@ def _rows(files: Files, domain: str, part: str) -> Iterator[Labelled]:
 def _examples(task: str, split: str, rows: list[Labelled]) -> Iterator[Example]:
     for index, (label, text) in enumerate(rows):
         id = f"{task}.{split}.{index}"
-        yield Example(id, QUESTION, text, (label,), (id,))
+        yield Example(id, QUESTION, text, (label,), text_units(id, text))
 
 
 def _read_fdu(domain: str, files: Files, split: str) -> Iterator[Example]:
@@ -101,7 +107,7 @@ def _task(name: str, domain: str, counts: dict[str, int], source: Source, notes:
         licence="Not stated; the reviews are their authors' (Amazon, IMDB, Rotten Tomatoes); for research",
         citation="Liu et al. 2017, Adversarial Multi-task Learning for Text Classification",
         homepage="https://github.com/ccsasuke/man",
-        unit_names=("review",),
+        unit_names=("review", "copy"),
         prompt=review_prompt("a review"),
         variants=SENTIMENT_VARIANTS,
         shared_folder=_FOLDER,
@@ -120,7 +126,7 @@ def _fdu(domain: str) -> Task:
         {"train": train - _VALIDATION, "validation": _VALIDATION, "test": _TEST},
         Source("text files", files, partial(_read_fdu, domain)),
         "Validation is the last 200 lines of the training file. Some test texts stand in the training file too: see "
-        "`decabench tasks overlap`.",
+        "`decabench tasks overlap --against train --against validation`.",
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from decabench.tasks.outputs import Label
 from decabench.tasks.wording import PromptTemplate, fixed
 
-__all__ = ["QUESTION", "SENTIMENT", "SENTIMENT_VARIANTS", "review_prompt"]
+__all__ = ["QUESTION", "SENTIMENT", "SENTIMENT_VARIANTS", "review_prompt", "text_units"]
 
 QUESTION = "Is this review negative or positive?"
 """The question about every review, as the decathlon asks it of sst."""
@@ -37,3 +39,8 @@ def review_prompt(what: str) -> PromptTemplate:
         answer="Answer:",
         stop=("\n\n", "\nReview:", "\nQuestion:"),
     )
+
+
+def text_units(id: str, text: str) -> tuple[str, str]:
+    """Return the units of an example: a digest of its text, as a text may stand in a split twice, and its id."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16], id

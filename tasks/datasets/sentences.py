@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from decabench.tasks.datasets.reviews import QUESTION, SENTIMENT, SENTIMENT_VARIANTS, review_prompt
+from decabench.tasks.datasets.reviews import (
+    QUESTION,
+    SENTIMENT,
+    SENTIMENT_VARIANTS,
+    review_prompt,
+    text_units,
+)
 from decabench.tasks.example import Example
 from decabench.tasks.readers import text_lines
 from decabench.tasks.task import Files, RemoteFile, Source, Task
@@ -33,7 +39,9 @@ def _read(site: str, name: str, is_zip: bool, files: Files, split: str) -> Itera
         if not tab or label not in ("0", "1"):
             raise line.fault("it must be a sentence, a tab and 0 or 1")
         id = f"sentences.{site}.{split}.{index}"
-        yield Example(id, QUESTION, text.strip(), (SENTIMENT.names[int(label)],), (id,))
+        yield Example(
+            id, QUESTION, text.strip(), (SENTIMENT.names[int(label)],), text_units(id, text.strip())
+        )
 
 
 def _task(site: str, name: str, reviewed: str) -> Task:
@@ -58,7 +66,7 @@ def _task(site: str, name: str, reviewed: str) -> Task:
         citation="Kotzias et al. 2015, From Group to Individual Labels Using Deep Features",
         homepage="https://archive.ics.uci.edu/dataset/331/sentiment+labelled+sentences",
         notes="There is no split: all 1,000 sentences are for testing.",
-        unit_names=("sentence",),
+        unit_names=("sentence", "copy"),
         prompt=review_prompt(f"a sentence of a review of {reviewed}"),
         variants=SENTIMENT_VARIANTS,
         shared_folder="sentences",

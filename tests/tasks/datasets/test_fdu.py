@@ -6,6 +6,7 @@ import pytest
 
 from decabench.errors import DataError
 from decabench.tasks.datasets.fdu import FDU, PRODUCTS
+from decabench.tasks.datasets.reviews import text_units
 from decabench.tasks.example import Example
 from tests.tasks.fixtures import FolderFiles, read_form, write_lines
 
@@ -38,10 +39,18 @@ def test_the_last_200_lines_of_train_validate(domain: FolderFiles) -> None:
     train, validation, test = (read(domain, split) for split in ("train", "validation", "test"))
     assert (len(train), len(validation), len(test)) == (800, 200, 400)
     assert train[1] == Example(
-        "fdu.books.train.1", QUESTION, "review 1 ", ("positive",), ("fdu.books.train.1",)
+        "fdu.books.train.1",
+        QUESTION,
+        "review 1 ",
+        ("positive",),
+        text_units("fdu.books.train.1", "review 1 "),
     )
     assert validation[0] == Example(
-        "fdu.books.validation.0", QUESTION, "review 800 ", ("negative",), ("fdu.books.validation.0",)
+        "fdu.books.validation.0",
+        QUESTION,
+        "review 800 ",
+        ("negative",),
+        text_units("fdu.books.validation.0", "review 800 "),
     )
 
 
@@ -99,3 +108,12 @@ def test_the_split_of_products_is_the_same_everywhere(domain: FolderFiles) -> No
     assert contexts == sorted(
         contexts, key=lambda text: hashlib.sha256(f"products\n{text}".encode()).hexdigest()
     )
+
+
+def test_a_review_that_stands_there_twice_is_one_unit(files: FolderFiles) -> None:
+    """Copies are drawn together. The innermost unit, which the fingerprint covers, stays the id."""
+    write_lines(files.folder / "books.task.train", ["1\tx"] * 200)
+    write_lines(files.folder / "books.task.test", ["1\tgood", "0\tbad", "1\tgood", "0\tgood"])
+    units = [example.units for example in read(files, "test")]
+    assert units[0][0] == units[2][0] == units[3][0] != units[1][0]
+    assert [unit[-1] for unit in units] == [f"fdu.books.test.{number}" for number in range(4)]
