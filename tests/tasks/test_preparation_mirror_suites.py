@@ -44,8 +44,8 @@ ROWS = {  # of mirror/MIRROR.md; of snli, those with a gold label (16 and 23 hav
     "iwslt.de.en": (5_585, 993, 1_305),
 }
 SPLITS = ("train", "validation", "test")
-BY_ID = {"snli", "squad2", "woz.de"}
-"""Where upstream has ids; else they are `<task>.<split>.<index>`."""
+BY_ID = {"woz.de"}
+"""Where upstream has ids that tell nothing of the answer; else they are `<task>.<split>.<index>`."""
 WHOLE = {"sst", "sst.fine", "subj", "mr", "woz.de"}
 """With the published digests."""
 
