@@ -8,9 +8,10 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -86,9 +87,11 @@ def time_call(call: Callable[[], object], repeats: int) -> dict[str, float]:
     return {"wall": min(wall for wall, _ in runs), "cpu": min(cpu for _, cpu in runs), "peak": peak}
 
 
-def parse_arguments(description: str) -> argparse.Namespace:
-    """Parse the options of both benchmarks."""
+def parse_arguments(description: str, options: Mapping[str, str]) -> argparse.Namespace:
+    """Parse the options of both benchmarks, and further ones, given with their help."""
     parser = argparse.ArgumentParser(description=description)
+    for name, about in options.items():
+        parser.add_argument(name, help=about)
     parser.add_argument("--batches", default="8,32")
     parser.add_argument("--lengths", default="50,200", help="context tokens")
     parser.add_argument("--question", type=int, default=15)
@@ -103,20 +106,24 @@ def parse_arguments(description: str) -> argparse.Namespace:
 
 
 def main(
-    description: str, script: str, calls: Callable[[Shape, str, str], Callable[[], object]], tokens
-) -> None:
-    """Print a Markdown table: both sides for every shape, each measured in a process of its own."""
-    given = parse_arguments(description)
+    description: str,
+    script: str,
+    calls: Callable[[Shape, str, str], Callable[[], object]],
+    tokens,
+    options: Mapping[str, str] = MappingProxyType({}),
+) -> argparse.Namespace:
+    """Print a Markdown table: both sides for every shape, each measured in a process of its own. Return the options."""
+    given = parse_arguments(description, options)
     if given.one:
         import torch
 
         torch.set_num_threads(given.threads)
         shape, side = json.loads(given.one)
         print(json.dumps(time_call(calls(Shape(**shape), side, given.device), given.repeats)))
-        return
+        raise SystemExit
     print("| batch x (context + question + answer) | who | tokens/s | CPU s | wall s | peak MB | times |")
     print("|---|---|---|---|---|---|---|")
-    for length in map(int, given.lengths.split(",")):
+    for length in map(int, filter(None, given.lengths.split(","))):
         for batch in map(int, given.batches.split(",")):
             shape = Shape(batch, length, given.question, given.answer, given.vocabulary, given.dimension)
             yardstick = 0.0
@@ -128,6 +135,7 @@ def main(
                     f"| {found['wall']:.3f} | {found['peak']:,.0f} | {yardstick / found['cpu']:.1f} |",
                     flush=True,
                 )
+    return given
 
 
 def measure(script: str, given: argparse.Namespace, shape: Shape, side: str) -> dict[str, float]:

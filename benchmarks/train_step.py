@@ -1,14 +1,16 @@
 """MQAN's training step (forward, backward, Adam) against the paper's equations with loops over time steps.
 
     python benchmarks/train_step.py --batches 8,32 --lengths 50,200
+    python benchmarks/train_step.py --lengths "" --authors decaNLP
 
 Both have the same weights, batch and optimizer; their losses are checked to be equal before either is timed. The
-yardstick is the equations written plainly, not the authors' code of 2018: against that, on equal batches and one core,
-a step here was 2.6 times as fast at SQuAD's lengths and 1.0 to 1.1 times at WOZ's.
+yardstick is the equations written plainly. `--authors` adds a table against the authors' own code of 2018, which is not
+part of this project: see `authors_code.py`.
 """
 
 from __future__ import annotations
 
+import authors_code
 from models import Shape, main, make_model
 
 
@@ -45,4 +47,11 @@ def tokens(shape: Shape) -> int:
 
 
 if __name__ == "__main__":
-    main(__doc__, __file__, calls, tokens)
+    given = main(__doc__, __file__, calls, tokens, {"--authors": "a clone of github.com/salesforce/decaNLP"})
+    if given.authors:
+        authors_code.main(given.authors, given.vocabulary)
+    else:
+        print(
+            "Without --authors, a clone of github.com/salesforce/decaNLP, its code is not compared.",
+            flush=True,
+        )

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from decabench.commands._console import echo
-from decabench.commands._options import output_option, require_torch
+from decabench.commands._options import output_option, require_torch, size_option
 
 __all__ = ["export"]
 
@@ -24,16 +24,22 @@ __all__ = ["export"]
     help="Words to include from the top of each vector file, in addition to the model's own vocabulary.",
 )
 @click.option("--full", is_flag=True, help="Keep float32 instead of half precision, at twice the size.")
-def export(checkpoint: Path, output: Path, words: int, full: bool) -> None:
+@size_option(
+    "--shard",
+    "0",
+    "Split weights and vectors into files of at most this size, such as 15M (15,000,000 bytes).",
+)
+def export(checkpoint: Path, output: Path, words: int, full: bool, shard: int) -> None:
     """Write a self-contained copy of a trained model, with its word vectors.
 
     CHECKPOINT is a checkpoint, or a run's folder, whose best checkpoint is used. The copy needs no other files: use it
     with decabench predict --predictor trained:DIR.
     """
     require_torch()
-    from decabench.models import UNFINISHED_EXPORT, Checkpoint, export_checkpoint
+    from decabench.models import Checkpoint, export_checkpoint, is_unfinished
 
-    if output.exists() and {path.name for path in output.iterdir()} - UNFINISHED_EXPORT:
+    if output.exists() and not is_unfinished(output):
         raise click.UsageError(f"{output} is not empty: name another folder.")
-    made = export_checkpoint(Checkpoint.open(checkpoint), output, words, not full)
-    echo(f"{output}: {made.size / 1e6:.1f} MB, with vectors for {made.words:,} words.")
+    made = export_checkpoint(Checkpoint.open(checkpoint), output, words, not full, shard)
+    weights = f", its weights in {made.shards} {'file' if made.shards == 1 else 'files'}" if shard else ""
+    echo(f"{output}: {made.size / 1e6:.1f} MB, with vectors for {made.words:,} words{weights}.")

@@ -12,6 +12,7 @@ from decabench.commands._options import (
     include_option,
     output_option,
     require_torch,
+    size_option,
     tasks_option,
 )
 
@@ -31,7 +32,7 @@ __all__ = ["train"]
     type=click.Choice(["joint", "curriculum", "anti-curriculum", "sequential"]),
     help="Order of the tasks in training; anti-curriculum starts with SQuAD alone.  [default: joint]",
 )
-@output_option("Folder for the run: checkpoints, logs and a plot.")
+@output_option("Folder for the run: checkpoints, logs and a plot.", required=False)
 @click.option(
     "--config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -60,6 +61,19 @@ __all__ = ["train"]
 @click.option(
     "--resume", is_flag=True, help="Continue from the latest checkpoint in the folder, if there is one."
 )
+@click.option(
+    "--stop-after",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="MINUTES",
+    help="Write a checkpoint and stop after this many minutes, to be continued with --resume.",
+)
+@click.option(
+    "--bundle",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Train nothing: write the run's data as files, to train from elsewhere with examples/gpu/run.py.",
+)
+@size_option("--bundle-size", "60M", "Most bytes of a bundle and, in half precision, the model's weights.")
 @home_option
 @include_option
 def train(
@@ -67,13 +81,16 @@ def train(
     tasks: tuple[str, ...],
     suite: str | None,
     schedule: str | None,
-    output: Path,
+    output: Path | None,
     config: Path | None,
     settings: tuple[str, ...],
     init: str | None,
     freeze: tuple[str, ...],
     device: str,
     resume: bool,
+    stop_after: float | None,
+    bundle: Path | None,
+    bundle_size: int,
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
@@ -85,11 +102,15 @@ def train(
     import json
     import os
     import sys
+    from dataclasses import replace
 
+    folder = output or bundle
+    if folder is None or (output and bundle):
+        raise click.UsageError("Give a folder for the run as --output, or for its data alone as --bundle.")
     require_torch()
     from decabench.commands._options import chosen_tasks
     from decabench.tasks import DECATHLON
-    from decabench.training import plan_training, run_training
+    from decabench.training import plan_training, run_training, write_bundle
 
     chosen = None
     if tasks or suite:
@@ -97,7 +118,7 @@ def train(
     options = {"schedule": schedule, "freeze": list(freeze)}
     given = [f"{name}={json.dumps(value)}" for name, value in options.items() if value]
     run = plan_training(
-        output,
+        folder,
         chosen,
         model or "",
         [*given, *settings],
@@ -110,11 +131,20 @@ def train(
         echo,
         bar=sys.stderr.isatty(),
     )
-    finished = run_training(run)
+    if bundle is not None:
+        made = write_bundle(run.config, run.tasks, run.store, bundle, bundle_size, echo)
+        for sentence in made.cut:
+            echo(f"Cut to fit: {sentence}.")
+        echo(
+            f"{bundle}: {made.size / 1e6:.1f} MB; in half precision the weights will be {made.state / 1e6:.1f} MB. "
+            "Train from it: python examples/gpu/run.py"
+        )
+        return
+    finished = run_training(replace(run, stop_after=60 * (stop_after or 0.0)))
     if os.environ.get("RANK", "0") == "0":
         which = "last" if run.config.best_by == "last" else "best"
         score = "" if finished.best is None else f" ({finished.best:.1f})"
         echo(
             f"Trained to step {finished.step}; the {which} checkpoint{score} is {finished.checkpoint}. "
-            f"Answer with it: decabench predict --predictor trained:{output}"
+            f"Answer with it: decabench predict --predictor trained:{folder}"
         )

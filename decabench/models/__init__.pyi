@@ -1,20 +1,22 @@
-from .checkpoint import UNFINISHED_EXPORT as UNFINISHED_EXPORT
 from .checkpoint import Analysis as Analysis
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import TrainedModel as TrainedModel
-from .checkpoint import export_checkpoint as export_checkpoint
 from .checkpoint import find_analysis as find_analysis
 from .checkpoint import latest_checkpoint as latest_checkpoint
 from .checkpoint import load_optimizer as load_optimizer
 from .checkpoint import load_weights as load_weights
+from .checkpoint import output_from_record as output_from_record
 from .checkpoint import output_record as output_record
 from .checkpoint import write_checkpoint as write_checkpoint
+from .checkpoint import write_json as write_json
 from .devices import autocast as autocast
 from .devices import check_name as check_name
 from .devices import first_device as first_device
+from .devices import flush_denormals as flush_denormals
 from .devices import pick_device as pick_device
 from .devices import release_memory as release_memory
 from .devices import require_device as require_device
+from .devices import reuse_memory as reuse_memory
 from .family import FAMILIES as FAMILIES
 from .family import Batch as Batch
 from .family import ColumnBatch as ColumnBatch
@@ -46,6 +48,11 @@ from .ngrams import Corpus as Corpus
 from .ngrams import NgramTraining as NgramTraining
 from .ngrams import read_corpus as read_corpus
 from .ngrams import train_ngrams as train_ngrams
+from .portable import PortableVectors as PortableVectors
+from .portable import export_checkpoint as export_checkpoint
+from .portable import is_unfinished as is_unfinished
+from .portable import write_portable as write_portable
+from .portable import write_vectors as write_vectors
 from .vector_files import index_path as index_path
 from .vector_files import join_vectors as join_vectors
 from .vector_files import open_vectors as open_vectors
@@ -61,7 +68,6 @@ from .words import Lexicon as Lexicon
 __all__ = [
     "FAMILIES",
     "SPECIALS",
-    "UNFINISHED_EXPORT",
     "Analysis",
     "Batch",
     "BiLSTM",
@@ -82,6 +88,7 @@ __all__ = [
     "MultitaskNetwork",
     "NgramTraining",
     "ParserHead",
+    "PortableVectors",
     "RegressorHead",
     "SoftmaxHead",
     "TaskHeads",
@@ -99,7 +106,9 @@ __all__ = [
     "find_analysis",
     "find_family",
     "first_device",
+    "flush_denormals",
     "index_path",
+    "is_unfinished",
     "join_vectors",
     "label_names",
     "latest_checkpoint",
@@ -107,15 +116,20 @@ __all__ = [
     "load_weights",
     "max_over_time",
     "open_vectors",
+    "output_from_record",
     "output_record",
     "pick_device",
     "read_corpus",
     "release_memory",
     "require_device",
+    "reuse_memory",
     "token_mask",
     "train_ngrams",
     "with_label_names",
     "write_checkpoint",
+    "write_json",
     "write_ngram_vectors",
+    "write_portable",
+    "write_vectors",
     "write_word_vectors",
 ]

@@ -1,8 +1,9 @@
 """Trained models, on disk and in memory. Weights are safetensors, everything else is JSON; nothing is unpickled.
 
-A checkpoint is a folder with `model.safetensors`, `vocabulary.json` and `checkpoint.json` (the record: configuration,
-data, vectors, the tasks' outputs); a training run adds `optimizer.safetensors`. A run's folder holds
-`checkpoints/step-N`, and `latest.json` and `best.json`, each of which points to one of them.
+A checkpoint is a folder with `model.safetensors` (or shards of it, see `tensors.py`), `vocabulary.json` and
+`checkpoint.json` (the record: configuration, data, vectors, the tasks' outputs); a training run adds
+`optimizer.safetensors`. A run's folder holds `checkpoints/step-N`, and `latest.json` and `best.json`, each of which
+points to one of them.
 
 The record names the model's family, whose module is imported on loading; a custom family's module is your own code.
 """
@@ -22,7 +23,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
-from safetensors.torch import save, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, UnknownNameError, require_name
@@ -39,21 +40,18 @@ from decabench.models.family import (
     find_family,
     read_model_config,
 )
-from decabench.models.tensors import build_to_fit, load_tensors, stored_shapes
-from decabench.models.vector_files import index_path, is_line, join_vectors, write_matrix
-from decabench.models.word_vectors import JoinedVectors, NoVectors, Vectors, WordTable, WordVectors
-from decabench.models.words import SPECIALS, Lexicon, detokenize, tokenize
+from decabench.models.tensors import MODEL, StoredWeights, build_to_fit, load_tensors
+from decabench.models.vector_files import join_vectors
+from decabench.models.word_vectors import NoVectors, Vectors, WordTable
+from decabench.models.words import Lexicon
 from decabench.tasks import Example, Label, Number, Output, Question, Tags, Task, Text, Tree
 from decabench.untrusted import read_json
 
 __all__ = [
-    "UNFINISHED_EXPORT",
     "Analysis",
     "Checkpoint",
-    "ExportedCheckpoint",
     "TrainedModel",
     "batch_by_length",
-    "export_checkpoint",
     "find_analysis",
     "find_checkpoint",
     "latest_checkpoint",
@@ -65,7 +63,7 @@ __all__ = [
 ]
 
 FORMAT = "decabench.checkpoint/1"
-MODEL, VOCABULARY, RECORD = "model.safetensors", "vocabulary.json", "checkpoint.json"
+VOCABULARY, RECORD = "vocabulary.json", "checkpoint.json"
 OPTIMIZER = "optimizer.safetensors"
 BEST, LATEST, FOLDER = "best.json", "latest.json", "checkpoints"
 
@@ -117,17 +115,26 @@ class TrainedModel:
         cut = self.cut_context.get(task.name)
         reader = TextReader(task, self.words.lexicon, cut)
         items = [self.encode(question, task, reader) for question in questions]
+        in_order = self.answer_items(task, items, limit, batch_tokens, beam)
+        kept = [reader.count_kept(question.context) for question in questions]
+        return [replace(reply, context_kept=end) for reply, end in zip(in_order, kept, strict=True)]
+
+    def answer_items(
+        self,
+        task: Task,
+        items: Sequence[Item],
+        limit: int | None = None,
+        batch_tokens: int = 20_000,
+        beam: int = 1,
+    ) -> list[ModelReply]:
+        """Answer encoded questions, in their order; see `answer`."""
         replies: dict[int, ModelReply] = {}
         self.network.eval()
         for rows in batch_by_length(np.array([_count_words(item) for item in items]), batch_tokens // beam):
             batch = self.make_batch(task, [items[row] for row in rows])
             with torch.inference_mode(), autocast(self.device, self.precision):
                 replies |= zip(rows, self.network.answers(batch, limit, beam), strict=True)
-        in_order = [replies[row] for row in range(len(items))]
-        if cut is not None and reader.cuts_contexts:
-            kept = [_count_kept(question.context, cut) for question in questions]
-            return [replace(reply, context_kept=end) for reply, end in zip(in_order, kept, strict=True)]
-        return in_order
+        return [replies[row] for row in range(len(items))]
 
     def encode(self, question: Question | Example, task: Task, reader: TextReader | None = None) -> Item:
         """Encode a question as the family does, without an answer."""
@@ -142,12 +149,6 @@ class TrainedModel:
 
 def _count_words(item: Item) -> int:
     return sum(map(len, item.values()))
-
-
-def _count_kept(context: str, limit: int) -> int | None:
-    """Count the characters in the first `limit` tokens of a context; None if the context is no longer than that."""
-    tokens = tokenize(context)
-    return None if len(tokens) <= limit else len(detokenize(tokens[:limit]))
 
 
 def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]:
@@ -224,7 +225,7 @@ def _read_pointer(pointer: Path) -> Path | None:
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
     """Load the weights of a checkpoint, in full precision. Raises DataError."""
-    return load_tensors(folder / MODEL)
+    return StoredWeights.find(folder).load()
 
 
 def load_optimizer(folder: Path) -> dict[str, Tensor]:
@@ -315,7 +316,11 @@ class Checkpoint:
 
     def digest(self) -> str:
         """The SHA-256 digest of weights and vocabulary, as `sha256:HEX`."""
-        return file_digest(self.folder / MODEL, self.folder / VOCABULARY)
+        return file_digest(*StoredWeights.find(self.folder).files, self.folder / VOCABULARY)
+
+    def file_digests(self) -> dict[str, str]:
+        """The SHA-256 digest of each file of weights, by name, as `sha256sum` would give it."""
+        return {path.name: file_digest(path) for path in StoredWeights.find(self.folder).files}
 
     def lexicon(self) -> Lexicon:
         """Read its vocabulary. Raises DataError."""
@@ -333,13 +338,18 @@ class Checkpoint:
             )
         return vectors
 
-    def load(self, device: str = "auto", precision: str = "auto") -> TrainedModel:
-        """Load the model, ready to answer. Raises DataError, DecabenchError."""
-        words = WordTable(self.lexicon(), self.open_vectors())
+    def load(
+        self, device: str = "auto", precision: str = "auto", words: WordTable | None = None
+    ) -> TrainedModel:
+        """Load the model, ready to answer. Raises DataError, DecabenchError.
+
+        `words` takes the place of its own vocabulary and vectors: the same, with more words known.
+        """
+        words = words or WordTable(self.lexicon(), self.open_vectors())
         place = pick_device(device)
         network = build_to_fit(
             lambda: self.family.build(self.config, self.outputs, words),
-            stored_shapes(self.folder / MODEL),
+            StoredWeights.find(self.folder).shapes(),
             str(self.folder / RECORD),
             vectors=words.lexicon.size * words.dimension,
         )
@@ -389,74 +399,3 @@ def write_checkpoint(
         if folder not in kept:
             shutil.rmtree(folder, ignore_errors=True)
     return target
-
-
-VECTORS = "vectors.npy"
-UNFINISHED_EXPORT = frozenset({VECTORS, index_path(Path(VECTORS)).name, MODEL, VOCABULARY})
-"""The files that an interrupted export leaves behind: the record is written last."""
-
-
-@dataclass(frozen=True)
-class ExportedCheckpoint:
-    """The result of `export_checkpoint`."""
-
-    words: int
-    """The number of words with a vector in it."""
-    size: int
-    """The total size in bytes."""
-
-
-def export_checkpoint(
-    checkpoint: Checkpoint, output: Path, words: int = 20_000, half: bool = True
-) -> ExportedCheckpoint:
-    """Write a self-contained copy of a checkpoint to the empty folder `output`. Raises DecabenchError.
-
-    The copy includes vectors for the vocabulary and for the first `words` words of each vector file, which are its most
-    frequent; all others get zeros, like unknown words. `half` stores weights and vectors in half precision; loading
-    converts them back. A network that learned its own table of vectors needs no others.
-    """
-    make_folder(output)
-    vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
-    config = {**checkpoint.record["config"], "vectors": [VECTORS]}
-    config["init"] = Path(config.get("init", "")).name
-    if checkpoint.family.has_fixed_vectors(checkpoint.config):
-        known = _list_known(vectors, [word.strip() for word in lexicon.words[len(SPECIALS) :]], words)
-        write_matrix(output / VECTORS, known, vectors.rows(known).astype(np.float16 if half else np.float32))
-        digest = file_digest(output / VECTORS, index_path(output / VECTORS))
-    else:
-        known, digest, config["vectors"] = [], vectors.digest, [vectors.digest]  # none:DIMENSION
-    weights = load_weights(checkpoint.folder)
-    with atomic_file(output / MODEL) as file:
-        file.write(
-            save(
-                {
-                    name: value.half() if half and value.is_floating_point() else value
-                    for name, value in weights.items()
-                }
-            )
-        )
-    lexicon.write(output / VOCABULARY)
-    names = [Path(name).name for name in checkpoint.vectors]
-    trained = {
-        "vectors": dict(zip(names, checkpoint.record["vectors"].split("+"), strict=False)),
-        "weights": checkpoint.digest(),
-    }
-    kept = {key: value for key, value in checkpoint.record.items() if key != "state"}
-    write_json(output / RECORD, {**kept, "config": config, "vectors": digest, "exported_from": trained})
-    return ExportedCheckpoint(len(known), sum(path.stat().st_size for path in output.iterdir()))
-
-
-def _list_known(vectors: Vectors, vocabulary: list[str], limit: int) -> list[str]:
-    """List the words with a vector: those of the vocabulary and the first of each vector file, each once."""
-    parts = vectors.parts if isinstance(vectors, JoinedVectors) else (vectors,)
-    firsts: list[str] = []
-    for part in parts:
-        if not isinstance(part, WordVectors):
-            raise DecabenchError(
-                f"{type(part).__name__} are made from a word's letters, but an export can only hold vectors of whole "
-                "words: export a model that was trained with word vectors."
-            )
-        firsts += list(part.index)[:limit]
-    wanted = [word for word in dict.fromkeys([*vocabulary, *firsts]) if word and is_line(word)]
-    has_vector: list[bool] = (vectors.rows(wanted) != 0).any(axis=1).tolist()
-    return [word for word, has in zip(wanted, has_vector, strict=True) if has]

@@ -12,6 +12,9 @@ from decabench.models.words import EOS, INIT
 
 __all__ = ["GeneratedWords", "Past", "beam_search", "greedy"]
 
+_LOOK_EVERY = 8
+"""How many steps a GPU takes between looks at which answers have ended: it stands still at each."""
+
 
 class Past(Protocol):
     """A model's memory of the answers so far. Rows are examples, or hypotheses about them."""
@@ -35,12 +38,14 @@ class GeneratedWords:
 
 @torch.inference_mode()
 def greedy(
-    past: Past, count: int, limit: int, device: torch.device, keep_rows: bool = False
+    past: Past, count: int, limit: int, device: torch.device, keep_rows: bool = False, look_every: int = 0
 ) -> GeneratedWords:
     """Take the most likely word at every step, until all `count` answers have ended or reached `limit` tokens.
 
-    Finished rows are removed from the batch once they make up half of it, unless `keep_rows`.
+    Finished rows are removed from the batch once they make up half of it, unless `keep_rows`. How many have finished is
+    read every `look_every` steps; 0 for every step on a CPU, and every few steps elsewhere. Answers are the same.
     """
+    look_every = look_every or (1 if device.type == "cpu" else _LOOK_EVERY)
     alive = torch.arange(count, device=device)
     outputs = torch.full((count, limit), EOS, device=device)
     last = torch.full((count,), INIT, device=device)
@@ -49,6 +54,8 @@ def greedy(
         last = past.step(last).argmax(-1).masked_fill(done, EOS)
         outputs[alive, step] = last
         done = last == EOS
+        if (step + 1) % look_every:
+            continue
         ended = int(done.sum())
         if ended == len(done):
             break
@@ -56,16 +63,27 @@ def greedy(
             rows = (~done).nonzero().squeeze(1)
             past.select(rows)
             alive, last, done = alive[rows], last[rows], done[rows]
-    outputs = outputs[:, : step + 1].cpu()
-    return GeneratedWords(outputs, (outputs == EOS).any(1).tolist())
+    return _collect(outputs[:, : step + 1])
+
+
+def _collect(outputs: Tensor) -> GeneratedWords:
+    """Copy the words to the CPU, without the steps that came after every answer had ended."""
+    outputs = outputs.cpu()
+    ends = outputs == EOS
+    longest = int((~ends).sum(1).max()) + 1 if len(outputs) else 1
+    return GeneratedWords(outputs[:, :longest], ends.any(1).tolist())
 
 
 @torch.inference_mode()
-def beam_search(past: Past, count: int, width: int, limit: int, device: torch.device) -> GeneratedWords:
+def beam_search(
+    past: Past, count: int, width: int, limit: int, device: torch.device, look_every: int = 0
+) -> GeneratedWords:
     """Find the answer with the highest mean log-probability per token that a beam of `width` reaches.
 
     The greedy answer never leaves the beam, so the result is at least as likely. A width of 1 is greedy decoding.
+    `look_every` is that of `greedy`.
     """
+    look_every = look_every or (1 if device.type == "cpu" else _LOOK_EVERY)
     past.select(torch.arange(count, device=device).repeat_interleave(width))
     first = torch.arange(count, device=device)[:, None] * width  # (B, 1): each example's first row
     beam = _Beam(count, width, limit, device)
@@ -74,10 +92,9 @@ def beam_search(past: Past, count: int, width: int, limit: int, device: torch.de
         parent = beam.extend(past.step(last).view(count, width, -1), step)
         past.select((first + parent).flatten(), same_examples=True)
         last = beam.outputs[:, :, step].flatten()
-        if bool(beam.done.all()):
+        if (step + 1) % look_every == 0 and bool(beam.done.all()):
             break
-    best = beam.outputs[:, 0, : step + 1].cpu()
-    return GeneratedWords(best, (best == EOS).any(1).tolist())
+    return _collect(beam.outputs[:, 0, : step + 1])
 
 
 class _Beam:

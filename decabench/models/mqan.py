@@ -34,6 +34,7 @@ from decabench.models.layers import (
     KeysValues,
     MultiHead,
     SelfAttention,
+    log_softmax_at,
     positions,
     token_mask,
 )
@@ -591,8 +592,10 @@ class MQAN(MultitaskNetwork):
         rows, steps = (batch.target > 0).nonzero(as_tuple=True)  # T tokens
         target = batch.target[rows, steps]
         in_vocabulary = target < self.generate.out_features
-        logits = _full(self.generate(decoded.context[rows, steps]))  # Eq. 11: (T, v)
-        generated = -F.cross_entropy(logits, target.where(in_vocabulary, 0), reduction="none")
+        # Eq. 11, at the target: (T,)
+        generated = log_softmax_at(
+            decoded.context[rows, steps], self.generate, target.where(in_vocabulary, 0)
+        )
         generated = generated.masked_fill(~in_vocabulary, -1e9)
         # Eq. 10: the attention to occurrences of the target
         hits = batch.context_output[rows] == target[:, None]  # (T, l)
@@ -708,7 +711,7 @@ class DecoderPast:
         self.length += 1
         self.decoded = decoder.point(x, h, context_state, attention, self.encoded)
         p = self.model.distribution(self.decoded, self.batch)[:, 0]
-        p[:, [PAD, UNKNOWN, INIT]] = 0
+        p[:, :EOS] = 0  # <pad>, <unk> and <init>; a list of them would have a GPU wait
         return p
 
     def select(self, rows: Tensor, same_examples: bool = False) -> None:

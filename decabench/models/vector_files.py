@@ -163,7 +163,7 @@ def _read_ngrams(path: Path) -> NgramVectors:
     with safe_open(path, framework="numpy") as file:
         grams = msgspec.json.decode((file.metadata() or {}).get("ngrams", "[]"), type=list[str])
         matrix = file.get_tensor("vectors")
-    if matrix.ndim != 2 or matrix.dtype != np.float32:
+    if matrix.ndim != 2 or matrix.dtype not in (np.float32, np.float16):
         raise DataError(
             f"{path} contains {matrix.dtype} of {matrix.ndim} dimensions: train the vectors again."
         )
@@ -171,6 +171,7 @@ def _read_ngrams(path: Path) -> NgramVectors:
         raise DataError(
             f"{path} lists {len(grams)} n-grams for {len(matrix)} vectors: train the vectors again."
         )
+    matrix = matrix.astype(np.float32)  # half precision in a checkpoint's export
     return NgramVectors(_finite(matrix), {gram: row for row, gram in enumerate(grams)}, file_digest(path))
 
 

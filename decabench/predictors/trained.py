@@ -97,6 +97,8 @@ class TrainedBackend:
         return {
             "model": checkpoint.config.name,
             "weights": checkpoint.digest(),
+            "files": checkpoint.file_digests(),
+            "exported_from": _original_weights(checkpoint.record.get("exported_from")),
             "vectors": checkpoint.record["vectors"],
             # Files by their names: their digests are beside them.
             "config": {
@@ -130,6 +132,12 @@ class TrainedBackend:
             return _Predictor(model, setting.task, self.options)
 
         yield make
+
+
+def _original_weights(exported_from: Any) -> str | None:
+    """Return the digest of the weights that an exported checkpoint was made from."""
+    found = exported_from.get("weights") if isinstance(exported_from, Mapping) else None
+    return found if isinstance(found, str) else None
 
 
 @dataclass(frozen=True)

@@ -1,3 +1,7 @@
+from .bundle import Bundle as Bundle
+from .bundle import WrittenBundle as WrittenBundle
+from .bundle import compare_losses as compare_losses
+from .bundle import write_bundle as write_bundle
 from .config import TrainConfig as TrainConfig
 from .config import from_mapping as from_mapping
 from .config import read_config as read_config
@@ -10,9 +14,12 @@ from .loop import train as train
 from .resume import is_unstarted as is_unstarted
 
 __all__ = [
+    "Bundle",
     "FinishedRun",
     "TrainConfig",
     "TrainingRun",
+    "WrittenBundle",
+    "compare_losses",
     "from_mapping",
     "is_unstarted",
     "plan_training",
@@ -20,4 +27,5 @@ __all__ = [
     "run_training",
     "train",
     "with_settings",
+    "write_bundle",
 ]

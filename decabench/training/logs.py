@@ -96,9 +96,11 @@ class ProgressReport:
         self, step: int, steps: int, bar: bool, say: Callable[[str], None], every: float = 60.0
     ) -> None:
         """Start after `step` of `steps`; without a `bar`, `say` gets a line at regular intervals."""
-        from tqdm import tqdm
+        self._bar: Any = None
+        if bar:
+            from tqdm import tqdm
 
-        self._bar = tqdm(total=steps, initial=step, disable=None if bar else True, unit="step")
+            self._bar = tqdm(total=steps, initial=step, disable=None, unit="step")
         self._say = (lambda line: None) if bar else say
         self._steps, self._every = steps, every
         self._begun = self._last = time.monotonic()
@@ -110,8 +112,9 @@ class ProgressReport:
         task, loss = row["task"], float(row["loss"])
         self._losses[task] = loss if task not in self._losses else 0.9 * self._losses[task] + 0.1 * loss
         self._done, self._tokens = self._done + 1, self._tokens + row["tokens"]
-        self._bar.update(1)
-        self._bar.set_postfix_str(f"{task} {loss:.3f}", refresh=False)
+        if self._bar is not None:
+            self._bar.update(1)
+            self._bar.set_postfix_str(f"{task} {loss:.3f}", refresh=False)
         now = time.monotonic()
         if now - self._last >= self._every:
             self._last = now
@@ -125,7 +128,8 @@ class ProgressReport:
 
     def close(self) -> None:
         """Close the bar."""
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
 
 def _format_duration(seconds: float) -> str:

@@ -31,19 +31,28 @@ from decabench.models import (
     WordTable,
     autocast,
     find_family,
+    flush_denormals,
     join_vectors,
     latest_checkpoint,
     release_memory,
+    reuse_memory,
     with_label_names,
     write_checkpoint,
 )
 from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, home_folder, known_tasks
+from decabench.training.bundle import Bundle
 from decabench.training.config import TrainConfig, from_mapping, read_config, to_toml, with_settings
 from decabench.training.data import BatchStream, TrainingData
 from decabench.training.distributed import Processes, join_processes
-from decabench.training.encoding import encode_tasks
+from decabench.training.encoding import encode_tasks, fingerprints
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
-from decabench.training.optimizers import apply_freezes, learning_rate, make_optimizer, optimizer_state
+from decabench.training.optimizers import (
+    apply_freezes,
+    clip_gradients,
+    learning_rate,
+    make_optimizer,
+    optimizer_state,
+)
 from decabench.training.resume import (
     RunState,
     check_same_course,
@@ -83,6 +92,10 @@ class TrainingRun:
     """Called with each progress message."""
     bar: bool = False
     """Whether to show a progress bar instead of printing a line a minute."""
+    bundle: Bundle | None = None
+    """A bundle to train from, instead of the store. It has no answers to validate with."""
+    stop_after: float = 0.0
+    """Seconds after which the run writes a checkpoint and stops, to be resumed later; 0 for never."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +217,13 @@ def check_run(run: TrainingRun) -> None:
         require_name(loss, family.losses, f"loss of the model {name}")
     if config.compile and "compile" not in family.abilities:
         raise DecabenchError(f"The model {name} does not support torch.compile: leave compile out.")
+    if getattr(config.model, "sparse_gradients", False) and (
+        config.optimizer == "adam" or config.momentum or config.weight_decay
+    ):
+        raise DecabenchError(
+            "Gradients of embeddings are sparse, which adam, momentum and weight_decay cannot use: set "
+            "model.sparse_gradients=false, or optimizer to sgd or adagrad with neither."
+        )
     if any(part for phase in phases for part in phase.freeze) or config.freeze:
         # The same network with an empty vocabulary: enough to check the names of parts to freeze.
         outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
@@ -226,13 +246,25 @@ class _Trainer:
         self.run, self.group, self.config = run, group, run.config
         self.family: Family = find_family(run.config.model.name)
         begun = time.perf_counter()
+        self.ends_at = begun + run.stop_after if run.stop_after else math.inf
+        self.is_late = False
         vectors = join_vectors(run.config.vectors)
-        self.data: TrainingData = group.first_alone(lambda: encode_tasks(run.store, run.config, run.tasks))
+        self.data: TrainingData = (
+            run.bundle.data
+            if run.bundle is not None
+            else group.first_alone(lambda: encode_tasks(run.store, run.config, run.tasks))
+        )
         self.words = WordTable(self.data.lexicon, vectors)
         if found := saved or origin:
             check_vectors(found, self.words)
         outputs = self.data.outputs
-        self.record = describe_run(run.config, run.store, self.words, outputs, group.size)
+        names = run.config.tasks
+        prepared = (
+            run.bundle.record["data"]
+            if run.bundle is not None
+            else {**fingerprints(run.store, names, "train"), **fingerprints(run.store, names, "validation")}
+        )
+        self.record = describe_run(run.config, prepared, self.words, outputs, group.size)
         vocabulary = self.data.lexicon.words[: self.data.lexicon.size]
         if saved is not None:
             check_same_run(saved, run.config, self.record, vocabulary)
@@ -248,7 +280,7 @@ class _Trainer:
         torch.manual_seed(run.config.seed)
         self.network: MultitaskNetwork = self.family.build(run.config.model, outputs, self.words)
         if origin is not None:
-            copy_weights(origin, self.network, self.words, outputs, run.config.model)
+            copy_weights(origin, self.network, self.words, outputs, run.config)
         apply_freezes(self.network, run.config.freeze)
         self.network.to(group.device)
         self.optimizer = make_optimizer(run.config, self.network)
@@ -261,7 +293,8 @@ class _Trainer:
         self.ahead: Future[list[_Share]] | None = None  # the next step's batches
         self.higher_is_better = check_best_by(run.config, run.tasks)
         limit = run.config.validation_examples
-        self.validator = Validator(run.store, run.tasks.values(), limit) if group.is_first else None
+        validates = group.is_first and run.bundle is None
+        self.validator = Validator(run.store, run.tasks.values(), limit) if validates else None
         tasks = self.data.tasks
         generates = "max_new_tokens" in self.family.abilities
         self._say(
@@ -289,7 +322,7 @@ class _Trainer:
             columns = self.family.losses if len(self.family.losses) > 1 else ()
             log = TrainingLog(self.run.output, self.state.step, columns)
         try:
-            with ThreadPoolExecutor(1) as self.thread:
+            with reuse_memory(), flush_denormals(), ThreadPoolExecutor(1) as self.thread:
                 self._loop(log)
         finally:
             if log is not None:
@@ -314,8 +347,8 @@ class _Trainer:
             if state.step % _RELEASE_EVERY == 0:
                 release_memory()
             is_last, is_best = state.step == steps, False
-            validates = is_last or self._is_due(config.validate_every)
-            saves = is_last or self._is_due(config.checkpoint_every)
+            validates = self.run.bundle is None and (is_last or self._is_due(config.validate_every))
+            saves = is_last or self.is_late or self._is_due(config.checkpoint_every)
             if validates or saves or len(unread) >= steps_to_read(self.group.device):
                 seconds = (time.perf_counter() - begun) / len(unread)
                 for row in [step.read(seconds) for step in unread]:
@@ -341,7 +374,7 @@ class _Trainer:
         )
 
     def _has_stopped(self) -> bool:
-        return 0 < self.config.patience <= self.state.stale
+        return self.is_late or 0 < self.config.patience <= self.state.stale
 
     def _step(self) -> _UnreadStep:
         """Take one optimizer step and return its row of the log, of which the values stay on the device."""
@@ -370,7 +403,8 @@ class _Trainer:
         cast(Tensor, objective).backward()  # type: ignore[no-untyped-call]
         self.network.adjust_gradients()
         limit = min(config.clips.get(task, config.clip) or math.inf for task in tasks)
-        norm = nn.utils.clip_grad_norm_(self.network.parameters(), limit)
+        norm = clip_gradients(self.network.parameters(), limit)
+        self.network.before_step(rate)
         self.optimizer.step()
         self.state.step = step
         return _UnreadStep(
@@ -393,7 +427,9 @@ class _Trainer:
         not for families from outside, whose batches may draw random numbers.
         """
         step = self.state.step + 1
-        waits = step == self.schedule.steps or self._is_due_at(step)
+        if self.run.stop_after:
+            self.is_late = bool(self.group.agree(float(time.perf_counter() > self.ends_at)))
+        waits = step == self.schedule.steps or self._is_due_at(step) or self.is_late
         if waits or self.config.model.name not in FAMILIES:
             return None
         tasks = self.schedule.tasks_at(step)

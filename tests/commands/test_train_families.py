@@ -162,3 +162,110 @@ def test_the_tagger(command, tagging, tmp_path, own):
         (path,) = folder.glob("results/*/results.json")
         scores.append(json.loads(path.read_text())["tasks"]["pos"]["score"])
     assert scores[1] > scores[0] + 10
+
+
+PAPER = ("optimizer=adagrad", "learning_rate=0.1", "order=random")
+SMALL = ("model.hidden=8", "model.meta=6", "model.rank=4", "model.hyper=6", "model.hyper_embedding=3")
+
+
+def paper_settings(*values):
+    """SHORT has the dimension of other families."""
+    short = [value for value in SHORT if not value.startswith("model.dimension")]
+    return [part for value in (*short, *PAPER, *SMALL, *values) for part in ("--set", value)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["meta-lstm", "asp-mtl", "hyper-lstm"])
+def test_meta_lstm_and_its_competitors(command, home, glove, tmp_path, model):
+    arguments = [
+        *(
+            "train",
+            "--model",
+            model,
+            "--tasks",
+            "sst,sst.copy",
+            "--home",
+            home,
+            "--include",
+            copy_of_sst(tmp_path),
+        ),
+        *("--device", "cpu", *paper_settings(f'vectors=["{glove}"]')),
+    ]
+    done = command("prepare", "sst.copy", "--include", tmp_path / "copy.toml", "--home", home)
+    assert done.exit_code == 0, done.output
+    whole, killed = kill_and_resume(command, arguments, tmp_path)
+    assert_same(whole, killed)
+    answers = export_and_predict(command, killed, tmp_path, "sst", home)
+    assert {row["answer"] for rows in answers for row in rows} <= {"negative", "positive"}
+    with (whole / "train.csv").open() as file:
+        names = file.readline().strip().split(",")
+    assert names[-4:] == ["loss.label", "loss.tags", "loss.adversarial", "loss.orthogonality"]
+
+
+def copy_of_sst(folder):
+    """A second task with labels, as a task file."""
+    text = "".join(
+        json.dumps({"id": str(at), "text": f"it is {label} {at % 7}", "label": label}) + "\n"
+        for at, label in enumerate(["negative", "positive"] * 20)
+    )
+    (folder / "copy.jsonl").write_text(text)
+    (folder / "copy.toml").write_text(
+        """format = "decabench.taskfile/1"
+name = "sst.copy"
+title = "Another"
+question = "Is it negative or positive?"
+context = "{text}"
+answer = "label"
+id = "id"
+output = {kind = "label", names = ["negative", "positive"]}
+files = {train = "copy.jsonl", validation = "copy.jsonl"}
+"""
+    )
+    return folder / "copy.toml"
+
+
+@pytest.mark.slow
+def test_a_bidirectional_meta_lstm_tags(command, tagging, tmp_path):
+    arguments = [
+        *("train", "--model", "meta-lstm", "--tasks", "pos", "--home", tagging, "--include", POS),
+        *(
+            "--device",
+            "cpu",
+            *paper_settings('vectors=["none:12"]', "model.unseen_vectors=false", "model.bidirectional=true"),
+        ),
+    ]
+    assert_same(*kill_and_resume(command, arguments, tmp_path))
+    (answers,) = export_and_predict(command, tmp_path / "killed", tmp_path, "pos", tagging, "--include", POS)
+    contexts = {row.id: row.context for row in Store(tagging).examples("pos", "validation")}
+    assert all(len(row["answer"].split()) == len(contexts[row["id"]].split()) for row in answers)
+
+
+@pytest.mark.slow
+def test_a_meta_network_is_transferred_and_stays_as_it_is(command, home, glove, tmp_path):
+    """As the paper transfers it: learned on other tasks, frozen, and a new task learns its own part."""
+    task = copy_of_sst(tmp_path)
+    assert command("prepare", "sst.copy", "--include", task, "--home", home).exit_code == 0
+    shared = ("--home", home, "--include", task, "--device", "cpu")
+    settings = paper_settings(f'vectors=["{glove}"]')
+    first, second = tmp_path / "first", tmp_path / "second"
+    done = command("train", "--model", "meta-lstm", "--tasks", "sst", "--output", first, *shared, *settings)
+    assert done.exit_code == 0, done.output
+    done = command(
+        *("train", "--init", first, "--freeze", "shared", "--tasks", "sst.copy", "--output", second, *shared),
+        *settings,
+    )
+    assert done.exit_code == 0, done.output
+    before, after = tensors(first, "model.safetensors"), tensors(second, "model.safetensors")
+    shared_names = {name for name in before if name.startswith("shared.")}
+    assert shared_names == {"shared.0.weight", "shared.0.bias", "shared.0.project"}
+    assert all(torch.equal(before[name], after[name]) for name in shared_names)
+    assert {name.split(".")[1] for name in after if name.startswith("heads.")} == {"sst/copy"}
+    rows = [json.loads(line) for line in (tmp_path / "copy.jsonl").read_text().splitlines()]
+    done = command(
+        *("predict", "--predictor", f"trained:{second}", "--tasks", "sst.copy", "--output", tmp_path / "out"),
+        *shared,
+    )
+    assert done.exit_code == 0, done.output
+    answers = (tmp_path / "out" / "predictions" / "sst.copy.validation.jsonl").read_text().splitlines()
+    right = {row["id"]: row["label"] for row in rows}
+    assert all(right[row["id"]] == row["answer"] for row in map(json.loads, answers))

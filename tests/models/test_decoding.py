@@ -5,7 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks import equations
-from decabench.models.mqan import MODELS
+from decabench.models import decoding
+from decabench.models.mqan import MODELS, DecoderPast
 from decabench.models.mqan_analyses import trace_answers
 from decabench.models.words import EOS, INIT, PAD, UNKNOWN
 from tests.models.conftest import TEXTS
@@ -109,6 +110,44 @@ def test_rows_that_end_early_leave_and_change_nothing(kit):
         one = word_numbers(made.model, alone, limit=12)[0]
         both = made.model.word_numbers(answers, batch)[row]
         assert made.lexicon.decode(one) == made.lexicon.decode(both)
+
+
+@pytest.mark.parametrize("every", [2, 3, 8, 100])
+@torch.no_grad()
+def test_answers_are_the_same_however_seldom_one_looks(kit, every):
+    made = kit("mqan")
+    batch = made.batch(MANY)
+    lively(made.model, batch)
+    cpu = torch.device("cpu")
+    for find, more in ((decoding.greedy, ()), (decoding.beam_search, (3,))):
+        often, seldom = (
+            find(DecoderPast(made.model, batch, 12), len(batch), *more, 12, cpu, look_every=own)
+            for own in (1, every)
+        )
+        assert torch.equal(often.outputs, seldom.outputs)
+        assert often.finished == seldom.finished
+
+
+@torch.no_grad()
+def test_a_device_is_waited_for_every_few_steps_only(kit, monkeypatch):
+    """Each look is one `int` of a tensor: a GPU has that many steps queued in between."""
+    made = kit("mqan")
+    batch = made.batch(MANY)
+    lively(made.model, batch)
+    looks = []
+    for name in ("__int__", "__bool__", "item", "tolist", "nonzero"):
+        plain = getattr(torch.Tensor, name)
+        monkeypatch.setattr(
+            torch.Tensor, name, lambda own, *rest, plain=plain: looks.append(own) or plain(own, *rest)
+        )
+    counts = {}
+    for every in (1, 4):
+        looks.clear()
+        past = DecoderPast(made.model, batch, 12)
+        decoding.greedy(past, len(batch), 12, torch.device("cpu"), keep_rows=True, look_every=every)
+        counts[every] = len(looks)
+    assert counts[1] >= 12
+    assert counts[4] <= 3 + 2  # and the copy of the answers
 
 
 @torch.no_grad()

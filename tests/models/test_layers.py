@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from decabench.models.layers import BiLSTM, Dropout, MultiHead, drop
+from decabench.models.layers import BiLSTM, Dropout, MultiHead, drop, log_softmax_at
 
 LENGTHS = torch.tensor([7, 1, 4, 6])
 
@@ -81,3 +81,40 @@ def test_attention_with_dropout_is_that_of_torch_on_average(causal, split):
     expected = layer.attend(x, layer.keys_values(x), mask, causal)
     layer.rate = 1e-9
     torch.testing.assert_close(layer.attend(x, layer.keys_values(x), mask, causal), expected)
+
+
+@pytest.mark.parametrize("count", [0, 1, 8, 19])
+@pytest.mark.parametrize("size", [1.0, 300.0])
+def test_a_log_softmax_at_one_number_is_that_of_torch(count, size):
+    """Logits of +-1,000 too, where p is 0 or 1 to the last bit."""
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(5, 33).double()
+    x, numbers = torch.randn(count, 5, dtype=torch.float64) * size, torch.randint(0, 33, (count,))
+    found = []
+    for way in (
+        lambda x: log_softmax_at(x, linear, numbers),
+        lambda x: linear(x).log_softmax(1).gather(1, numbers[:, None]).squeeze(1),
+    ):
+        linear.zero_grad()
+        given = x.clone().requires_grad_()
+        made = way(given)
+        (made * torch.linspace(-1, 2, count, dtype=torch.float64)).sum().backward()
+        found.append([made, given.grad, linear.weight.grad.clone(), linear.bias.grad.clone()])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_the_gradient_of_a_log_softmax_can_be_computed_again():
+    """What was kept for the gradient is not changed by computing it."""
+    linear, x = torch.nn.Linear(5, 33), torch.randn(9, 5, requires_grad=True)
+    made = log_softmax_at(x, linear, torch.arange(9)).sum()
+    first, second = (torch.autograd.grad(made, x, retain_graph=True)[0] for _ in range(2))
+    assert torch.equal(first, second)
+
+
+def test_a_log_softmax_in_half_precision_is_returned_in_full():
+    linear, x, numbers = torch.nn.Linear(5, 33), torch.randn(9, 5), torch.arange(9)
+    with torch.autocast("cpu", torch.bfloat16):
+        made = log_softmax_at(x, linear, numbers)
+    assert made.dtype == torch.float32
+    torch.testing.assert_close(made, log_softmax_at(x, linear, numbers), rtol=0.02, atol=0.02)

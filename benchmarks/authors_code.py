@@ -1,0 +1,220 @@
+"""Compare a training step with that of the authors' code of 2018, for `train_step.py --authors CLONE`.
+
+    git clone https://github.com/salesforce/decaNLP && git -C decaNLP checkout 9a4493b
+
+The clone's two files of the network are imported by path; what they import besides (CoVe, ELMo) is replaced by empty
+modules, because the compared configuration uses neither. Batches are random words with the lengths of a batch of 2,000
+tokens of each task. Every side runs in a process of its own, and these take turns, a step each: on a busy machine, all
+have the same share of the disturbance. CPU seconds of one thread, medians and ranges.
+"""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+# Examples, and the ranges of the lengths of context, question and answer, with <init> and <eos>.
+BATCHES = {
+    "woz.en": (38, (8, 15), (9, 9), (5, 8)),
+    "sst": (38, (24, 31), (9, 9), (3, 3)),
+    "squad": (13, (112, 119), (11, 13), (3, 4)),
+}
+SIZES = ((128, 1, 2), (200, 2, 3))
+"""d, layers and heads: those of the runs in docs/training.md, and the paper's."""
+SIDES = ("authors' code", "here, same network", "here, the paper's network")
+STEPS = 9
+_FIXED = {"dropout": 0.2, "hidden": 150}
+
+
+def make_items(task: str, vocabulary: int):
+    """Make a batch of random words, the frequent ones as frequent as Zipf says; a fifth are not in the vocabulary."""
+    import numpy as np
+
+    from decabench.models.words import EOS, INIT
+
+    random = np.random.default_rng(0)
+    examples, *ranges = BATCHES[task]
+
+    def words(shortest: int, longest: int):
+        count = random.integers(shortest, longest, endpoint=True) - 2
+        drawn = 4 + (vocabulary - 4) ** random.random(count)
+        return np.array([INIT, *drawn + (random.random(count) < 0.2) * vocabulary // 2, EOS], dtype=np.int32)
+
+    columns = ("context", "question", "answer")
+    return [
+        {name: words(*limits) for name, limits in zip(columns, ranges, strict=True)} for _ in range(examples)
+    ]
+
+
+def make_step(side: str, clone: str, task: str, size: tuple[int, int, int], vocabulary: int):
+    """Return a function for one step: forward, backward, clipping, Adam."""
+    import torch
+
+    from decabench.models.mqan import MQAN, MQANConfig, collate
+    from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
+    from decabench.models.words import Lexicon
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    lexicon = Lexicon([f" w{n} " for n in range(vocabulary - 4)])
+    lexicon.number(f" o{n} " for n in range(vocabulary))
+    table = WordTable(lexicon, JoinedVectors((NoVectors(300),)))
+    dimension, layers, heads = size
+    departures = ("split_heads", "layer_by_layer", "norm_sublayers", "tanh_coattention")
+    config = MQANConfig(
+        dimension=dimension,
+        layers=layers,
+        heads=heads,
+        lstm_dropout=-1 if side == SIDES[2] else 0,
+        **_FIXED,
+        **dict.fromkeys(departures, side != SIDES[2]),
+    )
+    items = make_items(task, vocabulary)
+    batch = collate(task, items, table, config)
+    if side == SIDES[0]:
+        model, loss = authors_model(clone, config, items, batch, table)
+    else:
+        model = MQAN(config, table)
+
+        def loss():
+            value, count = model.losses(batch)["loss"]
+            return value / count
+
+    model.train()
+    fused = side != SIDES[0]  # which has Adam as it was
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=fused)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss().backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    return step
+
+
+def authors_model(clone: str, config, items, batch, table):
+    """Make the network of the authors' code, and a function for its loss on the batch."""
+    import numpy as np
+    import torch
+
+    missing = {
+        "util": ("get_trainable_params",),
+        "cove": ("MTLSTM",),
+        "allennlp": (),
+        "allennlp.modules": (),
+        "allennlp.modules.elmo": ("Elmo", "batch_to_ids"),
+    }
+    for name, contents in missing.items():
+        sys.modules[name] = ModuleType(name)
+        vars(sys.modules[name]).update(dict.fromkeys(contents))
+    package = ModuleType("decanlp_models")
+    package.__path__ = [str(Path(clone) / "models")]
+    sys.modules[package.__name__] = package
+    code = importlib.import_module("decanlp_models.multitask_question_answering_network")
+
+    class Words:
+        def __init__(self) -> None:
+            self.stoi = {"<pad>": 0, "<init>": 2}
+            self.vectors = torch.from_numpy(table[np.arange(len(table.lexicon))])
+
+        def __len__(self) -> int:
+            return len(self.vectors)
+
+    field = SimpleNamespace(vocab=Words(), pad_token="<pad>", decoder_stoi={"<pad>": 0, "<eos>": 3})
+    model = code.MultitaskQuestionAnsweringNetwork(
+        field,
+        SimpleNamespace(
+            dimension=config.dimension,
+            dropout_ratio=config.dropout,
+            rnn_layers=1,
+            transformer_heads=config.heads,
+            transformer_hidden=config.hidden,
+            transformer_layers=config.layers,
+            max_generative_vocab=table.lexicon.size,
+            glove_and_char=True,
+            cove=False,
+            intermediate_cove=False,
+            elmo=[-1],
+        ),
+    )
+    given = SimpleNamespace(oov_to_limited_idx=[0] * len(batch.others), limited_idx_to_full_idx={})
+    for name in ("context", "question", "answer"):
+        rows = [torch.from_numpy(item[name]).long() for item in items]
+        setattr(given, name, torch.nn.utils.rnn.pad_sequence(rows, batch_first=True))
+        setattr(given, f"{name}_lengths", list(map(len, rows)))
+        setattr(given, f"{name}_elmo", None)
+    given.context_limited, given.question_limited = batch.context_output, batch.question_output
+    given.answer_limited = torch.cat([given.answer[:, :1], batch.target], 1)
+    return model, lambda: model(given)[0]
+
+
+def serve(side: str, clone: str, task: str, vocabulary: int, *size: int) -> None:
+    """Take a step for each line of the input, and answer with its CPU seconds."""
+    from contextlib import nullcontext
+
+    from decabench.models.devices import reuse_memory
+
+    step = make_step(side, clone, task, size, vocabulary)
+    with nullcontext() if side == SIDES[0] else reuse_memory():  # as `decabench train` does
+        step()
+        print("ready", flush=True)
+        for _ in sys.stdin:
+            begun = time.process_time()
+            step()
+            print(time.process_time() - begun, flush=True)
+
+
+def measure(clone: str, task: str, size: tuple[int, int, int], vocabulary: int) -> list[list[float]]:
+    """Return the CPU seconds of each side's steps."""
+    rest = [clone, task, str(vocabulary), *map(str, size)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    workers = [subprocess.Popen([sys.executable, __file__, side, *rest], **pipes) for side in SIDES]
+    found: list[list[float]] = [[] for _ in workers]
+    try:
+        if any(worker.stdout.readline() != "ready\n" for worker in workers):
+            raise SystemExit(f"A side did not start: is {clone} a clone of github.com/salesforce/decaNLP?")
+        for _ in range(STEPS):
+            for worker, seconds in zip(workers, found, strict=True):
+                worker.stdin.write("\n")
+                worker.stdin.flush()
+                seconds.append(float(worker.stdout.readline()))
+    finally:
+        for worker in workers:
+            worker.stdin.close()
+            worker.wait()
+    return found
+
+
+def main(clone: str, vocabulary: int) -> None:
+    """Print a Markdown table: the sides' steps on the same batches, and how many times as fast they are here."""
+    print(f"\n| d, layers | task | batch | {' | '.join(SIDES)} |\n|---|---|---|---|---|---|")
+    for size in SIZES:
+        for task, (examples, *ranges) in BATCHES.items():
+            theirs, *ours = measure(clone, task, size, vocabulary)
+            middle = statistics.median(theirs)
+            cells = [
+                _cell(theirs),
+                *(f"{_cell(own)}: {middle / statistics.median(own):.1f} x" for own in ours),
+            ]
+            lengths = " + ".join(f"{low}-{high}" if low < high else f"{low}" for low, high in ranges)
+            print(
+                f"| {size[0]}, {size[1]} | {task} | {examples} x ({lengths}) | {' | '.join(cells)} |",
+                flush=True,
+            )
+
+
+def _cell(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds):.2f} s ({min(seconds):.2f}-{max(seconds):.2f})"
+
+
+if __name__ == "__main__":
+    side, clone, task, *numbers = sys.argv[1:]
+    serve(side, clone, task, *map(int, numbers))

@@ -1,0 +1,221 @@
+"""Portable copies of checkpoints: with their word vectors, in half precision if wanted, in shards if wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.torch import save
+from torch import Tensor
+
+from decabench.errors import DecabenchError
+from decabench.files import atomic_file, make_folder
+from decabench.models.checkpoint import FORMAT, RECORD, VOCABULARY, Checkpoint, load_weights, write_json
+from decabench.models.tensors import INDEX, LEAST_SHARD, MODEL, write_shards
+from decabench.models.vector_files import (
+    index_path,
+    is_line,
+    join_vectors,
+    write_matrix,
+    write_ngram_vectors,
+)
+from decabench.models.word_vectors import (
+    JoinedVectors,
+    NgramVectors,
+    NoVectors,
+    Vectors,
+    WordVectors,
+    ngrams,
+)
+from decabench.models.words import SPECIALS
+
+__all__ = [
+    "ExportedCheckpoint",
+    "PortableVectors",
+    "export_checkpoint",
+    "is_unfinished",
+    "write_portable",
+    "write_vectors",
+]
+
+_UNFINISHED = ("vectors*.npy", "vectors*.txt", "ngrams*.safetensors", "model*.safetensors", INDEX, VOCABULARY)
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a folder holds nothing but what an interrupted export leaves: the record is written last."""
+    return all(any(path.match(pattern) for pattern in _UNFINISHED) for path in folder.iterdir())
+
+
+@dataclass(frozen=True)
+class ExportedCheckpoint:
+    """The result of `export_checkpoint`."""
+
+    words: int
+    """The number of words with a vector in it."""
+    size: int
+    """The total size in bytes."""
+    shards: int
+    """The number of files that hold the weights."""
+
+
+def export_checkpoint(
+    checkpoint: Checkpoint, output: Path, words: int = 20_000, half: bool = True, shard: int = 0
+) -> ExportedCheckpoint:
+    """Write a self-contained copy of a checkpoint to the empty folder `output`. Raises DecabenchError.
+
+    The copy includes vectors for the vocabulary and for the first `words` words of each vector file, which are its most
+    frequent; all others get zeros, like unknown words. Of character n-grams it includes those of the same words. `half`
+    stores weights and vectors in half precision; loading converts them back. With `shard`, no file of weights or
+    vectors is larger than that many bytes. A network that learned its own table of vectors needs no others.
+    """
+    if shard and shard < LEAST_SHARD:
+        raise DecabenchError(f"A shard of {shard:,} bytes is too small: give {LEAST_SHARD:,} or more.")
+    make_folder(output)
+    for left in output.iterdir():  # by an export that was interrupted
+        left.unlink()
+    vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
+    if checkpoint.family.has_fixed_vectors(checkpoint.config):
+        vocabulary = [word.strip() for word in lexicon.words[len(SPECIALS) :]]
+        made = write_vectors(output, vectors, [*vocabulary, *_first_words(vectors, words)], half, shard)
+    else:
+        made = PortableVectors((vectors.digest,), vectors.digest, 0)  # none:DIMENSION
+    names = [Path(name).name for name in checkpoint.vectors]
+    trained = {
+        "vectors": dict(zip(names, checkpoint.record["vectors"].split("+"), strict=False)),
+        "weights": checkpoint.digest(),
+        "files": checkpoint.file_digests(),
+    }
+    record = {key: value for key, value in checkpoint.record.items() if key != "state"}
+    weights = load_weights(checkpoint.folder)
+    lexicon.write(output / VOCABULARY)
+    shards = write_portable(output, {**record, "exported_from": trained}, weights, made, half, shard)
+    return ExportedCheckpoint(made.words, sum(path.stat().st_size for path in output.iterdir()), shards)
+
+
+def write_portable(
+    output: Path,
+    record: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    vectors: PortableVectors,
+    half: bool,
+    shard: int,
+) -> int:
+    """Write weights, then the record, to a folder that has vectors and vocabulary; return the number of shards."""
+    config = {**record["config"], "vectors": list(vectors.names)}
+    config["init"] = Path(config.get("init", "")).name
+    stored = {
+        name: value.half() if half and value.is_floating_point() else value for name, value in weights.items()
+    }
+    if shard:
+        shards = len(write_shards(output, stored, shard)) - 1
+    else:
+        shards = 1
+        with atomic_file(output / MODEL) as file:
+            file.write(save({name: value.contiguous() for name, value in stored.items()}))
+    write_json(output / RECORD, {**record, "format": FORMAT, "config": config, "vectors": vectors.digest})
+    return shards
+
+
+def _first_words(vectors: Vectors, limit: int) -> list[str]:
+    """List the first words of each vector file."""
+    parts = vectors.parts if isinstance(vectors, JoinedVectors) else (vectors,)
+    return [word for part in parts if isinstance(part, WordVectors) for word in list(part.index)[:limit]]
+
+
+@dataclass(frozen=True)
+class PortableVectors:
+    """Word vectors in a folder of their own."""
+
+    names: tuple[str, ...]
+    """The names of the files, to concatenate in this order; `none:DIMENSION` needs no file."""
+    digest: str
+    """Their digest, as `JoinedVectors` gives it."""
+    words: int
+    """The number of words with a vector."""
+
+
+def write_vectors(
+    folder: Path, vectors: Vectors, words: Sequence[str], half: bool = True, limit: int = 0
+) -> PortableVectors:
+    """Write the vectors of words, and the character n-grams of these words, to a folder.
+
+    With a `limit`, no file is larger than that many bytes: a matrix is split into files of some dimensions each, which
+    are read as vectors to concatenate. Raises DecabenchError.
+    """
+    wanted = [word for word in dict.fromkeys(words) if word and is_line(word)]
+    kind = np.float16 if half else np.float32
+    parts = vectors.parts if isinstance(vectors, JoinedVectors) else (vectors,)
+    names: list[str] = []
+    has_vector = np.zeros(len(wanted), dtype=bool)
+    for is_matrix, group in groupby(parts, lambda part: isinstance(part, WordVectors)):
+        members = tuple(group)
+        if is_matrix:
+            rows = np.concatenate([part.rows(wanted) for part in members], axis=1)
+            known = (rows != 0).any(axis=1)
+            has_vector |= known
+            own = [word for word, has in zip(wanted, known, strict=True) if has]
+            for values in _split_columns(rows[known].astype(kind), _text_size(own), limit):
+                names.append(f"vectors-{len(names) + 1}.npy")
+                write_matrix(folder / names[-1], own, values)
+            continue
+        for part in members:
+            if isinstance(part, NoVectors):
+                names.append(part.digest)
+                has_vector[:] = True
+            elif isinstance(part, NgramVectors):
+                has_vector |= (part.rows(wanted) != 0).any(axis=1)
+                names += _write_ngrams(folder, part, wanted, kind, limit, len(names))
+            else:
+                raise DecabenchError(
+                    f"{type(part).__name__} cannot be written to files: use vectors of words or of n-grams."
+                )
+    if names == ["vectors-1.npy"]:  # as it has always been called
+        names = ["vectors.npy"]
+        for path in (folder / "vectors-1.npy", index_path(folder / "vectors-1.npy")):
+            path.rename(path.with_stem("vectors"))
+    digest = join_vectors([name if ":" in name else str(folder / name) for name in names]).digest
+    return PortableVectors(tuple(names), digest, int(has_vector.sum()))
+
+
+def _write_ngrams(
+    folder: Path, vectors: NgramVectors, words: Sequence[str], kind: type[Any], limit: int, number: int
+) -> list[str]:
+    """Write the n-grams of words; return the names of the files, numbered after `number`."""
+    used = {gram for word in words for gram in ngrams(word)}
+    grams = [gram for gram in vectors.index if gram in used]
+    if not grams:
+        raise DecabenchError(
+            "None of the n-grams of the model's words has a vector: train n-gram vectors again."
+        )
+    values = vectors.matrix[[vectors.index[gram] for gram in grams]].astype(kind)
+    names: list[str] = []
+    for own in _split_columns(values, 2 * _text_size(grams), limit):
+        names.append(f"ngrams-{number + len(names) + 1}.safetensors")
+        index = {gram: row for row, gram in enumerate(grams)}
+        write_ngram_vectors(folder / names[-1], NgramVectors(np.ascontiguousarray(own), index, ""))
+    return names
+
+
+def _text_size(texts: Sequence[str]) -> int:
+    """The size in bytes of texts with quotes and commas, and a file's header."""
+    return sum(len(text.encode()) + 4 for text in texts) + 1_000
+
+
+def _split_columns(
+    values: npt.NDArray[np.floating[Any]], beside: int, limit: int
+) -> list[npt.NDArray[np.floating[Any]]]:
+    """Split a matrix by columns, so that each part and the `beside` bytes stored with it fit into `limit` bytes."""
+    if not limit or values.nbytes + beside <= limit:
+        return [values]
+    columns = (limit - beside) // max(1, values[:, :1].nbytes)
+    if columns < 1:
+        raise DecabenchError(
+            f"The vectors of {len(values):,} words do not fit into files of {limit:,} bytes: give a larger shard, or "
+            "fewer words with --words."
+        )
+    return [values[:, start : start + columns] for start in range(0, values.shape[1], columns)]

@@ -1,0 +1,465 @@
+"""A bundle: the data of a run as plain files, to train from where neither decabench's data nor its vectors are.
+
+    bundle.json                    the configuration, counts, what was cut, digests, the CPU's losses
+    words.json.xz                  all words; the vocabulary comes first
+    vectors.npy, vectors.txt       vectors of these words in half precision (or n-grams, see models/portable.py)
+    train/<task>.safetensors.xz    encoded examples, in the smallest type of integer that holds them
+    validation/<task>...           encoded questions (`.safetensors.xz`) and their ids (`.json.xz`), without answers
+    code.zip                       the parts of decabench that train and answer, so that there is one implementation
+
+`examples/gpu/run.py` trains from it with nothing but torch, numpy, safetensors and the standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors.numpy import load, save
+from torch import nn
+
+import decabench
+from decabench.errors import DataError, DecabenchError
+from decabench.files import atomic_file, make_folder
+from decabench.models import (
+    FAMILIES,
+    SPECIALS,
+    Family,
+    Lexicon,
+    TextReader,
+    WordTable,
+    autocast,
+    find_family,
+    join_vectors,
+    output_from_record,
+    output_record,
+    write_vectors,
+)
+from decabench.tasks import TASKS, Output, Question, Store, Task
+from decabench.training.config import TrainConfig, from_mapping, to_mapping
+from decabench.training.data import BatchStream, Ragged, TaskData, TrainingData
+from decabench.training.encoding import encode_tasks, fingerprints
+from decabench.untrusted import read_json
+
+__all__ = ["Bundle", "WrittenBundle", "compare_losses", "write_bundle"]
+
+FORMAT = "decabench.bundle/1"
+_RECORD, _WORDS, _CODE = "bundle.json", "words.json.xz", "code.zip"
+_ROOMS = ("metrics", "tasks", "prompts", "submission", "models", "scoring", "predictors", "training")
+_COMPARED = 8
+"""How many examples of each task to compute losses of on the CPU, for comparison."""
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WrittenBundle:
+    """The result of `write_bundle`."""
+
+    size: int
+    """The total size in bytes."""
+    state: int
+    """The size in bytes that the weights will have in half precision."""
+    cut: tuple[str, ...]
+    """A sentence for each thing that was cut to keep within the limit."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle that was opened."""
+
+    folder: Path
+    """Its folder."""
+    record: Mapping[str, Any]
+    """The content of `bundle.json`."""
+    config: TrainConfig
+    """The configuration; its vectors are the bundle's own."""
+    data: TrainingData
+    """The training examples."""
+    validation: Mapping[str, TaskData]
+    """The validation questions, by task."""
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Bundle:
+        """Open a bundle. Raises DataError."""
+        folder = Path(folder)
+        try:
+            record = read_json(folder / _RECORD, format=FORMAT)
+            names = [name if ":" in name else str(folder / name) for name in record["config"]["vectors"]]
+            config = from_mapping({**record["config"], "vectors": names})
+            words = json.loads(lzma.decompress((folder / _WORDS).read_bytes()))
+            lexicon = Lexicon(words[: record["vocabulary"]])
+            lexicon.number(words[record["vocabulary"] :])
+            outputs = {task: output_from_record(own) for task, own in record["outputs"].items()}
+            tasks = {task: _unpack(folder / "train", task) for task in config.tasks}
+            asked = {task: _unpack(folder / "validation", task) for task in config.tasks}
+        except (OSError, ValueError, KeyError, TypeError, lzma.LZMAError) as error:
+            raise DataError(
+                f"{folder} is not a bundle of decabench train ({error}): copy all of its files."
+            ) from error
+        return cls(folder, record, config, TrainingData(lexicon, outputs, tasks), asked)
+
+    @property
+    def family(self) -> Family:
+        """The model's family."""
+        return find_family(self.config.model.name)
+
+    @property
+    def tasks(self) -> dict[str, Task]:
+        """The tasks, by name."""
+        return {task: TASKS[task] for task in self.config.tasks}
+
+    def questions(self, task: str) -> tuple[list[str], list[int | None]]:
+        """Read the ids of a task's validation questions, and how many characters of each context are kept."""
+        found = json.loads(lzma.decompress((self.folder / "validation" / f"{task}.json.xz").read_bytes()))
+        return found["ids"], found["kept"] or [None] * len(found["ids"])
+
+    def only(self, task: str, settings: Mapping[str, Any] | None = None) -> Bundle:
+        """Reduce the bundle to one task, with the vocabulary of that task. `settings` override its configuration."""
+        config = from_mapping({**(settings or {}), "tasks": [task]}, self.config)
+        tasks, asked = {task: self.data.tasks[task]}, {task: self.validation[task]}
+        lexicon, numbers = _renumber(self.data.lexicon, self.family, tasks, asked, config.model.vocabulary)
+        data = TrainingData(lexicon, {task: self.data.outputs[task]}, _apply(tasks, self.family, numbers))
+        return replace(self, config=config, data=data, validation=_apply(asked, self.family, numbers))
+
+
+def write_bundle(
+    config: TrainConfig,
+    tasks: Mapping[str, Task],
+    store: Store,
+    folder: Path,
+    limit: int = 60_000_000,
+    report: Callable[[str], None] = print,
+) -> WrittenBundle:
+    """Encode the data of a run into a folder that fits into `limit` bytes together with the weights in half precision.
+
+    What does not fit is cut: rare words lose their vectors if these take more than half, then the largest tasks lose
+    examples, drawn at random. Raises DecabenchError for what a bundle cannot hold.
+    """
+    _check(config, tasks, folder)
+    family, vectors = find_family(config.model.name), join_vectors(config.vectors)
+    report("encoding the training examples ...")
+    data = encode_tasks(store, config, tasks)
+    report("encoding the validation questions ...")
+    asked, questions = _encode_validation(store, config, tasks, family, data.lexicon)
+    keep = {task: len(own) for task, own in data.tasks.items()}
+    make_folder(folder)
+    _write_code(folder / _CODE)
+    while True:
+        kept = _draw(data.tasks, keep, config.seed)
+        lexicon, numbers = _renumber(data.lexicon, family, kept, asked, config.model.vocabulary)
+        for name, own in (("train", kept), ("validation", asked)):
+            for task, encoded in _apply(own, family, numbers).items():
+                _pack(folder / name, task, encoded)
+        for task, (ids, characters) in questions.items():
+            _write_xz(folder / "validation" / f"{task}.json.xz", {"ids": ids, "kept": characters})
+        _write_xz(folder / _WORDS, lexicon.words[len(SPECIALS) :])
+        state = 2 * _count_weights(config, data.outputs, lexicon, vectors.dimension)
+        room = limit - state - limit // 40  # for what a state has besides weights
+        if room < limit // 20:
+            raise DecabenchError(
+                f"The weights alone take {state / 1e6:.1f} of {limit / 1e6:.1f} MB: give a smaller model.vocabulary "
+                "or model.dimension, or a larger --bundle-size."
+            )
+        others = _size(folder, "code.zip", "words.json.xz", "validation/*")
+        encoded_size = _size(folder, "train/*")
+        most = max((room - others) // 2, room - others - encoded_size)
+        words, digest, names = _write_word_vectors(folder, vectors, lexicon, most)
+        left = room - others - _size(folder, "vectors*", "ngrams*")
+        if encoded_size <= left:
+            break
+        sizes = {task: _size(folder, f"train/{task}.safetensors.xz") for task in kept}
+        keep = _fill(keep, sizes, int(left * 0.97))
+    record = {
+        "format": FORMAT,
+        "decabench": decabench.__version__,
+        "config": {**to_mapping(config), "vectors": names, "best_by": "last"},
+        "vocabulary": lexicon.size - len(SPECIALS),
+        "outputs": {task: output_record(output) for task, output in data.outputs.items()},
+        "data": {
+            **fingerprints(store, config.tasks, "train"),
+            **fingerprints(store, config.tasks, "validation"),
+        },
+        "vectors": {"digest": digest, "made_from": vectors.digest, "words": words, "of": len(lexicon)},
+        "examples": {task: [keep[task], len(own)] for task, own in data.tasks.items()},
+    }
+    _write_record(folder, record)
+    report("computing losses on the CPU, to compare with ...")
+    losses = compare_losses(Bundle.open(folder), torch.device("cpu"), "float32")
+    _write_record(folder, {**record, "losses": losses})
+    cut = [
+        f"{task}: {keep[task]:,} of {len(own):,} training examples"
+        for task, own in data.tasks.items()
+        if keep[task] < len(own)
+    ]
+    if words < len(lexicon) - len(SPECIALS):
+        cut.append(f"vectors of {words:,} of {len(lexicon) - len(SPECIALS):,} words")
+    return WrittenBundle(_size(folder, "**/*"), state, tuple(cut))
+
+
+def _check(config: TrainConfig, tasks: Mapping[str, Task], folder: Path) -> None:
+    if config.model.name not in FAMILIES:
+        raise DecabenchError(
+            f"A bundle holds the code of decabench's own models, and {config.model.name} is not one: train it with "
+            "decabench train --output."
+        )
+    if own := [name for name, task in tasks.items() if TASKS.get(name) != task]:
+        raise DecabenchError(f"A bundle holds built-in tasks only, not {', '.join(own)}: leave them out.")
+    if config.init:
+        raise DecabenchError("A bundle's run begins with random weights: leave --init out.")
+    if not find_family(config.model.name).has_fixed_vectors(config.model):
+        raise DecabenchError("A bundle's vectors are fixed: leave model.train_embeddings out.")
+    if folder.exists() and any(folder.iterdir()):
+        raise DecabenchError(f"{folder} is not empty: name another folder for the bundle.")
+
+
+def _encode_validation(
+    store: Store, config: TrainConfig, tasks: Mapping[str, Task], family: Family, lexicon: Lexicon
+) -> tuple[dict[str, TaskData], dict[str, tuple[list[str], list[int | None]]]]:
+    """Encode the validation questions; return them, their ids, and how much of each context is kept, if any is cut."""
+    encoded: dict[str, TaskData] = {}
+    questions: dict[str, tuple[list[str], list[int | None]]] = {}
+    for name in config.tasks:
+        reader = TextReader(tasks[name], lexicon, config.cut_context.get(name))
+        items, ids, kept = [], [], []
+        for row in store.read(name, "validation", ("id", "question", "context")):
+            question = Question(row["id"], row["question"], row["context"])
+            items.append(family.encode(question, None, tasks[name], reader))
+            ids.append(question.id)
+            kept.append(reader.count_kept(question.context))
+        encoded[name] = TaskData(name, {key: Ragged.of([item[key] for item in items]) for key in items[0]})
+        questions[name] = ids, kept if any(kept) else []
+    return encoded, questions
+
+
+def _draw(tasks: Mapping[str, TaskData], keep: Mapping[str, int], seed: int) -> dict[str, TaskData]:
+    """Draw as many examples of each task as are to be kept, in their order."""
+    made = {}
+    for task, own in tasks.items():
+        if keep[task] == len(own):
+            made[task] = own
+            continue
+        rows = np.sort(np.random.default_rng(seed).permutation(len(own))[: keep[task]])
+        columns = {
+            name: Ragged.of([column[row] for row in rows.tolist()]) for name, column in own.columns.items()
+        }
+        made[task] = TaskData(task, columns)
+    return made
+
+
+def _fill(keep: Mapping[str, int], sizes: Mapping[str, int], room: int) -> dict[str, int]:
+    """Cut the largest tasks to one size, so that all fit into `room` bytes. Raises DecabenchError if none would."""
+    level, left, tasks = 0, room, sorted(sizes, key=lambda task: sizes[task])
+    for done, task in enumerate(tasks):
+        level = left // (len(tasks) - done)
+        if sizes[task] > level:
+            break
+        left -= sizes[task]
+    if level < 1_000:
+        raise DecabenchError(
+            "The vectors and the validation questions leave no room for training examples: give a larger "
+            "--bundle-size, or fewer tasks."
+        )
+    return {
+        task: count if sizes[task] <= level else max(1, count * level // sizes[task])
+        for task, count in keep.items()
+    }
+
+
+def _renumber(
+    lexicon: Lexicon,
+    family: Family,
+    tasks: Mapping[str, TaskData],
+    asked: Mapping[str, TaskData],
+    limit: int,
+) -> tuple[Lexicon, npt.NDArray[np.int32]]:
+    """Number the words of the training examples by descending frequency, then those of the questions; drop others.
+
+    The first `limit` of the training examples' words are the vocabulary. Returns the lexicon, and the new number of
+    each old one.
+    """
+    words, first = lexicon.words, len(SPECIALS)
+    trained, tested = (
+        sum(
+            (
+                np.bincount(column.values, minlength=len(words))
+                for own in group.values()
+                for name, column in own.columns.items()
+                if family.columns[name] == "words"
+            ),
+            np.zeros(len(words), dtype=np.int64),
+        )
+        for group in (tasks, asked)
+    )
+    used = [number for number in range(first, len(words)) if trained[number] or tested[number]]
+    order = sorted(
+        used, key=lambda number: (-trained[number], not trained[number] and -tested[number], words[number])
+    )
+    count = min(limit, int((trained[first:] > 0).sum()))
+    made = Lexicon([words[number] for number in order[:count]])
+    made.number(words[number] for number in order[count:])
+    numbers = np.zeros(len(words), dtype=np.int32)
+    numbers[:first] = np.arange(first)
+    numbers[order] = np.arange(first, len(made), dtype=np.int32)
+    return made, numbers
+
+
+def _apply(
+    tasks: Mapping[str, TaskData], family: Family, numbers: npt.NDArray[np.int32]
+) -> dict[str, TaskData]:
+    """Replace the numbers of words."""
+    return {
+        task: TaskData(
+            task,
+            {
+                name: Ragged(numbers[column.values], column.ends)
+                if family.columns[name] == "words"
+                else column
+                for name, column in own.columns.items()
+            },
+        )
+        for task, own in tasks.items()
+    }
+
+
+def _count_weights(
+    config: TrainConfig, outputs: Mapping[str, Output], lexicon: Lexicon, dimension: int
+) -> int:
+    """Count the weights of the network, without computing any."""
+    words = Lexicon(lexicon.words[len(SPECIALS) : lexicon.size])
+    with torch.device("meta"):
+        network = find_family(config.model.name).build(
+            config.model, outputs, WordTable(words, join_vectors([f"none:{dimension}"]))
+        )
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def _write_word_vectors(
+    folder: Path, vectors: Any, lexicon: Lexicon, most: int
+) -> tuple[int, str, list[str]]:
+    """Write the vectors of as many words as fit, frequent ones first; return their number, digest and files."""
+    words = list(dict.fromkeys(word.strip() for word in lexicon.words[len(SPECIALS) :]))
+    while True:
+        for path in (*folder.glob("vectors*"), *folder.glob("ngrams*")):
+            path.unlink()
+        made = write_vectors(folder, vectors, words)
+        size = _size(folder, "vectors*", "ngrams*")
+        if size <= most:
+            covered = set(words)
+            has = sum(word.strip() in covered for word in lexicon.words[len(SPECIALS) :])
+            return has, made.digest, list(made.names)
+        if len(words) < 2:
+            raise DecabenchError("There is no room for word vectors: give a larger --bundle-size.")
+        words = words[: min(len(words) - 1, int(len(words) * most / size * 0.99))]
+
+
+_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 24, "lc": 3, "lp": 1, "pb": 1}]
+"""For numbers of two bytes; contexts that repeat nearby, as SQuAD's do, are stored once."""
+
+
+def _pack(folder: Path, task: str, data: TaskData) -> None:
+    """Write a task's examples: the values of each column and the lengths of its rows."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for name, column in data.columns.items():
+        arrays[f"{name}/values"] = _narrow(column.values)
+        arrays[f"{name}/lengths"] = _narrow(column.lengths)
+    with atomic_file(folder / f"{task}.safetensors.xz") as file:
+        file.write(lzma.compress(save(arrays), filters=_FILTERS))
+
+
+def _narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Convert integers to the smallest type that holds them."""
+    if values.dtype.kind not in "iu":
+        return values
+    least, most = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    for kind in (np.uint16, np.int32, np.int64):
+        if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
+            return np.ascontiguousarray(values.astype(kind))
+    return values
+
+
+def _unpack(folder: Path, task: str) -> TaskData:
+    """Read what `_pack` wrote."""
+    arrays = load(lzma.decompress((folder / f"{task}.safetensors.xz").read_bytes()))
+    columns = {}
+    for key in arrays:
+        name, _, part = key.rpartition("/")
+        if part == "values":
+            values = arrays[key]
+            values = values.astype(np.int32) if values.dtype == np.uint16 else values
+            columns[name] = Ragged(values, np.cumsum(arrays[f"{name}/lengths"], dtype=np.int64))
+    return TaskData(task, columns)
+
+
+def _write_xz(path: Path, content: Any) -> None:
+    with atomic_file(path) as file:
+        file.write(lzma.compress(json.dumps(content).encode()))
+
+
+def _write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    with atomic_file(folder / _RECORD) as file:
+        file.write(json.dumps(record, indent=1).encode() + b"\n")
+
+
+def _size(folder: Path, *patterns: str) -> int:
+    """Return the total size of the files that match."""
+    return sum(path.stat().st_size for pattern in patterns for path in folder.glob(pattern) if path.is_file())
+
+
+def _write_code(path: Path) -> None:
+    """Write the sources that training and answering need, wherever the rooms are installed."""
+    places = {"decabench": Path(decabench.__file__).parent}
+    for room in _ROOMS:
+        found = find_spec(f"decabench.{room}")
+        places[f"decabench/{room}"] = Path(str(found.origin)).parent if found else Path()
+    with (
+        atomic_file(path) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
+    ):
+        for name, place in places.items():
+            pattern = "*.py*" if name == "decabench" else "**/*.py*"
+            for source in sorted(place.glob(pattern)):
+                if source.suffix in (".py", ".pyi"):
+                    inside = f"{name}/{source.relative_to(place).as_posix()}"
+                    archive.writestr(zipfile.ZipInfo(inside), source.read_bytes(), zipfile.ZIP_DEFLATED)
+
+
+def compare_losses(
+    bundle: Bundle, device: torch.device, precision: str, compiled: bool = False
+) -> dict[str, dict[str, float]]:
+    """Compute loss and gradient norm of a few examples of each task, with the first weights and without dropout.
+
+    Two devices should agree on them, but for rounding.
+    """
+    config, family = bundle.config, bundle.family
+    words = WordTable(bundle.data.lexicon, join_vectors(config.vectors))
+    torch.manual_seed(config.seed)
+    network = family.build(config.model, bundle.data.outputs, words).to(device)
+    for module in network.modules():
+        if hasattr(module, "rate"):  # in training mode all the same: cuDNN's LSTM has no other gradient
+            module.rate = 0.0  # type: ignore[assignment]
+    if compiled:
+        network.compile_step()
+    network.train()
+    found: dict[str, dict[str, float]] = {}
+    for task, data in bundle.data.tasks.items():
+        rows = next(BatchStream(data, config))[:_COMPARED]
+        batch = family.make_batch(task, [data.item(row) for row in rows], words, config.model).to(device)
+        network.zero_grad()
+        with autocast(device, precision):
+            losses = network.losses(batch)
+        total = torch.stack(
+            [value / torch.as_tensor(count).clamp_min(1) for value, count in losses.values()]
+        ).sum()
+        total.backward()  # type: ignore[no-untyped-call]
+        norm = nn.utils.get_total_norm([p.grad for p in network.parameters() if p.grad is not None])
+        found[task] = {"loss": float(total.detach()), "gradient_norm": float(norm)}
+    return found

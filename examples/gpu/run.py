@@ -1,0 +1,496 @@
+"""Train from a bundle on a GPU, in commands that keep within a time, and within a number and a size of files.
+
+    python run.py smoke  BUNDLE --out one                  # 100 steps in three precisions, then five tasks side by side
+    python run.py joint  BUNDLE --out two                  # all tasks together, up to the time limit
+    python run.py joint  BUNDLE --out three --state two    # ... further, as often as you like
+    python run.py answer BUNDLE --out four --state three   # weights, and answers to every validation question
+
+BUNDLE is a folder that `decabench train --bundle` wrote. Needs torch, numpy and safetensors, and nothing else: model
+and training loop are decabench's own, from the bundle's code.zip.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import atexit
+import csv
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import types
+import zipfile
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+SINGLE = ("sst", "woz.en", "srl", "wikisql", "squad")
+"""Tasks to train one at a time, side by side."""
+MODES = {"float32": ("float32", False), "bfloat16": ("bfloat16", False), "compiled": ("bfloat16", True)}
+"""Name to precision, and whether to compile."""
+
+
+# decabench's own code, and what stands in for the packages that it imports
+
+
+def use_code(bundle: Path) -> None:
+    """Make the bundle's decabench importable."""
+    folder = Path(tempfile.mkdtemp(prefix="bundle-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with zipfile.ZipFile(bundle / "code.zip") as archive:
+        archive.extractall(folder)
+    sys.path.insert(0, str(folder))
+    for name, make in {"lazy_loader": _lazy_loader, "msgspec": _msgspec, "tomli_w": _tomli_w}.items():
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            sys.modules[name] = make()
+
+
+def _lazy_loader() -> Any:
+    """Load a package's names on first use, as its `__init__.pyi` lists them."""
+
+    def attach_stub(package: str, file: str) -> tuple[Any, Any, list[str]]:
+        stub = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
+        homes = {
+            alias.name: f"{package}.{node.module}"
+            for node in stub.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+
+        def load(name: str) -> Any:
+            if name not in homes:
+                raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            return getattr(importlib.import_module(homes[name]), name)
+
+        return load, lambda: sorted(homes), sorted(homes)
+
+    made: Any = types.ModuleType("lazy_loader")
+    made.attach_stub = attach_stub
+    return made
+
+
+def _msgspec() -> Any:
+    """Convert JSON values to dataclasses. It trusts them: what is read here was written here."""
+
+    def convert(value: Any, kind: Any) -> Any:
+        if not is_dataclass(kind):
+            return value
+        names = {field.name for field in fields(kind)}
+        return kind(
+            **{
+                name: tuple(own) if isinstance(own, list) else own
+                for name, own in value.items()
+                if name in names
+            }
+        )
+
+    made: Any = types.ModuleType("msgspec")
+    made.convert = convert
+    made.ValidationError = ValueError
+    made.json = types.SimpleNamespace(decode=lambda text, type: json.loads(text))
+    return made
+
+
+def _tomli_w() -> Any:
+    """Write TOML: tables inline, everything else as JSON, which TOML reads alike."""
+
+    def value(given: Any) -> str:
+        if isinstance(given, dict):
+            return f"{{{', '.join(f'{json.dumps(key)} = {value(own)}' for key, own in given.items())}}}"
+        if isinstance(given, (list, tuple)):
+            return f"[{', '.join(map(value, given))}]"
+        return json.dumps(given)
+
+    made: Any = types.ModuleType("tomli_w")
+    made.dumps = lambda table: "".join(f"{json.dumps(key)} = {value(own)}\n" for key, own in table.items())
+    return made
+
+
+# What the commands share
+
+
+class Clock:
+    """The time that a command has."""
+
+    def __init__(self, minutes: float) -> None:
+        self.begun, self.seconds = time.perf_counter(), 60 * minutes
+
+    def left(self, reserve: float = 0.0) -> float:
+        """Seconds left, without a share in reserve for what comes last; at least one."""
+        return max(1.0, self.seconds * (1 - reserve) - (time.perf_counter() - self.begun))
+
+    @property
+    def is_over(self) -> bool:
+        return time.perf_counter() - self.begun > self.seconds
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def train(bundle: Any, folder: Path, seconds: float, options: Any, **settings: Any) -> Any:
+    """Train until the run ends or its time is over, from the folder's checkpoint if it has one; return the last."""
+    from decabench.models import latest_checkpoint
+    from decabench.tasks import Store
+    from decabench.training import TrainingRun, run_training
+
+    settings = {"checkpoint_every": 10**9, **settings}
+    config = replace(bundle.config, **settings)
+    run_training(
+        TrainingRun(
+            config=config,
+            tasks=bundle.tasks,
+            store=Store(folder),
+            output=folder,
+            device=options.device,
+            resume=True,
+            report=say,
+            bundle=bundle,
+            stop_after=seconds,
+        )
+    )
+    return latest_checkpoint(folder)
+
+
+def write_weights(bundle: Any, checkpoint: Any, out: Path, options: Any, keep_state: bool) -> None:
+    """Write a checkpoint in half precision and in shards. Its vectors are the bundle's, and are not repeated."""
+    from decabench.models import PortableVectors, load_weights, write_portable
+
+    out.mkdir(parents=True, exist_ok=True)
+    names = tuple(Path(name).name for name in bundle.config.vectors)
+    vectors = PortableVectors(names, checkpoint.record["vectors"], len(bundle.data.lexicon))
+    record = {key: value for key, value in checkpoint.record.items() if keep_state or key != "state"}
+    checkpoint.lexicon().write(out / "vocabulary.json")
+    write_portable(out, record, load_weights(checkpoint.folder), vectors, True, options.file_size)
+
+
+def answer(
+    bundle: Any, weights: Path, work: Path, options: Any, clock: Clock, tasks: list[str], name: str
+) -> list[str]:
+    """Answer validation questions with written weights, task by task while there is time; write a submission.
+
+    Returns the tasks that there was no time for.
+    """
+    from decabench.models import Checkpoint, WordTable
+    from decabench.predictors.protocol import ModelOptions
+    from decabench.predictors.trained import backend
+    from decabench.submission import SubmissionInfo, write_submission
+
+    model_folder = work / name
+    model_folder.mkdir(parents=True, exist_ok=True)
+    own_vectors = [Path(path) for path in bundle.config.vectors if ":" not in path or Path(path).exists()]
+    beside = [path.with_suffix(".txt") for path in own_vectors if path.suffix == ".npy"]
+    for path in (*weights.iterdir(), *own_vectors, *beside):
+        if path.is_file():
+            shutil.copy(path, model_folder / path.name)
+    checkpoint = Checkpoint.open(model_folder)
+    words = WordTable(bundle.data.lexicon, checkpoint.open_vectors())
+    if checkpoint.lexicon().words != bundle.data.lexicon.words[: bundle.data.lexicon.size]:
+        raise SystemExit(
+            f"{weights} has another vocabulary than the bundle: give the bundle it was trained on."
+        )
+    model = checkpoint.load(options.device, options.precision, words)
+    done: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for task in sorted(tasks, key=lambda task: len(bundle.validation[task])):
+        data = bundle.validation[task]
+        ids, kept = bundle.questions(task)
+        order = sorted(range(len(ids)), key=lambda row: sum(map(len, data.item(row).values())))
+        replies: dict[int, Any] = {}
+        for start in range(0, len(order), options.window):
+            if clock.is_over:
+                break
+            rows = order[start : start + options.window]
+            items = [data.item(row) for row in rows]
+            found = model.answer_items(bundle.tasks[task], items, batch_tokens=options.batch_tokens)
+            replies |= dict(zip(rows, found, strict=True))
+        if len(replies) == len(ids):
+            done[task, "validation"] = [line(ids[row], replies[row], kept[row]) for row in range(len(ids))]
+            say(f"{task}: {len(ids):,} questions answered")
+    if done:
+        described = backend(str(model_folder), ModelOptions(device=options.device)).describe()
+        described = {**described, "precision": options.precision}
+        info = SubmissionInfo(
+            name=name,
+            description=f"{bundle.config.model.name} trained on {', '.join(bundle.config.tasks)} from a bundle.",
+            predictor={
+                "name": f"trained:{name}",
+                "decabench": bundle.record["decabench"],
+                "seed": bundle.config.seed,
+                "backend": described,
+            },
+            data={f"{task}.{split}": bundle.record["data"][f"{task}.{split}"] for task, split in done},
+        )
+        write_submission(work / "submissions" / name, info, done)
+    return [task for task in tasks if (task, "validation") not in done]
+
+
+def line(id_: str, reply: Any, kept: int | None) -> dict[str, Any]:
+    """A line of a submission."""
+    made = {"id": id_, "answer": reply.text, "finish": "stop" if reply.finished else "length"}
+    if kept is not None:
+        made["context_kept"] = [0, kept]
+    return {**made, "prompt_tokens": reply.read, "completion_tokens": reply.said}
+
+
+def zip_folder(folder: Path, path: Path) -> None:
+    """Write the files of a folder to an archive."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                archive.write(file, file.relative_to(folder))
+
+
+def split_file(path: Path, size: int) -> None:
+    """Split a file larger than `size` into `NAME.1`, `NAME.2`, ...: `cat NAME.*` joins them."""
+    if path.stat().st_size <= size:
+        return
+    with path.open("rb") as file:
+        for number in range(1, -(-path.stat().st_size // size) + 1):
+            path.with_name(f"{path.name}.{number}").write_bytes(file.read(size))
+    path.unlink()
+
+
+def check_out(options: Any) -> None:
+    """Check that what was written keeps within the limits."""
+    sizes = {path.name: path.stat().st_size for path in options.out.iterdir()}
+    if len(sizes) > options.files or max(sizes.values()) > options.file_size:
+        raise SystemExit(
+            f"{options.out} has {len(sizes)} files of up to {max(sizes.values()):,} bytes: more than --files "
+            f"{options.files} or --file-size {options.file_size:,}. Train a smaller model, or raise the limits."
+        )
+    say(f"{options.out}: {len(sizes)} files, {sum(sizes.values()) / 1e6:.1f} MB")
+
+
+# The optimizer's state, in a few bytes
+
+MEANS = ("/mean-of-rows", "/mean-of-columns")
+
+
+def shrink(state: dict[str, Any]) -> dict[str, Any]:
+    """Keep of Adam's squared gradients the means of rows and columns, and of its gradients nothing.
+
+    With the paper's beta2 of 0.98 they remember some fifty steps, and gradients ten: not worth twice the size of the
+    weights. A matrix is restored from its means as in Adafactor (Shazeer and Stern 2018, section 3).
+    """
+    kept = {}
+    for name, value in state.items():
+        if name.endswith(("/exp_avg", "/momentum_buffer")):
+            continue
+        if value.ndim == 2:
+            kept[name + MEANS[0]], kept[name + MEANS[1]] = value.mean(1), value.mean(0)
+        else:
+            kept[name] = value
+    return kept
+
+
+def grow(kept: dict[str, Any], weights: dict[str, Any], optimizer: str) -> dict[str, Any]:
+    """Restore what `shrink` kept."""
+    import torch
+
+    state = {}
+    for name, value in kept.items():
+        if name.endswith(MEANS[0]):
+            bare = name.removesuffix(MEANS[0])
+            columns = kept[bare + MEANS[1]]
+            state[bare] = value[:, None] * columns[None, :] / value.mean().clamp_min(1e-30)
+        elif not name.endswith(MEANS[1]):
+            state[name] = value
+    momentum = {"adam": "exp_avg", "sgd": "momentum_buffer"}.get(optimizer)
+    for name in {name.rpartition("/")[0] for name in state} if momentum else ():
+        state[f"{name}/{momentum}"] = torch.zeros_like(weights[name])
+    return state
+
+
+# The commands
+
+
+def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
+    """Train some steps in each precision, and compare losses with the CPU's; then train tasks side by side."""
+    import torch
+
+    from decabench.models import pick_device
+    from decabench.training import compare_losses
+
+    device = pick_device(options.device)
+    on_gpu = device.type == "cuda"
+    report: dict[str, Any] = {
+        "device": torch.cuda.get_device_name(device) if on_gpu else "cpu",
+        "torch": torch.__version__,
+        "modes": {},
+        "single": {},
+    }
+    for mode in options.modes.split(","):
+        precision, compiled = MODES[mode]
+        found: dict[str, Any] = {}
+        report["modes"][mode] = found
+        if on_gpu:
+            torch.cuda.reset_peak_memory_stats(device)
+        try:
+            losses = compare_losses(bundle, device, precision, compiled)
+            found["difference from the CPU"] = {
+                task: {key: value / bundle.record["losses"][task][key] - 1 for key, value in own.items()}
+                for task, own in losses.items()
+            }
+            settings = {"steps": options.steps, "cooldown": 0, "precision": precision, "compile": compiled}
+            train(bundle, work / mode, clock.left(0.6), options, **settings)
+            found |= measure(work / mode)
+        except Exception as error:  # such as no compiler: the others are worth knowing all the same
+            found["error"] = f"{type(error).__name__}: {error}"[:500]
+        if on_gpu:
+            found["gigabytes"] = torch.cuda.max_memory_allocated(device) / 1e9
+            torch.cuda.empty_cache()
+        say(f"{mode}: {json.dumps(found)}")
+    tasks = [task for task in options.tasks.split(",") if task in bundle.config.tasks]
+    minutes = clock.left(0.05) / 60
+    flags = ["--minutes", str(minutes), "--device", options.device, "--file-size", str(options.file_size)]
+    flags += ["--precision", options.precision, "--set", options.set]
+    children = {
+        task: subprocess.Popen(
+            [
+                *(sys.executable, __file__, "single", str(options.bundle)),
+                *("--tasks", task, "--out", str(work / "runs" / task), *flags),
+            ]
+        )
+        for task in tasks
+    }
+    for task, child in children.items():
+        report["single"][task] = {"exit": child.wait()}
+        log = work / "runs" / task / "run"
+        if (log / "train.csv").is_file():
+            report["single"][task] |= measure(log)
+            report["single"][task]["answered"] = (work / "runs" / task / "submissions").is_dir()
+            shutil.rmtree(log / "checkpoints", ignore_errors=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    room = (options.files - 1) * options.file_size - 100_000
+    runs = [folder for folder in (work / "runs").glob("*") if folder.is_dir()]
+    for folder in sorted(runs, key=lambda folder: folder_size(folder / "weights")):
+        room -= folder_size(folder)
+        if room < 0:  # the submission is kept, the weights are not
+            report["single"][folder.name]["left out"] = "its weights, which are larger than what is left"
+            room += folder_size(folder / "weights")
+            shutil.rmtree(folder / "weights")
+    zip_folder(work / "runs", options.out / "runs.zip")
+    split_file(options.out / "runs.zip", options.file_size)
+    (options.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+
+
+def measure(folder: Path) -> dict[str, Any]:
+    """Read a run's log: how fast it was in its second half, and its loss."""
+    with (folder / "train.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    half = rows[len(rows) // 2 :]
+    seconds = sum(float(row["seconds"]) for row in half)
+    return {
+        "steps": int(rows[-1]["step"]),
+        "steps a second": len(half) / max(seconds, 1e-9),
+        "examples a second": sum(int(row["examples"]) for row in half) / max(seconds, 1e-9),
+        "target tokens a second": sum(int(row["tokens"]) for row in half) / max(seconds, 1e-9),
+        "first losses": [float(row["loss"]) for row in rows[:10]],
+        "mean loss of the second half": sum(float(row["loss"]) for row in half) / len(half),
+    }
+
+
+def folder_size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def single(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
+    """Train one task with a vocabulary of its own, and answer its validation questions."""
+    import torch
+
+    torch.set_num_threads(2)  # several of these run side by side
+    task = options.tasks
+    own = bundle.only(task, json.loads(options.set))
+    checkpoint = train(own, options.out / "run", clock.left(0.35), options)
+    weights = options.out / "weights"
+    write_weights(own, checkpoint, weights, options, keep_state=False)
+    answer(own, weights, work, options, clock, [task], f"single-{task}")
+    if (work / "submissions").is_dir():
+        shutil.copytree(work / "submissions", options.out / "submissions")
+
+
+def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
+    """Train all tasks together, from the state of an earlier command if one is given, and write a state."""
+    from safetensors.torch import save_file
+
+    from decabench.models import Checkpoint, load_optimizer, load_weights, write_json
+
+    run = work / "run"
+    if options.state is not None:
+        step = Checkpoint.open(options.state).record["step"]
+        folder = run / "checkpoints" / f"step-{step:08d}"
+        shutil.copytree(options.state, folder)
+        state = grow(load_optimizer(folder), load_weights(folder), bundle.config.optimizer)
+        save_file(state, folder / "optimizer.safetensors")
+        write_json(run / "latest.json", {"checkpoint": f"checkpoints/{folder.name}"})
+        shutil.move(folder / "train.csv", run / "train.csv")
+    checkpoint = train(bundle, run, clock.left(0.1), options, precision=bundle.config.precision)
+    write_weights(bundle, checkpoint, options.out, options, keep_state=True)
+    shrunk = {name: value.contiguous() for name, value in shrink(load_optimizer(checkpoint.folder)).items()}
+    save_file(shrunk, options.out / "optimizer.safetensors")
+    shutil.copy(run / "train.csv", options.out / "train.csv")
+    say(json.dumps(measure(run)))
+
+
+def answer_all(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
+    """Write the weights of a state in half precision and in shards, and answer every validation question with them."""
+    from decabench.models import Checkpoint
+
+    if options.state is None:
+        raise SystemExit("Nothing to answer with: give the folder that the command joint wrote as --state.")
+    options.out.mkdir(parents=True, exist_ok=True)
+    write_weights(bundle, Checkpoint.open(options.state), options.out, options, keep_state=False)
+    tasks = [task for task in options.tasks.split(",") if task in bundle.config.tasks]
+    left = answer(bundle, options.out, work, options, clock, tasks or list(bundle.config.tasks), "joint")
+    if (work / "submissions" / "joint").is_dir():
+        zip_folder(work / "submissions" / "joint", options.out / "submission.zip")
+    if left:
+        say(f"There was no time for {', '.join(left)}: answer them with --tasks {','.join(left)}.")
+
+
+COMMANDS = {"smoke": smoke, "joint": joint, "answer": answer_all, "single": single}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("command", choices=COMMANDS, help="what to do; single is what smoke starts for each task")
+    add("bundle", type=Path, help="folder that decabench train --bundle wrote")
+    add("--out", type=Path, required=True, help="new folder for the results")
+    add("--state", type=Path, help="folder that an earlier joint wrote")
+    add("--minutes", type=float, default=9.5, help="time to keep within [9.5]")
+    add("--files", type=int, default=8, help="most files to write [8]")
+    add("--file-size", type=int, default=16_000_000, help="most bytes in each of them [16000000]")
+    add("--device", default="auto", help="auto, cpu or cuda [auto]")
+    add("--precision", default="auto", choices=("auto", "float32", "bfloat16"), help="of answers [auto]")
+    add("--steps", type=int, default=100, help="steps in each mode of the smoke [100]")
+    add("--modes", default=",".join(MODES), help="modes of the smoke [all]")
+    add("--tasks", default="", help="tasks to answer, or to train side by side [all; five]")
+    add("--set", default="{}", help="settings of single runs, as JSON")
+    add("--window", type=int, default=2_048, help="questions to answer between looks at the clock [2048]")
+    add("--batch-tokens", type=int, default=200_000, help="tokens in a batch of questions [200000]")
+    options = parser.parse_args()
+    clock = Clock(options.minutes)
+    if options.out.exists() and any(options.out.iterdir()):
+        parser.error(f"{options.out} is not empty: name another folder")
+    if options.command == "smoke":
+        options.tasks = options.tasks or ",".join(SINGLE)
+    use_code(options.bundle)
+    from decabench.training import Bundle
+
+    with tempfile.TemporaryDirectory(prefix="run-") as work:
+        COMMANDS[options.command](Bundle.open(options.bundle), options, clock, Path(work))
+    if options.command != "single":
+        check_out(options)
+
+
+if __name__ == "__main__":
+    main()

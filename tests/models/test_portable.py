@@ -1,0 +1,321 @@
+"""Checkpoints that travel."""
+
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
+
+from safetensors import safe_open
+
+from decabench.cli import cli
+from decabench.errors import DecabenchError
+from decabench.models.checkpoint import Checkpoint
+from decabench.models.mqan import MQANConfig
+from decabench.models.ngrams import NgramTraining, train_ngrams
+from decabench.models.portable import export_checkpoint
+from decabench.models.tensors import StoredWeights
+from decabench.models.vector_files import join_vectors, write_matrix, write_ngram_vectors
+from decabench.models.words import SPECIALS, Lexicon, tokenize
+from decabench.predictors.protocol import ModelOptions
+from decabench.predictors.trained import backend
+from decabench.tasks import TASKS, Question, Store
+from decabench.training.loop import TrainingRun, run_training
+from tests.training.conftest import TINY
+
+TASK = TASKS["sst"]
+ASKED = [
+    Question("a", "is this positive or negative?", "a film of great charm"),
+    Question("b", "is this good or bad?", "dull"),
+]
+
+
+@pytest.fixture
+def glove(tmp_path, make_run):
+    """Vectors of the words of the training data, in GloVe's text form; the last word is in no example."""
+    store = make_run("for its store").store
+    texts = [text for row in store.read("sst", "train", ("question", "context")) for text in row.values()]
+    words = sorted({token.strip() for text in texts for token in tokenize(text.lower())} - {""})
+    values = np.random.default_rng(0).standard_normal((len(words) + 1, 6)).astype(np.float32)
+    path = tmp_path / "folder of mine" / "glove.txt"
+    path.parent.mkdir()
+    lines = [
+        f"{word} {' '.join(map(str, row))}" for word, row in zip([*words, "elsewhere"], values, strict=True)
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def saved(make_run, glove):
+    run = make_run("trained", steps=6, tasks=("sst",), vectors=(str(glove),))
+    run_training(run)
+    return Checkpoint.open(run.output)
+
+
+def test_it_answers_as_before_without_the_files_it_was_trained_with(saved, glove, tmp_path):
+    before = saved.load("cpu").answer(TASK, ASKED)
+    made = export_checkpoint(saved, tmp_path / "out", half=False)
+    glove.unlink()
+    moved = tmp_path / "moved"
+    (tmp_path / "out").rename(moved)
+    assert Checkpoint.open(moved).load("cpu").answer(TASK, ASKED) == before
+    assert made.size == sum(path.stat().st_size for path in moved.iterdir())
+
+
+def test_half_precision_is_half_the_size_and_near(saved, tmp_path):
+    whole, half = (export_checkpoint(saved, tmp_path / str(flag), half=flag) for flag in (False, True))
+    assert half.size < 0.7 * whole.size
+    models = [Checkpoint.open(tmp_path / str(flag)).load("cpu").network for flag in (False, True)]
+    for one, two in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        assert two.dtype == torch.float32
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-6)
+
+
+def test_words_beyond_the_vocabulary_come_from_the_beginning_of_the_file(saved, glove, tmp_path):
+    first = "wordthatcomesfirst"
+    glove.write_text(f"{first} {' '.join('1' * 6)}\n" + glove.read_text(encoding="utf-8"), encoding="utf-8")
+    record = saved.folder / "checkpoint.json"
+    digest = join_vectors((str(glove),)).digest
+    record.write_text(json.dumps({**json.loads(record.read_text()), "vectors": digest}))
+    names = []
+    for count in (0, 1, 100_000):
+        export_checkpoint(Checkpoint.open(saved.folder), tmp_path / str(count), words=count)
+        names.append((tmp_path / str(count) / "vectors.txt").read_text(encoding="utf-8").split("\n"))
+    assert [first in words for words in names] == [False, True, True]
+    assert ["elsewhere" in words for words in names] == [False, False, True]
+
+
+def test_an_export_that_was_broken_off_is_made_again(saved, tmp_path):
+    export_checkpoint(saved, tmp_path / "out")
+    (tmp_path / "out" / "checkpoint.json").unlink()
+    arguments = ["export", str(saved.folder), "--output", str(tmp_path / "out")]
+    assert CliRunner().invoke(cli, arguments).exit_code == 0
+
+
+def test_it_can_be_trained_further(saved, make_run, tmp_path):
+    export_checkpoint(saved, tmp_path / "out")
+    opened = Checkpoint.open(tmp_path / "out")
+    run = make_run(
+        "further",
+        steps=2,
+        tasks=("sst",),
+        vectors=opened.vectors,
+        init=str(opened.folder),
+        model=opened.config,
+    )
+    assert run_training(run).step == 2
+
+
+def test_it_names_no_folder(saved, tmp_path):
+    export_checkpoint(saved, tmp_path / "out")
+    record = (tmp_path / "out" / "checkpoint.json").read_text()
+    assert "folder of mine" not in record
+    assert json.loads(record)["exported_from"]["weights"] == saved.digest()
+
+
+@pytest.fixture
+def letters(tmp_path):
+    """A checkpoint with vectors of character n-grams."""
+    words = [" good ", " film ", " charm ", " dull ", " positive "]
+    text = np.random.default_rng(0).integers(0, len(words), 400).astype(np.int32) + len(SPECIALS)
+    lexicon = Lexicon(words)
+    made = train_ngrams(lexicon.words, text, NgramTraining(dimension=6, steps=3, minimum=1, frequent=0))
+    path = tmp_path / "letters.safetensors"
+    write_ngram_vectors(path, made)
+    return path
+
+
+def test_vectors_of_letters_are_exported(make_run, letters, glove, tmp_path):
+    run = make_run("letters", steps=2, tasks=("sst",), vectors=(str(glove), str(letters), str(glove)))
+    run_training(run)
+    saved = Checkpoint.open(run.output)
+    before = saved.load("cpu")
+    export_checkpoint(saved, tmp_path / "out", half=False)
+    glove.unlink()
+    letters.unlink()
+    after = Checkpoint.open(tmp_path / "out").load("cpu")
+    assert after.answer(TASK, ASKED) == before.answer(TASK, ASKED)
+    words = before.words.lexicon.words[: before.words.lexicon.size]
+    np.testing.assert_array_equal(after.words.vectors.rows(words), before.words.vectors.rows(words))
+    assert after.words.vectors.rows(["charms"]).any()  # a word in no vocabulary has n-grams of others
+
+
+def test_random_vectors_need_no_file(make_run, tmp_path):
+    run = make_run("random", steps=1, vectors=("none:8",))
+    run_training(run)
+    saved = Checkpoint.open(run.output)
+    export_checkpoint(saved, tmp_path / "out", half=False)
+    before, after = (
+        Checkpoint.open(path).load("cpu").answer(TASK, ASKED) for path in (saved.folder, tmp_path / "out")
+    )
+    assert after == before
+
+
+LIMIT = 110_000
+
+
+@pytest.fixture(scope="module")
+def large(home, tmp_path_factory):
+    """A checkpoint with a tensor and a matrix of vectors that are larger than a shard."""
+    folder = tmp_path_factory.mktemp("large")
+    words = [f"word{number}" for number in range(300)]
+    values = np.random.default_rng(0).standard_normal((len(words), 200)).astype(np.float32)
+    write_matrix(folder / "wide.npy", words, values)
+    model = MQANConfig(dimension=120, hidden=20, heads=1, layers=1, max_answer_tokens=8)
+    config = replace(
+        TINY, model=model, tasks=("sst",), steps=1, vectors=(str(folder / "wide.npy"),), train_examples=60
+    )
+    config = replace(config, validate_every=9, validation_examples=1)
+    run_training(
+        TrainingRun(config, {"sst": TASK}, Store(home), folder / "run", "cpu", report=lambda text: None)
+    )
+    return Checkpoint.open(folder / "run")
+
+
+@pytest.fixture(scope="module")
+def sharded(large, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sharded") / "out"
+    export_checkpoint(large, folder, shard=LIMIT)
+    return folder
+
+
+def test_shards_are_smaller_than_the_limit_and_read_back(large, tmp_path):
+    before = large.load("cpu")
+    made = export_checkpoint(large, tmp_path / "out", half=False, shard=LIMIT)
+    sizes = {path.name: path.stat().st_size for path in (tmp_path / "out").iterdir()}
+    assert max(sizes.values()) <= LIMIT
+    assert made.shards == len([name for name in sizes if name.startswith("model-")]) > 2
+    index = json.loads((tmp_path / "out" / "model.safetensors.index.json").read_text())
+    assert index["metadata"]["slices"]  # a matrix larger than a shard
+    after = Checkpoint.open(tmp_path / "out").load("cpu")
+    for name, value in before.network.state_dict().items():
+        assert torch.equal(value, after.network.state_dict()[name])
+    assert after.answer(TASK, ASKED) == before.answer(TASK, ASKED)
+
+
+def test_other_libraries_find_the_tensors(large, sharded):
+    """The index is the one that transformers and huggingface_hub write: each name's file has that name."""
+    index = json.loads((sharded / "model.safetensors.index.json").read_text())
+    found = {}
+    for name, home in index["weight_map"].items():
+        with safe_open(sharded / home, "pt") as file:
+            found[name] = file.get_tensor(name)
+    assert sum(value.nbytes for value in found.values()) == index["metadata"]["total_size"]
+    whole = StoredWeights.find(large.folder).load()
+    assert {name.partition("/")[0] for name in found} == set(whole)
+    slices = [
+        found[f"generate.weight/{n}"] for n in range(1, index["metadata"]["slices"]["generate.weight"] + 1)
+    ]
+    torch.testing.assert_close(torch.cat(slices).float(), whole["generate.weight"], rtol=1e-3, atol=1e-6)
+
+
+def shards(folder):
+    return sorted(folder.glob("model-*.safetensors"))
+
+
+def lose(folder):
+    shards(folder)[1].unlink()
+
+
+def cut_short(folder):
+    shards(folder)[0].write_bytes(shards(folder)[0].read_bytes()[:5000])
+
+
+def swap(folder):
+    one, *_, two = shards(folder)
+    held = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(held)
+
+
+def edit(key, value):
+    def change(folder):
+        path = folder / "model.safetensors.index.json"
+        content = json.loads(path.read_text())
+        content[key] = value(content[key]) if callable(value) else value
+        path.write_text(json.dumps(content))
+
+    return change
+
+
+def cut_index(folder):
+    path = folder / "model.safetensors.index.json"
+    path.write_text(path.read_text()[:100])
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lose, r"lacks model-00002-of-\d+.safetensors, of the \d+ shards of its weights"),
+        (cut_short, r"model-00001-of-\d+.safetensors cannot be read"),
+        (swap, "lacks '"),
+        (cut_index, "is not an index of weights"),
+        (edit("weight_map", []), "is not an index of weights"),
+        (edit("weight_map", {}), "is not an index of weights"),
+        (edit("weight_map", {"x": "../../other.safetensors"}), "other files than shards"),
+        (edit("weight_map", {"x": 3}), "other files than shards"),
+        (edit("metadata", None), "is not an index of weights"),
+        (edit("metadata", {"slices": {"generate.weight": 10**9}}), "not counted"),
+        (edit("metadata", {"slices": {"generate.weight": 3}}), "lacks a slice"),
+        (edit("metadata", {"slices": {}}), "The weights beside .* lack 'encoder"),
+        (edit("weight_map", lambda own: {**own, "more": min(own.values())}), "lacks 'more'"),
+        (edit("weight_map", lambda own: dict(list(own.items())[1:])), "should not have"),
+    ],
+)
+def test_damaged_shards(sharded, damage, reason, tmp_path):
+    folder = Path(shutil.copytree(sharded, tmp_path / "out"))
+    damage(folder)
+    with pytest.raises(DecabenchError, match=reason):
+        Checkpoint.open(folder).load("cpu")
+
+
+def test_too_small_shards(saved, tmp_path):
+    with pytest.raises(DecabenchError, match="give 100,000 or more"):
+        export_checkpoint(saved, tmp_path / "out", shard=1000)
+
+
+def test_what_is_recorded_matches_the_published_files(large, sharded):
+    """`sha256sum` of a published file is in the submission, as is the digest of the weights before the export."""
+    described = backend(str(sharded), ModelOptions(device="cpu")).describe()
+    files = {path.name: path for path in shards(sharded)}
+    assert described["files"] == {
+        name: f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" for name, path in files.items()
+    }
+    assert described["exported_from"] == large.digest()
+    before = backend(str(large.folder), ModelOptions(device="cpu")).describe()
+    whole = (large.folder / "model.safetensors").read_bytes()
+    assert before["files"] == {"model.safetensors": f"sha256:{hashlib.sha256(whole).hexdigest()}"}
+    assert before["exported_from"] is None
+
+
+def test_the_command(saved, tmp_path):
+    arguments = ["export", str(saved.folder), "--output", str(tmp_path / "out"), "--words", "3"]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 0, done.output
+    assert "MB, with vectors for" in done.output
+    assert "its weights in" not in done.output
+    sharded = [*arguments[:-4], "--output", str(tmp_path / "sharded"), "--shard", "0.1M"]
+    assert "its weights in 1 file." in CliRunner().invoke(cli, sharded).output
+    wrong = CliRunner().invoke(cli, [*arguments, "--shard", "15X"])
+    assert wrong.exit_code == 2
+    assert "'15X' is not a size: write it as 500K, 15M or 1.5G." in wrong.output
+    again = CliRunner().invoke(cli, arguments)
+    assert again.exit_code == 2
+    assert "is not empty: name another folder" in again.output
+
+
+def test_a_small_network_with_wide_vectors_loads(make_run, glove):
+    """The table of the words' vectors may be larger than twice the weights: it is stored apart from them."""
+    wide = glove.with_name("wide.txt")
+    lines = [f"{line} {'0.5 ' * 394}".strip() for line in glove.read_text(encoding="utf-8").splitlines()]
+    wide.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    run = make_run("wide", steps=1, tasks=("sst",), vectors=(str(wide),))
+    run_training(run)
+    assert len(Checkpoint.open(run.output).load("cpu").answer(TASK, ASKED)) == len(ASKED)

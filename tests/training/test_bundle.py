@@ -1,0 +1,386 @@
+"""Bundles, and the commands of examples/gpu/run.py in miniature: on a CPU, with torch, numpy and safetensors alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
+
+from click.testing import CliRunner
+
+import decabench
+from decabench.cli import cli
+from decabench.errors import DataError, DecabenchError
+from decabench.models.checkpoint import Checkpoint
+from decabench.models.mqan import MQANConfig
+from decabench.models.vector_files import join_vectors, write_matrix
+from decabench.models.word_vectors import WordTable
+from decabench.tasks import TASKS, Store
+from decabench.training.bundle import Bundle, write_bundle
+from decabench.training.config import TrainConfig
+from decabench.training.encoding import encode_tasks
+from decabench.training.loop import TrainingRun, run_training
+from tests.training.conftest import TINY
+
+RUN = Path(__file__).parents[2] / "examples" / "gpu" / "run.py"
+TASK_NAMES = ("sst", "woz.en", "cnn_dailymail")
+IN, FILES, FILE_SIZE = 3_000_000, 8, 110_000
+"""The limits of a command: 60 MB in, 8 files of 16 MB out, in miniature."""
+
+SITE = """
+import sys
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+
+ALLOWED = sys.stdlib_module_names | {
+    "torch", "torchgen", "functorch", "numpy", "safetensors",
+    "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "filelock", "fsspec", "typing_extensions", "packaging",
+}  # the second line: what torch itself installs
+
+
+class Bare:
+    # In place of all other finders, those of installed packages included.
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top == "decabench" and path is None:  # from the bundle alone
+            path = [place for place in sys.path if "bundle-" in place]
+        if top in ALLOWED or top == "decabench" or top.startswith("_"):
+            return PathFinder.find_spec(name, path, target)
+        return None
+
+
+sys.meta_path[:] = [BuiltinImporter, FrozenImporter, Bare]
+"""
+
+
+@pytest.fixture(scope="module")
+def config(home: Path, tmp_path_factory: pytest.TempPathFactory) -> TrainConfig:
+    """A run with vectors from a file."""
+    folder = tmp_path_factory.mktemp("vectors")
+    tasks = {name: TASKS[name] for name in TASK_NAMES}
+    run = replace(
+        TINY,
+        model=replace(MQANConfig(), dimension=20, hidden=12, heads=2, layers=1, max_answer_tokens=6),
+        tasks=TASK_NAMES,
+        steps=8,
+        batch_tokens=600,
+        train_examples=0,
+        cut_context={"cnn_dailymail": 40},
+        best_by="decascore",
+    )
+    lexicon = encode_tasks(Store(home), run, tasks).lexicon
+    words = sorted({word.strip() for word in lexicon.words[4:]} - {""})
+    words = [word for word in words if "\n" not in word and "\r" not in word]
+    write_matrix(folder / "own.npy", words, np.random.default_rng(0).standard_normal((len(words), 20)))
+    return replace(run, vectors=(str(folder / "own.npy"),))
+
+
+def write(config: TrainConfig, home: Path, folder: Path, limit: int = IN) -> Any:
+    tasks = {name: TASKS[name] for name in config.tasks}
+    return write_bundle(config, tasks, Store(home), folder, limit, lambda text: None)
+
+
+@pytest.fixture(scope="module")
+def folder(config: TrainConfig, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("bundle") / "bundle"
+    assert write(config, home, made).cut == ()
+    return made
+
+
+def test_a_bundle_holds_the_data_of_the_run(config: TrainConfig, home: Path, folder: Path) -> None:
+    bundle = Bundle.open(folder)
+    before = encode_tasks(Store(home), config, {name: TASKS[name] for name in config.tasks})
+    size = before.lexicon.size
+    assert bundle.data.lexicon.words[:size] == before.lexicon.words[:size]
+    assert bundle.data.lexicon.size == size
+    for task, own in before.tasks.items():
+        assert len(bundle.data.tasks[task]) == len(own)
+        for row in range(len(own)):
+            old, new = own.item(row), bundle.data.tasks[task].item(row)
+            for name in old:
+                words = [
+                    [lexicon.words[number] for number in numbers]
+                    for lexicon, numbers in ((before.lexicon, old[name]), (bundle.data.lexicon, new[name]))
+                ]
+                assert words[0] == words[1]
+    words = bundle.data.lexicon.words
+    ours, theirs = (join_vectors(vectors).rows(words) for vectors in (bundle.config.vectors, config.vectors))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-6)
+
+
+def test_validation_questions_are_whole_and_have_no_answers(home: Path, folder: Path) -> None:
+    bundle = Bundle.open(folder)
+    for task in TASK_NAMES:
+        ids, kept = bundle.questions(task)
+        rows = list(Store(home).read(task, "validation", ("id", "question", "context")))
+        assert ids == [row["id"] for row in rows]
+        assert set(bundle.validation[task].columns) == {"context", "question"}
+        for row, end, number in zip(rows, kept, range(len(rows)), strict=True):
+            item = bundle.validation[task].item(number)
+            context = bundle.data.lexicon.decode(item["context"][1:].tolist())
+            assert context == row["context"][:end].lower()
+    assert any(bundle.questions("cnn_dailymail")[1])
+
+
+def test_a_run_on_a_bundle_learns_as_on_the_data(
+    config: TrainConfig, home: Path, folder: Path, tmp_path: Path
+) -> None:
+    """The same batches and the same words: only the vectors are rounded to half precision."""
+    bundle = Bundle.open(folder)
+    tasks = {name: TASKS[name] for name in config.tasks}
+    losses = []
+    for number, own in enumerate((None, bundle)):
+        settings = replace(config if own is None else bundle.config, validate_every=99, validation_examples=1)
+        output = tmp_path / str(number)
+        run_training(
+            TrainingRun(settings, tasks, Store(home), output, "cpu", report=lambda text: None, bundle=own)
+        )
+        rows = (output / "train.csv").read_text().splitlines()[1:]
+        losses.append([float(row.split(",")[2]) for row in rows])
+        tasks_seen = [row.split(",")[1] for row in rows]
+    assert tasks_seen == [*TASK_NAMES, *TASK_NAMES, *TASK_NAMES[:2]]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=2e-3)
+
+
+def test_a_run_stops_in_time_and_goes_on_with_the_same_weights(
+    config: TrainConfig, folder: Path, tmp_path: Path
+) -> None:
+    bundle = Bundle.open(folder)
+
+    def run(name: str, stop_after: float = 0.0) -> Checkpoint:
+        output = tmp_path / name
+        run_training(
+            TrainingRun(
+                bundle.config,
+                bundle.tasks,
+                Store(tmp_path),
+                output,
+                "cpu",
+                resume=True,
+                report=lambda text: None,
+                bundle=bundle,
+                stop_after=stop_after,
+            )
+        )
+        return Checkpoint.open(output)
+
+    whole = run("whole")
+    parts = [run("parts", 1e-9).record["step"] for _ in range(3)]
+    assert parts == [1, 2, 3]
+    last = run("parts")
+    assert last.record["step"] == whole.record["step"] == 8
+    assert last.digest() == whole.digest()
+
+
+def test_what_does_not_fit_is_cut_and_said(
+    config: TrainConfig, home: Path, folder: Path, tmp_path: Path
+) -> None:
+    weights = Bundle.open(folder)
+    with torch.device("meta"):
+        table = WordTable(weights.data.lexicon, join_vectors(weights.config.vectors))
+        network = weights.family.build(weights.config.model, weights.data.outputs, table)
+    state = 2 * sum(parameter.numel() for parameter in network.parameters())
+    others = sum(sizes(folder / "validation")) + sum(
+        (folder / name).stat().st_size for name in ("code.zip", "words.json.xz")
+    )
+    examples = sum(sizes(folder / "train"))
+    limit = int(
+        (state + others + 1.5 * examples) / 0.975
+    )  # half of the rest is for vectors, half for examples
+    made = write(config, home, tmp_path / "small", limit)
+    assert made.size == sum(sizes(tmp_path / "small"))
+    assert made.size + made.state <= limit
+    assert any("training examples" in sentence for sentence in made.cut), made
+    assert any("vectors of" in sentence for sentence in made.cut), made
+    bundle = Bundle.open(tmp_path / "small")
+    assert all(len(own) for own in bundle.data.tasks.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"init": "run"}, "begins with random weights: leave --init out"),
+        ({"model": MQANConfig(dimension=400, vocabulary=50_000)}, "give a smaller model.vocabulary"),
+    ],
+)
+def test_what_no_bundle_can_hold(
+    changes: dict[str, Any], reason: str, config: TrainConfig, home: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(DecabenchError, match=reason):
+        write(replace(config, **changes), home, tmp_path / "out")
+
+
+def test_a_bundle_that_lacks_a_file(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is not a bundle of decabench train"):
+        Bundle.open(tmp_path)
+
+
+def test_a_state_is_small_and_near() -> None:
+    """Squared gradients of rank one come back as they were, as in Adafactor; others with the same means."""
+    script = runpy.run_path(str(RUN))
+    random = np.random.default_rng(0)
+    exact = torch.from_numpy(np.outer(random.random(30), random.random(20)))
+    noisy = torch.from_numpy(random.random((30, 20)))
+    state = {"step": torch.tensor(7.0), "exp_avg": torch.ones(30, 20), "exp_avg_sq": exact}
+    full = {f"{name}/{key}": value for name in ("one", "two") for key, value in state.items()}
+    full |= {"two/exp_avg_sq": noisy, "bias/exp_avg_sq": torch.ones(5), "bias/exp_avg": torch.ones(5)}
+    small = script["shrink"](full)
+    assert sum(value.numel() for value in small.values()) == 2 * (30 + 20 + 1) + 5
+    back = script["grow"](small, {"one": exact, "two": noisy, "bias": torch.ones(5)}, "adam")
+    assert back.keys() == full.keys()
+    torch.testing.assert_close(back["one/exp_avg_sq"], exact)
+    for axis in (0, 1):
+        torch.testing.assert_close(back["two/exp_avg_sq"].mean(axis), noisy.mean(axis))
+    assert torch.equal(back["bias/exp_avg_sq"], torch.ones(5))
+    assert not back["one/exp_avg"].any()
+    assert float(back["one/step"]) == 7
+
+
+def start(site: Path, *arguments: str) -> str:
+    """Run examples/gpu/run.py where nothing but torch, numpy, safetensors and the standard library can be imported."""
+    site.mkdir(exist_ok=True)
+    (site / "sitecustomize.py").write_text(SITE)
+    done = subprocess.run(
+        [sys.executable, str(RUN), *arguments, "--device", "cpu", "--file-size", str(FILE_SIZE)],
+        env={**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def sizes(*folders: Path) -> list[int]:
+    return [path.stat().st_size for folder in folders for path in folder.rglob("*") if path.is_file()]
+
+
+def check_out(out: Path) -> None:
+    assert len(sizes(out)) <= FILES
+    assert max(sizes(out)) <= FILE_SIZE
+    assert all(path.is_file() for path in out.iterdir())
+
+
+@pytest.mark.slow
+def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_path: Path) -> None:
+    site, bundle = tmp_path / "site", tmp_path / "bundle"
+    write(replace(config, steps=100_000), home, bundle)
+    assert sum(sizes(bundle)) <= IN
+
+    # 1. Smoke, and two tasks side by side.
+    one = tmp_path / "one"
+    said = start(
+        site,
+        "smoke",
+        str(bundle),
+        "--out",
+        str(one),
+        "--steps",
+        "4",
+        "--modes",
+        "float32,bfloat16",
+        "--tasks",
+        "sst,woz.en",
+        "--minutes",
+        "20",
+        "--set",
+        '{"steps": 6}',
+    )
+    check_out(one)
+    report = json.loads((one / "report.json").read_text())
+    assert set(report["modes"]) == {"float32", "bfloat16"}, said
+    for mode, tolerance in (("float32", 1e-4), ("bfloat16", 0.1)):
+        found = report["modes"][mode]
+        assert "error" not in found
+        assert found["steps"] == 4
+        assert found["examples a second"] > 0
+        for task in TASK_NAMES:
+            assert abs(found["difference from the CPU"][task]["loss"]) < tolerance
+    with zipfile.ZipFile(join(one, tmp_path / "runs.zip")) as archive:
+        archive.extractall(tmp_path / "runs")
+    for task in ("sst", "woz.en"):
+        assert report["single"][task]["exit"] == 0
+        assert report["single"][task]["answered"]
+        assert 0 < report["single"][task]["steps"] <= 6  # as far as its time allowed
+        check_submission(tmp_path / "runs" / task / "submissions" / f"single-{task}", home, [task])
+
+    # 2. The joint run, twice: the second time from the state of the first.
+    two, three = tmp_path / "two", tmp_path / "three"
+    start(site, "joint", str(bundle), "--out", str(two), "--minutes", "0.5")
+    check_out(two)
+    assert sum(sizes(bundle, two)) <= IN
+    start(site, "joint", str(bundle), "--out", str(three), "--state", str(two), "--minutes", "0.5")
+    check_out(three)
+    steps = [Checkpoint.open(path).record["step"] for path in (two, three)]
+    assert 0 < steps[0] < steps[1]
+    rows = (three / "train.csv").read_text().splitlines()[1:]
+    assert [int(row.split(",")[0]) for row in rows] == list(range(1, steps[1] + 1))
+
+    # 3. Weights and answers.
+    four = tmp_path / "four"
+    start(site, "answer", str(bundle), "--out", str(four), "--state", str(three), "--minutes", "20")
+    check_out(four)
+    assert sum(sizes(bundle, three)) <= IN
+    check_submission(four / "submission.zip", home, TASK_NAMES)
+    # With the bundle's vectors beside them, the weights are a checkpoint that answers alike.
+    for path in bundle.glob("vectors*"):
+        (four / path.name).write_bytes(path.read_bytes())
+    checkpoint = Checkpoint.open(four)
+    with zipfile.ZipFile(four / "submission.zip") as archive:
+        lines = archive.read("predictions/sst.validation.jsonl").decode().splitlines()
+        assert checkpoint.digest() in archive.read("submission.toml").decode()
+    examples = list(Store(home).examples("sst", "validation"))
+    replies = checkpoint.load("cpu").answer(TASKS["sst"], examples)
+    assert [json.loads(line)["answer"] for line in lines] == [reply.text for reply in replies]
+
+
+def join(out: Path, made: Path) -> Path:
+    """`cat runs.zip* > runs.zip`"""
+    parts = sorted(
+        out.glob("runs.zip*"), key=lambda path: int(path.suffix[1:]) if path.suffix[1:].isdigit() else 0
+    )
+    made.write_bytes(b"".join(path.read_bytes() for path in parts))
+    return made
+
+
+def check_submission(path: Path, home: Path, tasks: Sequence[str]) -> None:
+    """Score a submission as `decabench evaluate` does."""
+    results = decabench.evaluate(path, home=home)
+    assert set(results.tasks) == set(tasks)
+    assert all(found.status == "scored" and found.faults == 0 for found in results.tasks.values())
+
+
+def test_the_command(home: Path, config: TrainConfig, tmp_path: Path) -> None:
+    arguments = [
+        "train",
+        "--home",
+        str(home),
+        "--tasks",
+        "sst",
+        "--set",
+        "vectors=none:8",
+        "--set",
+        "model.dimension=8",
+    ]
+    arguments += ["--set", "model.layers=1", "--set", "train_examples=20"]
+    done = CliRunner().invoke(cli, [*arguments, "--bundle", str(tmp_path / "b"), "--bundle-size", "5M"])
+    assert done.exit_code == 0, done.output
+    assert "in half precision the weights will be" in done.output
+    assert Bundle.open(tmp_path / "b").record["examples"] == {"sst": [20, 20]}
+    neither = CliRunner().invoke(cli, arguments)
+    assert neither.exit_code == 2
+    assert "Give a folder for the run as --output" in neither.output
