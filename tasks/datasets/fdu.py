@@ -102,7 +102,7 @@ def _task(name: str, domain: str, counts: dict[str, int], source: Source, notes:
         citation="Liu et al. 2017, Adversarial Multi-task Learning for Text Classification",
         homepage="https://github.com/ccsasuke/man",
         version=2,
-        unit_names=("review",),
+        unit_names=("review", "copy"),
         prompt=review_prompt("a review"),
         variants=SENTIMENT_VARIANTS,
         shared_folder=_FOLDER,
@@ -121,7 +121,7 @@ def _fdu(domain: str) -> Task:
         {"train": train - _VALIDATION, "validation": _VALIDATION, "test": _TEST},
         Source("text files", files, partial(_read_fdu, domain)),
         "Validation is the last 200 lines of the training file. Some test texts stand in the training file too: see "
-        "`decabench tasks overlap`.",
+        "`decabench tasks overlap --against train --against validation`.",
     )
 
 

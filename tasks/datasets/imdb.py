@@ -65,7 +65,7 @@ IMDB = Task(
         "`<br />`. The hub's file does not name the film of a review. fdu.imdb is another, smaller set."
     ),
     version=2,
-    unit_names=("review",),
+    unit_names=("review", "copy"),
     prompt=review_prompt("a review of a film"),
     variants=SENTIMENT_VARIANTS,
     withhold_texts=True,

@@ -202,7 +202,7 @@ MR = Task(
         "validation. It holds 1,780 of the 2,210 test sentences of sst.fine: a model measured there must not train "
         "on it."
     ),
-    unit_names=("sentence",),
+    unit_names=("sentence", "copy"),
     version=2,
     prompt=review_prompt("a sentence of a film review"),
     variants=SENTIMENT_VARIANTS,

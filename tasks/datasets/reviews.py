@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -17,6 +18,7 @@ __all__ = [
     "in_random_order",
     "review_examples",
     "review_prompt",
+    "text_units",
 ]
 
 QUESTION = "Is this review negative or positive?"
@@ -54,10 +56,10 @@ def in_random_order(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def review_examples(task: str, split: str, rows: Iterable[tuple[str, str]]) -> Iterator[Example]:
-    """Yield an example for each (label, text), numbered in this order."""
+    """Yield an example for each (label, text), numbered in this order; its units are its text and its copy of it."""
     for index, (label, text) in enumerate(rows):
         id = f"{task}.{split}.{index}"
-        yield Example(id, QUESTION, text, (label,), (id,))
+        yield Example(id, QUESTION, text, (label,), text_units(id, text))
 
 
 def review_prompt(what: str) -> PromptTemplate:
@@ -71,3 +73,8 @@ def review_prompt(what: str) -> PromptTemplate:
         answer="Answer:",
         stop=("\n\n", "\nReview:", "\nQuestion:"),
     )
+
+
+def text_units(id: str, text: str) -> tuple[str, str]:
+    """Return the units of an example: a digest of its text, as a text may stand in a split twice, and its id."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16], id

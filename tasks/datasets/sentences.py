@@ -70,7 +70,7 @@ def _task(site: str, name: str, reviewed: str) -> Task:
         homepage="https://archive.ics.uci.edu/dataset/331/sentiment+labelled+sentences",
         notes="There is no split: all 1,000 sentences are for testing.",
         version=2,
-        unit_names=("sentence",),
+        unit_names=("sentence", "copy"),
         prompt=review_prompt(f"a sentence of a review of {reviewed}"),
         variants=SENTIMENT_VARIANTS,
         shared_folder="sentences",

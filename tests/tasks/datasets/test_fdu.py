@@ -8,6 +8,7 @@ import pytest
 
 from decabench.errors import DataError
 from decabench.tasks.datasets.fdu import FDU, PRODUCTS
+from decabench.tasks.datasets.reviews import text_units
 from decabench.tasks.example import Example
 from tests.tasks.fixtures import FolderFiles, read_form, write_lines
 
@@ -47,7 +48,8 @@ def test_the_last_200_lines_of_train_validate(domain: FolderFiles) -> None:
         rows.sort(key=lambda row: hashlib.sha256(f"reviews\n{row[0]}".encode()).hexdigest())
         ids = [f"fdu.books.{split}.{at}" for at in range(len(rows))]
         assert examples == [
-            Example(id, QUESTION, text, (label,), (id,)) for id, (text, label) in zip(ids, rows, strict=True)
+            Example(id, QUESTION, text, (label,), text_units(id, text))
+            for id, (text, label) in zip(ids, rows, strict=True)
         ]
 
 
@@ -103,3 +105,14 @@ def test_the_split_of_products_is_the_same_everywhere(domain: FolderFiles) -> No
     assert contexts == sorted(
         contexts, key=lambda text: hashlib.sha256(f"products\n{text}".encode()).hexdigest()
     )
+
+
+def test_a_review_that_stands_there_twice_is_one_unit(files: FolderFiles) -> None:
+    """Copies are drawn together. The innermost unit, which the fingerprint covers, stays the id."""
+    write_lines(files.folder / "books.task.train", ["1\tx"] * 200)
+    write_lines(files.folder / "books.task.test", ["1\tgood", "0\tbad", "1\tgood", "0\tgood"])
+    examples = read(files, "test")
+    units = [example.units for example in examples]
+    (bad,) = (example.units[0] for example in examples if example.context == "bad")
+    assert len({unit[0] for unit in units} - {bad}) == 1
+    assert [unit[-1] for unit in units] == [f"fdu.books.test.{number}" for number in range(4)]
