@@ -288,14 +288,19 @@ _SAYS_NOTHING = re.compile(
     re.IGNORECASE,
 )
 """Sentences that say what `unanswerable` says."""
+_ENTITIES = (
+    "(?:entit(?:y|ies)|persons?|people|organi[sz]ations?|locations?|facilities|products|events|artworks|languages|dates"
+    "|times|percentages)"
+)
 _NAMES_NONE = re.compile(
     r"(?:there (?:are|were|is) |(?:the|this) (?:sentence|text) (?:contains?|mentions?|names?|has) )?"
-    r"(?:no|none of the|not any) (?:[\w-]+ ){0,3}(?:entit(?:y|ies)|persons?|people|organi[sz]ations?|locations?|facilities"
-    r"|products|events|artworks|languages|dates|times|percentages)\b"
-    r"(?: of th(?:is|at) (?:kind|type))?"
-    r"(?: (?:(?:is|are|were) )?(?:mentioned|found|named|present|listed|given)\b)?(?: in (?:the|this|it)\b[^,;:]{0,40})?\.?$"
-    r"|(?:the|this) (?:sentence|text) (?:does(?:n['\u2019]t| not)) (?:contain|mention|name|have|include) any\b[^,;:]{0,60}$"
-    r"|(?:there (?:are|is) )?none\b(?: (?:are|is|were) (?:mentioned|found|named))?(?: in the (?:sentence|text))?\.?$|n/a\.?$",
+    rf"(?:no|none of the|not any) (?:[\w-]+ ){{0,3}}{_ENTITIES}\b(?: of th(?:is|at) (?:kind|type))?"
+    r"(?: (?:(?:is|are|were) )?(?:mentioned|found|named|present|listed|given)\b)?"
+    r"(?: in (?:the|this|it)\b[^,;:]{0,40})?\.?$"
+    r"|(?:the|this) (?:sentence|text) (?:does(?:n['\u2019]t| not)) (?:contain|mention|name|have|include) any\b"
+    r"[^,;:]{0,60}$"
+    r"|(?:there (?:are|is) )?none\b(?: (?:are|is|were) (?:mentioned|found|named))?(?: in the (?:sentence|text))?\.?$"
+    r"|n/a\.?$",
     re.IGNORECASE,
 )
 """Sentences that say what `None` says of entities."""
