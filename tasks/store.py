@@ -207,10 +207,13 @@ class Store:
                 return f"{name} has no public {split} split: use --split {' or --split '.join(splits)}."
             sources = [source.files[split] for source in task.sources if split in source.files]
             if not any(file.urls for files in sources for file in files):
-                names = "; or ".join(dict.fromkeys(", ".join(file.name for file in files) for files in sources))
+                names = "; or ".join(
+                    dict.fromkeys(", ".join(file.name for file in files) for files in sources)
+                )
                 return (
                     f"{name}, {split}, is not prepared in {self.home}. Its files may not be downloaded: put your own "
-                    f"({names}) into the folder DIR/{task.shared_folder or name} and run decabench prepare {name} --mirror DIR."
+                    f"({names}) into the folder DIR/{task.shared_folder or name} and run decabench prepare {name} "
+                    "--mirror DIR."
                 )
         return (
             f"{name}, {split}, is not prepared in {self.home}: run decabench prepare {name}, with --mirror or "

@@ -397,7 +397,7 @@ def _item_of(row: Mapping[str, Any], reading: _Reading) -> str | None:
 
 _NUMBER = r"[-+]?\d+(?:[.,]\d+)?(?!\w)"
 _SCALE = re.compile(
-    r"(?:\s*/\s*|\s+out of\s+(?:a possible\s+)?|\bscale (?:of|from)\s+|\bfrom\s+|\bbetween\s+)"
+    r"(?:/\s*|(?<=\s)out of\s+(?:a possible\s+)?|\bscale (?:of|from)\s+|\bfrom\s+|\bbetween\s+)"
     rf"{_NUMBER}(?:\s*(?:to|and|-|–)\s*{_NUMBER})?",
     re.IGNORECASE,
 )

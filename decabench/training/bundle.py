@@ -38,7 +38,6 @@ from decabench.models import (
     TextReader,
     WordTable,
     autocast,
-    count_kept,
     find_family,
     join_vectors,
     output_from_record,
@@ -229,16 +228,15 @@ def _encode_validation(
     encoded: dict[str, TaskData] = {}
     questions: dict[str, tuple[list[str], list[int | None]]] = {}
     for name in config.tasks:
-        cut = config.cut_context.get(name)
-        reader = TextReader(tasks[name], lexicon, cut)
+        reader = TextReader(tasks[name], lexicon, config.cut_context.get(name))
         items, ids, kept = [], [], []
         for row in store.read(name, "validation", ("id", "question", "context")):
             question = Question(row["id"], row["question"], row["context"])
             items.append(family.encode(question, None, tasks[name], reader))
             ids.append(question.id)
-            kept.append(None if cut is None else count_kept(question.context, cut))
+            kept.append(reader.count_kept(question.context))
         encoded[name] = TaskData(name, {key: Ragged.of([item[key] for item in items]) for key in items[0]})
-        questions[name] = ids, kept if reader.cuts_contexts and any(kept) else []
+        questions[name] = ids, kept if any(kept) else []
     return encoded, questions
 
 
