@@ -9,7 +9,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,7 +124,7 @@ class Preparation:
     task: str
     """Its name."""
     records: Mapping[str, SplitRecord] = field(default_factory=dict)
-    """Its prepared splits; empty if it failed."""
+    """Its prepared splits; if it failed, those of the requested ones that are prepared and up to date all the same."""
     was_ready: bool = False
     """Whether there was nothing to do."""
     error: str = ""
@@ -231,7 +231,8 @@ def _try_to_prepare(task: Task, request: Request, was_ready: bool = False) -> Pr
     try:
         return Preparation(task.name, prepare_task(task, request), was_ready)
     except DecabenchError as error:
-        return Preparation(task.name, error=str(error), exit_code=error.exit_code)
+        records = _current_records(task, request)
+        return Preparation(task.name, records, error=str(error), exit_code=error.exit_code)
     except Exception as error:  # an adapter met data in an unknown form: continue with the other tasks
         if os.environ.get("DECABENCH_DEBUG"):
             raise
@@ -341,6 +342,20 @@ def _prepare_splits(task: Task, splits: tuple[str, ...], request: Request, store
         if not opened.forget():  # fresh files: they are downloaded again only by the next run
             raise
         _read_splits(task, splits, request, store, _open_files(task, splits, request))
+
+
+def _current_records(task: Task, request: Request) -> dict[str, SplitRecord]:
+    """Return the records of the requested splits that need no preparing."""
+    try:
+        due = _due_splits(task, replace(request, force=False))
+        records = Store(request.home).records(task.name)
+    except DecabenchError:
+        return {}
+    return {
+        split: records[split]
+        for split in requested_splits(task, request)
+        if split in records and split not in due
+    }
 
 
 def _read_splits(

@@ -119,6 +119,8 @@ Brought = TypeVar("Brought", Task, Suite)
 
 def get_task(name: str, tasks: Mapping[str, Task] = TASKS) -> Task:
     """Return a task by name. Raises UnknownNameError with the near matches and the list."""
+    if name not in tasks and name in SUITES:
+        raise UnknownNameError(f"{name} is a suite, not a task: choose its tasks with --suite {name}.")
     return tasks[_require(name, tasks, "task")]
 
 

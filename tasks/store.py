@@ -195,11 +195,30 @@ class Store:
         """Read the record of one split. Raises MissingDataError if it is not prepared, and DataError."""
         record = self.records(task).get(split)
         if record is None or not self.path(task, split).exists():
-            raise MissingDataError(
-                f"{task}, {split}, is not prepared in {self.home}: run decabench prepare {task}, with --mirror or "
-                "--sample if you are offline."
-            )
+            raise MissingDataError(self._advise(task, split))
         return record
+
+    def _advise(self, name: str, split: str) -> str:
+        """Say that a split is not prepared and how to prepare it, or which splits there are instead."""
+        task = known_tasks().get(name)
+        if task is not None and task.sources:
+            splits = [each for each in SPLITS if any(each in source.files for source in task.sources)]
+            if split not in splits:
+                return f"{name} has no public {split} split: use --split {' or --split '.join(splits)}."
+            sources = [source.files[split] for source in task.sources if split in source.files]
+            if not any(file.urls for files in sources for file in files):
+                names = "; or ".join(
+                    dict.fromkeys(", ".join(file.name for file in files) for files in sources)
+                )
+                return (
+                    f"{name}, {split}, is not prepared in {self.home}. Its files may not be downloaded: put your own "
+                    f"({names}) into the folder DIR/{task.shared_folder or name} and run decabench prepare {name} "
+                    "--mirror DIR."
+                )
+        return (
+            f"{name}, {split}, is not prepared in {self.home}: run decabench prepare {name}, with --mirror or "
+            "--sample if you are offline."
+        )
 
     def write_records(self, task: Task, records: Mapping[str, SplitRecord]) -> None:
         """Replace a task's `task.json`. Raises StorageError."""

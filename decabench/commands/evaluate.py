@@ -22,10 +22,11 @@ from decabench.commands._options import (
 from decabench.text import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rich.table import Table
 
+    from decabench.metrics import Reference
     from decabench.scoring import DataUsed, Results, ScoredTask, ScoringOptions, TaskResult
     from decabench.submission import AnswerKind
 
@@ -334,6 +335,9 @@ def _print_variants(results: Results) -> None:
 _MOST_IN_A_TABLE = 8
 """More classes than this do not fit beside each other; their commonest confusions are listed."""
 
+_MATRIX_COLUMNS = 80
+"""A matrix that is wider is listed as well: a narrow terminal would cut its counts."""
+
 _OTHER = "other"
 """A prediction that is none of the gold classes."""
 
@@ -350,45 +354,74 @@ def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...
         if not found.predictions or not isinstance(output, Label | Tags):
             continue
         pairs = confusions(found.predictions, found.references, tags=isinstance(output, Tags))
+        stated = _spellings(found.references, isinstance(output, Tags))
         out.print(f"\n{name}: classes", style="bold")
-        out.print(_class_table(pairs))
-        if len({gold for gold, _ in pairs}) > _MOST_IN_A_TABLE:
+        out.print(_class_table(pairs, stated))
+        matrix = _matrix(pairs, stated)
+        width = out.measure(matrix).maximum
+        if len({gold for gold, _ in pairs}) > _MOST_IN_A_TABLE or width > min(_MATRIX_COLUMNS, out.width):
             wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]]
             for (gold, predicted), count in wrong[:10]:
+                gold, predicted = stated.get(gold, gold), stated.get(predicted, predicted)
                 out.print(
                     f"  {count:,} of {excerpt(gold, 40)} taken for {excerpt(predicted, 40) or 'nothing'}"
                 )
+        else:
+            out.print(f"\n{name}: gold (rows) by prediction (columns)", style="bold")
+            out.print(matrix)
+        if isinstance(output, Tags) and any(predicted == _NO_TAG for _, predicted in pairs):
+            out.print(f"{_NO_TAG}: no answer for this token", style="dim")
 
 
-def _class_table(pairs: Mapping[tuple[str, str], int]) -> Table:
-    """Return a row a class: its counts, precision, recall and F1, and a column a prediction if there are few."""
+_NO_TAG = "_"
+"""What stands for a missing tag."""
+
+
+def _spellings(references: Sequence[Reference], is_tags: bool) -> dict[str, str]:
+    """Return how the gold answers spell each class, by its lower-cased form; the first spelling counts."""
+    found: dict[str, str] = {}
+    for reference in references:
+        for answer in reference.answers[:1] if is_tags else reference.answers:
+            for label in answer.split() if is_tags else [" ".join(answer.split())]:
+                found.setdefault(label.lower(), label)
+    return found
+
+
+def _class_table(pairs: Mapping[tuple[str, str], int], stated: Mapping[str, str]) -> Table:
+    """Return a row a class: how often it is gold, predicted and right, precision, recall and F1."""
     from rich.table import Table
 
-    counts: Counter[tuple[str, str]] = Counter()
-    classes = sorted({gold for gold, _ in pairs})
-    for (gold, predicted), count in pairs.items():
-        counts[gold, predicted if predicted in classes else _OTHER] += count
-    shown = (*classes, _OTHER) if len(classes) <= _MOST_IN_A_TABLE else ()
-    table = Table("class", box=None, header_style="bold")
-    for heading in (
-        "gold",
-        "predicted",
-        "right",
-        "P",
-        "R",
-        "F1",
-        *(f"→ {excerpt(label, 40)}" for label in shown),
-    ):
-        table.add_column(heading, justify="right")
-    for label in classes:
-        of_gold = sum(count for (gold, _), count in counts.items() if gold == label)
-        of_predicted = sum(count for (_, predicted), count in counts.items() if predicted == label)
-        right = counts[label, label]
+    table = Table(box=None, header_style="bold")
+    table.add_column("class", overflow="fold")
+    for heading in ("gold", "predicted", "right", "P", "R", "F1"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for label in sorted({gold for gold, _ in pairs}):
+        of_gold = sum(count for (gold, _), count in pairs.items() if gold == label)
+        of_predicted = sum(count for (_, predicted), count in pairs.items() if predicted == label)
+        right = pairs.get((label, label), 0)
         precision = right / of_predicted if of_predicted else 0.0
         shares = (precision, right / of_gold, 2 * right / (of_gold + of_predicted))
         cells = [f"{count:,}" for count in (of_gold, of_predicted, right)]
         cells += [f"{100 * share:.2f}" for share in shares]
-        table.add_row(excerpt(label, 40), *cells, *(f"{counts[label, other]:,}" for other in shown))
+        table.add_row(excerpt(stated.get(label, label), 40), *cells)
+    return table
+
+
+def _matrix(pairs: Mapping[tuple[str, str], int], stated: Mapping[str, str]) -> Table:
+    """Return a row a gold class and a column a prediction; what is none of the gold classes is one column."""
+    from rich.table import Table
+
+    classes = sorted({gold for gold, _ in pairs})
+    counts: Counter[tuple[str, str]] = Counter()
+    for (gold, predicted), count in pairs.items():
+        counts[gold, predicted if predicted in classes else _OTHER] += count
+    shown = (*classes, _OTHER) if any(predicted == _OTHER for _, predicted in counts) else classes
+    table = Table("", box=None, header_style="bold")
+    for label in shown:
+        table.add_column(f"→ {excerpt(stated.get(label, label), 40)}", justify="right", no_wrap=True)
+    for label in classes:
+        row = (f"{counts[label, other]:,}" for other in shown)
+        table.add_row(excerpt(stated.get(label, label), 40), *row)
     return table
 
 

@@ -18,6 +18,8 @@ from decabench.commands._options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from decabench.tasks import Preparation, SplitRecord, Task
 
 __all__ = ["prepare"]
@@ -94,7 +96,9 @@ def prepare(
     place = "local files" if all(task.folder for task in chosen) else request.place
     err.print(f"Preparing {what} in {request.home}, data from {place}")
     preparations = prepare_all(chosen, request, processes(jobs), include, _report)
-    _print_table(chosen, preparations)
+    requested = {task.name: requested_splits(task, request) for task in chosen}
+    _print_table(chosen, preparations, requested)
+    _print_missing(preparations, requested)
     if export_ids:
         _export_ids(export_ids, request.home, preparations)
     context.exit(max((preparation.exit_code for preparation in preparations), default=0))
@@ -110,7 +114,28 @@ def _report(preparation: Preparation) -> None:
         console(stderr=True).print(f"  {preparation.task}: {rows}")
 
 
-def _print_table(tasks: list[Task], preparations: list[Preparation]) -> None:
+def _print_missing(preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]]) -> None:
+    """Say in a line what is prepared, and what is missing; the reasons were reported when they arose."""
+    from decabench.commands._console import console
+
+    failed = [each for each in preparations if each.error]
+    if not failed:
+        return
+    missing = [
+        f"{each.task} ({', '.join(split for split in requested[each.task] if split not in each.records)})"
+        for each in failed
+    ]
+    complete = f"Prepared: {len(preparations) - len(failed)} of {len(preparations)} tasks"
+    partly = [
+        f"{split} of {each.task}" for each in failed if each.records for split in [", ".join(each.records)]
+    ]
+    more = f" and {'; '.join(partly)}" if partly else ""
+    console(stderr=True).print(f"{complete}{more}. Missing: {', '.join(missing)}, for the reasons above.")
+
+
+def _print_table(
+    tasks: list[Task], preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]]
+) -> None:
     from rich.table import Table
 
     from decabench.commands._console import console, format_count
@@ -122,7 +147,9 @@ def _print_table(tasks: list[Task], preparations: list[Preparation]) -> None:
         records = preparation.records
         published = " / ".join(format_count(task.counts.get(split)) for split in SPLITS)
         data = sorted({_describe_data(record) for record in records.values()})
-        state = "failed" if preparation.error else "was ready" if preparation.was_ready else "prepared"
+        state = "was ready" if preparation.was_ready else "prepared"
+        if preparation.error:
+            state = f"partly, {len(records)} of {len(requested[task.name])} splits" if records else "failed"
         rows = [format_count(records[split].rows) if split in records else "–" for split in SPLITS]
         table.add_row(task.name, *rows, published, ", ".join(data), state)
         notes += sorted({f"{task.name}: {record.note}" for record in records.values() if record.note})

@@ -39,7 +39,9 @@ def _list(home: Path | None, include: tuple[Path, ...]) -> None:
     table = Table(box=None, header_style="bold")
     for heading in ("task", "dataset", "metric", *SPLITS, "prepared", "licence"):
         if is_wide or heading not in ("dataset", "licence"):
-            table.add_column(heading, no_wrap=heading in ("task", "metric"))
+            table.add_column(
+                heading, no_wrap=heading not in ("dataset", "licence", "prepared"), overflow="fold"
+            )
     for task in known_tasks(include).values():
         counts = [
             f"{format_count(task.counts.get(split))}{' hidden' if split in task.hidden else ''}"

@@ -122,6 +122,11 @@ class _Reading:
 
     def _names(self) -> Sequence[str]:
         """Return what models call an answer of this kind, besides `answer`: `Span:`, `The German translation is:`."""
+        if self.form.kind == "span" and "None" in self.form.labels:
+            kinds = _KINDS.findall(self.question)
+            return [
+                name for kind in (*kinds, "entities") for name in (kind, f"The {kind} are", f"The {kind}")
+            ]
         if self.form.kind in _NAMES:
             return _NAMES[self.form.kind]
         if self.form.kind != "line" or not (languages := _LANGUAGE.findall(self.question)):
@@ -182,6 +187,8 @@ _TRANSLATION_NAMES = (
     ),
     *("Deutsche \u00dcbersetzung", "Die deutsche \u00dcbersetzung lautet", "Die \u00dcbersetzung ist"),
 )
+_KINDS = re.compile(r"\bentities\b.*? (?:are|that are) ([\w -]+?)(?: are mentioned)?[?.]")
+"""The entities that a question asks for: `Which entities are persons?`."""
 _LANGUAGE = re.compile(r"\b[Tt]ranslat\w+\b.*?\b(?:to|into|in) ([A-Z][a-z]+)")
 """The language that a question asks for: `Translate from English to German`."""
 _VALUE_KEYS = (
@@ -194,6 +201,8 @@ _VALUE_KEYS = (
 def _from_json(text: str, form: AnswerForm) -> str | None:
     """Return the answer that a JSON object or list wraps; None if the text is no such thing."""
     value = find_json(text)
+    if "None" in form.labels and (value == [] or (isinstance(value, dict) and list(value.values()) == [[]])):
+        return "None"
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], dict):
         value = value[0]
     while isinstance(value, dict):
@@ -259,6 +268,8 @@ def _span(text: str, form: AnswerForm) -> _Found:
     line, rules = _first_line(text, form)
     if "unanswerable" in form.labels and _SAYS_NOTHING.match(line) and not _BUT.search(line):
         return "unanswerable", [*rules, "label"]
+    if "None" in form.labels and _NAMES_NONE.match(line) and not _BUT.search(line):
+        return "None", [*rules, "label"]
     label = find_label(line, form.labels)
     return (line, rules) if label is None or label == line else (label, [*rules, "label"])
 
@@ -277,6 +288,22 @@ _SAYS_NOTHING = re.compile(
     re.IGNORECASE,
 )
 """Sentences that say what `unanswerable` says."""
+_ENTITIES = (
+    "(?:entit(?:y|ies)|persons?|people|organi[sz]ations?|locations?|facilities|products|events|artworks|languages|dates"
+    "|times|percentages)"
+)
+_NAMES_NONE = re.compile(
+    r"(?:there (?:are|were|is) |(?:the|this) (?:sentence|text) (?:contains?|mentions?|names?|has) )?"
+    rf"(?:no|none of the|not any) (?:[\w-]+ ){{0,3}}{_ENTITIES}\b(?: of th(?:is|at) (?:kind|type))?"
+    r"(?: (?:(?:is|are|were) )?(?:mentioned|found|named|present|listed|given)\b)?"
+    r"(?: in (?:the|this|it)\b[^,;:]{0,40})?\.?$"
+    r"|(?:the|this) (?:sentence|text) (?:does(?:n['\u2019]t| not)) (?:contain|mention|name|have|include) any\b"
+    r"[^,;:]{0,60}$"
+    r"|(?:there (?:are|is) )?none\b(?: (?:are|is|were) (?:mentioned|found|named))?(?: in the (?:sentence|text))?\.?$"
+    r"|n/a\.?$",
+    re.IGNORECASE,
+)
+"""Sentences that say what `None` says of entities."""
 _BUT = re.compile(r"\b(?:but|however|though|although)\b", re.IGNORECASE)
 """The sentence goes on, perhaps to an answer."""
 

@@ -123,7 +123,10 @@ _WORDS = re.compile(r"[^\W_](?:.*[^\W_])?", re.DOTALL)
 
 
 def _by_key(labels: Sequence[str]) -> dict[str, str]:
-    return {_key(label): label for label in labels if label.strip()}
+    """Return labels by their keys; words of one may be joined, as in `very-positive` and `VERY_POSITIVE`."""
+    keys = {_key(label): label for label in labels if label.strip()}
+    joined = {key.replace(" ", mark): label for key, label in keys.items() if " " in key for mark in "-_"}
+    return {**joined, **keys}
 
 
 def _key(text: str) -> str:

@@ -403,8 +403,9 @@ def _outcome(task: str, answer: object) -> Outcome:
         return Answer(answer)
     if isinstance(answer, (Answer, Failure)):
         return answer
+    remedy = f"; return str({_shown(answer)})" if isinstance(answer, (int, float)) else ""
     raise ModelError(
-        f"The predictor returned {_shown(answer)} for a question of {task}: an answer must be a text."
+        f"The predictor returned {_shown(answer)} for a question of {task}: an answer must be a text{remedy}."
     )
 
 

@@ -1,6 +1,7 @@
 """`decabench prepare`."""
 
 import json
+import shutil
 
 import pytest
 
@@ -61,6 +62,24 @@ def test_a_mirror_without_the_file_is_3(command, tmp_path, jobs):
     assert "Traceback" not in done.output
     assert done.stdout.count("failed") == 2
     assert not list((tmp_path / "home").rglob("*.parquet"))
+
+
+def test_a_mirror_with_some_splits_is_3_and_says_the_same_again(command, tmp_path):
+    from decabench.tasks.preparation import SAMPLE_FOLDER
+
+    shutil.copytree(SAMPLE_FOLDER / "sst", tmp_path / "mirror" / "sst")
+    (test,) = (tmp_path / "mirror" / "sst").glob("*test*")
+    test.unlink()
+    options = ["--mirror", tmp_path / "mirror", "--home", tmp_path / "home"]
+    runs = [command("prepare", "sst", *options) for _ in range(2)]
+    for done in runs:
+        assert done.exit_code == 3
+        assert "partly, 2 of 3 splits" in done.stdout and "failed" not in done.stdout
+        summary = (
+            "Prepared: 0 of 1 tasks and train, validation of sst. Missing: sst (test), for the reasons above."
+        )
+        assert summary in done.stderr.replace("\n", " ")
+    assert runs[0].stdout == runs[1].stdout
 
 
 def test_ids_without_data(command, home, tmp_path):

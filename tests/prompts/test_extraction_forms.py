@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from decabench.prompts.extraction import extract
 from decabench.prompts.labels import find_label, options
+from decabench.prompts.messages import make_prompting
 from decabench.prompts.sql import find_sql
 from decabench.prompts.states import find_state
+from decabench.prompts.templates import load_template
+from decabench.tasks import TASKS
 
 NLI = 'Hypothesis: "x" -- entailment, neutral, or contradiction?'
 SST = "Is this review negative or positive?"
@@ -76,3 +80,44 @@ def test_a_query(text: str, query: str | None) -> None:
 )
 def test_a_change_of_state(text: str, change: str | None) -> None:
     assert find_state(text, ("food", "area", "phone")) == change
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *(
+            "There are no persons in the sentence.",
+            "No entities.",
+            "[]",
+            "N/A",
+            "There are none.",
+            '{"persons": []}',
+        ),
+        *("No persons are mentioned.", "The sentence does not mention any persons.", "Answer: none"),
+    ],
+)
+def test_sentences_that_say_there_are_no_entities(raw: str) -> None:
+    form = make_prompting(TASKS["conll2003.entities"], load_template("default")).form
+    assert extract(raw, form, "Which entities are persons?", context="AP said .").answer == "None"
+
+
+@pytest.mark.parametrize(
+    ("raw", "answer"),
+    [
+        ("The persons are: AP, Reuters", "AP, Reuters"),
+        ("Persons: AP", "AP"),
+        ("The entities are: AP", "AP"),
+        ("No Doubt", "No Doubt"),
+        ("No Angels", "No Angels"),
+        ("AP and Reuters", "AP and Reuters"),
+    ],
+)
+def test_entities_that_are_named(raw: str, answer: str) -> None:
+    form = make_prompting(TASKS["conll2003.entities"], load_template("default")).form
+    assert extract(raw, form, "Which entities are persons?", context="AP said .").answer == answer
+
+
+@pytest.mark.parametrize("raw", ["very-positive", "VERY_POSITIVE", "Sentiment: very-positive"])
+def test_words_of_a_label_may_be_joined(raw: str) -> None:
+    form = make_prompting(TASKS["sst.fine"], load_template("default")).form
+    assert extract(raw, form).answer == "very positive"

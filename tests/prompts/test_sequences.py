@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -122,6 +123,128 @@ def test_prose_is_unparseable(raw: str) -> None:
     assert extract(raw, TAGS, context=" ".join(WORDS)).rule.split("+")[-1] in ("unparseable", "refused")
 
 
+@pytest.mark.parametrize(
+    "line", ["{t}", "- {w}: {t}", "* {w} ({t})", "| {w} | {t} |", "{w},{t}", "{w} → {t}"]
+)
+@pytest.mark.parametrize("head", ["", "Here are the tags:\n\n"])
+def test_tags_of_lines_without_numbers(line: str, head: str) -> None:
+    assert answer(head + numbered(GOLD, line)) == GOLD
+
+
+@pytest.mark.parametrize(
+    ("head", "line"), [("| Word | Tag |\n|---|---|", "| {w} | {t} |"), ("word,tag", "{w},{t}")]
+)
+def test_tables_without_numbers(head: str, line: str) -> None:
+    assert answer(f"{head}\n{numbered(GOLD, line)}") == GOLD
+
+
+@pytest.mark.parametrize("form", [TAGS, ANY], ids=["known", "any"])
+@pytest.mark.parametrize(
+    ("unit", "between"),
+    [("({w}, {t})", " "), ("('{w}', '{t}')", ", "), ("{w} ({t})", ", "), ("{w}:{t}", " ")],
+)
+def test_words_with_their_tags_in_one_line(unit: str, between: str, form: AnswerForm) -> None:
+    raw = numbered(GOLD, unit).replace("\n", between)
+    assert answer(raw, form) == answer(f"[{raw}]", form) == GOLD
+    assert answer(f"The words are tagged as follows: {raw}.", form) == GOLD
+
+
+def test_a_tag_a_line_of_every_tagset() -> None:
+    for name, tags in (
+        ("conll2003", "O O I-PER O"),
+        ("conll2000", "B-NP I-NP B-VP O"),
+        ("hien.pos", "G_N @ $ G_V"),
+        ("ptb.pos", "DT NN PRP$ ."),
+    ):
+        words = "a b c d".split()
+        assert answer(tags.replace(" ", "\n"), TASKS[name].answer_form, words) == tags
+    for raw in ("2:det\n0:root", "2: det\n0: root", "2:det, 0:root"):
+        assert answer(raw, TREE, ["the", "dog"]) == "2:det 0:root"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "(From, ADP) (AP, PROPN) (comes, VERB)",
+        "ADP DET PROPN\nVERB NUM",
+        "This sentence has a NOUN and a VERB.",
+        "From the AP comes 15 :",
+        '[{"word": "A", "tag": "DET"}, {"word": "dog", "tag": "NOUN"}]',
+        '[{"word": "From"}, {"word": "the"}]',
+    ],
+    ids=["a word is missing", "cut into lines", "prose", "the sentence", "other words", "no tags"],
+)
+def test_what_is_not_certain_is_unparseable(raw: str) -> None:
+    assert extract(raw, TAGS, context=" ".join(WORDS)).rule == "unparseable"
+
+
+def test_one_word() -> None:
+    for raw in ("VERB", "1 Stop VERB", "Stop: VERB", "Stop/VERB", "(Stop, VERB)", "Stop verb"):
+        assert answer(raw, TAGS, ["Stop"]) == "VERB"
+
+
+def test_full_names_of_universal_tags() -> None:
+    raw = "1 From adposition\n2 the determiner\n3 AP proper noun\n4 comes verb\n5 15 numeral\n6 : punctuation"
+    assert answer(raw) == GOLD
+    assert answer(raw.replace("verb", "auxiliary verb")) == GOLD.replace("VERB", "AUX")
+    assert answer("1 a noun\n2 b O", TASKS["conll2003"].answer_form, ["a", "b"]) == "noun O"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("id", "word", "head", "relation"),
+        ("number", "token", "head", "deprel"),
+        ("index", "text", "Head", "rel"),
+        ("word", "head", "relation"),
+        ("id", "head", "relation"),
+        ("word", "tag", "relation", "head"),
+    ],
+    ids=" ".join,
+)
+def test_parses_as_objects(keys: tuple[str, ...]) -> None:
+    objects = []
+    for number, (word, item) in enumerate(zip(WORDS, PARSE.split(), strict=True), 1):
+        head, relation = item.split(":")
+        values = {"id": number, "word": word, "tag": "X", "head": int(head), "relation": relation}
+        values |= dict.fromkeys(("number", "index"), number) | dict.fromkeys(("token", "text"), word)
+        values |= {"deprel": relation, "rel": relation, "Head": int(head)}
+        objects.append({key: values[key] for key in keys})
+    assert answer(json.dumps(objects), TREE) == PARSE
+    assert answer(json.dumps({"parse": objects}, indent=1), TREE) == PARSE
+    swapped = [objects[1], objects[0], *objects[2:]]
+    if keys[0] in ("id", "number", "index"):
+        assert answer(json.dumps(swapped), TREE) == PARSE
+    elif keys[0] == "word":
+        swapped = [*objects[1:], objects[0]]
+        assert extract(json.dumps(swapped), TREE, context=" ".join(WORDS)).rule == "unparseable"
+
+
+def test_numbers_of_objects_from_0_are_not_heads() -> None:
+    objects = [
+        {"id": 0, "word": "the", "head": 1, "rel": "det"},
+        {"id": 1, "word": "dog", "head": 0, "rel": "root"},
+    ]
+    assert extract(json.dumps(objects), TREE, context="the dog").rule == "unparseable"
+    tags = [{"id": 0, "word": "the", "pos": "DET"}, {"id": 1, "word": "dog", "pos": "NOUN"}]
+    assert answer(json.dumps(tags), TAGS, ["the", "dog"]) == "DET NOUN"
+
+
+@pytest.mark.parametrize(
+    "line", ["{n} {w} head: {h}, relation: {r}", "{n} {w} {r}({h})", "{w}: {r}({h})", "{w} -> {h}:{r}"]
+)
+def test_heads_and_relations_by_name(line: str) -> None:
+    pairs = zip(WORDS, (item.split(":") for item in PARSE.split()), strict=True)
+    lines = [
+        line.format(n=n, w=word, h=head, r=relation) for n, (word, (head, relation)) in enumerate(pairs, 1)
+    ]
+    assert answer("\n".join(lines), TREE) == PARSE
+
+
+def test_rows_of_json_that_repeat_number_and_word() -> None:
+    assert answer('[[1, "the", 2, "det"], [2, "dog", 0, "root"]]', TREE, ["the", "dog"]) == "2:det 0:root"
+
+
 def test_text_without_end_is_bounded() -> None:
     assert len(answer("NOUN " * 10_000).split()) <= len(WORDS) + 100
 
@@ -139,13 +262,24 @@ def test_text_without_end_is_bounded() -> None:
         ('{"score": 3.5}', "3.5"),
         ("They differ.\nRating: 2", "2"),
         ("-1", "-1"),
+        ("I'd say 4, because both mention 2 boys.", "4"),
+        ("3.5 since 2 of 3 words are shared", "3.5"),
     ],
 )
 def test_numbers(raw: str, number: str) -> None:
     assert extract(raw, AnswerForm("number")).answer == number
 
 
-@pytest.mark.parametrize("raw", ["They are related.", "Either 3 or 4.", "from 1 to 5"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "They are related.",
+        "Either 3 or 4.",
+        "from 1 to 5",
+        "Not 3 because 2 is right.",
+        "Because 2 of 3 differ, 4.",
+    ],
+)
 def test_texts_without_one_number(raw: str) -> None:
     assert extract(raw, AnswerForm("number")).rule.endswith("unparseable")
 

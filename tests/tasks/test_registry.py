@@ -201,3 +201,10 @@ def test_a_known_name() -> None:
 def test_a_word_of_ones_own_for_the_kind() -> None:
     with pytest.raises(UnknownNameError, match=r"^There is no split 'dev'\. Known: train, test\.$"):
         require_name("dev", iter(("train", "test")), "split")
+
+
+def test_the_name_of_a_suite_is_no_task() -> None:
+    with pytest.raises(
+        UnknownNameError, match="fdu is a suite, not a task: choose its tasks with --suite fdu"
+    ):
+        get_task("fdu")

@@ -295,3 +295,18 @@ def test_the_home_in_the_user_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.delenv("DECABENCH_HOME", raising=False)
     assert home_folder("~/data") == tmp_path / "data"
     assert home_folder().name == "decabench"
+
+
+def test_advice_for_what_is_not_prepared(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(
+        MissingDataError, match=r"sentences\.yelp has no public validation split: use --split test\."
+    ):
+        store.record("sentences.yelp", "validation")
+    with pytest.raises(
+        MissingDataError, match=r"put your own \(.+\) into the folder DIR/[\w.]+ and run"
+    ) as raised:
+        store.record("ptb.pos", "test")
+    assert "--sample" not in str(raised.value)
+    with pytest.raises(MissingDataError, match="run decabench prepare sst, with --mirror or --sample"):
+        store.record("sst", "test")
