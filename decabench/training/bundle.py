@@ -271,11 +271,12 @@ def write_bundle(
             break
         sizes = {task: _size(folder, f"train/{task}.safetensors.xz") for task in kept}
         keep = _fill(keep, sizes, int(left * 0.97))
+    code = file_digest(folder / _CODE)
     record = {
         "format": FORMAT,
         "decabench": decabench.__version__,
         "config": {**to_mapping(config), "vectors": names, "best_by": "last"},
-        "code": file_digest(folder / _CODE),
+        "code": code,
         "vocabulary": lexicon.size - len(SPECIALS),
         "outputs": {task: output_record(output) for task, output in data.outputs.items()},
         "data": {
@@ -296,7 +297,7 @@ def write_bundle(
     ]
     if words < len(lexicon) - len(SPECIALS):
         cut.append(f"vectors of {words:,} of {len(lexicon) - len(SPECIALS):,} words")
-    return WrittenBundle(_size(folder, "**/*"), state, record["code"], tuple(cut))
+    return WrittenBundle(_size(folder, "**/*"), state, code, tuple(cut))
 
 
 def _check(config: TrainConfig, tasks: Mapping[str, Task], folder: Path) -> None:
