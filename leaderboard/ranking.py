@@ -49,7 +49,7 @@ __all__ = [
     "suite_columns",
 ]
 
-BASELINES = frozenset({"majority", "first-choice", "copy-context", "lead-3", "random"})
+BASELINES = frozenset({"majority", "most-frequent-tag", "first-choice", "copy-context", "lead-3", "random"})
 """Predictors that serve as a floor."""
 
 CEILINGS = frozenset({"oracle"})

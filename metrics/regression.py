@@ -34,9 +34,12 @@ _LIMIT = 1e100
 
 
 def _parse_number(text: str) -> float | None:
-    """Parse a number; None if the text is none, not finite or absurdly large."""
+    """Parse a number; None if the text is none, not finite or absurdly large.
+
+    What `float` reads but no other reader of numbers does is none: `3_5`, which is Python's 35.
+    """
     try:
-        number = float(text)
+        number = float(text) if "_" not in text else math.nan
     except ValueError:
         return None
     return number if abs(number) < _LIMIT else None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .base import (
+    Item,
     Metric,
     MetricError,
     Reference,
@@ -116,32 +117,50 @@ _Chunk = tuple[str, int, int]
 
 _OUTSIDE = ("o", "")
 
+# conlleval's startOfChunk and endOfChunk: (previous prefix, prefix), and prefixes that stand for one token or for none.
+# S and a B after an E are IOBES, which conlleval does not know.
+_STARTS = frozenset(["bb", "ib", "ob", "oi", "oe", "ee", "ei", "eb", "sb", "si", "se"])
+_ENDS = frozenset(["bb", "bo", "ib", "io", "ee", "ei", "eo", "eb"])
+_SINGLE = frozenset("s[]")
+_NONE = frozenset("o.")
+
 
 def _read_tag(text: str) -> _Tag:
-    """Split a lower-cased tag; anything without one of the prefixes B, I, E and S is outside."""
-    prefix, kind = text[:1], text[1:].removeprefix("-")
-    if prefix not in "bies" or not prefix or (text[1:] and not text.startswith("-", 1)):
-        return _OUTSIDE
-    return prefix, kind or "_"
+    """Split a lower-cased tag at its first hyphen; without one it has no kind."""
+    prefix, _, kind = text.partition("-")
+    return prefix, kind
+
+
+def _are_listed(pairs: Set[str], before: _Tag, tag: _Tag) -> bool:
+    return len(before[0]) == len(tag[0]) == 1 and before[0] + tag[0] in pairs
+
+
+def _ends_chunk(before: _Tag, tag: _Tag) -> bool:
+    """Tell whether a chunk ends between two tags: as listed, or where the kind changes."""
+    changes = before[0] not in _NONE and before[1] != tag[1]
+    return changes or before[0] in _SINGLE or _are_listed(_ENDS, before, tag)
 
 
 def _starts_chunk(before: _Tag, tag: _Tag) -> bool:
-    """Tell whether a chunk starts with a tag: at B or S, after an end, or where the kind changes."""
-    if tag[0] == "o":
-        return False
-    return tag[0] in "bs" or before[0] in "eso" or before[1] != tag[1]
+    """Tell whether a chunk starts with a tag: as listed, or where the kind changes, even if the tag is unknown."""
+    changes = tag[0] not in _NONE and before[1] != tag[1]
+    return changes or tag[0] in _SINGLE or _are_listed(_STARTS, before, tag)
 
 
 def chunks(tags: Sequence[str]) -> set[_Chunk]:
-    """Find the chunks (kind, first, last) of a tag sequence in IOB1, IOB2 or IOBES, as leniently as conlleval."""
+    """Find the chunks (kind, first, last) of a tag sequence in IOB1, IOB2, IOE or IOBES, as leniently as conlleval.
+
+    The kind of a tag without one is `_`, as in seqeval.
+    """
     found: set[_Chunk] = set()
-    before, first = _OUTSIDE, 0
+    before, kind, first = _OUTSIDE, "", -1  # the kind and the place of the open chunk; -1 if there is none
     for position, tag in enumerate([*(_read_tag(tag.lower()) for tag in tags), _OUTSIDE]):
-        starts = _starts_chunk(before, tag)
-        if before[0] != "o" and (starts or tag[0] == "o"):
-            found.add((before[1], first, position - 1))
+        starts, is_last = _starts_chunk(before, tag), position == len(tags)
+        if first >= 0 and (starts or is_last or _ends_chunk(before, tag)):
+            found.add((kind or "_", first, position - 1))
+            first = -1
         if starts:
-            first = position
+            first, kind = position, tag[1]
         before = tag
     return found
 
@@ -167,7 +186,7 @@ SEQUENCE_F1 = Metric(
     name="sequence_f1",
     definition="F1 of chunks with the right kind, start and end, over all sequences together.",
     source="CoNLL-2000 conlleval (Tjong Kim Sang and Buchholz 2000); seqeval",
-    signature="sequence_f1|case:lower|scheme:conlleval|length:any|refs:first|v:1",
+    signature="sequence_f1|case:lower|scheme:conlleval|length:any|refs:first|v:2",
     columns=("right", "predicted", "gold", "tags", "tags_right"),
     headline="sequence_f1",
     statistics=per_example(_chunk_row),
@@ -179,55 +198,12 @@ def sequence_f1(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     """Chunk F1, 0-100, by conlleval's rules (Tjong Kim Sang and Buchholz 2000): 2PR / (P + R).
 
     P = right / predicted chunks and R = right / gold chunks, over all sequences together; tags are such as B-NP,
-    I-NP and O. A prediction may be longer or shorter than the gold sequence; all its chunks count. `details` also
-    has precision, recall and tag_accuracy.
+    I-NP and O. An unknown tag, such as X-NP or NP, starts a chunk where the kind changes, as it does in conlleval. A
+    prediction may be longer or shorter than the gold sequence; all its chunks count. `details` also has precision,
+    recall and tag_accuracy.
     Raises MetricError for unequal numbers or an example without a reference.
     """
     return evaluate(SEQUENCE_F1, predictions, items(references))
-
-
-_PUNCTUATION = "punct"
-
-
-def _parse_row(prediction: str, reference: Reference) -> Row:
-    """(scored tokens, right heads, right heads with right labels) of one sentence."""
-    gold = [token.partition(":") for token in reference.answers[0].lower().split()]
-    malformed = [token for token in gold if not token[0].isdecimal() or not token[2]]
-    if malformed:
-        raise MetricError(
-            f"A gold token must be head:label, such as 3:nsubj; given {''.join(malformed[0])!r}."
-        )
-    predicted = [token.partition(":") for token in prediction.lower().split()]
-    predicted += [("", "", "")] * (len(gold) - len(predicted))
-    scored = [pair for pair in zip(predicted, gold, strict=False) if pair[1][2] != _PUNCTUATION]
-    labels_right = [ours[2] == theirs[2] for ours, theirs in scored if ours[0] == theirs[0]]
-    return (float(len(scored)), float(len(labels_right)), float(sum(labels_right)))
-
-
-def _parse_score(totals: Totals) -> Scores:
-    return {name: percent(totals[name], totals["tokens"]) for name in ("uas", "las")}
-
-
-PARSING = Metric(
-    name="parsing",
-    definition="Share of tokens, without punctuation, with the right head (UAS), and the right label too (LAS).",
-    source="CoNLL-X, Buchholz and Marsi 2006",
-    signature="parsing|case:lower|punct:excluded|missing:wrong|refs:first|v:1",
-    columns=("tokens", "uas", "las"),
-    headline="las",
-    statistics=per_example(_parse_row),
-    score=_parse_score,
-)
-
-
-def uas_las(predictions: Sequence[str], references: Sequence[Any]) -> Score:
-    """Labelled attachment score, 0-100 (Buchholz and Marsi 2006), with the unlabelled one as `uas` in `details`.
-
-    LAS = 100 * tokens with the right head and label / tokens whose gold label is not `punct`. A parse is one
-    `head:label` per token (`2:nsubj 0:root`). Missing and unreadable tokens are wrong; tokens beyond the last gold
-    one are ignored. Raises MetricError for a gold token that is not head:label.
-    """
-    return evaluate(PARSING, predictions, items(references))
 
 
 @dataclass(frozen=True)
@@ -255,6 +231,9 @@ _CONTENT = frozenset(
     "conj fixed flat compound list parataxis orphan goeswith reparandum root dep".split()
 )
 """The relations that CLAS counts, as in the CoNLL-18 evaluator."""
+
+_PUNCTUATION = "punct"
+"""The relation of punctuation."""
 
 _PUNCTUATION_TAGS = frozenset(["PUNCT", "``", "''", ",", ".", ":"])
 """Universal Dependencies' tag of punctuation, and the Penn Treebank's, as papers on parsing leave them out."""
@@ -296,6 +275,48 @@ def _parse_ud_row(prediction: str, reference: Reference) -> Row:
         float(sum(counted)),
         float(sum(right and counts for right, counts in zip(heads, counted, strict=True))),
         float(sum(right and counts for right, counts in zip(both, counted, strict=True))),
+    )
+
+
+def _parse_row(prediction: str, reference: Reference) -> Row:
+    """The last three counts of `_parse_ud_row`: (scored tokens, right heads, right heads with right relations)."""
+    return _parse_ud_row(prediction, reference)[-3:]
+
+
+def _parse_score(totals: Totals) -> Scores:
+    return {name: percent(totals[name], totals["tokens"]) for name in ("uas", "las")}
+
+
+PARSING = Metric(
+    name="parsing",
+    definition=(
+        "Share of words, without punctuation, with the right head (UAS), and the right universal relation too (LAS)."
+    ),
+    source="CoNLL-X, Buchholz and Marsi 2006",
+    signature="parsing|case:lower|subtypes:cut|punct:tags,relation|missing:wrong|extra:ignored|refs:first|v:2",
+    columns=("tokens", "uas", "las"),
+    headline="las",
+    statistics=per_example(_parse_row),
+    score=_parse_score,
+)
+
+
+def uas_las(
+    predictions: Sequence[str], references: Sequence[Any], tags: Sequence[Any] | None = None
+) -> Score:
+    """Labelled attachment score, 0-100 (Buchholz and Marsi 2006), with the unlabelled one as `uas` in `details`.
+
+    LAS = 100 * words with the right head and relation / words that are not punctuation. A parse is one
+    `head:relation` per word (`2:nsubj 0:root`); subtypes of relations do not count (`nmod:poss` is `nmod`).
+    Punctuation, `tags`, missing and unreadable words and errors are treated as in `parsing_ud`, whose
+    las_without_punctuation and uas_without_punctuation these are.
+    """
+    return evaluate(PARSING, predictions, _with_tags(references, tags))
+
+
+def _with_tags(references: Sequence[Any], tags: Sequence[Any] | None) -> list[Item]:
+    return items(
+        references, **({} if tags is None else {"meta": [{"pos": of_example} for of_example in tags]})
     )
 
 
@@ -349,5 +370,4 @@ def parsing_ud(
     Missing and unreadable words are wrong; words beyond the last gold one are ignored.
     Raises MetricError for a gold word that is not head:label, or another number of tags than words.
     """
-    meta = {} if tags is None else {"meta": [{"pos": of_example} for of_example in tags]}
-    return evaluate(PARSING_UD, predictions, items(references, **meta))
+    return evaluate(PARSING_UD, predictions, _with_tags(references, tags))

@@ -17,7 +17,7 @@ class Example:
     """A (question, context, answer) triple of decaNLP, with what is needed to score it."""
 
     id: str
-    """Stable, and unique in its split: upstream's id if there is one, else `<task>.<split>.<index>`."""
+    """Stable, and unique in its split: upstream's id if it does not tell the answer, else `<task>.<split>.<index>`."""
     question: str
     """The question."""
     context: str

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TextIO
 
 from decabench.errors import DataError
+from decabench.tasks.example import Example
 from decabench.tasks.task import Files, Hub, RemoteFile
 from decabench.untrusted import parse_json
 
@@ -26,6 +29,7 @@ __all__ = [
     "open_text",
     "parquet_records",
     "shuffle_key",
+    "shuffled_within",
     "stream_items",
     "stream_lines",
     "text_lines",
@@ -154,6 +158,19 @@ def shuffle_key(seed: str, text: str) -> str:
     return hashlib.sha256(f"{seed}\n{text}".encode()).hexdigest()
 
 
+def shuffled_within(unit: int, prefix: str, examples: Iterable[Example]) -> Iterator[Example]:
+    """Yield examples with ids `<prefix>.<index>`, each unit (0: the outermost) in a random but fixed order.
+
+    For files whose ids, or whose order within a unit, give the answers away. Upstream's ids go to `meta`, which no
+    predictor gets.
+    """
+    index = 0
+    for _, group in groupby(examples, key=lambda example: example.units[unit]):
+        for example in sorted(group, key=lambda example: shuffle_key(example.context, example.question)):
+            yield replace(example, id=f"{prefix}.{index}", meta={**example.meta, "id": example.id})
+            index += 1
+
+
 def _first_broken_line(path: Path) -> int:
     number = 0
     with path.open("rb") as file:
@@ -262,7 +279,7 @@ def _columns(line: str, name: str, number: int, columns: int, separator: str) ->
 def one_token(record: Record, column: int) -> str:
     """Return a cell that must be one word, so that answers have one item for each. Raises DataError."""
     cell: str = record.value[column]
-    if cell.split() != [cell]:
+    if cell.split() != [cell] or "\0" in cell:
         raise record.fault(f"column {column + 1} must be one word without spaces, not {cell[:40]!r}")
     return cell
 

@@ -1,17 +1,24 @@
-"""Write submissions/: the baselines' answers to the validation splits of prepared data, and their results.
+"""Write submissions/: the baselines' answers to prepared data, and their results.
 
     decabench prepare --mirror MIRROR --home HOME
     python tools/make_submissions.py HOME
 
-The results cover all ten tasks. Digests stand in place of answers that repeat text which may not be passed on
-(submissions/README.md says which); the predictors reproduce these to the byte, as `decabench verify --remade` shows.
+    decabench prepare --suite SUITE --mirror MIRROR --home HOME
+    python tools/make_submissions.py HOME SUITE …
+
+The decathlon's, in submissions/, are of its validation splits, for some of its test splits are hidden. Those of other
+suites, in submissions/SUITE/, are of the test splits, which papers report, of all tasks that are prepared; and of the
+validation split of squad2, whose test split is hidden. Digests stand in place of answers that repeat text which may
+not be passed on (submissions/README.md says which); the predictors reproduce these to the byte, as
+`decabench verify --remade` shows.
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from decabench.runs.journal import FOLDER as JOURNAL
@@ -23,11 +30,13 @@ from decabench.scoring import (
     score_submission,
 )
 from decabench.submission import withhold
-from decabench.tasks import DECATHLON, TASKS
+from decabench.tasks import DECATHLON, SUITES, TASKS, Number, Store, Suite, Tags, Text, Tree
 
 ROOT = Path(__file__).resolve().parent.parent
 SUBMISSIONS = ROOT / "submissions"
 SPLIT = "validation"
+
+DATE = "2026-11-21"
 
 DESCRIPTIONS = {
     "majority": "The commonest training answer of each task.",
@@ -37,56 +46,137 @@ DESCRIPTIONS = {
     "random": "A training answer drawn for each example.",
     "oracle": "The first reference answer: it sees the answers and shows what each metric gives to gold.",
 }
+"""The decathlon's baselines."""
 
-NO_DERIVATIVES = tuple(name for name, task in TASKS.items() if not task.redistributable)
-"""Tasks whose answers may not be passed on."""
+SUITE_DESCRIPTIONS = {
+    "majority": (
+        "The commonest training answer, tag or relation; for numbers the training mean; heads are the neighbours on "
+        "the side where heads more often are."
+    ),
+    "most-frequent-tag": (
+        "Each word's most frequent training tag, or relation on the heads of majority; words in lower case."
+    ),
+    **{name: text for name, text in DESCRIPTIONS.items() if name != "majority"},
+}
+"""The baselines of other suites."""
 
-NO_TEXTS = tuple(name for name, task in TASKS.items() if not task.redistributable or task.withhold_texts)
+SUITE_NAMES = ("fdu", "movies", "products", "jmt", "tagging", "codeswitch", "zero-shot")
+"""The suites besides the decathlon; jmt.ptb is for whoever has the treebank."""
+
+NO_DERIVATIVES = tuple(
+    name
+    for name, task in TASKS.items()
+    if not task.redistributable or (task.withhold_texts and isinstance(task.output, Text))
+)
+"""Tasks whose answers may not be passed on: captions of multi30k.en.de are texts as well."""
+
+NO_TEXTS = tuple(name for name, task in TASKS.items() if task.may_withhold)
 """Tasks whose contexts may not be passed on either."""
 
 WITHHELD = {
-    **dict.fromkeys(("majority", "random", "oracle"), NO_DERIVATIVES),
+    **dict.fromkeys(("majority", "most-frequent-tag", "random", "oracle"), NO_DERIVATIVES),
     **dict.fromkeys(("copy-context", "lead-3"), NO_TEXTS),
 }
 """The tasks whose answers are left out, by predictor."""
 
 
-def description(predictor: str) -> str:
+def description(predictor: str, text: str, tasks: Collection[str]) -> str:
     """Describe a submission, and what is left out of it."""
-    withheld = WITHHELD.get(predictor, ())
+    withheld = [task for task in WITHHELD.get(predictor, ()) if task in tasks]
     if not withheld:
-        return DESCRIPTIONS[predictor]
+        return text
     return (
-        f"{DESCRIPTIONS[predictor]} The answers to {', '.join(withheld)} are left out here, for their text may not "
+        f"{text} The answers to {', '.join(withheld)} are left out here, for their text may not "
         f"be passed on; decabench predict --predictor {predictor} makes them again."
     )
 
 
-def make(predictor: str, home: Path, output: Path, withholds: bool = True) -> None:
+@dataclass(frozen=True)
+class Baseline:
+    """A predictor on a suite."""
+
+    predictor: str
+    """The predictor."""
+    suite: Suite
+    """The suite."""
+
+    @property
+    def folder(self) -> Path:
+        """Its submission: the decathlon's at the top, those of other suites in a folder for each."""
+        return SUBMISSIONS / (
+            self.predictor if self.suite is DECATHLON else f"{self.suite.name}/{self.predictor}"
+        )
+
+    @property
+    def description(self) -> str:
+        """What its submission says about it."""
+        if self.suite is DECATHLON:
+            return description(self.predictor, DESCRIPTIONS[self.predictor], DECATHLON.tasks)
+        return description(self.predictor, SUITE_DESCRIPTIONS[self.predictor], self.suite.tasks)
+
+    def tasks(self, home: Path) -> dict[str, list[str]]:
+        """Return the tasks that it answers, by split."""
+        if self.suite is DECATHLON:
+            return {SPLIT: list(DECATHLON.tasks)}
+        store = Store(home)
+        found: dict[str, list[str]] = {}
+        for task in self.suite.tasks:
+            records = store.records(task)
+            splits = [
+                split for split in ("test", SPLIT) if split in records and split not in TASKS[task].hidden
+            ]
+            if splits and self._answers(task, "train" in records):
+                found.setdefault(splits[0], []).append(task)
+        given = {task for tasks in found.values() for task in tasks}
+        return found if given - set(WITHHELD.get(self.predictor, ())) else {}  # nothing could be passed on
+
+    def _answers(self, task: str, has_training_data: bool) -> bool:
+        output = TASKS[task].output
+        match self.predictor:
+            case "majority":
+                return has_training_data
+            case "random":  # a random answer has as many tags as another sentence has words
+                return has_training_data and not isinstance(output, Tags | Tree)
+            case "most-frequent-tag":
+                return has_training_data and isinstance(output, Tags | Tree)
+            case "copy-context" | "lead-3":
+                return isinstance(output, Text)
+            case "first-choice":
+                return not isinstance(output, Tags | Tree | Text | Number)
+            case _:
+                return True
+
+
+def make(baseline: Baseline, home: Path, output: Path, withholds: bool = True) -> None:
     """Predict, put digests in place of what may not be passed on, and evaluate with these answers."""
     shutil.rmtree(output, ignore_errors=True)
-    predict(
-        predictor,
-        output,
-        TASKS,
-        SPLIT,
-        home,
-        authors=("decabench",),
-        description=description(predictor),
-        compress="zst",
-        date="2026-11-21",
-    )
-    shutil.rmtree(output / JOURNAL)  # it holds the text of every answer, and answers anew take seconds
-    evaluate_and_withhold(output, home, WITHHELD.get(predictor, ()) if withholds else ())
+    for split, tasks in baseline.tasks(home).items():
+        predict(
+            baseline.predictor,
+            output,
+            tasks,
+            split,
+            home,
+            authors=("decabench",),
+            description=baseline.description,
+            compress="zst",
+            date=DATE,
+        )
+        shutil.rmtree(output / JOURNAL)  # it holds the text of every answer, and answers anew take seconds
+    withheld = WITHHELD.get(baseline.predictor, ()) if withholds else ()
+    for split in baseline.tasks(home):
+        evaluate_and_withhold(output, home, withheld, split, baseline.suite)
 
 
-def evaluate_and_withhold(output: Path, home: Path, withheld: Iterable[str]) -> None:
+def evaluate_and_withhold(
+    output: Path, home: Path, withheld: Iterable[str], split: str = SPLIT, suite: Suite = DECATHLON
+) -> None:
     """Evaluate a submission, and put digests in place of answers; the manifest binds what is left."""
-    folder, options = output / "results" / SPLIT, ScoringOptions(SPLIT, home=home, jobs=2)
+    folder, options = output / "results" / split, ScoringOptions(split, home=home, jobs=2, suite=suite)
     record_scores(output, folder, *score_submission(output, options), options)
-    present = [task for task in withheld if any((output / "predictions").glob(f"{task}.{SPLIT}.jsonl*"))]
+    present = [task for task in withheld if any((output / "predictions").glob(f"{task}.{split}.jsonl*"))]
     for task in present:
-        withhold(output, task, SPLIT, compress="zst")
+        withhold(output, task, split, compress="zst")
     if present:
         record_scores(output, folder, *score_submission(output, options), options)
 
@@ -111,17 +201,60 @@ def row(name: str) -> str:
 
 def write_table(kind: str, names: Iterable[str]) -> None:
     """Write a table to submissions/README.md, between its marks."""
+    write_part(kind, table(names))
+
+
+def write_part(kind: str, text: str) -> None:
+    """Write a part of submissions/README.md, between its marks."""
     readme = SUBMISSIONS / "README.md"
     head, mark, rest = readme.read_text(encoding="utf-8").partition(f"<!-- {kind} -->\n")
     _, end, tail = rest.partition("<!-- end -->")
-    readme.write_text(f"{head}{mark}{table(names)}\n{end}{tail}", encoding="utf-8")
+    readme.write_text(f"{head}{mark}{text}\n{end}{tail}", encoding="utf-8")
 
 
-def main(home: Path) -> None:
-    for predictor in DESCRIPTIONS:
-        make(predictor, home, SUBMISSIONS / predictor)
+def write_suite_tables() -> None:
+    """Write the tables of the other suites to submissions/README.md."""
+    parts = []
+    for name in SUITE_NAMES:
+        tables = [suite_table(SUITES[name], split) for split in ("test", SPLIT)]
+        parts += [f"### {SUITES[name].title} (`{name}`)", *filter(None, tables)]
+    write_part("suites", "\n\n".join(parts))
+
+
+def suite_table(suite: Suite, split: str) -> str:
+    """Return a table of the baselines of a suite, with its tasks as rows; empty if there are none."""
+    read = {
+        baseline.predictor: read_results_file(path)
+        for baseline in (Baseline(predictor, suite) for predictor in SUITE_DESCRIPTIONS)
+        if (path := baseline.folder / "results" / split / "results.json").is_file()
+    }
+    if not read:
+        return ""
+    head = " | ".join(f"[{name}]({suite.name}/{name})" for name in read)
+    lines = [f"| {split} | examples | metric | {head} |", "|---" * (3 + len(read)) + "|"]
+    for task in suite.tasks:
+        found = {name: results.tasks[task] for name, results in read.items() if task in results.tasks}
+        if found:
+            one = next(iter(found.values()))
+            scores = [f"{found[name].score:.2f}" if name in found else "–" for name in read]
+            lines.append(f"| {task} | {one.n:,} | {one.metric} | {' | '.join(scores)} |")
+    if suite.total != "none":
+        totals = " | ".join(results.total.text for results in read.values())
+        lines.append(f"| {suite.total_name} | | | {totals} |")
+    return "\n".join(lines)
+
+
+def main(home: Path, suites: Iterable[str]) -> None:
+    for name in suites:
+        suite = SUITES[name]
+        for predictor in DESCRIPTIONS if suite is DECATHLON else SUITE_DESCRIPTIONS:
+            baseline = Baseline(predictor, suite)
+            if baseline.tasks(home):
+                make(baseline, home, baseline.folder)
+                print(baseline.folder.relative_to(ROOT))
     write_table("baselines", DESCRIPTIONS)
+    write_suite_tables()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:] or [DECATHLON.name])

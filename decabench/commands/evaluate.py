@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from decabench.scoring import DataUsed, Results, ScoredTask, TaskResult
+    from decabench.scoring import DataUsed, Results, ScoredTask, ScoringOptions, TaskResult
     from decabench.submission import AnswerKind
 
 __all__ = ["evaluate"]
@@ -105,7 +105,13 @@ def evaluate(
     """
     from decabench.commands._console import start_clock, write_run_file
     from decabench.commands._options import chosen_tasks
-    from decabench.scoring import ScoringOptions, record_scores, score_submission, sign_manifest
+    from decabench.scoring import (
+        ScoringOptions,
+        record_scores,
+        require_left_out,
+        score_submission,
+        sign_manifest,
+    )
     from decabench.tasks import select_suite
 
     clock = start_clock()
@@ -114,6 +120,7 @@ def evaluate(
     if without is not None:
         options = replace(options, without=_left_out(without, split, home))
     results, scored = score_submission(submission, options)
+    require_left_out(options, scored)
     folder = output or _default_folder(submission, results)
     recorded = record_scores(submission, folder, results, scored, options)
     write_run_file(folder, clock)
@@ -124,6 +131,8 @@ def evaluate(
         missing = []  # nothing of the suite was answered: other tasks were meant
     _print(recorded.results, missing, all_scores)
     _print_without(recorded.results)
+    for sentence in _not_left_out(options, scored):
+        echo(sentence)
     _print_variants(recorded.results)
     if confusion:
         _print_confusions(scored, include)
@@ -161,6 +170,21 @@ def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str,
                 "decabench tasks overlap --write."
             )
     return ids
+
+
+def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
+    """Yield which examples to leave out were not there: ids that are not in the data, tasks that were not scored."""
+    from decabench.scoring import shown_ids
+
+    for name, found in scored.items():
+        if found.unknown:
+            listed = len(set(options.without[name]))
+            yield (
+                f"Not in the data of {name}, {options.split}: {len(found.unknown):,} of the {listed:,} ids to leave "
+                f"out: {shown_ids(found.unknown)}"
+            )
+    if others := [name for name in options.without if name not in scored]:
+        yield f"Not scored, so nothing of it was left out: {shown_ids(others)}"
 
 
 def _default_folder(submission: Path, results: Results) -> Path:

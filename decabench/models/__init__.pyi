@@ -1,7 +1,6 @@
 from .checkpoint import Analysis as Analysis
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import TrainedModel as TrainedModel
-from .checkpoint import count_kept as count_kept
 from .checkpoint import find_analysis as find_analysis
 from .checkpoint import latest_checkpoint as latest_checkpoint
 from .checkpoint import load_optimizer as load_optimizer
@@ -13,6 +12,7 @@ from .checkpoint import write_json as write_json
 from .devices import autocast as autocast
 from .devices import check_name as check_name
 from .devices import first_device as first_device
+from .devices import flush_denormals as flush_denormals
 from .devices import pick_device as pick_device
 from .devices import release_memory as release_memory
 from .devices import require_device as require_device
@@ -101,12 +101,12 @@ __all__ = [
     "WordVectors",
     "autocast",
     "check_name",
-    "count_kept",
     "encode_target",
     "export_checkpoint",
     "find_analysis",
     "find_family",
     "first_device",
+    "flush_denormals",
     "index_path",
     "is_unfinished",
     "join_vectors",

@@ -43,7 +43,7 @@ from decabench.models.family import (
 from decabench.models.tensors import MODEL, StoredWeights, build_to_fit, load_tensors
 from decabench.models.vector_files import join_vectors
 from decabench.models.word_vectors import NoVectors, Vectors, WordTable
-from decabench.models.words import Lexicon, detokenize, tokenize
+from decabench.models.words import Lexicon
 from decabench.tasks import Example, Label, Number, Output, Question, Tags, Task, Text, Tree
 from decabench.untrusted import read_json
 
@@ -52,7 +52,6 @@ __all__ = [
     "Checkpoint",
     "TrainedModel",
     "batch_by_length",
-    "count_kept",
     "find_analysis",
     "find_checkpoint",
     "latest_checkpoint",
@@ -117,10 +116,8 @@ class TrainedModel:
         reader = TextReader(task, self.words.lexicon, cut)
         items = [self.encode(question, task, reader) for question in questions]
         in_order = self.answer_items(task, items, limit, batch_tokens, beam)
-        if cut is not None and reader.cuts_contexts:
-            kept = [count_kept(question.context, cut) for question in questions]
-            return [replace(reply, context_kept=end) for reply, end in zip(in_order, kept, strict=True)]
-        return in_order
+        kept = [reader.count_kept(question.context) for question in questions]
+        return [replace(reply, context_kept=end) for reply, end in zip(in_order, kept, strict=True)]
 
     def answer_items(
         self,
@@ -152,12 +149,6 @@ class TrainedModel:
 
 def _count_words(item: Item) -> int:
     return sum(map(len, item.values()))
-
-
-def count_kept(context: str, limit: int) -> int | None:
-    """Count the characters in the first `limit` tokens of a context; None if the context is no longer than that."""
-    tokens = tokenize(context)
-    return None if len(tokens) <= limit else len(detokenize(tokens[:limit]))
 
 
 def batch_by_length(lengths: Integers, batch_tokens: int) -> Iterator[list[int]]:

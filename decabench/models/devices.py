@@ -21,6 +21,7 @@ __all__ = [
     "autocast",
     "check_name",
     "first_device",
+    "flush_denormals",
     "pick_device",
     "release_memory",
     "require_device",
@@ -76,6 +77,23 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[Non
         precision = "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
     dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
     return torch.autocast(device.type, dtype, enabled=precision == "bfloat16")
+
+
+@contextmanager
+def flush_denormals() -> Iterator[None]:
+    """Treat numbers too small for full precision (below 1e-38) as zero in this thread's work on a CPU.
+
+    CPUs take a hundred times as long over them, and a gradient that halves at every step of an LSTM consists of them
+    after 126 steps. Beside any number that matters they are less than its rounding error.
+    """
+    import torch
+
+    was_set = bool(torch.tensor(1e-39) * 1 == 0)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(was_set)
 
 
 def release_memory() -> None:

@@ -17,7 +17,7 @@ lexicon; once all data is read, words are renumbered by frequency, and the netwo
 trainer caches items on disk, so `encode` runs only once for each example.
 
 **Tokens** come from the tokenizer (`reader.context`, `reader.text`) or from the task (`reader.tokens`): answers to
-tagging and parsing tasks have one part for each whitespace token of the context.
+tagging and parsing tasks have one part for each whitespace token of the context. `reader.first_tokens` truncates those.
 
 **Heads** follow from the tasks' outputs: `build` gets the output of every task, including its labels, and `heads.py`
 has a head for each kind of output. A family that answers in free text has one decoder for all tasks.
@@ -33,10 +33,12 @@ losses too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib import import_module
+from itertools import islice
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 import msgspec
@@ -47,7 +49,7 @@ from torch import Tensor, nn
 
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 from decabench.models.word_vectors import WordTable
-from decabench.models.words import PAD, Ids, Lexicon
+from decabench.models.words import PAD, Ids, Lexicon, detokenize, tokenize
 from decabench.plugins import load_object
 from decabench.tasks import Label, Output, Question, Tags, Task, Tree
 
@@ -77,8 +79,18 @@ FAMILIES: dict[str, str] = {
     "s2s": "decabench.models.mqan:FAMILY",
     "classifier": "decabench.models.classifier:FAMILY",
     "tagger": "decabench.models.tagger:FAMILY",
+    "meta-lstm": "decabench.models.meta_lstm:FAMILY",
+    "lstm": "decabench.models.meta_lstm:FAMILY",
+    "hyper-lstm": "decabench.models.meta_lstm:FAMILY",
+    "shared-lstm": "decabench.models.meta_lstm:FAMILY",
+    "psp-mtl": "decabench.models.meta_lstm:FAMILY",
+    "ssp-mtl": "decabench.models.meta_lstm:FAMILY",
+    "asp-mtl": "decabench.models.meta_lstm:FAMILY",
+    "jmt": "decabench.models.joint_many_task:FAMILY",
 }
 """Models by name, as `module:object` to load on request. Any other family is named by its `package.module:object`."""
+
+_WORD = re.compile(r"\S+")
 
 Integers = npt.NDArray[np.int64]
 Item = Mapping[str, npt.NDArray[Any]]
@@ -90,7 +102,9 @@ Losses = dict[str, tuple[Tensor, "Tensor | int"]]
 class ModelConfig(Protocol):
     """The `[model]` table of a family: a frozen dataclass with defaults that validates its values on creation.
 
-    It may also have a field `train_embeddings: bool`; without it, word vectors are fixed.
+    It may also have `train_embeddings: bool` (without it, word vectors are fixed) and `sparse_gradients: bool` (whether
+    embeddings get sparse gradients, which not every optimizer can use). With `unseen_vectors`, words outside a trained
+    table keep their fixed vectors.
     """
 
     @property
@@ -165,6 +179,10 @@ class MultitaskNetwork(nn.Module):
     def adjust_gradients(self) -> None:
         """Hook: gradients are computed but not yet clipped; it may change them in place, such as to add a penalty."""
 
+    def before_step(self, rate: float) -> None:
+        """Hook: gradients are clipped, and the optimizer is about to use them at this learning rate; it may change
+        parameters in place, such as by a decay that clipping must not scale."""
+
     def compile_step(self) -> None:
         """Apply torch.compile where it pays; called only if `Family.abilities` contains "compile"."""
         raise NotImplementedError
@@ -184,11 +202,12 @@ class TextReader:
         self._encode = lru_cache(16)(lexicon.encode)
         self._labels = {name: number for number, name in enumerate(label_names(task.output))}
         self._is_open = not self._labels
-        self.cuts_contexts = False
+        self._first_question: str | None = None
+        self._cut_end: Callable[[str, int], int | None] | None = None
 
     def context(self, text: str) -> Ids:
         """Number the tokens of a context, truncated to the run's `cut_context`, between <init> and <eos>."""
-        self.cuts_contexts = self._cut is not None
+        self._cut_end = _end_of_tokens
         found = self._encode(text, self._cut)
         self._check_length(len(found) - 2)
         return found
@@ -197,11 +216,34 @@ class TextReader:
         """Number the tokens of any other text, between <init> and <eos>."""
         return self._encode(text)
 
-    def tokens(self, text: str) -> Ids:
-        """Number all lower-cased whitespace tokens of a context, because each needs its part of the answer."""
-        tokens = text.lower().split()
+    def tokens(self, text: str, lower: bool = True) -> Ids:
+        """Number all whitespace tokens of a context, lower-cased or not, because each needs its part of the answer."""
+        tokens = (text.lower() if lower else text).split()
         self._check_length(len(tokens))
         return np.frombuffer(self.lexicon.number(f" {token} " for token in tokens), dtype=np.int32)
+
+    def first_tokens(self, text: str) -> Ids:
+        """Number the lower-cased whitespace tokens of a context, truncated to the run's `cut_context`."""
+        self._cut_end = _end_of_words
+        tokens = text.lower().split()
+        self._check_length(len(tokens))
+        return np.array(self.lexicon.number(f" {token} " for token in tokens[: self._cut]), dtype=np.int32)
+
+    def count_kept(self, text: str) -> int | None:
+        """Return how many characters of a context were read; None if it was not truncated."""
+        if self._cut is None or self._cut_end is None:
+            return None
+        return self._cut_end(text, self._cut)
+
+    def check_question(self, text: str) -> None:
+        """Check that all examples have the same question, for families that do not read it. Raises DataError."""
+        if self._first_question is None:
+            self._first_question = text
+        if text != self._first_question:
+            raise DataError(
+                f"The question {text!r:.200} is not that of the examples before it, and this model reads only "
+                "contexts: choose another model, such as classifier."
+            )
 
     def labels(self, names: Iterable[str]) -> Ids:
         """Number labels, learning new ones if the task lists none. Raises DataError for labels not in a task's list."""
@@ -225,6 +267,16 @@ class TextReader:
     def _check_length(self, tokens: int) -> None:
         if self._skip is not None and tokens > self._skip:
             raise TooLongError
+
+
+def _end_of_tokens(text: str, limit: int) -> int | None:
+    tokens = tokenize(text)
+    return None if len(tokens) <= limit else len(detokenize(tokens[:limit]))
+
+
+def _end_of_words(text: str, limit: int) -> int | None:
+    words = list(islice(_WORD.finditer(text), limit + 1))
+    return None if len(words) <= limit else words[limit - 1].end()
 
 
 @dataclass(frozen=True)
@@ -285,8 +337,8 @@ class Family:
 
     @staticmethod
     def has_fixed_vectors(config: Any) -> bool:
-        """Whether the network reads word vectors from files, rather than learning its own table."""
-        return not getattr(config, "train_embeddings", False)
+        """Whether the network reads word vectors from files, if only for words that its own table lacks."""
+        return not getattr(config, "train_embeddings", False) or getattr(config, "unseen_vectors", False)
 
     def check_tasks(self, name: str, tasks: Iterable[Task]) -> None:
         """Check that a model `name` of this family can answer the tasks. Raises DecabenchError."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -27,6 +28,7 @@ from decabench.tasks import Label, Number, Output, Tags, Tree
 __all__ = [
     "CRF",
     "TARGETS",
+    "TREES",
     "ClassifierHead",
     "CrfHead",
     "GeneratorHead",
@@ -36,7 +38,11 @@ __all__ = [
     "SoftmaxHead",
     "TaskHeads",
     "encode_target",
+    "spanning_tree",
 ]
+
+TREES = ("greedy", "spanning")
+"""How a ParserHead chooses heads: each token's best by itself, or those of the best tree with one root."""
 
 TARGETS: Mapping[str, Literal["labels", "numbers"]] = {
     "label": "labels",
@@ -101,7 +107,11 @@ class TaskHeads(nn.Module):
     def __init__(self, outputs: Mapping[str, Output], make: Callable[[Any], Head]) -> None:
         super().__init__()
         for task, output in outputs.items():
-            self.add_module(task.replace(".", "/"), make(output))
+            self.add(task, make(output))
+
+    def add(self, task: str, head: Head) -> None:
+        """Add the head of one more task."""
+        self.add_module(task.replace(".", "/"), head)
 
     def __getitem__(self, task: str) -> Head:
         return cast(Head, self._modules[task.replace(".", "/")])
@@ -232,12 +242,12 @@ class ParserHead(Head):
     """A head and a relation for each token, from (B, T, d), as in Hashimoto et al. 2017, section 2.4.
 
     m(t, j) = h_t' W h_j scores j as the head of t, with a learned vector for the root; the relation is classified from
-    [h_t; h_head], with the right heads in training.
+    [h_t; h_head], with the right heads in training. `trees` is one of TREES.
     """
 
-    def __init__(self, width: int, output: Tree) -> None:
+    def __init__(self, width: int, output: Tree, trees: str = "greedy") -> None:
         super().__init__()
-        self.names = output.relations
+        self.names, self.trees = output.relations, trees
         self.root = nn.Parameter(torch.zeros(width))
         self.match = nn.Linear(width, width, bias=False)
         self.hidden = nn.Linear(2 * width, 2 * width)
@@ -254,9 +264,15 @@ class ParserHead(Head):
         return {"head": (head, count), "relation": (relation, count)}
 
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        """Return the most likely `head:relation` of each token, independently: they need not form a tree."""
+        """Return the most likely `head:relation` of each token; greedily chosen, they need not form a tree."""
         matches, candidates = self._match(x, token_mask(lengths, x))
         heads = matches.argmax(2)
+        if self.trees == "spanning":
+            p = matches.log_softmax(2).double().cpu().numpy()
+            for row, length in enumerate(lengths.tolist()):
+                if not _is_tree(heads[row, :length].tolist()):
+                    best = spanning_tree(p[row, :length, : length + 1])
+                    heads[row, :length] = torch.tensor(best, device=heads.device)
         relations = self._score_relations(x, candidates, heads).argmax(2).tolist()
         return [
             " ".join(f"{head}:{self.names[relation]}" for head, relation in zip(hs[:n], rs[:n], strict=True))
@@ -275,6 +291,41 @@ class ParserHead(Head):
         """Score the relations of each token to its head, (B, T, C)."""
         chosen = candidates.gather(1, heads[..., None].expand_as(x))
         return cast(Tensor, self.relation(self.hidden(torch.cat([x, chosen], 2)).relu()))
+
+
+def _is_tree(heads: Sequence[int]) -> bool:
+    """Whether heads, from 1 and 0 for the root, make a tree with one root."""
+    if heads.count(0) != 1:
+        return False
+    reached = {0}  # tokens from which the root is reached
+    for token in range(1, len(heads) + 1):
+        path: list[int] = []
+        while token not in reached and token not in path:
+            path.append(token)
+            token = heads[token - 1]
+        if token not in reached:
+            return False
+        reached.update(path)
+    return True
+
+
+def spanning_tree(scores: npt.NDArray[np.float64]) -> list[int]:
+    """Return the heads of the tree with one root whose scores, (T, T + 1) with the root first, have the largest sum.
+
+    Chu-Liu-Edmonds by networkx, which torch depends on. It is slow, and needed only where the best heads, each chosen
+    by itself, are no tree.
+    """
+    import networkx
+
+    finite = scores[np.isfinite(scores)]
+    apart = 1 + len(scores) * (finite.max() - finite.min())  # more than any tree of one root can lose
+    graph = networkx.DiGraph()
+    for token, row in enumerate(scores, 1):
+        for head, score in enumerate(row.tolist()):
+            if head != token and np.isfinite(score):
+                graph.add_edge(head, token, weight=score - apart * (head == 0))
+    tree = networkx.maximum_spanning_arborescence(graph)
+    return [head for _, head in sorted((token, head) for head, token in tree.edges)]
 
 
 class GeneratorHead(nn.Module):

@@ -43,23 +43,36 @@ KeysValues = tuple[Tensor, Tensor]
 class WordEmbedding(nn.Module):
     """Word embeddings: the fixed vectors in a batch, or a trainable table initialized with them.
 
-    In the table, all words outside the vocabulary share the row of <unk>.
+    Words outside the vocabulary have no row in the table. They keep their fixed vectors if the batch has any, and share
+    the row of <unk> otherwise.
     """
 
-    def __init__(self, words: WordTable, trainable: bool) -> None:
+    def __init__(self, words: WordTable, trainable: bool, sparse: bool = False) -> None:
+        """With `sparse`, the table's gradient has only the rows of a batch, which not every optimizer can use."""
         super().__init__()
         self.dimension = words.dimension
         if trainable:
             first = words.vocabulary()
-            self.table = nn.Embedding(len(first), words.dimension, padding_idx=PAD, _weight=first)
+            self.table = nn.Embedding(
+                len(first), words.dimension, padding_idx=PAD, sparse=sparse, _weight=first
+            )
+        if sparse:  # the default, but Adagrad makes PyTorch warn unless it is said
+            torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
 
     def forward(self, batch: ColumnBatch, column: str) -> Tensor:
         """Embed a column of words, (B, T, demb)."""
-        vectors = batch.vectors
-        if vectors is None:
-            numbers = batch.words
-            vectors = self.table(numbers.where(numbers < self.table.num_embeddings, UNKNOWN))
-        return F.embedding(batch.columns[column], vectors)
+        return F.embedding(batch.columns[column], self._look_up(batch))
+
+    def _look_up(self, batch: ColumnBatch) -> Tensor:
+        """Return the vectors of the batch's distinct words, (U, demb)."""
+        fixed = batch.vectors
+        if fixed is not None and not hasattr(self, "table"):
+            return fixed
+        has_row = batch.words < self.table.num_embeddings
+        vectors: Tensor = self.table(batch.words.where(has_row, UNKNOWN))
+        if fixed is None:
+            return vectors
+        return vectors.where((has_row | (fixed == 0).all(1))[:, None], fixed)
 
 
 def token_mask(lengths: Tensor, like: Tensor) -> Tensor:

@@ -102,6 +102,8 @@ class Lexicon:
         if len(self._numbers) < len(self.words):
             raise DataError("The vocabulary contains a word twice: list each word once.")
         self.size = len(self.words)
+        self.counts: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        """How often each word occurs in the training data; empty where that is not known, as in a checkpoint."""
 
     def __len__(self) -> int:
         return len(self.words)

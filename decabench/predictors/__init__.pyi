@@ -3,6 +3,7 @@ from .baselines import copy_context as copy_context
 from .baselines import first_choice as first_choice
 from .baselines import lead_3 as lead_3
 from .baselines import majority as majority
+from .baselines import most_frequent_tag as most_frequent_tag
 from .baselines import oracle as oracle
 from .baselines import random_answer as random_answer
 from .protocol import Answer as Answer
@@ -49,6 +50,7 @@ __all__ = [
     "lead_3",
     "majority",
     "make_backend",
+    "most_frequent_tag",
     "option",
     "oracle",
     "random_answer",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -10,9 +11,18 @@ from dataclasses import dataclass
 
 from decabench.errors import DecabenchError, MissingDataError
 from decabench.predictors.protocol import Predictor, Setting
-from decabench.tasks import Question
+from decabench.tasks import Number, Question, Tags, Tree, describe_output
 
-__all__ = ["copy_context", "first_choice", "first_option", "lead_3", "majority", "oracle", "random_answer"]
+__all__ = [
+    "copy_context",
+    "first_choice",
+    "first_option",
+    "lead_3",
+    "majority",
+    "most_frequent_tag",
+    "oracle",
+    "random_answer",
+]
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _BEFORE_OPTIONS = re.compile(r"\? | -- ")
@@ -29,23 +39,111 @@ class _EachAlone:
 
 
 def majority(setting: Setting) -> Predictor:
-    """Answer with the most common training answer; ties go to the first in training order."""
-    counts = Counter(setting.training_answers())
-    if not counts:
-        raise MissingDataError(
-            f"majority needs training answers, and {setting.task.name} has none: choose another predictor for it."
+    """Answer with what is most common in the training answers, or with their mean if they are numbers.
+
+    Every word gets the most common tag. In a tree, every word gets the most common relation and hangs on the word
+    before it, or on the word after it if that is more often the head in the training data; the first word, or the
+    last, is the root. Ties go to the first in training order.
+    """
+    match setting.task.output:
+        case Tags():
+            tags = Counter(tag for answer in setting.training_answers() for tag in answer.split())
+            tag = _most_common(tags, "majority", setting)
+            return _EachAlone(lambda question: " ".join(tag for _ in question.context.split()))
+        case Tree():
+            chain = _learn_chain(setting, "majority")
+            return _EachAlone(lambda question: chain.parse(question.context, {}))
+        case Number(low=low, high=high):
+            numbers = [float(answer) for answer in setting.training_answers()]
+            if not numbers:
+                raise _no_training_data("majority", setting)
+            mean = f"{min(max(math.fsum(numbers) / len(numbers), low), high):.6g}"
+            return _EachAlone(lambda question: mean)
+        case _:
+            answer = _most_common(Counter(setting.training_answers()), "majority", setting)
+            return _EachAlone(lambda question: answer)
+
+
+def most_frequent_tag(setting: Setting) -> Predictor:
+    """Answer with each word's most frequent training tag, or the most common tag of all for a word never seen.
+
+    Words are compared in lower case. In a tree, each word gets its most frequent relation, on the heads of `majority`.
+    Ties go to the first in training order.
+    """
+    output = setting.task.output
+    if not isinstance(output, Tags | Tree):
+        raise DecabenchError(
+            f"most-frequent-tag is for tasks with a tag or a head for each word; an answer of {setting.task.name} is "
+            f"{describe_output(output)}: choose another predictor for it."
         )
-    answer = counts.most_common(1)[0][0]
-    return _EachAlone(lambda question: answer)
+    chain = _learn_chain(setting, "most-frequent-tag") if isinstance(output, Tree) else None
+    counts: dict[str, Counter[str]] = {}
+    total = Counter[str]()
+    for question, answer in setting.training_examples():
+        for word, item in zip(question.context.lower().split(), answer.split(), strict=False):
+            head, _, relation = item.partition(":") if chain else ("", "", item)
+            if head != "0":  # roots are not relations to choose from: a tree has one
+                counts.setdefault(word, Counter())[relation] += 1
+                total[relation] += 1
+    best = {word: found.most_common(1)[0][0] for word, found in counts.items()}
+    if chain:
+        return _EachAlone(lambda question: chain.parse(question.context, best))
+    common = _most_common(total, "most-frequent-tag", setting)
+    return _EachAlone(
+        lambda question: " ".join(best.get(word, common) for word in question.context.lower().split())
+    )
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Trees in which every word hangs on its neighbour."""
+
+    step: int
+    """-1 if heads are the words before, 1 if they are the words after."""
+    root: str
+    """The most common relation of roots."""
+    relation: str
+    """The most common relation of other words."""
+
+    def parse(self, context: str, relations: Mapping[str, str]) -> str:
+        """Return `head:relation` for each word; `relations` has those of lower-cased words."""
+        words = context.lower().split()
+        last = len(words) if self.step > 0 else 1
+        return " ".join(
+            f"0:{self.root}" if index == last else f"{index + self.step}:{relations.get(word, self.relation)}"
+            for index, word in enumerate(words, 1)
+        )
+
+
+def _learn_chain(setting: Setting, name: str) -> _Chain:
+    steps, roots, relations = Counter[int](), Counter[str](), Counter[str]()
+    for answer in setting.training_answers():
+        for index, item in enumerate(answer.split(), 1):
+            head, _, relation = item.partition(":")
+            (roots if head == "0" else relations)[relation] += 1
+            steps[int(head) - index] += head != "0"
+    root = _most_common(roots, name, setting)
+    relation = relations.most_common(1)[0][0] if relations else root
+    return _Chain(1 if steps[1] > steps[-1] else -1, root, relation)
+
+
+def _most_common(counts: Counter[str], name: str, setting: Setting) -> str:
+    if not counts:
+        raise _no_training_data(name, setting)
+    return counts.most_common(1)[0][0]
+
+
+def _no_training_data(name: str, setting: Setting) -> MissingDataError:
+    return MissingDataError(
+        f"{name} needs training answers, and {setting.task.name} has none: choose another predictor for it."
+    )
 
 
 def random_answer(setting: Setting) -> Predictor:
     """Answer with a training answer, drawn separately for each id, so that order and batches do not matter."""
     answers = list(setting.training_answers())
     if not answers:
-        raise MissingDataError(
-            f"random needs training answers, and {setting.task.name} has none: choose another predictor for it."
-        )
+        raise _no_training_data("random", setting)
 
     def draw(question: Question) -> str:
         key = f"{setting.seed}\n{setting.task.name}\n{question.id}".encode()

@@ -91,6 +91,10 @@ class StreamingPredictor(Protocol):
         """Yield (id, outcome) as answers arrive, once per question; read no further ahead than needed."""
 
 
+def _no_examples() -> Iterator[tuple[Question, str]]:
+    return iter(())
+
+
 @dataclass(frozen=True)
 class Setting:
     """What a predictor is made for: one task and split, and the training answers it may learn from."""
@@ -106,6 +110,8 @@ class Setting:
     """Random seed, for predictors that sample."""
     prompting: Prompting | None = None
     """How a question becomes a prompt, for language models."""
+    training_examples: Callable[[], Iterator[tuple[Question, str]]] = _no_examples
+    """Streams the question and first answer of every training example, and raises as `training_answers` does."""
 
 
 PredictorFactory = Callable[[Setting], Predictor | StreamingPredictor]

@@ -18,7 +18,15 @@ import decabench
 from decabench.errors import DecabenchError, UnknownNameError, require_name
 from decabench.files import file_digest
 from decabench.plugins import load_entry_point, load_object, plugin_names
-from decabench.predictors.baselines import copy_context, first_choice, lead_3, majority, oracle, random_answer
+from decabench.predictors.baselines import (
+    copy_context,
+    first_choice,
+    lead_3,
+    majority,
+    most_frequent_tag,
+    oracle,
+    random_answer,
+)
 from decabench.predictors.protocol import (
     Backend,
     ModelOptions,
@@ -34,6 +42,7 @@ __all__ = ["GROUP", "PREDICTORS", "SCHEMES", "PythonBackend", "find_predictor", 
 
 PREDICTORS: dict[str, PredictorFactory] = {
     "majority": majority,
+    "most-frequent-tag": most_frequent_tag,
     "first-choice": first_choice,
     "copy-context": copy_context,
     "lead-3": lead_3,

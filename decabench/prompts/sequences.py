@@ -178,7 +178,7 @@ def _json_items(value: Any, reading: _Reading) -> Iterator[tuple[int, str]]:
 
 _NUMBER = r"[-+]?\d+(?:[.,]\d+)?(?!\w)"
 _SCALE = re.compile(
-    r"(?:\s*/\s*|\s+out of\s+(?:a possible\s+)?|\bscale (?:of|from)\s+|\bfrom\s+|\bbetween\s+)"
+    r"(?:/\s*|(?<=\s)out of\s+(?:a possible\s+)?|\bscale (?:of|from)\s+|\bfrom\s+|\bbetween\s+)"
     rf"{_NUMBER}(?:\s*(?:to|and|-|–)\s*{_NUMBER})?",
     re.IGNORECASE,
 )

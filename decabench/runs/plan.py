@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import copyreg
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
 
 import decabench
-from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.errors import DecabenchError
 from decabench.files import fingerprint
 from decabench.predictors import (
     Backend,
     ModelOptions,
     OptionInfo,
-    OracleSetting,
     Setting,
     check_ranges,
     make_backend,
@@ -36,6 +32,7 @@ from decabench.prompts import (
     select_shots,
 )
 from decabench.runs.journal import JournalKey
+from decabench.runs.settings import ORACLE, make_setting, reveal_gold
 from decabench.submission import SubmissionInfo, read_id_list, render_metadata
 from decabench.tasks import AnswerForm, Question, Store, Task, Variant
 from decabench.text import quoted
@@ -168,7 +165,7 @@ def parse_variant(text: str) -> int:
 
 _PREDICTOR = (
     "hf:NAME_OR_PATH, openai:BASE_URL, command:'PROGRAM ARGUMENTS', trained:CHECKPOINT, package.module:object, or a "
-    "baseline: majority, first-choice, copy-context, lead-3, random, oracle."
+    "baseline: majority, most-frequent-tag, first-choice, copy-context, lead-3, random, oracle."
 )
 
 
@@ -391,16 +388,9 @@ def _plan_task(
         "training_data": records["train"].fingerprint if learns else None,
     }
     rewrite = wording.rewrite if wording else None
-    setting = Setting(
-        task=_without_sources(task),
-        split=run.split,
-        training_answers=_training_answers(run.store.path(task.name, "train"), _refusal(run, task, records)),
-        seed=run.options.seed,
-        prompting=prompting,
-    )
+    setting = make_setting(run.store, task, run.split, run.options.seed, prompting)
     if run.predictor == ORACLE:
-        gold = partial(_gold_answers, run.store, task.name, run.split)
-        setting = OracleSetting(**vars(setting), gold_answers=gold)
+        setting = reveal_gold(setting, run.store)
     return PlannedTask(
         task=task,
         variant=number,
@@ -449,84 +439,3 @@ def _describe_wording(run: Run, task: Task, wording: Variant) -> dict[str, Any]:
         "questions": f"sha256:{digest.hexdigest()}",
         "labels": dict(wording.labels),
     }
-
-
-# What predictors are handed: nothing that leads to the answers of the split
-
-ORACLE = "oracle"
-"""The one predictor that is handed the answers; no other can have its name."""
-
-
-class TrainingAnswers:
-    """Streams the first answer of every training example. None of its attributes leads to a file."""
-
-    __slots__ = ("__weakref__",)
-
-    def __call__(self) -> Iterator[str]:
-        """Return an iterator over the answers. Raises MissingDataError and DataError."""
-        path, refusal = _TRAINING_FILES[self]
-        if refusal:
-            raise MissingDataError(refusal)
-        return _first_answers(_read_answers(path))
-
-
-_TRAINING_FILES: WeakKeyDictionary[TrainingAnswers, tuple[Path, str]] = WeakKeyDictionary()
-"""The parquet file of the training split, and why there is nothing to be had from it; empty if there is.
-
-Here and not in the object, since the file of the split that is asked lies beside it.
-"""
-
-
-def _training_answers(path: Path, refusal: str) -> TrainingAnswers:
-    made = TrainingAnswers()
-    _TRAINING_FILES[made] = (path, refusal)
-    return made
-
-
-def _pickled(answers: TrainingAnswers) -> tuple[Callable[..., TrainingAnswers], tuple[Path, str]]:
-    return _training_answers, _TRAINING_FILES[answers]
-
-
-copyreg.pickle(TrainingAnswers, _pickled)
-
-
-def _read_answers(path: Path) -> Any:
-    """Return the column of answers, read as a whole: a file that stays open would say where it is."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        with pq.ParquetFile(path) as file:
-            return file.read(columns=["answers"]).column("answers")
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is damaged ({error}): run decabench prepare with --force.") from error
-
-
-def _first_answers(column: Any) -> Iterator[str]:
-    for chunk in column.chunks:
-        for start in range(0, len(chunk), 1_000):
-            for first, *_ in chunk.slice(start, 1_000).to_pylist():
-                yield first
-
-
-def _refusal(run: Run, task: Task, records: Mapping[str, Any]) -> str:
-    """Say why a predictor gets no training answers; empty if it gets them."""
-    if run.split == "train":
-        return f"The training answers of {task.name} are what is asked, so no predictor is given them."
-    if "train" not in records:
-        return f"{task.name}, train, is not prepared in {run.store.home}: run decabench prepare {task.name}."
-    return ""
-
-
-def _without_sources(task: Task) -> Task:
-    """Return the task without what leads to its files: a task of one's own may have all answers in one."""
-    bare = copy(task)
-    object.__setattr__(
-        bare, "sources", ()
-    )  # a task checks itself when it is made, and would ask for a source
-    object.__setattr__(bare, "folder", None)
-    return bare
-
-
-def _gold_answers(store: Store, task: str, split: str) -> Mapping[str, str]:
-    return {row["id"]: row["answers"][0] for row in store.read(task, split, ("id", "answers"))}

@@ -6,8 +6,10 @@ from decabench.scoring.evaluator import (
     ScoringOptions,
     evaluate,
     find_metric,
+    require_left_out,
     score_submission,
     score_task,
+    shown_ids,
     write_statistics,
 )
 from decabench.scoring.manifest import (
@@ -102,6 +104,7 @@ __all__ = [
     "read_results_file",
     "read_rows",
     "record_scores",
+    "require_left_out",
     "require_remade",
     "results_files",
     "score_digits",
@@ -109,6 +112,7 @@ __all__ = [
     "score_submission",
     "score_task",
     "show_units",
+    "shown_ids",
     "sign_manifest",
     "stored_metric",
     "submission_differences",

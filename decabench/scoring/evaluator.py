@@ -59,6 +59,7 @@ from decabench.tasks import (
     select_suite,
     units_line,
 )
+from decabench.text import excerpt
 from decabench.workers import process_pool
 
 __all__ = [
@@ -72,8 +73,10 @@ __all__ = [
     "evaluate",
     "find_metric",
     "is_reachable",
+    "require_left_out",
     "score_submission",
     "score_task",
+    "shown_ids",
     "worker_pool",
     "write_statistics",
 ]
@@ -119,6 +122,8 @@ class ScoredTask:
     """The statistics of each example."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The files of its answers, other wordings included: path in the submission to sha256."""
+    unknown: tuple[str, ...] = ()
+    """Ids in `ScoringOptions.without` that no example of the prepared split has."""
 
 
 def evaluate(
@@ -136,18 +141,45 @@ def evaluate(
 
     A task whose file has faults is `failed` in the results and never averaged. A task without a file is missing. A task
     of a limited run is `partial`: scored on the examples it answered, but left out of totals. `without` names examples
-    of tasks; the score of the others is `TaskResult.without`, beside that of all.
+    of tasks; the score of the others is `TaskResult.without`, beside that of all. Ids that are not in the data are
+    ignored, unless none of them is.
     Nothing is written: the command `decabench evaluate` writes `results.json` with its statistics and manifest, which
     `verify` and a ranked place on a board need; `Results.to_json` gives the text of `results.json` alone.
     With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
 
-    Raises MissingDataError if data is not prepared, DataError if it is not the data that the submission was made for,
-    SubmissionError if there is nothing to score, UnknownNameError for an unknown split or task.
+    Raises MissingDataError if data is not prepared, DataError if it is not the data that the submission was made for or
+    holds none of the examples to leave out, SubmissionError if there is nothing to score, UnknownNameError for an
+    unknown split or task.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
     reported = select_suite(suite, include)
     options = ScoringOptions(split, names, home, jobs, include, answers, reported, without=without or {})
-    return score_submission(submission, options)[0]
+    results, scored = score_submission(submission, options)
+    require_left_out(options, scored)
+    return results
+
+
+def require_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> None:
+    """Raise DataError if there are examples to leave out, and the data that was scored holds none of them."""
+    if not options.without or any(
+        len(found.unknown) < len(set(options.without.get(name, ()))) for name, found in scored.items()
+    ):
+        return
+    listed = {name: len(ids) for name, ids in options.without.items()}
+    known = "; ".join(
+        f"{name}: {shown_ids(found.unknown)}" for name, found in scored.items() if found.unknown
+    )
+    raise DataError(
+        f"None of the {sum(listed.values()):,} examples to leave out ({', '.join(listed)}) is in the data that was "
+        f"scored ({', '.join(scored)}, {options.split}){f'. Not found: {known}' if known else ''}. Check the tasks, "
+        "the split and the ids."
+    )
+
+
+def shown_ids(ids: Sequence[str], most: int = 3) -> str:
+    """Return the first ids and how many more there are: `a, b, c and 7 more`."""
+    shown = ", ".join(excerpt(id_, 60) for id_ in ids[:most])
+    return f"{shown} and {len(ids) - most:,} more" if len(ids) > most else shown
 
 
 def score_submission(
@@ -175,7 +207,10 @@ def score_submission(
             for name, file in files.items()
         ]
         with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
-            scored = {job.task.name: replace(_score_file(job, pool), files=job.digests()) for job in jobs}
+            scored = {
+                job.task.name: replace(_score_file(job, pool), files=job.digests(), unknown=job.unknown())
+                for job in jobs
+            }
         description = opened.info.described()
     samples = {name: found.sample for name, found in scored.items() if found.sample}
     results, ends = add_intervals(
@@ -305,6 +340,11 @@ class _Job:
             raise _FaultyFileError(reader.reason, reader.fault_count)
         return lines
 
+    def unknown(self) -> tuple[str, ...]:
+        """Return the ids to leave out that no example has."""
+        known = {item.id for item in self.references} if self.without else set()
+        return tuple(id_ for id_ in dict.fromkeys(self.without) if id_ not in known)
+
     def digests(self) -> dict[str, str]:
         """Return the sha256 of each file that the submission has for the task, by its path there."""
         files = self.submission.files_of(self.task.name, self.file.split)
@@ -357,15 +397,15 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         partial=partial,
         variants=_score_variants(job, references, score, pool),
         units=describe_units(sample, task.unit_names),
-        without=_score_without(job, metric.for_data(references), references, found.rows),
+        without=_score_without(job, references, list(answers.values()), found),
     )
     return ScoredTask(result, references, list(answers.values()), sample, found.rows)
 
 
 def _score_without(
-    job: _Job, metric: Metric, references: Sequence[Item], rows: Sequence[Row]
+    job: _Job, references: Sequence[Item], predictions: Sequence[str], whole: TaskScores
 ) -> dict[str, Any]:
-    """Score the answers again without some examples, from the rows of all; empty if none is among the references.
+    """Score the answers again without some examples; empty if none is among the references.
 
     Raises DataError if no example is left.
     """
@@ -373,19 +413,20 @@ def _score_without(
     left_out = [item.id for item in references if item.id in unwanted]
     if not left_out:
         return {}
-    rest = [(item, row) for item, row in zip(references, rows, strict=True) if item.id not in unwanted]
-    if not rest:
+    kept = [at for at, item in enumerate(references) if item.id not in unwanted]
+    if not kept:
         raise DataError(
             f"All {len(references):,} examples of {job.task.name} are left out: none is left to score."
         )
-    kept = [row for _, row in rest]
-    scores = score_rows(metric, kept).details
-    interval = score_interval(Sample.of(metric, kept, [item.units for item, _ in rest], job.task.name))
+    rest = [references[at] for at in kept]
+    found = whole.of_part(kept, predictions, references)
+    metric = find_metric(job.task.metric).for_data(rest)
+    interval = score_interval(Sample.of(metric, found.rows, [item.units for item in rest], job.task.name))
     return {
         "ids": left_out,
         "n": len(rest),
-        "score": scores[metric.headline],
-        "scores": dict(scores),
+        "score": found.scores[found.headline],
+        "scores": dict(found.scores),
         "interval": list(interval.ends) if interval and interval.ends else None,
     }
 
@@ -498,8 +539,39 @@ class TaskScores:
     """By name; 0–100, unless the metric has another range."""
     signatures: Mapping[str, str]
     """Metric name to signature."""
-    rows: Sequence[Row]
-    """The headline metric's statistics, a row for each example."""
+    statistics: Mapping[str, Sequence[Row]]
+    """Metric name to its statistics, a row for each example; the headline's metric is the first."""
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """The headline metric's statistics."""
+        return next(iter(self.statistics.values()))
+
+    @classmethod
+    def of_rows(cls, statistics: Mapping[str, Sequence[Row]], references: Sequence[Reference]) -> TaskScores:
+        """Score rows by metric name: the first metric's scores, and what the others have beyond them."""
+        metrics = {name: find_metric(name).for_data(references) for name in statistics}
+        scores: dict[str, float] = {}
+        for name, rows in statistics.items():
+            scores = {**score_rows(metrics[name], rows).details, **scores}
+        signatures = {name: metric.full_signature for name, metric in metrics.items()}
+        return cls(next(iter(metrics.values())).headline, scores, signatures, statistics)
+
+    def of_part(
+        self, kept: Sequence[int], predictions: Sequence[str], references: Sequence[Reference]
+    ) -> TaskScores:
+        """Return the scores of some examples alone, given their places and all examples.
+
+        Rows of corpus metrics depend on the other examples, as ranks and classes do, and are computed anew; those of
+        all other metrics are as they were. A dialogue's turns follow from those before, which were answered.
+        """
+        answers, rest = [predictions[at] for at in kept], [references[at] for at in kept]
+        statistics: dict[str, Sequence[Row]] = {}
+        for name, rows in self.statistics.items():
+            metric = find_metric(name)
+            anew = metric.scope == "corpus"
+            statistics[name] = metric.statistics(answers, rest) if anew else [rows[at] for at in kept]
+        return TaskScores.of_rows(statistics, rest)
 
 
 def find_metric(name: str) -> Metric:
@@ -520,12 +592,11 @@ def score_task(
     metrics: Sequence[str], predictions: Sequence[str], references: Sequence[Reference], pool: Executor | None
 ) -> TaskScores:
     """Score by the first metric, which gives the headline, and add what the others have beyond it."""
-    scores: dict[str, float] = {}
-    signatures: dict[str, str] = {}
-    headline_rows: Sequence[Row] = ()
+    statistics: dict[str, Sequence[Row]] = {}
+    known: set[str] = set()
     for name in metrics:
         metric = find_metric(name).for_data(references)
-        if metric.headline in scores:
+        if metric.headline in known:
             continue  # em, nem and nf1 come from the same rows
         if pool is None:
             rows = metric.statistics(predictions, references)
@@ -538,10 +609,9 @@ def score_task(
                 [list(references[start:end]) for start, end in cuts],
             )
             rows = [row for part in parts for row in part]
-        headline_rows = headline_rows or rows
-        scores = {**score_rows(metric, rows).details, **scores}
-        signatures[name] = metric.full_signature
-    return TaskScores(find_metric(metrics[0]).headline, scores, signatures, headline_rows)
+        statistics[name] = rows
+        known |= score_rows(metric, rows[:1]).details.keys()
+    return TaskScores.of_rows(statistics, references)
 
 
 def _statistics(name: str, predictions: list[str], references: list[Reference]) -> list[Row]:

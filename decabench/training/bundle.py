@@ -39,7 +39,6 @@ from decabench.models import (
     TextReader,
     WordTable,
     autocast,
-    count_kept,
     find_family,
     join_vectors,
     label_names,
@@ -51,7 +50,7 @@ from decabench.tasks import TASKS, Output, Question, Store, Task
 from decabench.training.config import TrainConfig, from_mapping, to_mapping
 from decabench.training.data import BatchStream, Ragged, TaskData, TrainingData
 from decabench.training.encoding import encode_tasks, fingerprints
-from decabench.training.packing import pack, unpack
+from decabench.training.packing import QUICK_SCALE, pack, unpack
 from decabench.untrusted import parse_json, read_json, read_xz
 
 __all__ = ["Bundle", "WrittenBundle", "compare_losses", "write_bundle"]
@@ -246,12 +245,13 @@ def write_bundle(
     keep = {task: len(own) for task, own in data.tasks.items()}
     make_folder(folder)
     _write_code(folder / _CODE)
+    quick = True  # until the sizes fit; what is cut from a task takes several attempts to find
     while True:
         kept = _draw(data.tasks, keep, config.seed)
         lexicon, numbers = _renumber(data.lexicon, family, kept, asked, config.model.vocabulary)
         for name, own in (("train", kept), ("validation", asked)):
             for encoded in _apply(own, family, numbers).values():
-                pack(folder / name, encoded)
+                pack(folder / name, encoded, quick)
         for task, (ids, characters) in questions.items():
             _write_xz(folder / "validation" / f"{task}.json.xz", {"ids": ids, "kept": characters})
         _write_xz(folder / _WORDS, lexicon.words[len(SPECIALS) :])
@@ -262,14 +262,18 @@ def write_bundle(
                 f"The weights alone take {state / 1e6:.1f} of {limit / 1e6:.1f} MB: give a smaller model.vocabulary "
                 "or model.dimension, or a larger --bundle-size."
             )
-        others = _size(folder, "code.zip", "words.json.xz", "validation/*")
-        encoded_size = _size(folder, "train/*")
+        scale = QUICK_SCALE if quick else 1.0
+        others = _size(folder, "code.zip", "words.json.xz") + int(scale * _size(folder, "validation/*"))
+        encoded_size = int(scale * _size(folder, "train/*"))
         most = max((room - others) // 2, room - others - encoded_size)
         words, digest, names = _write_word_vectors(folder, vectors, lexicon, most)
         left = room - others - _size(folder, "vectors*", "ngrams*")
         if encoded_size <= left:
-            break
-        sizes = {task: _size(folder, f"train/{task}.safetensors.xz") for task in kept}
+            if not quick:
+                break
+            quick = False
+            continue
+        sizes = {task: int(scale * _size(folder, f"train/{task}.safetensors.xz")) for task in kept}
         keep = _fill(keep, sizes, int(left * 0.97))
     code = file_digest(folder / _CODE)
     record = {
@@ -323,16 +327,15 @@ def _encode_validation(
     encoded: dict[str, TaskData] = {}
     questions: dict[str, tuple[list[str], list[int | None]]] = {}
     for name in config.tasks:
-        cut = config.cut_context.get(name)
-        reader = TextReader(tasks[name], lexicon, cut)
+        reader = TextReader(tasks[name], lexicon, config.cut_context.get(name))
         items, ids, kept = [], [], []
         for row in store.read(name, "validation", ("id", "question", "context")):
             question = Question(row["id"], row["question"], row["context"])
             items.append(family.encode(question, None, tasks[name], reader))
             ids.append(question.id)
-            kept.append(None if cut is None else count_kept(question.context, cut))
+            kept.append(reader.count_kept(question.context))
         encoded[name] = TaskData(name, {key: Ragged.of([item[key] for item in items]) for key in items[0]})
-        questions[name] = ids, kept if reader.cuts_contexts and any(kept) else []
+        questions[name] = ids, kept if any(kept) else []
     return encoded, questions
 
 

@@ -178,6 +178,8 @@ class TrainConfig:
     """Write a checkpoint every N steps; 0 to write one at the end of each epoch."""
     init: str = ""
     """A checkpoint whose weights to start from."""
+    init_parts: tuple[str, ...] = ()
+    """Parts of the network to copy from `init`, by name, instead of all."""
     freeze: tuple[str, ...] = ()
     """Parts of the network to freeze, by name: `encoder`, `decoder.layers`, ..."""
     seed: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from decabench.models import Family, Item, Lexicon, find_family
 from decabench.tasks import Output
 from decabench.training.config import TrainConfig
 
-__all__ = ["BatchStream", "Ragged", "TaskData", "TrainingData", "cut_batches"]
+__all__ = ["BatchStream", "Ragged", "TaskData", "TrainingData", "count_words", "cut_batches"]
 
 Integers = npt.NDArray[np.int64]
 _POOL = 128  # how many batches' worth of examples to sort by length together
@@ -76,6 +76,16 @@ class TrainingData:
     """Each task's output, including all labels found in the data."""
     tasks: Mapping[str, TaskData]
     """The training examples, by task."""
+
+
+def count_words(tasks: Iterable[TaskData], family: Family, words: int) -> Integers:
+    """Count how often each of so many words occurs in the training examples."""
+    counts = np.zeros(words, dtype=np.int64)
+    for task in tasks:
+        for name, column in task.columns.items():
+            if family.columns[name] == "words":
+                counts += np.bincount(column.values, minlength=words)
+    return counts
 
 
 def cut_batches(

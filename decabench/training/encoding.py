@@ -36,7 +36,7 @@ from decabench.models import (
 )
 from decabench.tasks import Output, Question, Store, Task
 from decabench.training.config import TrainConfig
-from decabench.training.data import Ragged, TaskData, TrainingData
+from decabench.training.data import Ragged, TaskData, TrainingData, count_words
 
 __all__ = ["CACHE", "encode_tasks", "fingerprints"]
 
@@ -62,7 +62,7 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     found: dict[str, TaskData] = {}
     for name in config.tasks:
         found[name], outputs[name] = _read_task(store, tasks[name], config, family, lexicon)
-    counts = _count_words(found.values(), family, lexicon)
+    counts = count_words(found.values(), family, len(lexicon))
     if config.validation_words:
         for name in config.tasks:
             counts = _add_validation(store, tasks[name], config, family, lexicon, counts)
@@ -107,15 +107,6 @@ def _read_task(
         if family.columns[name] == "labels":
             columns[name] = Ragged(numbers[column.values], column.ends)
     return TaskData(task.name, columns), with_label_names(task.output, tuple(sorted(learned)))
-
-
-def _count_words(tasks: Iterable[TaskData], family: Family, lexicon: Lexicon) -> Integers:
-    counts = np.zeros(len(lexicon), dtype=np.int64)
-    for task in tasks:
-        for name, column in task.columns.items():
-            if family.columns[name] == "words":
-                counts += np.bincount(column.values, minlength=len(counts))
-    return counts
 
 
 def _add_validation(

@@ -31,6 +31,7 @@ from decabench.models import (
     WordTable,
     autocast,
     find_family,
+    flush_denormals,
     join_vectors,
     latest_checkpoint,
     release_memory,
@@ -41,11 +42,17 @@ from decabench.models import (
 from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, home_folder, known_tasks
 from decabench.training.bundle import Bundle
 from decabench.training.config import TrainConfig, from_mapping, read_config, to_toml, with_settings
-from decabench.training.data import BatchStream, TrainingData
+from decabench.training.data import BatchStream, TrainingData, count_words
 from decabench.training.distributed import Processes, join_processes
 from decabench.training.encoding import encode_tasks, fingerprints
 from decabench.training.logs import ProgressReport, TrainingLog, plot_curves
-from decabench.training.optimizers import apply_freezes, learning_rate, make_optimizer, optimizer_state
+from decabench.training.optimizers import (
+    apply_freezes,
+    clip_gradients,
+    learning_rate,
+    make_optimizer,
+    optimizer_state,
+)
 from decabench.training.resume import (
     RunState,
     check_same_course,
@@ -210,6 +217,13 @@ def check_run(run: TrainingRun) -> None:
         require_name(loss, family.losses, f"loss of the model {name}")
     if config.compile and "compile" not in family.abilities:
         raise DecabenchError(f"The model {name} does not support torch.compile: leave compile out.")
+    if getattr(config.model, "sparse_gradients", False) and (
+        config.optimizer == "adam" or config.momentum or config.weight_decay
+    ):
+        raise DecabenchError(
+            "Gradients of embeddings are sparse, which adam, momentum and weight_decay cannot use: set "
+            "model.sparse_gradients=false, or optimizer to sgd or adagrad with neither."
+        )
     if any(part for phase in phases for part in phase.freeze) or config.freeze:
         # The same network with an empty vocabulary: enough to check the names of parts to freeze.
         outputs = {task: with_label_names(value.output, ("a", "b")) for task, value in run.tasks.items()}
@@ -240,7 +254,9 @@ class _Trainer:
             if run.bundle is not None
             else group.first_alone(lambda: encode_tasks(run.store, run.config, run.tasks))
         )
-        self.words = WordTable(self.data.lexicon, vectors)
+        lexicon = self.data.lexicon
+        lexicon.counts = count_words(self.data.tasks.values(), self.family, len(lexicon))
+        self.words = WordTable(lexicon, vectors)
         if found := saved or origin:
             check_vectors(found, self.words)
         outputs = self.data.outputs
@@ -266,7 +282,7 @@ class _Trainer:
         torch.manual_seed(run.config.seed)
         self.network: MultitaskNetwork = self.family.build(run.config.model, outputs, self.words)
         if origin is not None:
-            copy_weights(origin, self.network, self.words, outputs, run.config.model)
+            copy_weights(origin, self.network, self.words, outputs, run.config)
         apply_freezes(self.network, run.config.freeze)
         self.network.to(group.device)
         self.optimizer = make_optimizer(run.config, self.network)
@@ -308,7 +324,7 @@ class _Trainer:
             columns = self.family.losses if len(self.family.losses) > 1 else ()
             log = TrainingLog(self.run.output, self.state.step, columns)
         try:
-            with reuse_memory(), ThreadPoolExecutor(1) as self.thread:
+            with reuse_memory(), flush_denormals(), ThreadPoolExecutor(1) as self.thread:
                 self._loop(log)
         finally:
             if log is not None:
@@ -389,7 +405,8 @@ class _Trainer:
         cast(Tensor, objective).backward()  # type: ignore[no-untyped-call]
         self.network.adjust_gradients()
         limit = min(config.clips.get(task, config.clip) or math.inf for task in tasks)
-        norm = nn.utils.clip_grad_norm_(self.network.parameters(), limit)
+        norm = clip_gradients(self.network.parameters(), limit)
+        self.network.before_step(rate)
         self.optimizer.step()
         self.state.step = step
         return _UnreadStep(

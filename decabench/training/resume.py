@@ -27,7 +27,7 @@ from decabench.models import (
 )
 from decabench.tasks import Output
 from decabench.training.config import TrainConfig, from_mapping, read_config, to_mapping, to_toml
-from decabench.training.optimizers import restore_optimizer
+from decabench.training.optimizers import is_within, require_part, restore_optimizer
 from decabench.training.schedule import Schedule
 
 __all__ = [
@@ -215,14 +215,20 @@ def copy_weights(
     network: MultitaskNetwork,
     words: WordTable,
     outputs: Mapping[str, Output],
-    config: Any,
+    config: TrainConfig,
 ) -> None:
-    """Initialize a network with the weights of a checkpoint (section 4.3 of the decathlon paper).
+    """Initialize a network, or its `init_parts`, with the weights of a checkpoint (section 4.3 of the decathlon paper).
 
     Of parameters with a row for each word, the rows of words in both vocabularies are copied. Heads of tasks that the
     checkpoint does not have keep their random values. Raises DecabenchError if the networks differ in size.
     """
-    own, weights = dict(network.state_dict()), load_weights(origin.folder)
+    everything = network.state_dict()
+    for part in config.init_parts:
+        require_part(part, everything, "to copy")
+    own, weights = (
+        {name: value for name, value in values.items() if is_within(name, config.init_parts)}
+        for values in (everything, load_weights(origin.folder))
+    )
     for task in outputs.keys() & origin.outputs.keys():
         if outputs[task] != origin.outputs[task]:
             raise DecabenchError(
@@ -237,7 +243,7 @@ def copy_weights(
             unlike.append(name)
     if unlike:
         raise DecabenchError(
-            f"{origin.folder} contains {origin.config}, but the run is for {config}, so "
+            f"{origin.folder} contains {origin.config}, but the run is for {config.model}, so "
             f"{', '.join(sorted(unlike)[:3])} would not fit: give the same sizes."
         )
     old = {word: row for row, word in enumerate(origin.lexicon().words)}
@@ -250,4 +256,4 @@ def copy_weights(
             own[name][rows] = weights[name][old_rows]
         else:
             own[name] = weights[name]
-    network.load_state_dict(own)
+    network.load_state_dict({**everything, **own})

@@ -36,8 +36,11 @@ class ValidationScores:
 def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
     """Return whether a higher score is better in what `best_by` names.
 
-    Raises DecabenchError if that is a sum of scores that are better when higher and scores that are better when lower.
+    Raises DecabenchError if that is a sum of scores that are better when higher and scores that are better when lower;
+    with `last`, only if `patience` compares those sums.
     """
+    if config.best_by == "last" and not config.patience:
+        return True
     chosen = [config.best_by] if config.best_by in tasks else list(tasks)
     directions = {name: find_metric(tasks[name].metric).higher_is_better for name in chosen}
     if len(set(directions.values())) > 1:

@@ -11,7 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from decabench.tasks.datasets.reviews import QUESTION, SENTIMENT, SENTIMENT_VARIANTS, review_prompt
+from decabench.tasks.datasets.reviews import (
+    SENTIMENT,
+    SENTIMENT_VARIANTS,
+    in_random_order,
+    review_examples,
+    review_prompt,
+)
 from decabench.tasks.example import Example
 from decabench.tasks.readers import github_raw, shuffle_key, text_lines
 from decabench.tasks.task import Files, RemoteFile, Source, Task
@@ -61,17 +67,11 @@ def _rows(files: Files, domain: str, part: str) -> Iterator[Labelled]:
         yield SENTIMENT.names[int(label)], text
 
 
-def _examples(task: str, split: str, rows: list[Labelled]) -> Iterator[Example]:
-    for index, (label, text) in enumerate(rows):
-        id = f"{task}.{split}.{index}"
-        yield Example(id, QUESTION, text, (label,), (id,))
-
-
 def _read_fdu(domain: str, files: Files, split: str) -> Iterator[Example]:
     rows = list(_rows(files, domain, "test" if split == "test" else "train"))
     if split != "test":
         rows = rows[:-_VALIDATION] if split == "train" else rows[-_VALIDATION:]
-    yield from _examples(f"fdu.{domain}", split, rows)
+    yield from review_examples(f"fdu.{domain}", split, in_random_order(rows))
 
 
 def _read_products(name: str, domain: str, files: Files, split: str) -> Iterator[Example]:
@@ -79,7 +79,7 @@ def _read_products(name: str, domain: str, files: Files, split: str) -> Iterator
     rows.sort(key=lambda row: shuffle_key("products", row[1]))
     held_out = _TEST + _VALIDATION
     slices = {"test": rows[:_TEST], "validation": rows[_TEST:held_out], "train": rows[held_out:]}
-    yield from _examples(name, split, slices[split])
+    yield from review_examples(name, split, slices[split])
 
 
 def _files(domain: str, *parts: str) -> tuple[RemoteFile, ...]:
@@ -101,7 +101,8 @@ def _task(name: str, domain: str, counts: dict[str, int], source: Source, notes:
         licence="Not stated; the reviews are their authors' (Amazon, IMDB, Rotten Tomatoes); for research",
         citation="Liu et al. 2017, Adversarial Multi-task Learning for Text Classification",
         homepage="https://github.com/ccsasuke/man",
-        unit_names=("review",),
+        version=2,
+        unit_names=("review", "copy"),
         prompt=review_prompt("a review"),
         variants=SENTIMENT_VARIANTS,
         shared_folder=_FOLDER,
@@ -120,7 +121,7 @@ def _fdu(domain: str) -> Task:
         {"train": train - _VALIDATION, "validation": _VALIDATION, "test": _TEST},
         Source("text files", files, partial(_read_fdu, domain)),
         "Validation is the last 200 lines of the training file. Some test texts stand in the training file too: see "
-        "`decabench tasks overlap`.",
+        "`decabench tasks overlap --against train --against validation`.",
     )
 
 

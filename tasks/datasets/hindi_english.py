@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from decabench.tasks.datasets.conll import held_out, words_of
-from decabench.tasks.datasets.ud import POS_QUESTION, POS_VARIANTS
+from decabench.tasks.datasets.columns import POS_QUESTION, POS_VARIANTS, held_out, words_of
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Tags
 from decabench.tasks.readers import Record, column_blocks, github_raw
@@ -26,7 +25,7 @@ def _closed_blocks(path: Path) -> Iterator[list[Record]]:
         if latest is not None:
             yield latest
         latest = block
-    if latest is not None and path.read_bytes()[-2:] == b"\n\n":
+    if latest is not None and path.read_bytes()[-4:].replace(b"\r\n", b"\n").endswith(b"\n\n"):
         yield latest
 
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from decabench.tasks.datasets.reviews import QUESTION, SENTIMENT, SENTIMENT_VARIANTS, review_prompt
+from decabench.tasks.datasets.reviews import (
+    SENTIMENT,
+    SENTIMENT_VARIANTS,
+    in_random_order,
+    review_examples,
+    review_prompt,
+)
 from decabench.tasks.example import Example
 from decabench.tasks.readers import hub_file, parquet_records
 from decabench.tasks.task import Files, Hub, Source, Task
@@ -20,15 +26,16 @@ _VALIDATION = 1_250
 
 
 def _read(files: Files, split: str) -> Iterator[Example]:
-    index = 0
+    yield from review_examples("imdb", split, in_random_order(_rows(files, split)))
+
+
+def _rows(files: Files, split: str) -> Iterator[tuple[str, str]]:
+    """Yield (label, text)."""
     rows = parquet_records(files, f"plain_text/{_PARTS[split]}-00000-of-00001.parquet", ("text", "label"))
     for number, row in enumerate(rows):
         is_last = number % _LABEL >= _LABEL - _VALIDATION
         if split == "test" or is_last == (split == "validation"):
-            id = f"imdb.{split}.{index}"
-            label = SENTIMENT.names[row.integer("label", 0, 1)]
-            yield Example(id, QUESTION, row.text("text"), (label,), (id,))
-            index += 1
+            yield SENTIMENT.names[row.integer("label", 0, 1)], row.text("text")
 
 
 IMDB = Task(
@@ -57,7 +64,8 @@ IMDB = Task(
         "Upstream has no validation split: the last 1,250 training reviews of each label validate. Line breaks stay "
         "`<br />`. The hub's file does not name the film of a review. fdu.imdb is another, smaller set."
     ),
-    unit_names=("review",),
+    version=2,
+    unit_names=("review", "copy"),
     prompt=review_prompt("a review of a film"),
     variants=SENTIMENT_VARIANTS,
     withhold_texts=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -347,7 +347,8 @@ def _other(source: str, target: str, counts: tuple[int, int, int]) -> Task:
     notes = (
         f"{sets.capitalize()}. The files are those of the archive {direction.archive}, for both directions."
     )
-    return _task(direction, dict(zip(_EN_DE_COUNTS, counts, strict=True)), sources, notes)
+    task = _task(direction, dict(zip(_EN_DE_COUNTS, counts, strict=True)), sources, notes)
+    return replace(task, secondary=("nf1", "chrf2", "chrf_plus_plus", "ter"))
 
 
 IWSLT_OTHERS = {

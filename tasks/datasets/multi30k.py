@@ -56,6 +56,7 @@ MULTI30K_EN_DE = Task(
     dataset="Multi30k, English to German",
     output=Text(max_tokens=96),
     metric="bleu",
+    secondary=("nf1", "chrf2", "chrf_plus_plus", "ter"),
     counts={"train": 29_000, "validation": 1_014, "test": 1_000},
     sources=(Source("gzip files", {split: tuple(map(_file, _names(split))) for split in _PARTS}, _read),),
     licence="Not stated; captions of Flickr30k, for research",

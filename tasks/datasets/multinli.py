@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator
 
 from decabench.tasks.example import Example
@@ -27,24 +28,39 @@ def _example(id: str, prompt: str, premise: str, hypothesis: str, label: str) ->
     return Example(id, question, f'Premise: "{premise}"', (label,), units)
 
 
+_TELLING = re.compile(r"\d+[enc]")
+"""A pairID of upstream, which ends in the label that the hypothesis was written for."""
+
+
+def _id(pair: str, part: str, number: int) -> str:
+    """Return the pair's id, or `<part>-<number>` if it tells the label."""
+    kind = part.removeprefix("dev_").removeprefix("validation_")
+    return f"{kind}-{number}" if _TELLING.fullmatch(pair) else pair
+
+
 def _read_zip(files: Files, split: str) -> Iterator[Example]:
     for part in _MEMBERS[split]:
+        number = 0  # of the rows with a gold label, which both forms have
         for row in line_records(files.member(_ZIP, f"multinli_1.0/multinli_1.0_{part}.jsonl")):
             label = row.choice("gold_label", (*_LABELS, "-"))
             if label != "-":  # the annotators did not agree
-                id = row.text("pairID")
-                prompt = str(row.value.get("promptID", id))
+                pair = row.text("pairID")
+                id, prompt = _id(pair, part, number), str(row.value.get("promptID", pair))
                 yield _example(id, prompt, row.text("sentence1"), row.text("sentence2"), label)
+                number += 1
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
     columns = ("pairID", "promptID", "premise", "hypothesis", "label")
     for part in _PARQUET[split]:
+        count = 0
         for row in parquet_records(files, f"data/{part}-00000-of-00001.parquet", columns):
             number = row.integer("label", -1, len(_LABELS) - 1)
             if number >= 0:
                 prompt, label = str(row.field("promptID")), _LABELS[number]
-                yield _example(row.text("pairID"), prompt, row.text("premise"), row.text("hypothesis"), label)
+                id = _id(row.text("pairID"), part, count)
+                yield _example(id, prompt, row.text("premise"), row.text("hypothesis"), label)
+                count += 1
 
 
 _ARCHIVE = RemoteFile(
@@ -119,7 +135,11 @@ MULTINLI = Task(
     licence="OANC; fiction CC BY 3.0, CC BY-SA 3.0 and public domain",
     citation="Williams et al. 2018, A Broad-Coverage Challenge Corpus for Sentence Understanding",
     homepage="https://cims.nyu.edu/~sbowman/multinli/",
-    notes="Rows without a gold label are left out. The test labels are hidden.",
+    notes=(
+        "Rows without a gold label are left out. The test labels are hidden. Upstream's `pairID` ends in the label "
+        "that the hypothesis was written for: such ids are numbers instead (`matched-0`)."
+    ),
+    version=2,
     unit_names=("premise", "prompt"),
     prompt=_PROMPT,
     variants=_VARIANTS,

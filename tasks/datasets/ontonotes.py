@@ -148,6 +148,7 @@ ONTONOTES_ENTITIES = Task(
     output=Text(max_tokens=192),
     metric="nf1",
     secondary=("em",),
+    gold_score="em",  # nF1 takes an entity such as `AN` for an article
     counts={split: len(_PLURALS) * count for split, count in _COUNTS.items()},
     sources=_sources(_read_entities),
     unit_names=("document", "sentence"),

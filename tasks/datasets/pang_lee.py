@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from decabench.tasks.datasets.reviews import QUESTION, SENTIMENT, SENTIMENT_VARIANTS, review_prompt
+from decabench.tasks.datasets.reviews import (
+    SENTIMENT,
+    SENTIMENT_VARIANTS,
+    in_random_order,
+    review_examples,
+    review_prompt,
+)
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
 from decabench.tasks.readers import github_raw, hub_file, parquet_records, shuffle_key, text_lines
@@ -131,25 +137,24 @@ SUBJ = Task(
 _MR_HUB = Hub("cornell-movie-review-data/rotten_tomatoes", "aa13bc287fa6fcab6daf52f0dfb9994269ffea28")
 
 
-def _mr_example(split: str, index: int, text: str, label: int) -> Example:
-    id = f"mr.{split}.{index}"
-    return Example(id, QUESTION, text.strip(), (SENTIMENT.names[label],), (id,))
-
-
 def _read_mr(files: Files, split: str) -> Iterator[Example]:
-    index = 0
-    for label, end in ((1, "pos"), (0, "neg")):
+    yield from review_examples("mr", split, in_random_order(_mr_rows(files, split)))
+
+
+def _mr_rows(files: Files, split: str) -> Iterator[tuple[str, str]]:
+    """Yield (label, text)."""
+    for label, end in (("positive", "pos"), ("negative", "neg")):
         lines = list(text_lines(files.path(f"rt-polarity.{end}")))
         first, second = (int(len(lines) * share + 0.5) for share in (0.8, 0.9))
         slices = {"train": lines[:first], "validation": lines[first:second], "test": lines[second:]}
         for line in slices[split]:
-            yield _mr_example(split, index, line.value, label)
-            index += 1
+            yield label, line.value.strip()
 
 
 def _read_mr_parquet(files: Files, split: str) -> Iterator[Example]:
-    for index, row in enumerate(parquet_records(files, f"{split}.parquet", ("text", "label"))):
-        yield _mr_example(split, index, row.text("text"), row.integer("label", 0, 1))
+    rows = parquet_records(files, f"{split}.parquet", ("text", "label"))
+    labelled = ((SENTIMENT.names[row.integer("label", 0, 1)], row.text("text").strip()) for row in rows)
+    yield from review_examples("mr", split, in_random_order(labelled))
 
 
 MR = Task(
@@ -197,7 +202,8 @@ MR = Task(
         "validation. It holds 1,780 of the 2,210 test sentences of sst.fine: a model measured there must not train "
         "on it."
     ),
-    unit_names=("sentence",),
+    unit_names=("sentence", "copy"),
+    version=2,
     prompt=review_prompt("a sentence of a film review"),
     variants=SENTIMENT_VARIANTS,
 )

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from decabench.errors import DataError
-from decabench.tasks.datasets.ud import (
+from decabench.tasks.datasets.columns import (
     POS_QUESTION,
     POS_VARIANTS,
     TREE_QUESTION,
@@ -37,7 +37,7 @@ def _columns(files: Files, section: int) -> _Rows:
         yield sentence.forms, sentence.xpos, tuple(f"{head}:{relation}" for head, relation in pairs)
 
 
-_ITEM = re.compile(r"\d{1,6}:\S+")
+_ITEM = re.compile(r"(?:0|[1-9][0-9]{0,5}):\S+")
 
 
 def _check_items(items: Sequence[str], place: str) -> None:

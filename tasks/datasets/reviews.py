@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from decabench.tasks.example import Example
 from decabench.tasks.outputs import Label
+from decabench.tasks.readers import shuffle_key
 from decabench.tasks.wording import PromptTemplate, fixed
 
-__all__ = ["QUESTION", "SENTIMENT", "SENTIMENT_VARIANTS", "review_prompt"]
+__all__ = [
+    "QUESTION",
+    "SENTIMENT",
+    "SENTIMENT_VARIANTS",
+    "in_random_order",
+    "review_examples",
+    "review_prompt",
+    "text_units",
+]
 
 QUESTION = "Is this review negative or positive?"
 """The question about every review, as the decathlon asks it of sst."""
@@ -26,6 +40,28 @@ SENTIMENT_VARIANTS = (
 """Other wordings of the question."""
 
 
+def in_random_order(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Sort (label, text) rows by a digest of the text, and of how often it came before.
+
+    Files are often sorted by label, so that upstream's order, or a number that follows it, would give the answers away.
+    """
+    repeats: Counter[str] = Counter()
+    keyed = []
+    for label, text in rows:
+        keyed.append(
+            (shuffle_key("reviews", f"{text}\n{repeats[text]}" if repeats[text] else text), label, text)
+        )
+        repeats[text] += 1
+    return [(label, text) for _, label, text in sorted(keyed)]
+
+
+def review_examples(task: str, split: str, rows: Iterable[tuple[str, str]]) -> Iterator[Example]:
+    """Yield an example for each (label, text), numbered in this order; its units are its text and its copy of it."""
+    for index, (label, text) in enumerate(rows):
+        id = f"{task}.{split}.{index}"
+        yield Example(id, QUESTION, text, (label,), text_units(id, text))
+
+
 def review_prompt(what: str) -> PromptTemplate:
     """Return the prompt for reviews; `what` says what one is: `a sentence of a film review`."""
     return PromptTemplate(
@@ -37,3 +73,8 @@ def review_prompt(what: str) -> PromptTemplate:
         answer="Answer:",
         stop=("\n\n", "\nReview:", "\nQuestion:"),
     )
+
+
+def text_units(id: str, text: str) -> tuple[str, str]:
+    """Return the units of an example: a digest of its text, as a text may stand in a split twice, and its id."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16], id

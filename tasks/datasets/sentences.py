@@ -7,8 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 
-from decabench.tasks.datasets.reviews import QUESTION, SENTIMENT, SENTIMENT_VARIANTS, review_prompt
+from decabench.tasks.datasets.reviews import (
+    SENTIMENT,
+    SENTIMENT_VARIANTS,
+    in_random_order,
+    review_examples,
+    review_prompt,
+)
 from decabench.tasks.example import Example
 from decabench.tasks.readers import text_lines
 from decabench.tasks.task import Files, RemoteFile, Source, Task
@@ -28,12 +35,16 @@ def _member(name: str) -> str:
 
 def _read(site: str, name: str, is_zip: bool, files: Files, split: str) -> Iterator[Example]:
     path = files.member(_ZIP, _member(name)) if is_zip else files.path(name)
-    for index, line in enumerate(text_lines(path)):
+    yield from review_examples(f"sentences.{site}", split, in_random_order(_rows(path)))
+
+
+def _rows(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield (label, text)."""
+    for line in text_lines(path):
         text, tab, label = line.value.rpartition("\t")
         if not tab or label not in ("0", "1"):
             raise line.fault("it must be a sentence, a tab and 0 or 1")
-        id = f"sentences.{site}.{split}.{index}"
-        yield Example(id, QUESTION, text.strip(), (SENTIMENT.names[int(label)],), (id,))
+        yield SENTIMENT.names[int(label)], text.strip()
 
 
 def _task(site: str, name: str, reviewed: str) -> Task:
@@ -58,7 +69,8 @@ def _task(site: str, name: str, reviewed: str) -> Task:
         citation="Kotzias et al. 2015, From Group to Individual Labels Using Deep Features",
         homepage="https://archive.ics.uci.edu/dataset/331/sentiment+labelled+sentences",
         notes="There is no split: all 1,000 sentences are for testing.",
-        unit_names=("sentence",),
+        version=2,
+        unit_names=("sentence", "copy"),
         prompt=review_prompt(f"a sentence of a review of {reviewed}"),
         variants=SENTIMENT_VARIANTS,
         shared_folder="sentences",

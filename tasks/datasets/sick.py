@@ -159,7 +159,6 @@ _SHARED = {
     "homepage": "https://zenodo.org/record/2787612",
     "unit_names": ("source",),
     "shared_folder": "sick",
-    "secondary": (),
     "notes": (
         "The splits of SemEval-2014, whose files only mirrors have; the archive that can be downloaded has 87 pairs "
         "fewer. A unit is the sentence that a pair was made from, or, since SemEval's files do not have it, all pairs "
@@ -172,6 +171,7 @@ SICK_RELATEDNESS = Task(
     title="Semantic relatedness",
     output=Number(1, 5),
     metric="relatedness",
+    secondary=(),
     sources=_sources(_relatedness),
     prompt=PromptTemplate(
         instruction=(
@@ -194,6 +194,7 @@ SICK_ENTAILMENT = Task(
     name="sick.entailment",
     title="Textual entailment",
     output=Label(_LABELS),
+    secondary=("macro_f1", "mcc"),
     sources=_sources(_entailment),
     prompt=PromptTemplate(
         instruction=(

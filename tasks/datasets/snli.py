@@ -7,7 +7,7 @@ from pathlib import Path
 
 from decabench.tasks.datasets.multinli import MULTINLI
 from decabench.tasks.example import Example
-from decabench.tasks.readers import line_records
+from decabench.tasks.readers import line_records, shuffled_within
 from decabench.tasks.task import Files, RemoteFile, Source, Task
 
 __all__ = ["SNLI"]
@@ -40,11 +40,16 @@ def _examples(path: Path) -> Iterator[Example]:
 
 
 def _read_zip(files: Files, split: str) -> Iterator[Example]:
-    yield from _examples(files.member(_ZIP.name, f"snli_1.0/{_name(split)}"))
+    yield from _anonymous(split, files.member(_ZIP.name, f"snli_1.0/{_name(split)}"))
 
 
 def _read_files(files: Files, split: str) -> Iterator[Example]:
-    yield from _examples(files.path(_name(split)))
+    yield from _anonymous(split, files.path(_name(split)))
+
+
+def _anonymous(split: str, path: Path) -> Iterator[Example]:
+    # The last letter of a pairID is the label that the hypothesis was written for.
+    yield from shuffled_within(1, f"snli.{split}", _examples(path))
 
 
 SNLI = Task(
@@ -67,7 +72,11 @@ SNLI = Task(
     licence="CC BY-SA 4.0",
     citation="Bowman et al. 2015, A Large Annotated Corpus for Learning Natural Language Inference",
     homepage="https://nlp.stanford.edu/projects/snli/",
-    notes="Rows without a gold label are left out; the counts are those of rows with one.",
+    notes=(
+        "Rows without a gold label are left out; the counts are those of rows with one. `pairID` ends in the label "
+        "that the hypothesis was written for, so it is in `meta`, and ids are numbers."
+    ),
+    version=2,
     unit_names=("photograph", "caption"),
     prompt=MULTINLI.prompt,
     variants=MULTINLI.variants,

@@ -7,7 +7,14 @@ from pathlib import Path
 
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Text
-from decabench.tasks.readers import Record, github_raw, hub_file, json_records, parquet_records
+from decabench.tasks.readers import (
+    Record,
+    github_raw,
+    hub_file,
+    json_records,
+    parquet_records,
+    shuffled_within,
+)
 from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, wrapped
 
@@ -77,7 +84,7 @@ def _read_json(files: Files, split: str) -> Iterator[Example]:
 
 
 def _read_json_2(files: Files, split: str) -> Iterator[Example]:
-    yield from _json_examples(files.path(_FILES_2[split]), may_be_none=True)
+    yield from _anonymous(split, _json_examples(files.path(_FILES_2[split]), may_be_none=True))
 
 
 def _read_parquet(files: Files, split: str) -> Iterator[Example]:
@@ -85,7 +92,12 @@ def _read_parquet(files: Files, split: str) -> Iterator[Example]:
 
 
 def _read_parquet_2(files: Files, split: str) -> Iterator[Example]:
-    yield from _parquet_examples(files, _parquet("squad_v2", split), may_be_none=True)
+    yield from _anonymous(split, _parquet_examples(files, _parquet("squad_v2", split), may_be_none=True))
+
+
+def _anonymous(split: str, examples: Iterator[Example]) -> Iterator[Example]:
+    # Questions without an answer were added later: their ids begin with 5a, and they come last in their paragraph.
+    yield from shuffled_within(1, f"squad2.{split}", examples)
 
 
 def _parquet(folder: str, split: str) -> str:
@@ -201,8 +213,10 @@ SQUAD2 = Task(
     homepage="https://rajpurkar.github.io/SQuAD-explorer/",
     notes=(
         "A question without an answer in its paragraph has the answer `unanswerable`, where the official files have "
-        "none; for the official scorer, write an empty prediction in its place. The test set is hidden by its authors."
+        "none; for the official scorer, write an empty prediction in its place. Upstream's ids tell which questions "
+        "have an answer: they are in `meta`, and ids are numbers. The test set is hidden by its authors."
     ),
+    version=2,
     unit_names=("article", "paragraph"),
     prompt=PromptTemplate(
         instruction=(

@@ -3,98 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
+from decabench.tasks.datasets.columns import (
+    POS_QUESTION,
+    POS_VARIANTS,
+    TREE_QUESTION,
+    TREE_VARIANTS,
+    Sentence,
+    conllu_sentences,
+)
 from decabench.tasks.example import Example
 from decabench.tasks.outputs import Tags, Tree
-from decabench.tasks.readers import Record, column_blocks, one_token
 from decabench.tasks.task import Files, RemoteFile, Source, Task
-from decabench.tasks.wording import fixed, word_by_word
+from decabench.tasks.wording import word_by_word
 
-__all__ = [
-    "POS_QUESTION",
-    "POS_VARIANTS",
-    "TREE_QUESTION",
-    "TREE_VARIANTS",
-    "UD_DEP",
-    "UD_POS",
-    "Sentence",
-    "conllu_sentences",
-]
-
-POS_QUESTION = "What are the part-of-speech tags?"
-TREE_QUESTION = "What are the heads and relations?"
-
-POS_VARIANTS = (
-    fixed("each-word", POS_QUESTION, "What is the part of speech of each word?"),
-    fixed("tag", POS_QUESTION, "Tag each word with its part of speech."),
-    fixed("word-classes", POS_QUESTION, "Which word classes do the words belong to?"),
-)
-TREE_VARIANTS = (
-    fixed("parse", TREE_QUESTION, "What is the dependency parse of the sentence?"),
-    fixed("each-word", TREE_QUESTION, "What is the head of each word, and its relation to it?"),
-    fixed("depends", TREE_QUESTION, "Which word does each word depend on, and how?"),
-)
-
-_ID, _FORM, _UPOS, _XPOS, _HEAD, _DEPREL = 0, 1, 3, 4, 6, 7
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """The syntactic words of a sentence, without ranges of multiword tokens (`5-6`) and empty nodes (`8.1`)."""
-
-    id: str
-    """`sent_id`; empty if the file gives none."""
-    document: str
-    """The latest `newdoc id`; empty if there was none."""
-    forms: tuple[str, ...]
-    """Column 2."""
-    upos: tuple[str, ...]
-    """Column 4."""
-    xpos: tuple[str, ...]
-    """Column 5."""
-    heads: tuple[str, ...]
-    """Column 7."""
-    relations: tuple[str, ...]
-    """Column 8."""
-
-
-def conllu_sentences(path: Path) -> Iterator[Sentence]:
-    """Yield the sentences of a CoNLL-U file (or a CoNLL-X file, which has the same columns). Raises DataError."""
-    document = ""
-    for block in column_blocks(path, 10, "\t", comment="#"):
-        comments = [record.value[0] for record in block if len(record.value) == 1]
-        document = _named(comments, "# newdoc id = ") or document
-        words = [record for record in block if len(record.value) > 1 and record.value[_ID].isdecimal()]
-        if not words:
-            raise block[0].fault("the sentence has no words")
-        for number, word in enumerate(words, 1):
-            if word.value[_ID] != str(number):
-                raise word.fault(f"the word must have the number {number}, not {word.value[_ID][:20]!r}")
-        yield Sentence(
-            id=_named(comments, "# sent_id = "),
-            document=document,
-            **{
-                name: tuple(one_token(word, column) for word in words)
-                for name, column in (("forms", _FORM), ("upos", _UPOS), ("xpos", _XPOS))
-            },
-            heads=tuple(_head(word, len(words)) for word in words),
-            relations=tuple(one_token(word, _DEPREL) for word in words),
-        )
-
-
-def _named(comments: list[str], start: str) -> str:
-    return next(
-        (comment.removeprefix(start).strip() for comment in comments if comment.startswith(start)), ""
-    )
-
-
-def _head(word: Record, words: int) -> str:
-    head: str = word.value[_HEAD]
-    if head != "_" and not (head.isdecimal() and int(head) <= words):
-        raise word.fault(f"the head must be from 0 to {words}, the number of words, not {head[:20]!r}")
-    return head
+__all__ = ["UD_DEP", "UD_POS"]
 
 
 def _read_pos(files: Files, split: str) -> Iterator[Example]:
@@ -109,7 +32,7 @@ def _read_pos(files: Files, split: str) -> Iterator[Example]:
 
 
 def _read_dep(files: Files, split: str) -> Iterator[Example]:
-    for sentence in _sentences(files, split):
+    for sentence in _sentences(files, split, has_heads=True):
         pairs = zip(sentence.heads, sentence.relations, strict=True)
         tree = " ".join(f"{head}:{relation}" for head, relation in pairs)
         meta = {"upos": " ".join(sentence.upos)}  # which words are punctuation
@@ -118,8 +41,8 @@ def _read_dep(files: Files, split: str) -> Iterator[Example]:
         )
 
 
-def _sentences(files: Files, split: str) -> Iterator[Sentence]:
-    return conllu_sentences(files.path(f"en_ewt-ud-{_UPSTREAM[split]}.conllu"))
+def _sentences(files: Files, split: str, has_heads: bool = False) -> Iterator[Sentence]:
+    return conllu_sentences(files.path(f"en_ewt-ud-{_UPSTREAM[split]}.conllu"), True, has_heads)
 
 
 _UPSTREAM = {"train": "train", "validation": "dev", "test": "test"}

@@ -157,6 +157,7 @@ WOZ_DE = replace(
     WOZ_EN,
     name="woz.de",
     dataset="WOZ 2.0, German",
+    secondary=("nf1", "dialogue_f1"),
     sources=(
         Source(
             "upstream json",

@@ -23,7 +23,8 @@ FDU_SUITE = Suite(
     notes=(
         "The paper reports that Meta-MTL gains 5.1 points over the mean of its single-task models, and that a "
         "transferred meta-network gains 3.1 over that mean; its table of accuracies is not reproduced here.",
-        "539 of the 6,400 test texts stand in their own training file, word for word: see decabench tasks overlap.",
+        "539 of the 6,400 test texts stand in their own training file (train and validation here), word for word: see "
+        "decabench tasks overlap --suite fdu --split test --against train --against validation.",
     ),
 )
 
@@ -62,6 +63,7 @@ MOVIES = Suite(
         "The paper calls sst.fine SST-1 and sst SST-2. It has no mr, and its split of subj is not known.",
         "subj holds 701 of the 2,210 test sentences of sst.fine, and mr 1,780, with other case and spaces: a model "
         "that trains on them has seen what sst.fine measures. See decabench tasks overlap.",
+        "sst is scored by em, as in the decathlon, the others by accuracy; for labels the two are the same.",
         "imdb is to be downloaded: no mirror or sample of it comes with decabench.",
     ),
 )

@@ -213,3 +213,49 @@ def test_ids_of_other_data(command, leaky, tmp_path):
     listed.write_text(json.dumps(content))
     done = command("evaluate", "--submission", sub, "--without", listed, *options)
     assert "lists no examples of validation" in done.stderr.replace("\n", " ")
+
+
+def listing(path, ids, task="leaky", split="validation"):
+    """A list written by hand: no fingerprint."""
+    entry = {"task": task, "split": split, "ids": ids}
+    path.write_text(json.dumps({"format": "decabench.ids/1", "splits": [entry]}))
+    return path
+
+
+def test_ids_that_are_not_in_the_data(command, leaky, tmp_path):
+    """Some are said and the rest is scored; if none is there, the list is of other data or mistyped."""
+    options, sub = (*leaky, "--tasks", "leaky"), tmp_path / "sub"
+    command("predict", "--predictor", "majority", "--output", sub, *options)
+    listed = listing(tmp_path / "some.json", ["leaky.validation.1", "a", "b", "c", "d"])
+    done = command("evaluate", "--submission", sub, "--without", listed, *options)
+    assert done.exit_code == 0, done.output
+    said = "Not in the data of leaky, validation: 4 of the 5 ids to leave out: a, b, c and 1 more"
+    assert said in done.stdout
+    (task,) = json.loads((sub / "results" / "validation" / "results.json").read_text())["tasks"].values()
+    assert task["without"]["ids"] == ["leaky.validation.1"]
+    (sub / "results" / "validation" / "results.json").unlink()
+    listed = listing(tmp_path / "none.json", ["leaky.test.0", "leaky.test.1"])
+    done = command("evaluate", "--submission", sub, "--without", listed, *options)
+    assert done.exit_code == 3
+    said = done.stderr.replace("\n", " ")
+    assert (
+        "None of the 2 examples to leave out (leaky) is in the data that was scored (leaky, validation)"
+        in said
+    )
+    assert "Not found: leaky: leaky.test.0, leaky.test.1." in said
+    assert not (sub / "results" / "validation" / "results.json").exists()
+
+
+def test_ids_of_a_task_that_is_not_scored(command, leaky, tmp_path):
+    options, sub = (*leaky, "--tasks", "leaky"), tmp_path / "sub"
+    command("predict", "--predictor", "majority", "--output", sub, *options)
+    listed = listing(tmp_path / "none.json", ["leaky.validation.0"], task="leeky")
+    done = command("evaluate", "--submission", sub, "--without", listed, *options)
+    assert done.exit_code == 3
+    assert "None of the 1 examples to leave out (leeky)" in done.stderr.replace("\n", " ")
+    content = json.loads(listed.read_text())
+    content["splits"].append({"task": "leaky", "split": "validation", "ids": ["leaky.validation.0"]})
+    listed.write_text(json.dumps(content))
+    done = command("evaluate", "--submission", sub, "--without", listed, *options)
+    assert done.exit_code == 0
+    assert "Not scored, so nothing of it was left out: leeky" in done.stdout

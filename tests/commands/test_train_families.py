@@ -49,15 +49,17 @@ def settings(*values):
     return [part for value in (*SHORT, *values) for part in ("--set", value)]
 
 
-def kill_and_resume(command, arguments, tmp_path):
-    """Train a run whole, and another that is killed in the middle and resumed; return their folders."""
+def kill_and_resume(command, arguments, tmp_path, longer="steps=100000"):
+    """Train a run whole, and another that is killed in the middle and resumed; return their folders.
+
+    `longer` is the setting of a run that begins in the same way and cannot be done before it is killed.
+    """
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     done = command(*arguments, "--output", whole)
     assert done.exit_code == 0, done.output
     line = [sys.executable, "-m", "decabench", *map(str, arguments), "--output", str(killed)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    # More steps, so that it cannot be done before it is killed; with a constant rate the first are the same.
-    child = subprocess.Popen([*line, "--set", "steps=100000"], env=environment, stdout=subprocess.DEVNULL)
+    child = subprocess.Popen([*line, "--set", longer], env=environment, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while latest_step(killed) < 9 and time.monotonic() < deadline:
         time.sleep(0.002)
@@ -162,3 +164,200 @@ def test_the_tagger(command, tagging, tmp_path, own):
         (path,) = folder.glob("results/*/results.json")
         scores.append(json.loads(path.read_text())["tasks"]["pos"]["score"])
     assert scores[1] > scores[0] + 10
+
+
+PAPER = ("optimizer=adagrad", "learning_rate=0.1", "order=random")
+SMALL = ("model.hidden=8", "model.meta=6", "model.rank=4", "model.hyper=6", "model.hyper_embedding=3")
+
+
+def paper_settings(*values):
+    """SHORT has the dimension of other families."""
+    short = [value for value in SHORT if not value.startswith("model.dimension")]
+    return [part for value in (*short, *PAPER, *SMALL, *values) for part in ("--set", value)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["meta-lstm", "asp-mtl", "hyper-lstm"])
+def test_meta_lstm_and_its_competitors(command, home, glove, tmp_path, model):
+    arguments = [
+        *(
+            "train",
+            "--model",
+            model,
+            "--tasks",
+            "sst,sst.copy",
+            "--home",
+            home,
+            "--include",
+            copy_of_sst(tmp_path),
+        ),
+        *("--device", "cpu", *paper_settings(f'vectors=["{glove}"]')),
+    ]
+    done = command("prepare", "sst.copy", "--include", tmp_path / "copy.toml", "--home", home)
+    assert done.exit_code == 0, done.output
+    whole, killed = kill_and_resume(command, arguments, tmp_path)
+    assert_same(whole, killed)
+    answers = export_and_predict(command, killed, tmp_path, "sst", home)
+    assert {row["answer"] for rows in answers for row in rows} <= {"negative", "positive"}
+    with (whole / "train.csv").open() as file:
+        names = file.readline().strip().split(",")
+    assert names[-4:] == ["loss.label", "loss.tags", "loss.adversarial", "loss.orthogonality"]
+
+
+def copy_of_sst(folder):
+    """A second task with labels, as a task file."""
+    text = "".join(
+        json.dumps({"id": str(at), "text": f"it is {label} {at % 7}", "label": label}) + "\n"
+        for at, label in enumerate(["negative", "positive"] * 20)
+    )
+    (folder / "copy.jsonl").write_text(text)
+    (folder / "copy.toml").write_text(
+        """format = "decabench.taskfile/1"
+name = "sst.copy"
+title = "Another"
+question = "Is it negative or positive?"
+context = "{text}"
+answer = "label"
+id = "id"
+output = {kind = "label", names = ["negative", "positive"]}
+files = {train = "copy.jsonl", validation = "copy.jsonl"}
+"""
+    )
+    return folder / "copy.toml"
+
+
+@pytest.mark.slow
+def test_a_bidirectional_meta_lstm_tags(command, tagging, tmp_path):
+    arguments = [
+        *("train", "--model", "meta-lstm", "--tasks", "pos", "--home", tagging, "--include", POS),
+        *(
+            "--device",
+            "cpu",
+            *paper_settings('vectors=["none:12"]', "model.unseen_vectors=false", "model.bidirectional=true"),
+        ),
+    ]
+    assert_same(*kill_and_resume(command, arguments, tmp_path))
+    (answers,) = export_and_predict(command, tmp_path / "killed", tmp_path, "pos", tagging, "--include", POS)
+    contexts = {row.id: row.context for row in Store(tagging).examples("pos", "validation")}
+    assert all(len(row["answer"].split()) == len(contexts[row["id"]].split()) for row in answers)
+
+
+@pytest.mark.slow
+def test_a_meta_network_is_transferred_and_stays_as_it_is(command, home, glove, tmp_path):
+    """As the paper transfers it: learned on other tasks, frozen, and a new task learns its own part."""
+    task = copy_of_sst(tmp_path)
+    assert command("prepare", "sst.copy", "--include", task, "--home", home).exit_code == 0
+    shared = ("--home", home, "--include", task, "--device", "cpu")
+    settings = paper_settings(f'vectors=["{glove}"]')
+    first, second = tmp_path / "first", tmp_path / "second"
+    done = command("train", "--model", "meta-lstm", "--tasks", "sst", "--output", first, *shared, *settings)
+    assert done.exit_code == 0, done.output
+    done = command(
+        *("train", "--init", first, "--freeze", "shared", "--tasks", "sst.copy", "--output", second, *shared),
+        *settings,
+    )
+    assert done.exit_code == 0, done.output
+    before, after = tensors(first, "model.safetensors"), tensors(second, "model.safetensors")
+    shared_names = {name for name in before if name.startswith("shared.")}
+    assert shared_names == {"shared.0.weight", "shared.0.bias", "shared.0.project"}
+    assert all(torch.equal(before[name], after[name]) for name in shared_names)
+    assert {name.split(".")[1] for name in after if name.startswith("heads.")} == {"sst/copy"}
+    rows = [json.loads(line) for line in (tmp_path / "copy.jsonl").read_text().splitlines()]
+    done = command(
+        *("predict", "--predictor", f"trained:{second}", "--tasks", "sst.copy", "--output", tmp_path / "out"),
+        *shared,
+    )
+    assert done.exit_code == 0, done.output
+    answers = (tmp_path / "out" / "predictions" / "sst.copy.validation.jsonl").read_text().splitlines()
+    right = {row["id"]: row["label"] for row in rows}
+    assert all(right[row["id"]] == row["answer"] for row in map(json.loads, answers))
+
+
+JMT = {
+    "pos": ("{words}", 'kind = "tags"'),
+    "chunk": ("{words}", 'kind = "tags"\nscheme = "IOB2"'),
+    "dep": ("{words}", 'kind = "tree"'),
+    "rel": ("{words}\\n{other}", 'kind = "number"\nlow = 1\nhigh = 5'),
+    "ent": ("{words}\\n{other}", 'kind = "label"\nnames = ["yes", "no"]'),
+}
+
+
+@pytest.fixture
+def levels(command, tmp_path):
+    """Files of five small tasks that build on each other, prepared in a home: `--include` options, and the home."""
+    random, includes = np.random.default_rng(0), []
+    for name, (context, output) in JMT.items():
+        for split, size in (("train", 24), ("validation", 8)):
+            rows = []
+            for number in range(size):
+                words, other = (
+                    random.choice(["The", "cat", "sat", "On"], random.integers(1, 7)) for _ in "ab"
+                )
+                answer = {
+                    "pos": " ".join("DT" if word == "The" else "NN" for word in words),
+                    "chunk": " ".join(
+                        "B-NP" if word == "The" or not at else "I-NP" for at, word in enumerate(words)
+                    ),
+                    "dep": " ".join(f"{at}:{'dep' if at else 'root'}" for at in range(len(words))),
+                    "rel": str(1 + 4 * float(words[0] == other[0])),
+                    "ent": "yes" if words[0] == other[0] else "no",
+                }[name]
+                row = {
+                    "id": str(number),
+                    "words": " ".join(words),
+                    "other": " ".join(other),
+                    "answer": answer,
+                }
+                rows.append(json.dumps(row))
+            (tmp_path / f"{name}.{split}.jsonl").write_text("\n".join(rows) + "\n")
+        (tmp_path / f"{name}.toml").write_text(
+            f'format = "decabench.taskfile/1"\nname = "{name}"\nquestion = "Which?"\ncontext = "{context}"\n'
+            f'answer = "answer"\nid = "id"\n[output]\n{output}\n'
+            f'[files]\ntrain = "{name}.train.jsonl"\nvalidation = "{name}.validation.jsonl"\n'
+        )
+        includes += ["--include", tmp_path / f"{name}.toml"]
+    done = command("prepare", *JMT, *includes, "--home", tmp_path / "home")
+    assert done.exit_code == 0, done.output
+    return includes, tmp_path / "home"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sparse", ["true", "false"])
+def test_the_joint_many_task_model(command, levels, tmp_path, sparse):
+    """An epoch is 15 steps, so that the kill falls inside one, after some of its passes."""
+    includes, home = levels
+    arguments = [
+        *("train", "--model", "jmt", "--tasks", ",".join(JMT), "--home", home, *includes, "--device", "cpu"),
+        *("--set", 'vectors=["none:8"]', "--set", "model.word_dimension=8", "--set", "model.hidden=8"),
+        *(
+            "--set",
+            "optimizer=sgd",
+            "--set",
+            "rate=constant",
+            "--set",
+            "learning_rate=0.5",
+            "--set",
+            "order=sequence",
+        ),
+        *("--set", "batch_examples=8", "--set", "best_by=last", "--set", "checkpoint_every=4"),
+        *("--set", "validate_every=30", "--set", f"model.sparse_gradients={sparse}", "--set", "epochs=5"),
+    ]
+    whole, killed = kill_and_resume(command, arguments, tmp_path, "epochs=300")
+    assert_same(whole, killed)
+    weights = tensors(killed, "model.safetensors")
+    assert not torch.equal(
+        weights["layers.0.lstm.weight_ih_l0"], weights["reference/layers/0/lstm/weight_ih_l0"]
+    )
+    assert not any(weights[name].any() for name in weights if "bias_hh" in name)
+    answers = export_and_predict(command, killed, tmp_path, ",".join(JMT), home, *includes)
+    for name, rows in zip(sorted(JMT), answers, strict=True):
+        texts = {row.id: row.context.split("\n")[0] for row in Store(home).examples(name, "validation")}
+        for row in rows:
+            parts = row["answer"].split()
+            match name:
+                case "rel":
+                    assert 1 <= float(row["answer"]) <= 5
+                case "ent":
+                    assert row["answer"] in ("yes", "no")
+                case _:
+                    assert len(parts) == len(texts[row["id"]].split())

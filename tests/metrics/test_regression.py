@@ -42,6 +42,24 @@ def test_no_number_is_the_worst_answer_of_the_gold_range(text):
     assert float(mse(["1", text, "5"], ["1", "4", "5"])) == pytest.approx(9 / 3)
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        *(("3", 3), (" 3.5\n", 3.5), ("+3", 3), ("1e0", 1), ("20e-1", 2), (".5", 0.5), ("3.", 3)),
+        *(
+            (text, None)
+            for text in ("3_5", "1_0e1", "0x3", "3,5", "inf", "-Infinity", "nan", "1e999", "3 5", "")
+        ),
+    ],
+)
+def test_odd_forms_of_numbers(text, number):
+    """As numpy's readers and JSON take them: an underscore, which Python's float skips, makes no number."""
+    details = mse([text, "1", "5"], ["3", "1", "5"]).details
+    assert details["unreadable"] == (pytest.approx(100 / 3) if number is None else 0)
+    if number is not None:
+        assert details["mse"] == pytest.approx((number - 3) ** 2 / 3)
+
+
 def test_a_constant_side_correlates_with_nothing():
     assert float(pearson(["3", "3"], ["1", "2"])) == 0
     assert float(spearman(["1", "2"], ["3", "3"])) == 0

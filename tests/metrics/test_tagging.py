@@ -41,7 +41,15 @@ def test_tag_accuracy_is_over_tokens_not_sentences():
         ("B-NP I-VP", {("np", 0, 0), ("vp", 1, 1)}),  # the kind changes
         ("S-NP B-NP E-NP E-NP", {("np", 0, 0), ("np", 1, 2), ("np", 3, 3)}),
         ("B I O", {("_", 0, 1)}),
-        ("x-NP what O", set()),  # no tags at all
+        ("X-NP X-NP O", {("np", 0, 1)}),  # an unknown tag starts a chunk where the kind changes
+        ("B-NP X-NP I-NP O", {("np", 0, 2)}),
+        ("O foo NP _ O", set()),  # the kind of all of these is none, as that of O
+        ("B-NP foo B-VP", {("np", 0, 0), ("_", 1, 1), ("vp", 2, 2)}),
+        (
+            "x-NP what O",
+            {("np", 0, 0), ("_", 1, 2)},
+        ),  # what has started only ends at another kind, B, or the end
+        ("B-NP . I-NP", {("np", 0, 0), ("np", 2, 2)}),
         ("B-a-b I-a-b", {("a-b", 0, 1)}),
         ("", set()),
     ],

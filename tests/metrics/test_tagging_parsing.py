@@ -3,7 +3,7 @@ import random
 import pytest
 import sklearn.metrics
 
-from decabench.metrics import uas_las
+from decabench.metrics import parsing_ud, uas_las
 from decabench.metrics.base import MetricError
 
 GOLD = "2:nsubj 0:root 4:det 2:obj 2:punct"
@@ -18,7 +18,7 @@ GOLD = "2:nsubj 0:root 4:det 2:obj 2:punct"
         ("3:nsubj 0:root 4:det 2:obj", 75, 75),
         ("2:nsubj 0:root", 50, 50),  # missing tokens are wrong
         (GOLD + " 1:x 1:x", 100, 100),  # extra ones are passed over
-        ("2 0 4 2", 100, 0),
+        ("2 0 4 2", 0, 0),  # a head without a relation cannot be read
         ("nonsense", 0, 0),
         ("", 0, 0),
     ],
@@ -29,8 +29,33 @@ def test_uas_las(prediction, uas, las):
     assert float(score) == las
 
 
-def test_labels_with_a_colon():
-    assert float(uas_las(["2:nmod:poss 0:root"], ["2:nmod:poss 0:root"])) == 100
+@pytest.mark.parametrize("prediction", ["2:nmod:poss 0:root", "2:nmod 0:root", "02:nmod:of 0:root"])
+def test_subtypes_do_not_count(prediction):
+    assert float(uas_las([prediction], ["2:nmod:poss 0:root"])) == 100
+
+
+@pytest.mark.parametrize(
+    "prediction",
+    [
+        "2:nsubj:pass 0:root",
+        "02:det 0:root:x 4:det 2:obj",
+        "\u0662:nsubj 0: 4:det",
+        f"{'9' * 12}:det 0:root _ 2:obj",
+    ],
+)
+@pytest.mark.parametrize("tags", [None, ["NOUN VERB DET NOUN PUNCT"], [["NN", ",", "DT", "NN", "."]]])
+def test_it_reads_a_parse_as_parsing_ud_does(prediction, tags):
+    short, long = (score([prediction], [GOLD], tags=tags).details for score in (uas_las, parsing_ud))
+    assert short["las"] == long["las_without_punctuation"]
+    assert short["uas"] == long["uas_without_punctuation"]
+
+
+def test_tags_decide_what_is_punctuation():
+    """A symbol related as punct counts, and a full stop related otherwise does not."""
+    gold, tags = "2:punct 0:root 2:goeswith", "SYM VERB PUNCT"
+    assert float(uas_las(["1:punct 0:root 1:x"], [gold], tags=[tags])) == 50
+    assert float(uas_las(["1:punct 0:root 1:x"], [gold])) == 50
+    assert float(uas_las(["2:punct 0:root 1:x"], [gold], tags=[tags])) == 100
 
 
 def test_a_gold_token_of_another_form():

@@ -61,26 +61,37 @@ def test_chunks_of_every_scheme_are_found(scheme, seed):
     assert float(sequence_f1(*texts)) == pytest.approx(100 * strict)
 
 
-def conlleval_counts(predicted, gold):
-    """(right, found, gold chunks) as conlleval of 2004-01-26 counts them, walking over both columns at once."""
+STARTS = {"BB", "IB", "OB", "OI", "EE", "EI", "OE"}
+ENDS = {"BB", "BO", "IB", "IO", "EE", "EI", "EO"}
+"""(previous tag, tag) in conlleval's startOfChunk and endOfChunk."""
 
-    def split(tag):
-        return ("O", "") if tag == "O" else tuple(tag.split("-", 1))
+
+def conlleval_counts(predicted, gold):
+    """(right, found, gold chunks) as conlleval of 2004-01-26 counts them, walking over both columns at once.
+
+    A sentence is followed by a boundary, which is outside. What follows is its code line by line.
+    """
+
+    def split(text):
+        tag, _, kind = text.partition("-")  # /^([^-]*)-(.*)$/
+        return tag, kind
 
     def ends(before, now):
-        (a, kind), (b, other) = before, now
-        return (a != "O" and kind != other) or (a in "BI" and b in "BO") or (a == "E" and b in "IEO")
+        (previous, previous_kind), (tag, kind) = before, now
+        is_listed = len(previous) == len(tag) == 1 and previous + tag in ENDS
+        changes = previous != "O" and previous != "." and previous_kind != kind
+        return is_listed or changes or previous in ("]", "[")
 
     def starts(before, now):
-        (a, kind), (b, other) = before, now
-        return (
-            (b != "O" and kind != other) or b == "B" or (a == "E" and b in "EI") or (a == "O" and b in "EI")
-        )
+        (previous, previous_kind), (tag, kind) = before, now
+        is_listed = len(previous) == len(tag) == 1 and previous + tag in STARTS
+        changes = tag != "O" and tag != "." and previous_kind != kind
+        return is_listed or changes or tag in ("]", "[")
 
     right = found = wanted = 0
+    before, inside = (("O", ""), ("O", "")), False
     for ours, theirs in zip(predicted, gold, strict=True):
-        before, inside = (("O", ""), ("O", "")), False
-        for pair in zip(ours, theirs, strict=True):
+        for pair in zip([*ours, "O"], [*theirs, "O"], strict=True):
             now = tuple(map(split, pair))
             ended = [ends(before[side], now[side]) for side in (0, 1)]
             begun = [starts(before[side], now[side]) for side in (0, 1)]
@@ -92,8 +103,7 @@ def conlleval_counts(predicted, gold):
                 inside = True
             found, wanted = found + begun[0], wanted + begun[1]
             before = now
-        right += inside
-    return right, found, wanted
+    return right + inside, found, wanted
 
 
 @pytest.mark.parametrize("prefixes", ["BI", "IE"])
@@ -109,3 +119,34 @@ def test_counts_are_conlleval_s_on_any_tags_of_its_schemes(seed, prefixes):
     details = sequence_f1(*[[" ".join(row) for row in side] for side in (predicted, gold)]).details
     assert details["precision"] == pytest.approx(100 * right / found)
     assert details["recall"] == pytest.approx(100 * right / wanted)
+
+
+UNKNOWN = ("X-NP", "X-VP", "foo", "_", "NP", "-NP", ".", "[", "BI-NP", "O-NP", "B-", "B")
+
+
+@pytest.mark.parametrize("prefixes", ["BI", "IE"])
+@pytest.mark.parametrize("seed", range(10))
+def test_counts_are_conlleval_s_if_tags_are_unknown(seed, prefixes):
+    """A model writes what it likes; gold tags are of the scheme."""
+    source = random.Random(seed)
+    tags = ["O", *(f"{prefix}-{kind}" for prefix in prefixes for kind in KINDS[:2])]
+    gold = [source.choices(tags, k=source.randint(1, 12)) for _ in range(60)]
+    predicted = [[tag if source.random() < 0.6 else source.choice(UNKNOWN) for tag in row] for row in gold]
+    right, found, wanted = conlleval_counts(predicted, gold)
+    assert right
+    details = sequence_f1(*[[" ".join(row) for row in side] for side in (predicted, gold)]).details
+    assert details["precision"] == pytest.approx(100 * right / found)
+    assert details["recall"] == pytest.approx(100 * right / wanted)
+
+
+@pytest.mark.filterwarnings("ignore:.* seems not to be NE tag")
+@pytest.mark.parametrize("seed", range(10))
+def test_agrees_with_seqeval_on_an_unknown_prefix(seed):
+    """Not where B follows it: there seqeval loses a chunk that conlleval joins."""
+    source = random.Random(seed)
+    gold = [source.choices(["O", "I-NP", "I-VP"], k=source.randint(1, 12)) for _ in range(60)]
+    predicted = [
+        [tag if source.random() < 0.6 else source.choice(UNKNOWN[:2]) for tag in row] for row in gold
+    ]
+    found = sequence_f1(*[[" ".join(row) for row in side] for side in (predicted, gold)])
+    assert float(found) == pytest.approx(100 * f1_score(gold, predicted))

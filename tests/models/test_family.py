@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from decabench.errors import DecabenchError, UnknownNameError
+from decabench.errors import DataError, DecabenchError, UnknownNameError
 from decabench.models.family import (
     FAMILIES,
     ColumnBatch,
@@ -49,9 +49,34 @@ def test_tokens_of_the_task_are_its_whitespace_tokens_and_all_of_them():
         "mr.",
         "x",
     ]
-    assert not reader.cuts_contexts
+    assert reader.count_kept("Don't stop-now , Mr. X") is None
+    cased = reader.tokens("Don't stop", lower=False)
+    assert [reader.lexicon.words[number] for number in cased] == [" Don't ", " stop "]
     assert len(reader.context("Don't stop-now , Mr. X")) == 2 + 2  # <init>, two tokens, <eos>
-    assert reader.cuts_contexts
+    assert reader.count_kept("Don't stop-now , Mr. X") == len("Don'")
+
+
+def test_the_first_whitespace_tokens_are_what_the_limit_says():
+    reader = TextReader(POS, Lexicon(), cut=2)
+    text = "  Don't\tstop-now , Mr. X"
+    assert [reader.lexicon.words[number] for number in reader.first_tokens(text)] == [
+        " don't ",
+        " stop-now ",
+    ]
+    assert text[: reader.count_kept(text)] == "  Don't\tstop-now"
+    assert reader.count_kept("Don't stop-now ") is None
+    assert reader.first_tokens("").shape == (0,)
+    assert len(TextReader(POS, Lexicon()).first_tokens(text)) == 5
+    with pytest.raises(TooLongError):
+        TextReader(POS, Lexicon(), skip=2).first_tokens("a b c")
+
+
+def test_a_family_that_reads_only_contexts_can_refuse_other_questions():
+    reader = TextReader(POS, Lexicon())
+    reader.check_question("good or bad?")
+    reader.check_question("good or bad?")
+    with pytest.raises(DataError, match="'bad or good\\?' is not that of the examples before it"):
+        reader.check_question("bad or good?")
 
 
 def test_long_contexts_are_left_out():
@@ -105,6 +130,17 @@ def test_a_table_begins_with_the_vectors_and_learns(words):
     assert list(fixed.parameters()) == []
     two.sum().backward()
     assert (trained.table.weight.grad != 0).any(1).nonzero().flatten().tolist() == [4, 5]
+
+
+def test_words_beyond_a_table_keep_their_vectors_if_the_batch_has_any(words):
+    numbers = np.concatenate([words.lexicon.encode(text)[1:2] for text in ("a", "unheard", "vectorless")])
+    trained = WordEmbedding(words, True)
+    batch = ColumnBatch.of("pos", [{"text": numbers}], words, {"text": "words"}, vectors=True)
+    batch.vectors[batch.columns["text"][0, 2]] = 0
+    found = trained(batch, "text")[0]
+    assert torch.equal(found[0], trained.table.weight[numbers[0]])
+    assert torch.equal(found[1], torch.from_numpy(words[numbers[1:2]])[0])
+    assert torch.equal(found[2], trained.table.weight[UNKNOWN])
 
 
 def test_words_beyond_a_table_are_unknown(words):

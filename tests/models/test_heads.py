@@ -22,6 +22,7 @@ from decabench.models.heads import (
     SoftmaxHead,
     TaskHeads,
     encode_target,
+    spanning_tree,
 )
 from decabench.models.words import Lexicon
 from decabench.tasks import TASKS, Label, Number, Tags, Text, Tree
@@ -219,3 +220,49 @@ def test_numbers_of_labels_fit_what_was_met():
     own = reader(Label(names=()))
     numbers = np.concatenate([own.labels([name]) for name in ("b", "a", "b")])
     assert numbers.tolist() == [0, 1, 0]
+
+
+def is_tree(heads):
+    """Whether all tokens hang from one root."""
+    for token in range(1, len(heads) + 1):
+        for _ in heads:
+            token = heads[token - 1] if token else 0
+        if token:
+            return False
+    return list(heads).count(0) == 1
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
+def test_a_spanning_tree_is_the_best_of_all(length):
+    """Against every way to choose heads, with scores of both signs."""
+    trees = [heads for heads in itertools.product(range(length + 1), repeat=length) if is_tree(heads)]
+    assert len(trees) == [1, 2, 9, 64, 625][length - 1]  # n ^ (n - 1) rooted trees (Cayley)
+    random = np.random.default_rng(length)
+    for _ in range(20):
+        scores = random.standard_normal((length, length + 1)) * 5
+        scores[np.arange(length), np.arange(length) + 1] = -np.inf
+        best = max(trees, key=lambda heads: sum(scores[at, head] for at, head in enumerate(heads)))
+        assert tuple(spanning_tree(scores)) == best
+
+
+def test_a_parser_answers_with_trees():
+    """As the greedy choice where that is a tree, and the best tree otherwise."""
+    torch.manual_seed(5)
+    names = Tree(relations=("root", "obj"))
+    greedy, spanning = ParserHead(4, names), ParserHead(4, names, "spanning")
+    spanning.load_state_dict(greedy.state_dict())
+    x, lengths = torch.randn(60, 6, 4), torch.tensor([6, 5, 4, 3, 2, 1] * 10)
+    kept = repaired = 0
+    with torch.no_grad():
+        for parser in (greedy, spanning):
+            parser.root.copy_(torch.tensor([1.0, -1, 2, 0]))
+        pairs = list(zip(greedy.answers(x, lengths), spanning.answers(x, lengths), strict=True))
+    for one, two in pairs:
+        heads = [int(part.split(":")[0]) for part in one.split()]
+        if is_tree(heads):
+            kept += 1
+            assert one == two
+        else:
+            repaired += 1
+            assert is_tree([int(part.split(":")[0]) for part in two.split()])
+    assert kept > 5 and repaired > 5

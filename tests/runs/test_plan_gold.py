@@ -118,24 +118,37 @@ def test_nothing_that_is_handed_over_leads_to_gold(
     assert any(isinstance(value, Question) for value in everything(*thief.seen))
     assert forbidden(home, *thief.seen) == []
     for setting in settings:
-        assert forbidden(home, setting.training_answers()) == []
+        assert forbidden(home, setting.training_answers(), setting.training_examples()) == []
         golds = [row["answers"][0] for row in Store(home).read(setting.task.name, "validation")]
         assert list(setting.training_answers()) != golds
 
 
-def test_no_attribute_of_training_answers_leads_to_a_file(home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["training_answers", "training_examples"])
+def test_no_attribute_of_training_data_leads_to_a_file(home: Path, tmp_path: Path, kind: str) -> None:
     """The file of the split that is asked lies beside that of the training split."""
     run = Run("majority", [TASKS["sst"]], "validation", tmp_path / "out", Store(home))
     (planned,) = plan_run(run).tasks
-    answers = planned.setting.training_answers
-    for each in (answers, pickle.loads(pickle.dumps(answers))):
+    handed = getattr(planned.setting, kind)
+    for each in (handed, pickle.loads(pickle.dumps(handed))):
         stream = each()
         first = next(stream)
-        assert first in ("positive", "negative") and len(list(stream)) > 1
+        answer = first if kind == "training_answers" else first[1]
+        assert answer in ("positive", "negative") and len(list(stream)) > 1
         for name in dir(each):
             value = getattr(each, name)
             assert not isinstance(value, Path) and "parquet" not in repr(value), name
         assert forbidden(home, each, each()) == []
+
+
+def test_training_examples_are_those_of_the_data_in_its_order(home: Path, tmp_path: Path) -> None:
+    run = Run("majority", [TASKS["schema"]], "validation", tmp_path / "out", Store(home))
+    (planned,) = plan_run(run).tasks
+    pairs = [
+        (Question(example.id, example.question, example.context), example.answers[0])
+        for example in Store(home).examples("schema", "train")
+    ]
+    assert list(planned.setting.training_examples()) == pairs
+    assert list(planned.setting.training_answers()) == [answer for _, answer in pairs]
 
 
 def test_a_task_of_ones_own_does_not_lead_to_its_file(
@@ -167,8 +180,9 @@ def test_the_answers_of_the_training_split_are_not_handed_out_when_it_is_asked(
 ) -> None:
     run = Run("majority", [TASKS["sst"]], "train", tmp_path / "out", Store(home))
     (planned,) = plan_run(run).tasks
-    with pytest.raises(MissingDataError, match="are what is asked"):
-        list(planned.setting.training_answers())
+    for handed in (planned.setting.training_answers, planned.setting.training_examples):
+        with pytest.raises(MissingDataError, match="are what is asked"):
+            list(handed())
 
 
 def test_the_oracle_alone_is_handed_gold(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Training data: the vocabulary, the token rule, and streams that go on from where they were."""
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -7,9 +8,11 @@ import pytest
 
 pytest.importorskip("torch")
 
+from decabench.models.classifier import Classifier, ClassifierConfig
 from decabench.models.mqan import FAMILY
 from decabench.tasks.store import Store
-from decabench.training.data import BatchStream, Ragged, TaskData, cut_batches
+from decabench.training.data import BatchStream, Ragged, TaskData, count_words, cut_batches
+from decabench.training.loop import run_training
 from tests.training.conftest import TINY
 from tests.training.conftest import encode_config as encode_tasks
 
@@ -110,3 +113,28 @@ def test_a_stream_goes_on_from_its_position(encoded):
     for at in (0, 1, len(seen) // 2, len(seen) - 1):
         again = stream(data, positions[at])
         assert [next(again).tolist() for _ in seen[at:]] == seen[at:]
+
+
+def test_words_are_counted(encoded):
+    lexicon, tasks = encoded
+    counts = count_words(tasks.values(), FAMILY, len(lexicon))
+    texts = [column.values for task in tasks.values() for column in task.columns.values()]
+    expected = Counter(np.concatenate(texts).tolist())
+    assert {number: count for number, count in enumerate(counts.tolist()) if count} == dict(expected)
+
+
+def test_a_network_is_built_with_the_counts(make_run, monkeypatch):
+    """Before the first step and when it is resumed, whether or not the examples were encoded anew."""
+    seen = []
+    original = Classifier.__init__
+
+    def build(network, config, outputs, words):
+        seen.append(words.lexicon.counts.copy())
+        original(network, config, outputs, words)
+
+    monkeypatch.setattr(Classifier, "__init__", build)
+    model = ClassifierConfig(dimension=4)
+    run_training(make_run(model=model, tasks=("sst",), steps=2))
+    run_training(make_run(model=model, tasks=("sst",), steps=4, resume=True))
+    first, second = seen[0], seen[-1]
+    assert first.sum() > 100 and np.array_equal(first, second)

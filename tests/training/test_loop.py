@@ -291,6 +291,22 @@ def test_a_new_task_begins_with_what_was_learned(make_run):
         run_training(make_run("third", init=str(first.output), model=replace(TINY.model, dimension=10)))
 
 
+def test_only_some_parts_of_a_checkpoint_are_copied(make_run):
+    first = make_run("first")
+    run_training(first)
+    other = {"tasks": ("woz.en",), "steps": 1, "learning_rate": 0.0, "seed": 7}
+    run_training(make_run("drawn", **other))
+    run = make_run("second", init=str(first.output), init_parts=("encoder", "decoder.lstm"), **other)
+    run_training(run)
+    before, after = load_file(Checkpoint.open(first.output).folder / "model.safetensors"), weights(run.output)
+    drawn = weights(make_run("drawn").output)
+    for key, value in after.items():
+        expected = before if key.startswith(("encoder.", "decoder.lstm.")) else drawn
+        assert torch.equal(value, expected[key]), key
+    with pytest.raises(DecabenchError, match="no part 'encodr' to copy: the parts are decoder"):
+        run_training(make_run("third", init=str(first.output), init_parts=("encodr",)))
+
+
 @pytest.mark.slow
 def test_it_learns_by_heart(make_run):
     """32 examples each of sst and woz.en, answered as they were taught: the whole path from text to text."""

@@ -160,6 +160,9 @@ def test_a_sum_of_scores_of_both_directions_is_refused():
     with pytest.raises(DecabenchError, match="A lower score is better for squad"):
         check_best_by(config, {"sst": higher, "squad": lower})
     assert check_best_by(replace(config, best_by="sst"), {"sst": higher, "squad": lower})
+    assert check_best_by(replace(config, best_by="last"), {"sst": higher, "squad": lower})  # compares nothing
+    with pytest.raises(DecabenchError, match="meaningless"):
+        check_best_by(replace(config, best_by="last", patience=2), {"sst": higher, "squad": lower})
     assert not check_best_by(replace(config, best_by="squad"), {"sst": higher, "squad": lower})
     check_scores_rise({"sst": higher})
     with pytest.raises(DecabenchError, match="a low score is good for squad: choose another order"):

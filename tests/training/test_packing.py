@@ -15,10 +15,11 @@ from decabench.training.data import Ragged, TaskData
 from decabench.training.packing import pack, unpack
 
 
+@pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.parametrize(("most", "kind"), [(65_535, np.uint16), (65_536, np.int32)])
-def test_numbers_come_back_from_the_smallest_type(most, kind, tmp_path):
+def test_numbers_come_back_from_the_smallest_type(most, kind, quick, tmp_path):
     rows = [np.array(row, dtype=np.int32) for row in ([4, most], [], [7])]
-    pack(tmp_path, TaskData("sst", {"text": Ragged.of(rows)}))
+    pack(tmp_path, TaskData("sst", {"text": Ragged.of(rows)}), quick)
     path = tmp_path / "sst.safetensors.xz"
     assert load(lzma.decompress(path.read_bytes()))["text/values"].dtype == kind
     found = unpack(tmp_path, "sst", {"text": most + 1})

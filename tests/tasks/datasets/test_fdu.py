@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from decabench.errors import DataError
 from decabench.tasks.datasets.fdu import FDU, PRODUCTS
+from decabench.tasks.datasets.reviews import text_units
 from decabench.tasks.example import Example
 from tests.tasks.fixtures import FolderFiles, read_form, write_lines
 
@@ -37,12 +40,17 @@ def test_sixteen_domains() -> None:
 def test_the_last_200_lines_of_train_validate(domain: FolderFiles) -> None:
     train, validation, test = (read(domain, split) for split in ("train", "validation", "test"))
     assert (len(train), len(validation), len(test)) == (800, 200, 400)
-    assert train[1] == Example(
-        "fdu.books.train.1", QUESTION, "review 1 ", ("positive",), ("fdu.books.train.1",)
-    )
-    assert validation[0] == Example(
-        "fdu.books.validation.0", QUESTION, "review 800 ", ("negative",), ("fdu.books.validation.0",)
-    )
+    for split, examples, numbers in (
+        ("train", train, range(800)),
+        ("validation", validation, range(800, 1_000)),
+    ):
+        rows = [(f"review {number} ", ("negative", "positive")[number % 2]) for number in numbers]
+        rows.sort(key=lambda row: hashlib.sha256(f"reviews\n{row[0]}".encode()).hexdigest())
+        ids = [f"fdu.books.{split}.{at}" for at in range(len(rows))]
+        assert examples == [
+            Example(id, QUESTION, text, (label,), text_units(id, text))
+            for id, (text, label) in zip(ids, rows, strict=True)
+        ]
 
 
 def test_the_file_of_sentences_is_named_in_capitals(domain: FolderFiles) -> None:
@@ -93,9 +101,18 @@ def test_products_are_split_anew_and_equal_texts_stay_together(domain: FolderFil
 
 def test_the_split_of_products_is_the_same_everywhere(domain: FolderFiles) -> None:
     """Sorted by the sha256 of the seed, a line feed and the text."""
-    import hashlib
-
     contexts = [example.context for example in read(domain, "test", "products.books")]
     assert contexts == sorted(
         contexts, key=lambda text: hashlib.sha256(f"products\n{text}".encode()).hexdigest()
     )
+
+
+def test_a_review_that_stands_there_twice_is_one_unit(files: FolderFiles) -> None:
+    """Copies are drawn together. The innermost unit, which the fingerprint covers, stays the id."""
+    write_lines(files.folder / "books.task.train", ["1\tx"] * 200)
+    write_lines(files.folder / "books.task.test", ["1\tgood", "0\tbad", "1\tgood", "0\tgood"])
+    examples = read(files, "test")
+    units = [example.units for example in examples]
+    (bad,) = (example.units[0] for example in examples if example.context == "bad")
+    assert len({unit[0] for unit in units} - {bad}) == 1
+    assert [unit[-1] for unit in units] == [f"fdu.books.test.{number}" for number in range(4)]

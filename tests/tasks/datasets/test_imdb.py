@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from decabench.tasks.datasets import imdb
@@ -22,10 +24,10 @@ def small(files: FolderFiles, monkeypatch: pytest.MonkeyPatch) -> FolderFiles:
 
 def test_the_last_of_each_label_validate(small: FolderFiles) -> None:
     numbers = {
-        split: [
+        split: sorted(
             int(e.context.split()[1].removesuffix("<br"))
             for e in read_form(IMDB, "hub parquet", split, small)
-        ]
+        )
         for split in ("train", "validation", "test")
     }
     assert numbers == {
@@ -36,8 +38,19 @@ def test_the_last_of_each_label_validate(small: FolderFiles) -> None:
 
 
 def test_an_example(small: FolderFiles) -> None:
-    last = read_form(IMDB, "hub parquet", "validation", small)[-1]
-    assert (last.id, last.context, last.answers) == ("imdb.validation.5", "train 19<br />", ("positive",))
+    examples = read_form(IMDB, "hub parquet", "validation", small)
+    assert [example.id for example in examples] == [f"imdb.validation.{at}" for at in range(6)]
+    answers = {example.context: example.answers for example in examples}
+    assert answers["train 19<br />"] == ("positive",)
+    assert answers["train 7<br />"] == ("negative",)
+
+
+def test_the_order_does_not_tell_the_label(small: FolderFiles) -> None:
+    """That of the texts' digests: upstream's is negative first."""
+    contexts = [example.context for example in read_form(IMDB, "hub parquet", "test", small)]
+    assert contexts == sorted(
+        contexts, key=lambda text: hashlib.sha256(f"reviews\n{text}".encode()).hexdigest()
+    )
 
 
 def test_counts() -> None:

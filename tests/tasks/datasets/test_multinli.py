@@ -88,6 +88,25 @@ def test_parquet_is_like_the_zip(files: FolderFiles) -> None:
     assert read_form(MULTINLI, "hub parquet", "validation", files) == EXPECTED
 
 
+def test_ids_that_end_in_a_label_are_numbers(files: FolderFiles) -> None:
+    """Upstream's `63735n` is the neutral hypothesis of prompt 63735; both forms count the rows with a gold label."""
+    rows: list[tuple[str, int, str, str, str]] = [
+        ("63735n", 63735, "He ran .", "He won.", "neutral"),
+        ("91383c", 91383, "He sat .", "?", "-"),
+        ("91383e", 91383, "He sat .", "He rested.", "entailment"),
+    ]
+    keys = ("pairID", "promptID", "sentence1", "sentence2", "gold_label")
+    columns = ("pairID", "promptID", "premise", "hypothesis", "label")
+    for part in ROWS:
+        write_zip(files, f"dev_{part}", [dict(zip(keys, row, strict=True)) for row in rows])
+        table = [dict(zip(columns, (*row[:4], LABELS[row[4]]), strict=True)) for row in rows]
+        write_parquet(files.folder / "data" / f"validation_{part}-00000-of-00001.parquet", table)
+    found = read_form(MULTINLI, "upstream zip", "validation", files)
+    assert [example.id for example in found] == ["matched-0", "matched-1", "mismatched-0", "mismatched-1"]
+    assert [example.units[1] for example in found] == ["63735", "91383"] * 2
+    assert found == read_form(MULTINLI, "hub parquet", "validation", files)
+
+
 def test_train_is_one_part(files: FolderFiles) -> None:
     write_zip(files, "train", raw("matched"))
     assert [example.id for example in read_form(MULTINLI, "upstream zip", "train", files)] == ["1a", "2b"]

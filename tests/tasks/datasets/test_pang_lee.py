@@ -43,7 +43,7 @@ def test_subj(files: FolderFiles, form: str) -> None:
 
 
 def test_forms_of_mr_are_alike(files: FolderFiles) -> None:
-    """The hub's split: the first 80 % of each label, the next 10 %, the last 10 %."""
+    """The hub's split: the first 80 % of each label, the next 10 %, the last 10 %; in an order that hides the label."""
     sides = {
         "pos": [f"good {number}" for number in range(31)],
         "neg": [f"bad {number}" for number in range(31)],
@@ -57,6 +57,8 @@ def test_forms_of_mr_are_alike(files: FolderFiles) -> None:
         write_parquet(files.folder / f"{split}.parquet", rows)
         found = read_form(MR, "text files", split, files)
         assert found == read_form(MR, "hub parquet", split, files)
+        assert [example.id for example in found] == [f"mr.{split}.{at}" for at in range(len(rows))]
+        rows.sort(key=lambda row: hashlib.sha256(f"reviews\n{row['text']}".encode()).hexdigest())
         assert [(example.context, example.answers[0]) for example in found] == [
             (row["text"], "positive" if row["label"] else "negative") for row in rows
         ]

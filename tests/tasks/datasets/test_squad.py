@@ -110,9 +110,34 @@ def test_questions_without_an_answer(files: FolderFiles, form: str) -> None:
         ],
     )
     assert read_form(SQUAD2, form, "validation", files) == [
-        Example("q1", "Who?", "one", ("one", "One"), ("A", "A.0")),
-        Example("q2", "Who?", "one", ("unanswerable",), ("A", "A.0")),
+        Example("squad2.validation.0", "Who?", "one", ("one", "One"), ("A", "A.0"), {"id": "q1"}),
+        Example("squad2.validation.1", "Who?", "one", ("unanswerable",), ("A", "A.0"), {"id": "q2"}),
     ]
+
+
+def test_neither_ids_nor_the_order_of_a_paragraph_tell_whether_there_is_an_answer(files: FolderFiles) -> None:
+    """Upstream's ids of questions without an answer begin with `5a`, and these come last."""
+
+    def qas(paragraph: int) -> list[dict[str, object]]:
+        return [
+            {
+                "id": f"{'56' if number < 2 else '5a'}{paragraph}{number}",
+                "question": f"Who is {number} of {paragraph}?",
+                "answers": [{"text": "one", "answer_start": 0}] if number < 2 else [],
+            }
+            for number in range(4)
+        ]
+
+    paragraphs = [{"context": f"one {number}", "qas": qas(number)} for number in range(100)]
+    article = {"title": "A", "paragraphs": paragraphs}
+    write_lines(files.folder / "dev-v2.0.json", [json.dumps({"version": "v2.0", "data": [article]})])
+    found = read_form(SQUAD2, "upstream json", "validation", files)
+    assert [example.id for example in found] == [f"squad2.validation.{at}" for at in range(400)]
+    assert [example.context for example in found] == [f"one {at // 4}" for at in range(400)]
+    none = [example.answers == ("unanswerable",) for example in found]
+    assert [example.meta["id"].startswith("5a") for example in found] == none
+    for place in range(4):
+        assert 35 < sum(none[place::4]) < 65  # of 100, within 3 standard errors
 
 
 def test_half_of_the_sample_of_squad2_has_no_answer(sample: Callable[[Task, str], list[Example]]) -> None:

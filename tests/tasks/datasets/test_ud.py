@@ -71,12 +71,36 @@ def test_words_of_a_sentence(files: FolderFiles) -> None:
             r"line 4: the head must be from 0 to 3, the number of words, not '7'",
         ),
         ("2\tI\tI\tPRON\tPRP\t_\t2\tnsubj\t_\t_", r"line 4: the word must have the number 1, not '2'"),
+        *(
+            (
+                f"1\tI\tI\tPRON\tPRP\t_\t{head}\tnsubj\t_\t_",
+                "line 4: the head must be from 0 to 3, the number of words",
+            )
+            for head in ("9" * 5_000, "\u0660", "00", "02", "_", "\0", "+1", "-1", "1.0", "")
+        ),
+        ("1\tI\0\tI\tPRON\tPRP\t_\t2\tnsubj\t_\t_", "line 4: column 2 must be one word without spaces"),
     ],
 )
 def test_faults_name_the_line(files: FolderFiles, line: str, fault: str) -> None:
     write_lines(files.folder / DEV, [*LINES[:3], line, *LINES[4:]])
     with pytest.raises(DataError, match=rf"en_ewt-ud-dev\.conllu, {fault}"):
         read_form(UD_DEP, "upstream conllu", "validation", files)
+
+
+@pytest.mark.parametrize("task", [UD_POS, UD_DEP], ids=lambda task: task.name)
+def test_a_sentence_without_an_id(files: FolderFiles, task: Task) -> None:
+    write_lines(files.folder / DEV, [*LINES[:9], "# text = #", *LINES[10:]])
+    with pytest.raises(
+        DataError,
+        match=r"conllu, line 10: the sentence that begins here must have a comment `# sent_id = …`\.$",
+    ):
+        read_form(task, "upstream conllu", "validation", files)
+
+
+def test_parts_of_speech_need_no_heads(files: FolderFiles) -> None:
+    line = "1\tI\tI\tPRON\tPRP\t_\t_\t_\t_\t_"
+    write_lines(files.folder / DEV, [*LINES[:3], line, *LINES[4:]])
+    assert read_form(UD_POS, "upstream conllu", "validation", files)[0].answers == ("PRON AUX PART",)
 
 
 def test_comments_without_words(files: FolderFiles) -> None:

@@ -1,0 +1,769 @@
+"""The Joint Many-Task model of Hashimoto et al. (2017): a stack of BiLSTMs, one for each task, simpler tasks first.
+
+Equation and section numbers are those of "A Joint Many-Task Model: Growing a Neural Network for Multiple NLP Tasks".
+B examples, T tokens, U distinct words, H the width of a direction, C labels. Where a setting is from stands with it:
+(paper), (code) for the first author's later public code, (guess) where neither says.
+
+A task's output decides what it is in the paper: tags (POS tagging; chunking if they are IOB2), a tree (parsing), a
+number (relatedness), a label (entailment). Numbers and labels are given to pairs of sentences.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from decabench.errors import DecabenchError, require_name
+from decabench.models.family import (
+    ColumnBatch,
+    Family,
+    Item,
+    Losses,
+    ModelReply,
+    MultitaskNetwork,
+    TextReader,
+)
+from decabench.models.heads import (
+    TARGETS,
+    TREES,
+    ClassifierHead,
+    Head,
+    ParserHead,
+    SoftmaxHead,
+    TaskHeads,
+    encode_target,
+)
+from decabench.models.layers import BiLSTM, drop, max_over_time, token_mask
+from decabench.models.word_vectors import JoinedVectors, NgramVectors, NoVectors, Vectors, WordTable, ngrams
+from decabench.models.words import PAD, SPECIALS, UNKNOWN, Ids, Lexicon, tokenize
+from decabench.tasks import Label, Number, Output, Question, Tags, Task, Tree
+
+__all__ = ["FAMILY", "ChunkHead", "JointManyTask", "JointManyTaskConfig", "RatingHead", "TagHead"]
+
+
+@dataclass(frozen=True)
+class JointManyTaskConfig:
+    """Configuration of a Joint Many-Task model. The defaults are the paper's."""
+
+    name: str = "jmt"
+    """`jmt`."""
+    hidden: int = 100
+    """H: the width of a BiLSTM's states in each direction (paper)."""
+    word_dimension: int = 100
+    """The length of a word's vector: that of the `vectors` other than n-grams (paper: skip-gram, window 1)."""
+    ngram_dimension: int = 100
+    """The length of a character n-gram's vector, for n from 2 to 4; 0 for words only (paper, Table 11)."""
+    label_dimension: int = 100
+    """The length of a label embedding (paper)."""
+    levels: dict[str, int] = field(default_factory=dict)
+    """The layer of a task, by task, from 1: more than one for a deeper model of one task (`Single+`), the same for
+    several tasks (`All-3`). Tasks not listed get a layer each: tags, chunks, trees, numbers, labels, then by name."""
+    shortcuts: bool = True
+    """Whether all layers read the words, not only the first (paper, Table 9: w/o SC)."""
+    label_embeddings: bool = True
+    """Whether layers read the labels that lower ones predict, Eq. 2 (paper, Table 10: w/o LE)."""
+    vertical: bool = True
+    """Whether a layer reads the states of the one below (paper, section 6.3: w/o VC)."""
+    trees: str = "greedy"
+    """How heads are chosen: `greedy`, each by itself (paper), or `spanning`, the best tree with one root."""
+    ratings: int = 5
+    """The number of classes of a rating: a number is their expected value (paper: 1 to 5)."""
+    pieces: int = 2
+    """The number of linear pieces in a Maxout layer, which is as wide as its input (guess)."""
+    word_dropout: float = 0.25
+    """a: in training a word with the count n is unknown with probability a / (a + n); its n-grams stay (code)."""
+    input_dropout: float = 0.4
+    """Dropout on words and on label embeddings in the layers of tags and trees (paper)."""
+    pair_input_dropout: float = 0.2
+    """Dropout on words and on label embeddings in the layers of labels (paper) and of numbers (guess)."""
+    vertical_dropout: float = 0.2
+    """Dropout on the states of the layer below (paper)."""
+    classifier_dropout: float = 0.2
+    """Dropout on what the classifier of tags, trees and labels reads (paper; on its input: guess)."""
+    rating_dropout: float = 0.4
+    """Dropout on what the classifier of ratings reads (paper; on its input: guess)."""
+    lstm_decay: float = 1e-6
+    """lambda in Eq. 6-10 for the matrices of BiLSTMs (paper). Like the next three it multiplies the weights themselves,
+    without the factor 2 of a square's gradient (code), and is not clipped."""
+    classifier_decay: float = 1e-5
+    """lambda in Eq. 6-10 for the matrices of classifiers (paper)."""
+    successive: float = 1e-3
+    """delta in Eq. 6-10, which holds embeddings and lower layers to what they were when the pass over the task began
+    (paper); 0 with `successive_classifier` 0 for none (Table 8: w/o SR)."""
+    successive_classifier: float = 1e-2
+    """delta in Eq. 6-10 for the classifiers of lower tasks (paper)."""
+    sparse_gradients: bool = False
+    """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad: a step is faster, and does the
+    same."""
+    vocabulary: int = 1_000_000
+    """The size of the vocabulary: more than there are, as all words of the training data have a vector (paper)."""
+
+    def __post_init__(self) -> None:
+        for key in ("hidden", "word_dimension", "label_dimension", "ratings", "pieces", "vocabulary"):
+            if getattr(self, key) < 1 + (key == "ratings"):
+                raise DecabenchError(
+                    f"model.{key} is {getattr(self, key)}: give {1 + (key == 'ratings')} or more."
+                )
+        for key in (
+            *("ngram_dimension", "word_dropout"),
+            *("lstm_decay", "classifier_decay", "successive", "successive_classifier"),
+        ):
+            if not 0 <= getattr(self, key) < math.inf:
+                raise DecabenchError(f"model.{key} is {getattr(self, key)}: give 0 or more.")
+        for key in (
+            *("input_dropout", "pair_input_dropout", "vertical_dropout"),
+            *("classifier_dropout", "rating_dropout"),
+        ):
+            if not 0 <= getattr(self, key) < 1:
+                raise DecabenchError(f"model.{key} is {getattr(self, key)}: give 0 or more, and less than 1.")
+        for task, level in self.levels.items():
+            if level < 1:
+                raise DecabenchError(f"model.levels of {task} is {level}: give 1 or more.")
+        if not self.vertical and not self.shortcuts:
+            raise DecabenchError(
+                "Without shortcuts and without vertical connections no layer above the first would read the words: "
+                "set model.shortcuts or model.vertical to true."
+            )
+        require_name(self.trees, TREES, "way to choose heads (model.trees)")
+
+    @property
+    def train_embeddings(self) -> bool:
+        """Word vectors are where the embeddings begin: batches have none."""
+        return True
+
+
+# Examples ----------------------------------------------------------------------------------------------------------
+
+_QUOTED = re.compile(r'"(.*)"')
+_NAMED = re.compile(r"[A-Z]\w*(?: \w+)?: ")  # `Sentence A: ...`
+
+
+def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
+    """Encode a sentence as its whitespace tokens, or a pair of sentences as theirs, with their capitals."""
+    if isinstance(task.output, Tags | Tree):
+        tokens = reader.tokens(question.context, lower=False)
+        texts = {"tokens": tokens}
+    else:
+        texts = dict(
+            zip(
+                ("tokens", "second"),
+                (_number(text, reader.lexicon) for text in _split(question)),
+                strict=True,
+            )
+        )
+        tokens = texts["tokens"]
+    return texts if answer is None else {**texts, **encode_target(answer, task.output, reader, len(tokens))}
+
+
+def _split(question: Question) -> tuple[str, str]:
+    """Find a pair of sentences: the context's two lines, or context and question.
+
+    Of either, only what is in quotes counts; or, if both have one, what follows a name such as `Sentence A:`.
+    """
+    lines = [line for line in question.context.splitlines() if line.strip()]
+    first, second = lines if len(lines) == 2 else (question.context, question.question)
+    names = _NAMED.match(first), _NAMED.match(second)
+    if names[0] and names[1]:
+        first, second = first[names[0].end() :], second[names[1].end() :]
+    quoted = _QUOTED.search(first), _QUOTED.search(second)
+    return (quoted[0][1] if quoted[0] else first), (quoted[1][1] if quoted[1] else second)
+
+
+def _number(text: str, lexicon: Lexicon) -> Ids:
+    """Number the tokens of plain text in the form of whitespace tokens."""
+    words = (f" {token.strip()} " for token in tokenize(text) if token.strip())
+    return np.frombuffer(lexicon.number(words), dtype=np.int32)
+
+
+# Words (section 2.1) -----------------------------------------------------------------------------------------------
+
+
+class WordParts:
+    """The row of each word of a lexicon in the table of words, and its rows in the table of n-grams.
+
+    Words are lower-cased, n-grams are not; each table has what occurs in the vocabulary. Grows with the lexicon.
+    """
+
+    def __init__(self, lexicon: Lexicon, with_ngrams: bool) -> None:
+        self._lexicon = lexicon
+        vocabulary = [word.strip() for word in lexicon.words[len(SPECIALS) : lexicon.size]]
+        self.forms = dict[str, str]()
+        """The most frequent form of each lower-cased word."""
+        for word in vocabulary:
+            self.forms.setdefault(word.lower(), word)
+        self.words = {word: row for row, word in enumerate(self.forms, 2)}
+        """Row by word; 0 is padding and 1 unknown words."""
+        distinct = dict.fromkeys(gram for word in vocabulary for gram in ngrams(word)) if with_ngrams else ()
+        self.ngrams = {gram: row for row, gram in enumerate(distinct)}
+        """Row by n-gram."""
+        self._rows = array("q", [PAD, *[UNKNOWN] * (len(SPECIALS) - 1)])
+        self._grams = array("q")
+        self._ends = array("q", [0] * (len(SPECIALS) + 1))
+        self._fill()
+
+    def rows(self, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Tensor:
+        """Return the row in the table of words of each number in the lexicon, (U,)."""
+        self._fill()
+        return torch.from_numpy(self._all_rows[numbers])
+
+    def ngram_rows(self, numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> tuple[Tensor, Tensor]:
+        """Return the rows of the distinct n-grams of all words, concatenated, and where those of each begin, (U,)."""
+        self._fill()
+        starts, counts = self._all_ends[numbers], np.diff(self._all_ends)[numbers]
+        offsets = np.cumsum(counts) - counts
+        at = np.arange(counts.sum()) + np.repeat(starts - offsets, counts)
+        return torch.from_numpy(self._all_grams[at]), torch.from_numpy(offsets)
+
+    def _fill(self) -> None:
+        if len(self._rows) == len(self._lexicon) and hasattr(self, "_all_rows"):
+            return
+        for word in map(str.strip, self._lexicon.words[len(self._rows) :]):
+            self._rows.append(self.words.get(word.lower(), UNKNOWN))
+            if self.ngrams:
+                self._grams.extend(
+                    self.ngrams[gram] for gram in dict.fromkeys(ngrams(word)) if gram in self.ngrams
+                )
+            self._ends.append(len(self._grams))
+        # Copies: a view would keep the arrays from growing.
+        self._all_rows, self._all_ends = (
+            np.array(values, dtype=np.int64) for values in (self._rows, self._ends)
+        )
+        self._all_grams = np.array(self._grams, dtype=np.int64)
+
+
+class WordRepresentation(nn.Module):
+    """x_t: a word's vector and the mean of the vectors of its distinct n-grams (section 2.1), both trained."""
+
+    def __init__(self, config: JointManyTaskConfig, words: WordTable) -> None:
+        super().__init__()
+        self.parts = WordParts(words.lexicon, bool(config.ngram_dimension))
+        self.sparse = config.sparse_gradients
+        self.dimension = config.word_dimension + config.ngram_dimension
+        vectors = words.vectors.parts if isinstance(words.vectors, JoinedVectors) else (words.vectors,)
+        self.words = nn.Parameter(_first_words(self.parts, vectors, config))
+        self.ngrams: nn.Parameter | None = None
+        if config.ngram_dimension:
+            self.ngrams = nn.Parameter(_first_ngrams(self.parts, vectors, config.ngram_dimension))
+        counts = torch.zeros(len(self.words))
+        if len(own := words.lexicon.counts):
+            numbers = np.arange(len(SPECIALS), words.lexicon.size)
+            counts.index_add_(0, self.parts.rows(numbers), torch.from_numpy(own[numbers]).to(counts))
+        rates = config.word_dropout / (config.word_dropout + counts)
+        self.register_buffer("unknown_rate", rates.where(counts > 0, 0.0), persistent=False)
+
+    def forward(self, batch: ColumnBatch, columns: Tensor) -> Tensor:
+        """Represent words, given as rows of the batch's distinct ones, (B, T) -> (B, T, d)."""
+        numbers, device = batch.words.cpu().numpy(), columns.device
+        rows = self.parts.rows(numbers).to(device)[columns]
+        if self.training:  # word dropout
+            rates = cast(Tensor, self.unknown_rate)[rows]
+            rows = rows.masked_fill(torch.rand_like(rates) < rates, UNKNOWN)
+        x = F.embedding(rows, self.words, padding_idx=PAD, sparse=self.sparse)
+        if self.ngrams is None:
+            return x
+        members, starts = (part.to(device) for part in self.parts.ngram_rows(numbers))
+        means = F.embedding_bag(members, self.ngrams, starts, mode="mean", sparse=self.sparse)
+        return torch.cat([x, F.embedding(columns, means)], 2)
+
+
+def _first_words(parts: WordParts, vectors: tuple[Vectors, ...], config: JointManyTaskConfig) -> Tensor:
+    """Initialize the table of words: with their vectors, those of their usual form, or else +-1/100."""
+    own = [part for part in vectors if not isinstance(part, NgramVectors)]
+    if all(isinstance(part, NoVectors) for part in own):  # a placeholder of any length
+        own = [NoVectors(config.word_dimension)]
+    if (given := sum(part.dimension for part in own)) != config.word_dimension:
+        raise DecabenchError(
+            f"model.word_dimension is {config.word_dimension}, but the word vectors have {given} dimensions: set it "
+            f"to {given}, or choose other vectors."
+        )
+    made = torch.empty(len(parts.words) + 2, config.word_dimension).uniform_(-0.01, 0.01)
+    made[PAD] = 0
+    if made.is_meta or not parts.words:
+        return made
+    for forms in (parts.forms.values(), parts.forms):
+        found = torch.from_numpy(np.concatenate([part.rows(list(forms)) for part in own], 1))
+        made[2:] = torch.where((found != 0).any(1, keepdim=True), found, made[2:])
+    return made
+
+
+def _first_ngrams(parts: WordParts, vectors: tuple[Vectors, ...], dimension: int) -> Tensor:
+    """Initialize the table of n-grams; those with capitals begin like those without, if only those have a vector."""
+    made = torch.empty(max(1, len(parts.ngrams)), dimension).uniform_(-0.01, 0.01)
+    for part in vectors:
+        if not isinstance(part, NgramVectors):
+            continue
+        if part.dimension != dimension:
+            raise DecabenchError(
+                f"model.ngram_dimension is {dimension}, but the n-gram vectors have {part.dimension} dimensions: set "
+                f"it to {part.dimension}, or choose other vectors."
+            )
+        if not made.is_meta:
+            for gram, row in parts.ngrams.items():
+                known = part.index.get(gram, part.index.get(_lower_gram(gram), -1))
+                if known >= 0:
+                    made[row] = torch.from_numpy(part.matrix[known].copy())
+    return made
+
+
+def _lower_gram(gram: str) -> str:
+    kind, _, text = gram.partition("-")
+    return f"{kind}-{text.lower().replace('#begin#', '#BEGIN#').replace('#end#', '#END#')}"
+
+
+# Layers and heads ----------------------------------------------------------------------------------------------------
+
+
+def _init_uniform(weight: Tensor, columns: int | None = None) -> None:
+    """Draw a matrix from +-sqrt(6 / (rows + columns)) (section 5.2); with `columns`, as a part of one that wide."""
+    bound = math.sqrt(6 / (weight.shape[0] + (columns or weight.shape[1])))
+    nn.init.uniform_(weight, -bound, bound)
+
+
+def _init_linear(linear: nn.Linear, blocks: int = 1) -> nn.Linear:
+    """Initialize a layer below a softmax: its bias with 0, its matrix (or each of `blocks`) uniformly."""
+    for block in linear.weight.data.chunk(blocks):
+        _init_uniform(block)
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+def _init_softmax(linear: nn.Linear) -> None:
+    """Initialize the parameters of a softmax with 0 (section 5.2)."""
+    nn.init.zeros_(linear.weight)
+    nn.init.zeros_(linear.bias)
+
+
+def _make_layer(d_in: int, hidden: int) -> BiLSTM:
+    """Build a BiLSTM (Eq. 1). Its second biases stay 0, because Eq. 1 has only one; see `adjust_gradients`."""
+    made = BiLSTM(d_in, 2 * hidden, 0.0)
+    for name, parameter in made.lstm.named_parameters():
+        if name.startswith("bias"):
+            nn.init.zeros_(parameter)
+            if name.startswith("bias_ih"):
+                nn.init.ones_(parameter.data[hidden : 2 * hidden])  # of the forget gate
+        else:
+            for gate in parameter.data.chunk(4):
+                _init_uniform(gate, d_in + hidden)  # W of a gate reads [h_{t-1}; x_t]
+    return made
+
+
+class Maxout(nn.Module):
+    """The largest of several linear maps, for each value (Goodfellow et al. 2013); as wide as its input."""
+
+    def __init__(self, width: int, pieces: int) -> None:
+        super().__init__()
+        self.pieces = _init_linear(nn.Linear(width, pieces * width), pieces)
+        self.count = pieces
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, d) -> (B, d)"""
+        pieces: Tensor = self.pieces(x)
+        return pieces.view(len(x), self.count, -1).amax(1)
+
+
+class TagHead(Head):
+    """A softmax over the tags of each token, above a ReLU layer (section 2.2), from (B, T, d)."""
+
+    def __init__(self, width: int, output: Tags) -> None:
+        super().__init__()
+        self.hidden = _init_linear(nn.Linear(width, width))
+        self.softmax = SoftmaxHead(width, output)
+        _init_softmax(self.softmax.score)
+
+    @property
+    def classes(self) -> int:
+        """C"""
+        return self.softmax.score.out_features
+
+    def probabilities(self, x: Tensor) -> Tensor:
+        """p(y_t | h_t), (B, T, C)"""
+        return cast(Tensor, self.softmax.score(self._hidden(x))).softmax(2)
+
+    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
+        """Return -log p of the tags, summed over tokens (Eq. 6)."""
+        return self.softmax.losses(self._hidden(x), targets, lengths)
+
+    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
+        """Return the most likely tag of each token."""
+        return self.softmax.answers(self._hidden(x), lengths)
+
+    def _hidden(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.hidden(x)).relu()
+
+
+class ChunkHead(TagHead):
+    """A TagHead for tags in IOB2, trained in IOBES as in section 5.1; its answers are IOB2 again."""
+
+    def __init__(self, width: int, output: Tags) -> None:
+        kinds = list(dict.fromkeys(name[2:] for name in output.names if name[:2] in ("B-", "I-")))
+        spelled = [f"{prefix}-{kind}" for kind in kinds for prefix in "BIES"]
+        super().__init__(width, Tags(names=("O", *spelled)))
+        self._parts = [
+            (name[0], kinds.index(name[2:])) if name[2:] in kinds else ("O", -1) for name in output.names
+        ]
+
+    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
+        """Return -log p of the tags in IOBES, summed over tokens (Eq. 7)."""
+        spelled = self.spell(targets["tags"], token_mask(lengths, x))
+        return super().losses(x, {"tags": spelled}, lengths)
+
+    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
+        """Return the most likely tag of each token."""
+        swap = {"S": "B", "E": "I"}
+        return [
+            " ".join(swap.get(tag[0], tag[0]) + tag[1:] for tag in text.split())
+            for text in super().answers(x, lengths)
+        ]
+
+    def spell(self, tags: Tensor, mask: Tensor) -> Tensor:
+        """Convert numbers of IOB2 tags, (B, T), to those of IOBES: 0 is O, then B, I, E and S of each kind."""
+        kind = torch.tensor([kind for _, kind in self._parts], device=tags.device)[tags].where(mask, -1)
+        inside = torch.tensor([prefix == "I" for prefix, _ in self._parts], device=tags.device)[tags]
+        goes_on = inside[:, 1:] & (kind[:, 1:] == kind[:, :-1])  # at t + 1, the chunk of t
+        starts, ends = ~F.pad(goes_on, (1, 0)), ~F.pad(goes_on, (0, 1))
+        place = torch.where(starts, torch.where(ends, 3, 0), torch.where(ends, 2, 1))
+        return torch.where(kind < 0, 0, 1 + 4 * kind + place)
+
+
+class RatingHead(Head):
+    """A number as the expected value of evenly spaced ratings (sections 2.5 and 3.5), from a pair's features, (B, d).
+
+    The target of y is the distribution over the two ratings around it whose mean is y (Tai et al. 2015).
+    """
+
+    def __init__(self, width: int, output: Number, config: JointManyTaskConfig) -> None:
+        super().__init__()
+        self.low, self.step = output.low, (output.high - output.low) / (config.ratings - 1)
+        self.hidden = Maxout(width, config.pieces)
+        self.score = nn.Linear(width, config.ratings)
+        _init_softmax(self.score)
+
+    @property
+    def classes(self) -> int:
+        """C"""
+        return self.score.out_features
+
+    def log_probabilities(self, x: Tensor) -> Tensor:
+        """log p, (B, C)"""
+        return cast(Tensor, self.score(self.hidden(x))).log_softmax(1)
+
+    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
+        """Return the KL divergence from the target to p, summed over pairs (Eq. 9)."""
+        target = self.distribute(targets["number"][:, 0])
+        return {"number": (F.kl_div(self.log_probabilities(x), target, reduction="sum"), len(x))}
+
+    def distribute(self, numbers: Tensor) -> Tensor:
+        """Spread numbers, (B,), over the ratings, (B, C): y is a mixture of the two ratings around it."""
+        place = ((numbers - self.low) / self.step).clamp(0, self.classes - 1)
+        grid = torch.arange(self.classes, device=place.device, dtype=place.dtype)
+        return (1 - (place[:, None] - grid).abs()).clamp_min(0)
+
+    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
+        """Return the expected values, with four decimals."""
+        p = self.log_probabilities(x).exp()
+        grid = self.low + self.step * torch.arange(self.classes, device=p.device, dtype=p.dtype)
+        return [f"{value:.4f}" for value in (p @ grid).tolist()]
+
+
+class MaxoutHead(Head):
+    """A softmax over the labels above three Maxout layers (section 2.6), from a pair's features, (B, d)."""
+
+    def __init__(self, width: int, output: Label, pieces: int) -> None:
+        super().__init__()
+        self.hidden = nn.Sequential(*(Maxout(width, pieces) for _ in range(3)))
+        self.softmax = ClassifierHead(width, output)
+        _init_softmax(self.softmax.score)
+
+    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
+        """Return -log p of the labels, summed over pairs (Eq. 10)."""
+        return self.softmax.losses(self.hidden(x), targets, lengths)
+
+    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
+        """Return the most likely label of each pair."""
+        return self.softmax.answers(self.hidden(x), lengths)
+
+
+def _make_parser(width: int, output: Tree, trees: str) -> ParserHead:
+    """Build a parser (Eq. 3) with W_d and the root's vector r 0 at first."""
+    made = ParserHead(width, output, trees)
+    nn.init.zeros_(made.root)
+    nn.init.zeros_(made.match.weight)
+    _init_linear(made.hidden)
+    _init_softmax(made.relation)
+    return made
+
+
+# The model -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Penalty:
+    """What Eq. 6-10 hold a parameter to while one task is trained."""
+
+    name: str
+    """The parameter's name."""
+    decay: float
+    """lambda: how strongly to 0."""
+    successive: float
+    """delta: how strongly to its value when the pass began."""
+
+
+def assign_levels(config: JointManyTaskConfig, outputs: Mapping[str, Output]) -> dict[str, int]:
+    """Return the layer of each task, in ascending order: those of the configuration, the others above them."""
+    for task in config.levels:
+        require_name(task, outputs, "task in model.levels")
+
+    def rank(task: str) -> tuple[int, str]:
+        match outputs[task]:
+            case Tags(scheme="plain"):
+                return 0, task
+            case Tags():
+                return 1, task
+            case Tree():
+                return 2, task
+            case Number():
+                return 3, task
+            case _:
+                return 4, task
+
+    made = {task: level for task, level in config.levels.items() if task in outputs}
+    for task in sorted(outputs.keys() - made.keys(), key=rank):
+        made[task] = max(made.values(), default=0) + 1
+    return dict(sorted(made.items(), key=lambda pair: (pair[1], rank(pair[0]))))
+
+
+class JointManyTask(MultitaskNetwork):
+    """Stacked BiLSTMs, a head for each task on top of its layer, and embeddings of the labels that heads predict."""
+
+    def __init__(self, config: JointManyTaskConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
+        super().__init__()
+        self.config, self.outputs = config, outputs
+        self.levels = assign_levels(config, outputs)
+        self.embed = WordRepresentation(config, words)
+        self.layers = nn.ModuleList(
+            _make_layer(self._input_width(level), config.hidden)
+            for level in range(1, max(self.levels.values()) + 1)
+        )
+        self.heads, self.labels = TaskHeads({}, lambda output: Head()), nn.ParameterDict()
+        for task in self.levels:
+            self.heads.add(task, self._make_head(task))
+            if any(task in self._read_by(other) for other in self.levels):
+                classes, width = cast(TagHead | RatingHead, self.heads[task]).classes, config.label_dimension
+                bound = math.sqrt(6 / (width + classes))
+                self.labels[task.replace(".", "/")] = nn.Parameter(
+                    torch.empty(classes, width).uniform_(-bound, bound)
+                )
+        self.penalties = {task: list(self._list_penalties(task)) for task in self.levels}
+        self.trained = next(iter(self.levels))  # the task of the current step
+        own = dict(self.named_parameters())
+        for name in dict.fromkeys(
+            each.name for all in self.penalties.values() for each in all if each.successive
+        ):
+            self.register_buffer(_reference_name(name), own[name].detach().clone())
+
+    # How tasks build on each other
+
+    def _below(self, level: int, kind: type[Tags] | type[Number]) -> list[str]:
+        """Name the tasks of a kind in the layers below one, lowest first."""
+        return [
+            task for task, own in self.levels.items() if own < level and isinstance(self.outputs[task], kind)
+        ]
+
+    def _read_by(self, task: str) -> list[str]:
+        """Name the tasks whose predicted labels are read on the way to a task's answer (Eq. 2)."""
+        if not self.config.label_embeddings:
+            return []
+        level = self.levels[task]
+        rated = self._below(level, Number) if isinstance(self.outputs[task], Label) else []
+        return self._below(level, Tags) + rated
+
+    def _input_width(self, level: int) -> int:
+        config = self.config
+        above = config.vertical and level > 1
+        words = level == 1 or config.shortcuts
+        labels = config.label_embeddings and self._below(level, Tags)
+        return (
+            2 * config.hidden * above + self.embed.dimension * words + config.label_dimension * bool(labels)
+        )
+
+    def _make_head(self, task: str) -> Head:
+        config, width = self.config, 2 * self.config.hidden
+        match self.outputs[task]:
+            case Tags(scheme="IOB2") as output:
+                return ChunkHead(width, output)
+            case Tags() as output:
+                return TagHead(width, output)
+            case Tree() as output:
+                return _make_parser(width, output, config.trees)
+            case Number() as output:
+                return RatingHead(2 * width, output, config)
+            case Label() as output:
+                rated = config.label_embeddings and self._below(self.levels[task], Number)
+                return MaxoutHead(2 * width + config.label_dimension * bool(rated), output, config.pieces)
+            case output:
+                raise TypeError(f"There is no head for {type(output).__name__}.")
+
+    # From words to states
+
+    def _drop(self, x: Tensor, rate: float) -> Tensor:
+        return drop(x, rate) if self.training else x
+
+    def _used_levels(self, task: str) -> list[int]:
+        """List the layers that a task needs, in ascending order: without vertical connections only some."""
+        top = self.levels[task]
+        if self.config.vertical:
+            return list(range(1, top + 1))
+        return sorted({top, *(self.levels[other] for other in self._read_by(task))})
+
+    def states(self, x: Tensor, lengths: Tensor, task: str) -> dict[int, Tensor]:
+        """Run the layers that a task needs on words, (B, T, d), and return the states of each, (B, T, 2H)."""
+        config, found = self.config, dict[int, Tensor]()
+        reads, labels = self._read_by(task), cast("Tensor | None", None)  # the sum of label embeddings so far
+        for level in self._used_levels(task):
+            kinds = [self.outputs[other] for other, own in self.levels.items() if own >= level]
+            is_pair = isinstance(kinds[0], Label | Number)
+            rate = config.pair_input_dropout if is_pair else config.input_dropout
+            parts = []
+            if config.vertical and found:
+                parts.append(self._drop(found[level - 1], config.vertical_dropout))
+            if config.shortcuts or level == 1:
+                parts.append(self._drop(x, rate))
+            if labels is not None:
+                parts.append(self._drop(labels, rate))
+            h, _, _ = self.layers[level - 1](torch.cat(parts, 2), lengths)
+            found[level] = h
+            for other in reads:
+                if self.levels[other] == level and isinstance(self.outputs[other], Tags):
+                    head = cast(TagHead, self.heads[other])
+                    p = head.probabilities(self._drop(h, config.classifier_dropout))
+                    own = p @ self.labels[other.replace(".", "/")]  # Eq. 2
+                    labels = own if labels is None else labels + own
+        return found
+
+    def represent(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
+        """Return what the head of the batch's task reads, (B, T, 2H) or (B, d), and the lengths, (B,)."""
+        task, level = batch.task, self.levels[batch.task]
+        columns, lengths = batch.columns["tokens"], batch.lengths["tokens"]
+        if isinstance(self.outputs[task], Tags | Tree):
+            h = self.states(self.embed(batch, columns), lengths, task)[level]
+            return self._drop(h, self.config.classifier_dropout), lengths
+        second, counts = batch.columns["second"], batch.lengths["second"]
+        longest = max(columns.shape[1], second.shape[1])
+        both = torch.cat([F.pad(each, (0, longest - each.shape[1])) for each in (columns, second)])
+        lengths = torch.cat([lengths, counts])
+        states = self.states(self.embed(batch, both), lengths, task)
+        if isinstance(self.outputs[task], Number):
+            return self._rating_features(states[level], lengths), lengths
+        s, other = max_over_time(states[level], lengths).chunk(2)  # Eq. 4
+        features = torch.cat([s - other, s * other], 1)  # d_2, section 2.6
+        rated = [each for each in self._read_by(task) if isinstance(self.outputs[each], Number)]
+        if rated:
+            labels = [
+                cast(RatingHead, self.heads[each])
+                .log_probabilities(self._rating_features(states[self.levels[each]], lengths))
+                .exp()
+                @ self.labels[each.replace(".", "/")]
+                for each in rated
+            ]
+            total = self._drop(cast(Tensor, sum(labels)), self.config.pair_input_dropout)
+            features = torch.cat([features, total], 1)
+        return self._drop(features, self.config.classifier_dropout), lengths
+
+    def _rating_features(self, states: Tensor, lengths: Tensor) -> Tensor:
+        """d_1(s, s') (Eq. 5), (B, 4H), from the states of both sentences, (2B, T, 2H)."""
+        s, other = max_over_time(states, lengths).chunk(2)
+        return self._drop(torch.cat([(s - other).abs(), s * other], 1), self.config.rating_dropout)
+
+    def losses(self, batch: ColumnBatch) -> Losses:
+        """Return the first term of Eq. 6-10, summed over tokens; to be divided by sentences, not by tokens (code)."""
+        self.trained = batch.task
+        x, lengths = self.represent(batch)
+        found = self.heads[batch.task].losses(x, batch.columns, lengths)
+        return {name: (value, len(batch)) for name, (value, _) in found.items()}
+
+    def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
+        x, lengths = self.represent(batch)
+        texts = self.heads[batch.task].answers(x, lengths)
+        read = lengths.view(-1, len(batch)).sum(0).tolist()
+        return [ModelReply(text, True, n, len(text.split())) for text, n in zip(texts, read, strict=True)]
+
+    # The other terms of Eq. 6-10
+
+    def _list_penalties(self, task: str) -> Iterator[_Penalty]:
+        """List what holds each parameter while a task is trained: those that it uses, and no others."""
+        config, level, reads = self.config, self.levels[task], self._read_by(task)
+        used = self._used_levels(task)
+        lower = max((own for own in self.levels.values() if own < level), default=0)
+        for name, parameter in self.named_parameters():
+            part, _, rest = name.partition(".")
+            is_matrix = parameter.ndim == 2
+            decay = successive = 0.0
+            if part == "embed":
+                successive = config.successive
+            elif part == "layers" and (own := int(rest.partition(".")[0]) + 1) in used:
+                decay = config.lstm_decay * is_matrix
+                successive = config.successive * (own <= lower)
+            elif part == "heads":
+                owner = rest.partition(".")[0].replace("/", ".")
+                if owner in (task, *reads):
+                    decay = config.classifier_decay * is_matrix
+                    successive = config.successive_classifier * (owner != task)
+            elif part == "labels":
+                owner = rest.replace("/", ".")
+                below = [other for other, own in self.levels.items() if own < level]
+                successive = config.successive * any(owner in self._read_by(other) for other in below)
+            if decay or successive:
+                yield _Penalty(name, decay, successive)
+
+    def begin_pass(self, task: str, number: int) -> None:
+        """Remember the parameters as the last pass left them: theta' of Eq. 6-10."""
+        for name, parameter in self.named_parameters():
+            if (reference := self._buffers.get(_reference_name(name))) is not None:
+                reference.copy_(parameter.detach())
+
+    def adjust_gradients(self) -> None:
+        """Keep the second biases of PyTorch's LSTMs at 0: if both were trained, biases would learn twice as fast."""
+        for name, parameter in self.layers.named_parameters():
+            if "bias_hh" in name and parameter.grad is not None:
+                parameter.grad.zero_()
+
+    @torch.no_grad()
+    def before_step(self, rate: float) -> None:
+        """Take a step down the penalties, in place: theta - rate (lambda theta + delta (theta - theta'))."""
+        own = dict(self.named_parameters())
+        for penalty in self.penalties[self.trained]:
+            parameter = own[penalty.name]
+            if not parameter.requires_grad:
+                continue
+            decay, successive = rate * penalty.decay, rate * penalty.successive
+            if not successive:
+                parameter.mul_(1 - decay)
+                continue
+            reference = cast(Tensor, self._buffers[_reference_name(penalty.name)])
+            if decay:
+                parameter.mul_(1 - decay - successive).add_(reference, alpha=successive)
+            else:
+                parameter.lerp_(reference, successive)
+
+
+def _reference_name(parameter: str) -> str:
+    return f"reference/{parameter.replace('.', '/')}"
+
+
+FAMILY = Family(
+    config=JointManyTaskConfig,
+    columns={"tokens": "words", "second": "words", **TARGETS},
+    outputs=(Tags, Tree, Number, Label),
+    encode=encode,
+    build=JointManyTask,
+    losses=("tags", "head", "relation", "number", "label"),
+)

@@ -1,0 +1,312 @@
+"""Meta-LSTM and the models that its paper compares it with (Chen et al. 2018, "Meta Multi-Task Learning").
+
+A family in one file; the recurrent networks themselves are in `recurrent_cells.py`. Equation numbers are the paper's.
+Every task has a network of its own (`heads.TASK`: recurrent network and output layer), the embeddings are shared, and
+MODELS says what else is:
+
+| model | shared | each task's own |
+|---|---|---|
+| lstm | | LSTM |
+| hyper-lstm | | HyperLSTM |
+| meta-lstm | the meta-network | basic LSTM; with several tasks this is Meta-MTL |
+| shared-lstm | LSTM | nothing but the output layer |
+| psp-mtl | LSTM | LSTM beside it |
+| ssp-mtl | LSTM | LSTM on top of it |
+| asp-mtl | LSTM | LSTM beside it, with losses that keep the two apart |
+
+A text is represented by its last state, a token by its own; with `bidirectional` by those of both directions.
+B examples, T tokens, d the width of the words, h that of the states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from decabench.errors import DecabenchError, require_name
+from decabench.models.family import (
+    ColumnBatch,
+    Family,
+    Item,
+    Losses,
+    ModelReply,
+    MultitaskNetwork,
+    TextReader,
+)
+from decabench.models.heads import ClassifierHead, CrfHead, Head, TaskHeads, encode_target
+from decabench.models.layers import WordEmbedding
+from decabench.models.recurrent_cells import LSTM, BasicLSTM, HyperLSTM, MetaNetwork
+from decabench.models.word_vectors import WordTable
+from decabench.models.words import UNKNOWN
+from decabench.tasks import Label, Output, Question, Tags, Task
+
+__all__ = ["FAMILY", "MODELS", "MetaLSTM", "MetaLSTMConfig", "Sharing"]
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """What tasks share, and what each has to itself."""
+
+    shared: Literal["lstm", "meta"] | None
+    """The shared network."""
+    private: Literal["lstm", "hyper", "basic"] | None
+    """Each task's network."""
+    stacked: bool = False
+    """Whether a task's network reads the states of the shared one, rather than standing beside it."""
+    adversarial: bool = False
+    """Whether further losses keep the shared states free of the task, and unlike the task's own."""
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether the shared and the task's network stand side by side, so that both of their states count."""
+        return self.shared == "lstm" and self.private is not None and not self.stacked
+
+
+MODELS = {
+    "lstm": Sharing(None, "lstm"),
+    "hyper-lstm": Sharing(None, "hyper"),
+    "meta-lstm": Sharing("meta", "basic"),
+    "shared-lstm": Sharing("lstm", None),
+    "psp-mtl": Sharing("lstm", "lstm"),
+    "ssp-mtl": Sharing("lstm", "lstm", stacked=True),
+    "asp-mtl": Sharing("lstm", "lstm", adversarial=True),
+}
+
+
+@dataclass(frozen=True)
+class MetaLSTMConfig:
+    """Configuration of Meta-LSTM and its competitors.
+
+    *Paper*: stated in its text. *Recalled*: from its Table 2, which was not at hand. *Guess*: not stated.
+    """
+
+    name: str = "meta-lstm"
+    """`meta-lstm`, or a model that the paper compares with: `lstm`, `hyper-lstm`, `shared-lstm`, `psp-mtl`, `ssp-mtl`,
+    `asp-mtl`."""
+    hidden: int = 100
+    """h: the width of the states of LSTMs and basic LSTMs (recalled; 100 in the paper's example)."""
+    meta: int = 40
+    """m: the width of the meta-network's states (recalled; 30 for tagging, paper)."""
+    rank: int = 40
+    """z: the rank of the matrices that the meta-network generates (recalled; the paper tried 20 to 60)."""
+    hyper: int = 100
+    """The width of HyperLSTM's second LSTM (guess, from 321K parameters, recalled)."""
+    hyper_embedding: int = 16
+    """The size of HyperLSTM's embeddings (guess, from the same number)."""
+    bidirectional: bool = False
+    """Whether a second network reads the text backwards (paper: for tagging only)."""
+    reads_words: bool = True
+    """Whether the upper LSTM of `ssp-mtl` reads the words beside the lower states (paper, Eq. 13; but the 1411K
+    parameters of its table, recalled, are those of 16 LSTMs that do not)."""
+    adversarial: float = 0.05
+    """Weight of `asp-mtl`'s adversarial loss (Liu et al. 2017)."""
+    orthogonality: float = 0.01
+    """Weight of `asp-mtl`'s orthogonality penalty (Liu et al. 2017)."""
+    l2: float = 1e-5
+    """L2 penalty on everything but the embeddings, added to the gradient (recalled; which weights it is on: guess). The
+    run's `weight_decay` is on the embeddings too, and rules out `sparse_gradients`."""
+    dropout: float = 0.0
+    """The dropout rate on words and on representations (guess: the paper mentions none)."""
+    vocabulary: int = 50_000
+    """The size of the vocabulary: the most frequent words of the training data."""
+    train_embeddings: bool = True
+    """Whether to train the word vectors too (paper)."""
+    sparse_gradients: bool = False
+    """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad: the weights are the same, and a
+    step over a large vocabulary takes less time."""
+    unseen_vectors: bool = True
+    """Whether words outside the vocabulary keep the vectors of the files (guess: with a table over all words of the
+    data, those that only occur in test texts would); otherwise they are unknown words."""
+
+    def __post_init__(self) -> None:
+        require_name(self.name, MODELS, "model")
+        for key in ("hidden", "meta", "rank", "hyper", "hyper_embedding"):
+            if getattr(self, key) < 1:
+                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 1 or more.")
+        for key in ("adversarial", "orthogonality", "l2"):
+            if not 0 <= getattr(self, key) < math.inf:
+                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 0 or more.")
+        if not 0 <= self.dropout < 1:
+            raise DecabenchError(f"The {self.name}'s dropout is {self.dropout}: give at least 0 and below 1.")
+
+    @property
+    def sharing(self) -> Sharing:
+        """What tasks share."""
+        return MODELS[self.name]
+
+    @property
+    def directions(self) -> int:
+        """1, or 2 if bidirectional."""
+        return 1 + self.bidirectional
+
+
+def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
+    """Encode the whitespace tokens of the context. The question adds nothing, as it is the same for all examples."""
+    if answer is not None:
+        reader.check_question(question.question)
+    is_tagging = isinstance(task.output, Tags)
+    text = reader.tokens(question.context) if is_tagging else reader.first_tokens(question.context)
+    return (
+        {"text": text}
+        if answer is None
+        else {"text": text, **encode_target(answer, task.output, reader, len(text))}
+    )
+
+
+def reverse(x: Tensor, lengths: Tensor) -> Tensor:
+    """Reverse the order of each example's tokens, (B, T, d); padding stays at the end. `lengths` is on the CPU."""
+    at = torch.arange(x.shape[1])
+    rows = torch.where(at < lengths[:, None], lengths[:, None] - 1 - at, at).to(x.device)
+    return x.gather(1, rows[..., None].expand_as(x))
+
+
+def read(networks: Sequence[Callable[[Tensor], Tensor]], x: Tensor, lengths: Tensor) -> Tensor:
+    """Read words with one network or, the second one backwards, with two: (B, T, d) -> (B, T, h or 2h)."""
+    states = networks[0](x)
+    if len(networks) == 1:
+        return states
+    back = reverse(networks[1](reverse(x, lengths)), lengths)
+    return torch.cat([states, back], 2)
+
+
+def last_states(states: Tensor, lengths: Tensor, directions: int) -> Tensor:
+    """Return the state after the last word that each direction reads, (B, h or 2h); zeros for an empty text."""
+    rows = torch.arange(len(states), device=states.device)
+    ends = (lengths - 1).clamp_min(0).to(states.device)
+    there, *back = states.chunk(directions, 2)
+    last = torch.cat([there[rows, ends], *(part[:, 0] for part in back)], 1)
+    return last * (lengths > 0).to(states.device)[:, None]
+
+
+class TaskNetwork(Head):
+    """A task's own part: a recurrent network for each direction, if it has any, and the output layer."""
+
+    def __init__(self, config: MetaLSTMConfig, d: int, output: Label | Tags) -> None:
+        super().__init__()
+        sharing, h = config.sharing, config.hidden
+        width = h * config.directions
+        if sharing.stacked:
+            d = width + (d if config.reads_words else 0)
+        make: Mapping[str, Callable[[], nn.Module]] = {
+            "lstm": lambda: LSTM(d, h),
+            "hyper": lambda: HyperLSTM(d, h, config.hyper, config.hyper_embedding),
+            "basic": lambda: BasicLSTM(d, h, config.rank),
+        }
+        count = config.directions if sharing.private else 0
+        self.networks = nn.ModuleList(make[cast(str, sharing.private)]() for _ in range(count))
+        kind = ClassifierHead if isinstance(output, Label) else CrfHead
+        self.output: Head = kind(2 * width if sharing.is_parallel else width, cast(Any, output))
+        self.is_tagger = isinstance(output, Tags)
+
+    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
+        """Compare representations with the targets: Eq. 16, or a CRF for tags."""
+        return self.output.losses(x, targets, lengths)
+
+    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
+        return self.output.answers(x, lengths)
+
+
+class MetaLSTM(MultitaskNetwork):
+    """Embeddings, the shared network, and a network for each task."""
+
+    vocabulary_rows = ("embed.table",)
+
+    def __init__(self, config: MetaLSTMConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
+        super().__init__()
+        self.config, self.sharing = config, config.sharing
+        self.embed = WordEmbedding(words, config.train_embeddings, config.sparse_gradients)
+        if config.train_embeddings:  # like words without a vector; by default it is large, and seldom trained
+            self.embed.table.weight.data[UNKNOWN] = 0
+        self.dropout = nn.Dropout(config.dropout)
+        d, h = words.dimension, config.hidden
+        make: Mapping[str, Callable[[], nn.Module]] = {
+            "lstm": lambda: LSTM(d, h),
+            "meta": lambda: MetaNetwork(d, h, config.meta, config.rank),
+        }
+        count = config.directions if self.sharing.shared else 0
+        self.shared = nn.ModuleList(make[cast(str, self.sharing.shared)]() for _ in range(count))
+        self.heads = TaskHeads(outputs, lambda output: TaskNetwork(config, d, output))
+        if self.sharing.adversarial:
+            self.tasks = sorted(outputs)  # in the order of the discriminator's rows
+            self.discriminator = nn.Linear(h * config.directions, len(outputs))
+
+    def _read(self, batch: ColumnBatch) -> list[Tensor]:
+        """Return the states that represent tokens, (B, T, h or 2h): shared and own ones if they are side by side."""
+        task, lengths = cast(TaskNetwork, self.heads[batch.task]), batch.lengths["text"]
+        x = self.dropout(self.embed(batch, "text"))
+        shared, own = list(self.shared), list(task.networks)
+        if self.sharing.shared is None:
+            return [read(own, x, lengths)]
+        if self.sharing.shared == "meta":  # Eq. 33
+            pairs = zip(own, shared, strict=True)
+            return [read([partial(basic, meta=meta) for basic, meta in pairs], x, lengths)]
+        below = read(shared, x, lengths)
+        if self.sharing.stacked:  # Eq. 13
+            return [read(own, torch.cat([x, below], 2) if self.config.reads_words else below, lengths)]
+        return [below, read(own, x, lengths)] if self.sharing.is_parallel else [below]
+
+    def _last(self, states: Tensor, batch: ColumnBatch) -> Tensor:
+        return last_states(states, batch.lengths["text"], self.config.directions)
+
+    def _represent(self, states: list[Tensor], batch: ColumnBatch) -> Tensor:
+        """Represent the texts of a batch, (B, width), or its tokens, (B, T, width), as the task needs."""
+        if not cast(TaskNetwork, self.heads[batch.task]).is_tagger:
+            states = [self._last(part, batch) for part in states]
+        return cast(Tensor, self.dropout(torch.cat(states, -1)))
+
+    def losses(self, batch: ColumnBatch) -> Losses:
+        states = self._read(batch)
+        x = self._represent(states, batch)
+        made = self.heads[batch.task].losses(x, batch.columns, batch.lengths["text"])
+        if self.sharing.adversarial:
+            made |= self._adversarial_losses(batch.task, *(self._last(part, batch) for part in states))
+        return made
+
+    def _adversarial_losses(self, task: str, shared: Tensor, own: Tensor) -> Losses:
+        """The losses of Liu et al. 2017, sections 4.2 and 4.3, from the last states, (B, h).
+
+        The discriminator learns to tell the task from the shared state, which gets the reverse of its gradient. The
+        penalty is the squared norm of S'H, for the matrices of a batch's shared and own states. Both are sums over the
+        data there, and so divided by B here, as is the loss of the task.
+        """
+        guess = self.discriminator(reverse_gradient(shared))
+        is_task = torch.full((len(shared),), self.tasks.index(task), device=shared.device)
+        adversarial = F.cross_entropy(guess, is_task, reduction="sum") * self.config.adversarial
+        orthogonality = (shared.t() @ own).square().sum() * self.config.orthogonality
+        return {"adversarial": (adversarial, len(shared)), "orthogonality": (orthogonality, len(shared))}
+
+    def adjust_gradients(self) -> None:
+        if self.config.l2:
+            for name, parameter in self.named_parameters():
+                if parameter.grad is not None and not name.startswith("embed."):
+                    parameter.grad.add_(parameter.detach(), alpha=self.config.l2)
+
+    def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
+        x = self._represent(self._read(batch), batch)
+        task, lengths = cast(TaskNetwork, self.heads[batch.task]), batch.lengths["text"]
+        return [
+            ModelReply(text, True, n, n if task.is_tagger else 1)
+            for text, n in zip(task.answers(x, lengths), lengths.tolist(), strict=True)
+        ]
+
+
+def reverse_gradient(x: Tensor) -> Tensor:
+    """Return x, whose gradient is negated on its way back (Ganin and Lempitsky 2015)."""
+    return 2 * x.detach() - x
+
+
+FAMILY = Family(
+    config=MetaLSTMConfig,
+    columns={"text": "words", "label": "labels", "tags": "labels"},
+    outputs=(Label, Tags),
+    encode=encode,
+    build=MetaLSTM,
+    losses=("label", "tags", "adversarial", "orthogonality"),
+)

@@ -1,0 +1,272 @@
+"""The recurrent networks of Meta-LSTM's paper: LSTM, HyperLSTM, and an LSTM whose parameters another one generates.
+
+Equation numbers are those of Chen et al. 2018, "Meta Multi-Task Learning for Sequence Modeling". Each network reads
+words (B, T, d) from the first to the last and returns its states (B, T, h); as all of them start at zero and padding
+is at the end, padding changes no state of a token. B examples, T tokens, d the width of the words, h that of the
+states, m that of the meta-network, z the rank of the generated matrices. Gates are in the order o, i, f, g, so that
+the three sigmoids are neighbours, and so are the three gates that the cell's gradient reaches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+__all__ = ["LSTM", "BasicLSTM", "HyperLSTM", "MetaNetwork", "MetaRecurrence"]
+
+
+def _full(x: Tensor) -> Tensor:
+    """Return x in single precision, unless it has more."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def _uniform(*shape: int, bound: float) -> nn.Parameter:
+    return nn.Parameter(torch.empty(*shape).uniform_(-bound, bound))
+
+
+def _glorot(rows: int, columns: int) -> nn.Parameter:
+    """A matrix drawn uniformly from +-sqrt(6 / (rows + columns)), TensorFlow's default."""
+    return _uniform(rows, columns, bound=(6 / (rows + columns)) ** 0.5)
+
+
+def _forget_bias(size: int) -> nn.Parameter:
+    """The bias of four gates: 1 for the forget gate, otherwise 0 (TensorFlow's default)."""
+    bias = torch.zeros(4, size)
+    bias[2] = 1
+    return nn.Parameter(bias.flatten())
+
+
+class LSTM(nn.Module):
+    """The standard LSTM (Eq. 9), with one bias: 4h (d + h) + 4h parameters."""
+
+    def __init__(self, d: int, h: int) -> None:
+        super().__init__()
+        self.weight = _glorot(4 * h, d + h)  # W
+        self.bias = _forget_bias(h)  # b
+        self.size = h
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, d) -> (B, T, h)"""
+        o, i, f, g = self.weight.chunk(4)
+        weight = torch.cat([i, f, g, o])  # PyTorch's order
+        o, i, f, g = self.bias.chunk(4)
+        bias = torch.cat([i, f, g, o])
+        from_x, from_h = torch.split(weight, [x.shape[2], self.size], 1)
+        zero = x.new_zeros(1, len(x), self.size)
+        weights = [from_x.contiguous(), from_h.contiguous(), bias, torch.zeros_like(bias)]
+        states, _, _ = torch.lstm(x, (zero, zero), weights, True, 1, 0.0, self.training, False, True)
+        return states
+
+
+class HyperLSTM(nn.Module):
+    """An LSTM whose weights a second LSTM scales row by row, with layer normalization (Ha et al. 2017, appendix A.2).
+
+    The paper compares with it without saying how it was built. Each gate is LN(d_h * W_h h + d_x * W_x x + b), where
+    d_h, d_x and b are linear in embeddings of size e, which are linear in the second LSTM's state of size n.
+    """
+
+    def __init__(self, d: int, h: int, n: int, e: int) -> None:
+        super().__init__()
+        self.size, self.inner, self.embedding = h, n, e
+        self.hyper_weight = _glorot(4 * n, d + h + n)
+        self.hyper_bias = _forget_bias(n)
+        self.weight = _glorot(4 * h, d + h)
+        # Initial values as in Ha et al. 2017: every row is scaled by 0.1, and b is 0.
+        self.embed_weight = nn.Parameter(torch.zeros(12 * e, n))  # for d_h, d_x and b, of four gates each
+        nn.init.normal_(self.embed_weight.data[8 * e :], std=0.01)
+        self.embed_bias = nn.Parameter(torch.ones(8 * e))  # b's embedding has none
+        self.scale = nn.Parameter(torch.full((8, e, h), 0.1 / e))
+        self.shift = nn.Parameter(torch.zeros(4, e, h))
+        self.norm_weight = nn.Parameter(torch.ones(5, h))  # of the gates, then of c
+        self.norm_bias = nn.Parameter(_forget_bias(h).data.view(4, h))  # of the gates: b_0 too
+        self.cell_bias = nn.Parameter(torch.zeros(h))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, d) -> (B, T, h)"""
+        rows, h, n, e = len(x), self.size, self.inner, self.embedding
+        d = x.shape[2]
+        x = x.transpose(0, 1)
+        hyper_x, hyper_h, hyper_own = torch.split(self.hyper_weight, [d, h, n], 1)
+        from_x, from_h = torch.split(self.weight, [d, h], 1)
+        hyper_given = F.linear(x, hyper_x, self.hyper_bias)
+        given = F.linear(x, from_x).view(-1, rows, 4, h).transpose(1, 2)  # (T, 4, B, h)
+        hyper_state = torch.cat([hyper_h, hyper_own], 1).t()
+        from_h, embed_weight = from_h.t(), self.embed_weight.t()
+        embed_bias = F.pad(self.embed_bias, (0, 4 * e))
+        generate = torch.cat([self.scale, self.shift])  # (12, e, h)
+        gain, bias = self.norm_weight[:4, None], self.norm_bias[:, None]
+        state, c, hyper_c = x.new_zeros(rows, h), x.new_zeros(rows, h), x.new_zeros(rows, n)
+        hyper = x.new_zeros(rows, n)
+        states = []
+        for hyper_now, now in zip(hyper_given.unbind(), given.unbind(), strict=True):
+            gates = torch.addmm(hyper_now, torch.cat([state, hyper], 1), hyper_state)
+            hyper_c, hyper = _advance(gates[:, : 3 * n].sigmoid(), gates[:, 3 * n :].tanh(), hyper_c)
+            embedded = torch.addmm(embed_bias, hyper, embed_weight).view(rows, 12, e).transpose(0, 1)
+            scale_h, scale_x, shift = torch.bmm(embedded, generate).chunk(3)  # (4, B, h) each
+            moved = (state @ from_h).view(rows, 4, h).transpose(0, 1)
+            raw = torch.addcmul(shift, scale_h, moved).addcmul(scale_x, now)
+            pre = torch.addcmul(bias, F.layer_norm(raw, (h,)), gain)
+            (o, i, f), g = pre[:3].sigmoid().unbind(), pre[3].tanh()
+            c = torch.addcmul(f * c, i, g)
+            # Not by layer_norm's own weight and bias, whose gradients depend on the number of threads.
+            state = o * torch.addcmul(self.cell_bias, F.layer_norm(c, (h,)), self.norm_weight[4]).tanh()
+            states.append(state)
+        return torch.stack(states, 1)
+
+
+def _advance(sigmoids: Tensor, g: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute an LSTM's next c and h from its gates, (B, 3n) and (B, n)."""
+    o, i, f = sigmoids.chunk(3, 1)
+    c = torch.addcmul(f * c, i, g)
+    return c, o * c.tanh()
+
+
+class MetaNetwork(nn.Module):
+    """The parameters of the meta-network (Eq. 30), which tasks share: 4m (d + h + m + 1) + mz."""
+
+    def __init__(self, d: int, h: int, m: int, z: int) -> None:
+        super().__init__()
+        self.sizes = d, h, m
+        self.weight = _glorot(4 * m, d + h + m)  # W_m, for [x; h; h of the meta-network]
+        self.bias = _forget_bias(m)  # b_m
+        self.project = _glorot(z, m)  # W_z
+
+
+class BasicLSTM(nn.Module):
+    """The LSTM of a task, whose parameters the meta-network generates at each token (Eq. 27 and 28).
+
+    The paper prints Q as z x d, which cannot be multiplied with [x; h]; it is z x (d + h), as in its authors' code.
+    Hence 12hz + 4dz parameters, and not 8hz + 4dz.
+    """
+
+    def __init__(self, d: int, h: int, z: int) -> None:
+        super().__init__()
+        bound = (3 / z) ** 0.5
+        self.P = _uniform(4, h, z, bound=bound)
+        self.Q = _uniform(4, z, d + h, bound=bound)
+        self.B = _uniform(4, h, z, bound=bound)
+
+    def forward(self, x: Tensor, meta: MetaNetwork) -> Tensor:
+        """(B, T, d) -> (B, T, h), as Eq. 31 and 33.
+
+        W(z) is never built: W(z) [x; h] is P (z * Q [x; h]), where Q x, as W_m x, is one product for all tokens.
+        """
+        d, h, m = meta.sizes
+        meta_x, meta_h, meta_own = torch.split(meta.weight, [d, h, m], 1)
+        query_x, query_h = torch.split(self.Q.flatten(0, 1), [d, h], 1)
+        given = F.linear(
+            x.transpose(0, 1).contiguous(), torch.cat([meta_x, query_x]), F.pad(meta.bias, (0, len(query_x)))
+        )
+        recurrent = torch.cat([meta_h, query_h]), F.pad(meta_own, (0, 0, 0, len(query_h)))
+        generate = torch.cat([self.P, self.B], 2)
+        tensors = (given, torch.cat(recurrent, 1), meta.project, generate)
+        # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
+        with torch.autocast(x.device.type, enabled=False):
+            states: Tensor = MetaRecurrence.apply(*map(_full, tensors))  # type: ignore[no-untyped-call]
+        return states.transpose(0, 1)
+
+
+class MetaRecurrence(torch.autograd.Function):
+    """All steps of Eq. 31, with an explicit gradient: h (T, B, h).
+
+    Autograd would add to the gradients of the weights at every step. Here the backward loop only carries the gradient
+    of the states; the weights get theirs afterwards, in one product for all steps.
+
+    Arguments: given (T, B, 4m + 4z), the words' part of [W_m; Q] [...] + b_m; recurrent (4m + 4z, h + m), those
+    matrices for [h; h of the meta-network]; W_z (z, m); [P B] (4, h, 2z).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, given: Tensor, recurrent: Tensor, project: Tensor, generate: Tensor) -> Tensor:
+        (length, rows, _), h, (z, m) = given.shape, generate.shape[1], project.shape
+        state = given.new_zeros(length + 1, rows, h + m)
+        cells, meta_cells = given.new_zeros(length + 1, rows, h), given.new_zeros(length + 1, rows, m)
+        made = torch.empty_like(given)
+        gates, meta_gates = given.new_empty(length, 4, rows, h), given.new_empty(length, rows, 4, m)
+        # [z * Q [x; h]; z], so that P and B are one product.
+        combined = given.new_empty(length, 4, rows, 2 * z)
+        turned, turned_z, turned_pb = recurrent.t(), project.t(), generate.transpose(1, 2)
+        # Views of all steps at once: slicing step by step would take as long as computing.
+        now, states, products, both = given.unbind(), state.unbind(), made.unbind(), combined.unbind()
+        meta_raw, query = (part.unbind() for part in _split(made, m, z))
+        cs, meta_cs, gate, meta_gate = (part.unbind() for part in (cells, meta_cells, gates, meta_gates))
+        for t in range(length):
+            torch.addmm(now[t], states[t], turned, out=products[t])
+            torch.sigmoid(meta_raw[t], out=meta_gate[t])
+            o, i, f, g = meta_gate[t].unbind(1)
+            torch.tanh(meta_raw[t][:, 3], out=g)
+            meta_c = torch.addcmul(f * meta_cs[t], i, g, out=meta_cs[t + 1])
+            basic_h, meta_h = states[t + 1].tensor_split((h,), 1)
+            vector = torch.mul(o, meta_c.tanh(), out=meta_h) @ turned_z  # z_t
+            scaled, alone = both[t].chunk(2, 2)
+            torch.mul(query[t], vector, out=scaled)
+            alone.copy_(vector)
+            raw = torch.bmm(both[t], turned_pb)
+            torch.sigmoid(raw, out=gate[t])
+            o, i, f, g = gate[t].unbind()
+            torch.tanh(raw[3], out=g)
+            c = torch.addcmul(f * cs[t], i, g, out=cs[t + 1])
+            torch.mul(o, c.tanh(), out=basic_h)
+        ctx.save_for_backward(
+            recurrent, project, generate, state, cells, meta_cells, made, gates, meta_gates, combined
+        )
+        return state[1:, :, :h]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        recurrent, project, generate, state, cells, meta_cells, made, gates, meta_gates, combined = (
+            ctx.saved_tensors
+        )
+        (length, _, rows, h), (z, m) = gates.shape, project.shape
+        d_gates, d_made = torch.empty_like(gates), torch.empty_like(made)
+        d_vectors = made.new_empty(length, rows, z)
+        # What does not depend on later steps, for all steps at once; then views, as in `forward`.
+        slope, by_c, keep = (part.unbind() for part in _derivatives(gates, cells, 1))
+        meta_slope, meta_by_c, meta_keep = (part.unbind() for part in _derivatives(meta_gates, meta_cells, 2))
+        query, vector = _split(made, m, z)[1].unbind(), combined[:, 0, :, z:].unbind()
+        d_raw, d_query = (part.unbind() for part in _split(d_made, m, z))
+        given, d_gate, d_products, d_vector = (
+            part.unbind() for part in (grads[0], d_gates, d_made, d_vectors)
+        )
+        d_state = made.new_zeros(rows, h + m)
+        d_c, d_meta_c = made.new_zeros(rows, h), made.new_zeros(rows, m)
+        for t in reversed(range(length)):
+            from_basic, from_meta = d_state.tensor_split((h,), 1)
+            d_h = given[t] + from_basic
+            d_c = torch.addcmul(d_c, d_h, by_c[t])
+            torch.mul(d_c, slope[t], out=d_gate[t])
+            torch.mul(d_h, slope[t][0], out=d_gate[t][0])
+            d_c = d_c * keep[t]
+            d_scaled, d_alone = torch.bmm(d_gate[t], generate).chunk(2, 2)
+            torch.sum(torch.addcmul(d_alone, d_scaled, query[t]), 0, out=d_vector[t])
+            torch.mul(d_scaled, vector[t], out=d_query[t])
+            d_meta_h = torch.addmm(from_meta, d_vector[t], project)
+            d_meta_c = torch.addcmul(d_meta_c, d_meta_h, meta_by_c[t])
+            torch.mul(d_meta_c[:, None], meta_slope[t], out=d_raw[t])
+            torch.mul(d_meta_h, meta_slope[t][:, 0], out=d_raw[t][:, 0])
+            d_meta_c = d_meta_c * meta_keep[t]
+            d_state = d_products[t] @ recurrent
+        d_recurrent = d_made.flatten(0, 1).t() @ state[:-1].flatten(0, 1)
+        d_project = d_vectors.flatten(0, 1).t() @ state[1:, :, h:].flatten(0, 1)
+        d_generate = torch.einsum("tgbh,tgbz->ghz", d_gates, combined)
+        return d_made, d_recurrent, d_project, d_generate
+
+
+def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:
+    """View (T, B, 4m + 4z) as the meta-network's gates (T, B, 4, m) and the products Q [x; h] (T, 4, B, z)."""
+    gates, query = made.tensor_split((4 * m,), 2)
+    return gates.view(*gates.shape[:2], 4, m), query.view(*query.shape[:2], 4, z).transpose(1, 2)
+
+
+def _derivatives(gates: Tensor, cells: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Derivatives of an LSTM's steps: of h by gate o and of c by gates i, f, g, before their activations; of h by c; f.
+
+    `gates`, after their activations, has the four along an axis; `cells` begins with the initial c.
+    """
+    o, i, f, g = gates.unbind(axis)
+    tanh = cells[1:].tanh()
+    slopes = [tanh * o * (1 - o), g * i * (1 - i), cells[:-1] * f * (1 - f), i * (1 - g.square())]
+    return torch.stack(slopes, axis), o * (1 - tanh.square()), f

@@ -1,0 +1,122 @@
+"""What tagged and parsed corpora share: the questions, the columns of a sentence, held-out parts, CoNLL-U."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from decabench.tasks.readers import Record, column_blocks, one_token
+from decabench.tasks.wording import fixed
+
+__all__ = [
+    "POS_QUESTION",
+    "POS_VARIANTS",
+    "TREE_QUESTION",
+    "TREE_VARIANTS",
+    "Sentence",
+    "conllu_sentences",
+    "held_out",
+    "words_of",
+]
+
+POS_QUESTION = "What are the part-of-speech tags?"
+TREE_QUESTION = "What are the heads and relations?"
+
+POS_VARIANTS = (
+    fixed("each-word", POS_QUESTION, "What is the part of speech of each word?"),
+    fixed("tag", POS_QUESTION, "Tag each word with its part of speech."),
+    fixed("word-classes", POS_QUESTION, "Which word classes do the words belong to?"),
+)
+TREE_VARIANTS = (
+    fixed("parse", TREE_QUESTION, "What is the dependency parse of the sentence?"),
+    fixed("each-word", TREE_QUESTION, "What is the head of each word, and its relation to it?"),
+    fixed("depends", TREE_QUESTION, "Which word does each word depend on, and how?"),
+)
+
+
+def words_of(block: Sequence[Record], column: int) -> tuple[str, ...]:
+    """Return one column of a sentence."""
+    return tuple(one_token(record, column) for record in block)
+
+
+def held_out(
+    blocks: Iterable[list[Record]], total: int, split: str, share: int = 10
+) -> Iterator[list[Record]]:
+    """Yield the blocks of `train` or `validation`, where validation is the last tenth of a training file."""
+    kept = total - total // share
+    return islice(iter(blocks), kept) if split == "train" else islice(iter(blocks), kept, None)
+
+
+# CoNLL-U
+
+_ID, _FORM, _UPOS, _XPOS, _HEAD, _DEPREL = 0, 1, 3, 4, 6, 7
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """The syntactic words of a sentence, without ranges of multiword tokens (`5-6`) and empty nodes (`8.1`)."""
+
+    id: str
+    """`sent_id`; empty if the file gives none."""
+    document: str
+    """The latest `newdoc id`; empty if there was none."""
+    forms: tuple[str, ...]
+    """Column 2."""
+    upos: tuple[str, ...]
+    """Column 4."""
+    xpos: tuple[str, ...]
+    """Column 5."""
+    heads: tuple[str, ...]
+    """Column 7."""
+    relations: tuple[str, ...]
+    """Column 8."""
+
+
+def conllu_sentences(path: Path, has_ids: bool = False, has_heads: bool = False) -> Iterator[Sentence]:
+    """Yield the sentences of a CoNLL-U file (or a CoNLL-X file, which has the same columns).
+
+    Raises DataError, with the line; also for a sentence without `sent_id` or a head `_`, if the file must have them.
+    """
+    document = ""
+    for block in column_blocks(path, 10, "\t", comment="#"):
+        comments = [record.value[0] for record in block if len(record.value) == 1]
+        document = _named(comments, "# newdoc id = ") or document
+        words = [record for record in block if len(record.value) > 1 and record.value[_ID].isdecimal()]
+        if not words:
+            raise block[0].fault("the sentence has no words")
+        for number, word in enumerate(words, 1):
+            if word.value[_ID] != str(number):
+                raise word.fault(f"the word must have the number {number}, not {word.value[_ID][:20]!r}")
+        id = _named(comments, "# sent_id = ")
+        if has_ids and not id:
+            raise block[0].fault("the sentence that begins here must have a comment `# sent_id = …`")
+        yield Sentence(
+            id=id,
+            document=document,
+            **{
+                name: tuple(one_token(word, column) for word in words)
+                for name, column in (("forms", _FORM), ("upos", _UPOS), ("xpos", _XPOS))
+            },
+            heads=tuple(_head(word, len(words), has_heads) for word in words),
+            relations=tuple(one_token(word, _DEPREL) for word in words),
+        )
+
+
+def _named(comments: list[str], start: str) -> str:
+    return next(
+        (comment.removeprefix(start).strip() for comment in comments if comment.startswith(start)), ""
+    )
+
+
+_HEAD_NUMBER = re.compile(r"0|[1-9][0-9]{0,5}")
+
+
+def _head(word: Record, words: int, is_needed: bool) -> str:
+    head: str = word.value[_HEAD]
+    is_open = head == "_" and not is_needed
+    if not is_open and not (_HEAD_NUMBER.fullmatch(head) and int(head) <= words):
+        raise word.fault(f"the head must be from 0 to {words}, the number of words, not {head[:20]!r}")
+    return head

@@ -1,0 +1,593 @@
+"""The Joint Many-Task model against a transcription of the paper's equations, in double precision."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import numpy as np
+
+from benchmarks import jmt_equations as equations
+from decabench.errors import DecabenchError, UnknownNameError
+from decabench.models.family import TextReader, with_label_names
+from decabench.models.joint_many_task import (
+    FAMILY,
+    ChunkHead,
+    JointManyTask,
+    JointManyTaskConfig,
+    RatingHead,
+    assign_levels,
+)
+from decabench.models.word_vectors import JoinedVectors, NgramVectors, NoVectors, WordTable, WordVectors
+from decabench.models.words import Lexicon
+from decabench.tasks import TASKS, Label, Number, Question, Tags, Tree
+from decabench.training.config import from_mapping, with_settings
+
+OUTPUTS = {
+    "pos": Tags(names=("DT", "NN", "VB")),
+    "chunk": Tags(scheme="IOB2", names=("B-NP", "B-VP", "I-NP", "O")),
+    "dep": Tree(relations=("det", "root", "obj")),
+    "rel": Number(low=1, high=5),
+    "ent": Label(names=("yes", "maybe", "no")),
+}
+SMALL = JointManyTaskConfig(
+    **dict.fromkeys(("hidden", "word_dimension", "ngram_dimension", "label_dimension"), 3),
+    **dict.fromkeys(
+        (
+            *("word_dropout", "input_dropout", "pair_input_dropout"),
+            *("vertical_dropout", "classifier_dropout", "rating_dropout"),
+        ),
+        0.0,
+    ),
+)
+EXAMPLES = {
+    "pos": [
+        ("The Cat saw unheardOf things", "", "DT NN VB NN NN"),
+        ("cat", "", "NN"),
+        ("saw the cat", "", "VB DT NN"),
+    ],
+    "chunk": [("The Cat saw things Now", "", "B-NP I-NP B-VP B-NP B-NP"), ("saw a", "", "O B-NP")],
+    "dep": [
+        ("The cat saw things", "", "2:det 3:obj 0:root 3:obj"),
+        ("cat", "", "0:root"),
+        ("saw a", "", "0:root 1:obj"),
+    ],
+    "rel": [
+        ("The cat saw\na cat", "", "3.4"),
+        ("a cat saw the things now\nThings", "", "5"),
+        ("a\ncat", "", "1"),
+    ],
+    "ent": [("The cat saw\na cat", "", "maybe"), ("a cat saw the things now\nThings", "", "no")],
+}
+"""(context, question, answer), of different lengths; one word of pos is not in the vocabulary."""
+WORDS = "The Cat saw things cat the a Now now Things".split()
+
+
+@pytest.fixture(autouse=True)
+def double():
+    """Double precision and one thread."""
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def task(name):
+    return replace(TASKS["sst"], name=name, output=OUTPUTS[name], variants=())
+
+
+def make_table(vectors=None):
+    lexicon = Lexicon([f" {word} " for word in WORDS])
+    lexicon.counts = np.arange(-3, len(WORDS) + 1)  # 1, 2, ... after the special words
+    return WordTable(lexicon, JoinedVectors(vectors or (NoVectors(3),)))
+
+
+def make(tasks=tuple(OUTPUTS), table=None, **settings):
+    """A model of some tasks, with weights far from zero."""
+    config = replace(SMALL, **settings)
+    torch.manual_seed(1)
+    table = table or make_table()
+    model = JointManyTask(config, {name: OUTPUTS[name] for name in tasks}, table).double()
+    for name, parameter in model.named_parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+        if "bias_hh" in name:
+            torch.nn.init.zeros_(parameter)
+    model.embed.words.data[0] = 0
+    return model
+
+
+def make_batch(model, name, examples=None):
+    table = make_table()
+    table.lexicon = model.embed.parts._lexicon
+    reader = TextReader(task(name), table.lexicon)
+    items = [
+        FAMILY.encode(Question("", question, context), answer, task(name), reader)
+        for context, question, answer in examples or EXAMPLES[name]
+    ]
+    return FAMILY.make_batch(name, items, table, model.config)
+
+
+def total(model, batch):
+    return sum(value for value, _ in model.losses(batch).values())
+
+
+def transcribed(model, name, example):
+    """The loss of one example by the transcription."""
+    weights = dict(model.named_parameters())
+    context, _, answer = example
+    texts = [
+        equations.represent([line.split()], model.embed.parts.words, model.embed.parts.ngrams, weights)
+        for line in context.splitlines()
+    ]
+    match name:
+        case "pos":
+            tags = [[OUTPUTS["pos"].names.index(tag) for tag in answer.split()]]
+            return equations.tag_loss(*texts, torch.tensor(tags), weights, name)
+        case "chunk":
+            names = model.heads["chunk"].softmax.names
+            return equations.tag_loss(
+                *texts, torch.tensor([[names.index(tag) for tag in IOBES[answer]]]), weights, name
+            )
+        case "dep":
+            parts = [part.split(":") for part in answer.split()]
+            heads = torch.tensor([[int(head) for head, _ in parts]])
+            relations = torch.tensor([[OUTPUTS["dep"].relations.index(name) for _, name in parts]])
+            return equations.parser_loss(*texts, heads, relations, weights)
+        case "rel":
+            return equations.rating_loss(*texts, torch.tensor([float(answer)]), weights)
+        case "ent":
+            label = torch.tensor([OUTPUTS["ent"].names.index(answer)])
+            return equations.entailment_loss(*texts, label, weights)
+
+
+IOBES = {"B-NP I-NP B-VP B-NP B-NP": ["B-NP", "E-NP", "S-VP", "S-NP", "S-NP"], "O B-NP": ["O", "S-NP"]}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_losses_are_those_of_the_equations(name):
+    model = make()
+    batch = make_batch(model, name)
+    expected = sum(transcribed(model, name, example) for example in EXAMPLES[name])
+    # A rating is read as a number of single precision.
+    torch.testing.assert_close(total(model, batch), expected, rtol=1e-7 if name == "rel" else 1e-12, atol=0)
+    assert {count for _, count in model.losses(batch).values()} == {len(EXAMPLES[name])}  # sentences
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_gradients_are_those_of_the_equations(name):
+    model = make()
+    example = ("a cat saw\nThings", "", "4") if name == "rel" else EXAMPLES[name][0]
+    total(model, make_batch(model, name, [example])).backward()
+    found = {key: value.grad for key, value in model.named_parameters()}
+    model.zero_grad()
+    transcribed(model, name, example).backward()
+    for key, value in model.named_parameters():
+        if "bias_hh" in key:
+            continue
+        own, expected = (
+            each if each is not None else torch.zeros_like(value) for each in (found[key], value.grad)
+        )
+        torch.testing.assert_close(own, expected, rtol=1e-8, atol=1e-10, msg=key)
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_gradients_are_finite_differences(name):
+    model, random = make(), np.random.default_rng(0)
+    batch = make_batch(model, name)
+    total(model, batch).backward()
+    for key, parameter in model.named_parameters():
+        flat = parameter.data.view(-1)
+        gradient = torch.zeros_like(flat) if parameter.grad is None else parameter.grad.view(-1)
+        for at in random.choice(len(flat), min(4, len(flat)), replace=False).tolist():
+            if key == "embed.words" and at < 3:
+                continue  # padding, which stays 0
+            before, found = flat[at].item(), []
+            for step in (1e-5, -1e-5):
+                flat[at] = before + step
+                found.append(total(model, batch).item())
+            flat[at] = before
+            assert gradient[at].item() == pytest.approx((found[0] - found[1]) / 2e-5, rel=1e-4, abs=1e-7), key
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_an_example_alone_is_the_same_in_a_batch(name):
+    model = make().eval()
+    alone = [total(model, make_batch(model, name, [example])) for example in EXAMPLES[name]]
+    batch = make_batch(model, name)
+    torch.testing.assert_close(total(model, batch), sum(alone), rtol=1e-12, atol=0)
+    replies = [model.answers(make_batch(model, name, [example]))[0] for example in EXAMPLES[name]]
+    assert model.answers(batch) == replies
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_padding_changes_nothing(name):
+    model = make().eval()
+    batch = make_batch(model, name)
+    wide = {
+        key: torch.nn.functional.pad(column, (0, 3)) if column.shape[1] > 1 else column
+        for key, column in batch.columns.items()
+    }
+    padded = replace(batch, columns=wide)
+    torch.testing.assert_close(total(model, padded), total(model, batch), rtol=1e-12, atol=0)
+    assert model.answers(padded) == model.answers(batch)
+
+
+@pytest.mark.parametrize("shortcuts, labels, vertical", list(product((True, False), repeat=3))[:6])
+def test_every_parameter_is_used(shortcuts, labels, vertical):
+    if not (shortcuts or vertical):
+        pytest.skip("no layer above the first would read the words")
+    model = make(shortcuts=shortcuts, label_embeddings=labels, vertical=vertical)
+    used = set()
+    for name in OUTPUTS:
+        model.zero_grad()
+        total(model, make_batch(model, name)).backward()
+        model.adjust_gradients()
+        used |= {
+            key
+            for key, value in model.named_parameters()
+            if value.grad is not None and value.grad.abs().sum() > 0
+        }
+    unused = {key for key in dict(model.named_parameters()) if "bias_hh" not in key} - used
+    assert unused == set()
+    assert not any("bias_hh" in key for key in used)
+
+
+def test_tasks_of_lower_layers_do_not_read_higher_ones():
+    model = make()
+    for at, name in enumerate(OUTPUTS):
+        model.zero_grad()
+        total(model, make_batch(model, name)).backward()
+        used = {key for key, value in model.named_parameters() if value.grad is not None}
+        assert max(int(key.split(".")[1]) for key in used if key.startswith("layers.")) == at
+
+
+def test_ablations_have_no_such_weights():
+    plain = {name: value.shape for name, value in make().named_parameters()}
+    assert plain["layers.1.lstm.weight_ih_l0"] == (12, 6 + 6 + 3)
+    assert plain["heads.ent.softmax.score.weight"] == (3, 12 + 3)
+    no_words = {name: value.shape for name, value in make(shortcuts=False).named_parameters()}
+    assert no_words["layers.1.lstm.weight_ih_l0"] == (12, 6 + 3)
+    assert no_words["layers.0.lstm.weight_ih_l0"] == (12, 6)
+    no_labels = {name: value.shape for name, value in make(label_embeddings=False).named_parameters()}
+    assert not any(name.startswith("labels.") for name in no_labels)
+    assert no_labels["layers.2.lstm.weight_ih_l0"] == (12, 6 + 6)
+    assert no_labels["heads.ent.softmax.score.weight"] == (3, 12)
+    apart = {name: value.shape for name, value in make(vertical=False).named_parameters()}
+    assert apart["layers.1.lstm.weight_ih_l0"] == (12, 6 + 3)
+    assert {name for name in plain if name.startswith("labels.")} == {
+        "labels.pos",
+        "labels.chunk",
+        "labels.rel",
+    }
+
+
+def test_words_only():
+    model = make(ngram_dimension=0)
+    assert model.embed.ngrams is None
+    assert total(model, make_batch(model, "pos")) > 0
+
+
+def test_levels():
+    assert assign_levels(SMALL, OUTPUTS) == {"pos": 1, "chunk": 2, "dep": 3, "rel": 4, "ent": 5}
+    shuffled = {name: OUTPUTS[name] for name in sorted(OUTPUTS)}
+    assert list(assign_levels(SMALL, shuffled)) == list(OUTPUTS)
+    pair = {name: OUTPUTS[name] for name in ("ent", "rel")}
+    assert assign_levels(SMALL, pair) == {"rel": 1, "ent": 2}
+    assert assign_levels(replace(SMALL, levels={"dep": 3}), {"dep": OUTPUTS["dep"]}) == {"dep": 3}
+    same = {name: OUTPUTS[name] for name in ("pos", "chunk", "dep")}
+    assert set(assign_levels(replace(SMALL, levels=dict.fromkeys(same, 3)), same).values()) == {3}
+    with pytest.raises(UnknownNameError, match="Did you mean pos"):
+        assign_levels(replace(SMALL, levels={"poss": 3}), same)
+
+
+@pytest.mark.parametrize("levels", [{"dep": 3}, {"pos": 3, "chunk": 3, "dep": 3}])
+def test_deeper_and_joint_layers(levels):
+    model = make(tuple(levels), levels=levels)
+    assert len(model.layers) == 3 and not len(model.labels)
+    for name in levels:
+        total(model, make_batch(model, name)).backward()
+    assert all(value.grad is not None for value in model.parameters())
+    # The layers below are the task's own, so nothing but the embeddings is held to what it was.
+    assert {each.name for each in model.penalties["dep"] if each.successive} == {
+        "embed.words",
+        "embed.ngrams",
+    }
+
+
+def test_penalties():
+    """Eq. 6-10: lambda on the matrices that a task uses, delta on embeddings and on what is below."""
+    model = make()
+    found = {
+        task: {each.name: (each.decay, each.successive) for each in own}
+        for task, own in model.penalties.items()
+    }
+    assert found["pos"] == {
+        "embed.words": (0, 1e-3),
+        "embed.ngrams": (0, 1e-3),
+        **{
+            f"layers.0.lstm.weight_{part}_l0{end}": (1e-6, 0)
+            for part in ("ih", "hh")
+            for end in ("", "_reverse")
+        },
+        "heads.pos.hidden.weight": (1e-5, 0),
+        "heads.pos.softmax.score.weight": (1e-5, 0),
+    }
+    chunk = found["chunk"]
+    assert chunk["layers.0.lstm.weight_ih_l0"] == (1e-6, 1e-3)
+    assert chunk["layers.0.lstm.bias_ih_l0"] == (0, 1e-3)
+    assert chunk["layers.1.lstm.weight_ih_l0"] == (1e-6, 0)
+    assert chunk["heads.pos.softmax.score.weight"] == (1e-5, 1e-2)
+    assert chunk["heads.pos.softmax.score.bias"] == (0, 1e-2)
+    assert "labels.pos" not in chunk  # E_POS is no part of theta_POS
+    dep = found["dep"]
+    assert dep["labels.pos"] == (0, 1e-3) and "labels.chunk" not in dep
+    assert dep["heads.dep.match.weight"] == (1e-5, 0) and "heads.dep.root" not in dep
+    assert found["rel"]["labels.chunk"] == (0, 1e-3)
+    assert not any(name.startswith("heads.dep") for name in found["rel"])  # not used
+    ent = found["ent"]
+    assert ent["heads.rel.score.weight"] == (1e-5, 1e-2) and ent["layers.3.lstm.weight_hh_l0"] == (1e-6, 1e-3)
+    assert "labels.rel" not in ent and "layers.4.lstm.bias_ih_l0" not in ent
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_a_step_goes_down_the_whole_objective(name):
+    """In place as by autograd of Eq. 6-10, half of each square (see `lstm_decay`)."""
+    model = make(lstm_decay=0.02, classifier_decay=0.03, successive=0.1, successive_classifier=0.2)
+    model.begin_pass(name, 1)
+    reference = {key: value.detach().clone() for key, value in model.named_parameters()}
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    loss = total(model, make_batch(model, name))
+    objective = loss
+    own = dict(model.named_parameters())
+    for each in model.penalties[name]:
+        value = own[each.name]
+        objective = objective + each.decay / 2 * value.square().sum()
+        objective = objective + each.successive / 2 * (value - reference[each.name]).square().sum()
+    gradients = torch.autograd.grad(objective, list(own.values()), retain_graph=True, allow_unused=True)
+    expected = {
+        key: value - 0.3 * gradient if gradient is not None else value.clone()
+        for (key, value), gradient in zip(own.items(), gradients, strict=True)
+    }
+    optimizer = torch.optim.SGD(model.parameters(), 0.3)
+    loss.backward()
+    model.before_step(0.3)
+    optimizer.step()
+    for key, value in model.named_parameters():
+        torch.testing.assert_close(value, expected[key], rtol=1e-10, atol=1e-12, msg=key)
+
+
+def test_without_successive_regularization_nothing_is_remembered():
+    model = make(successive=0.0, successive_classifier=0.0)
+    assert not [name for name in model.state_dict() if name.startswith("reference")]
+    before = sum(value.numel() for value in make().state_dict().values())
+    assert before > sum(value.numel() for value in model.state_dict().values())
+
+
+def test_sparse_gradients_are_the_same():
+    found = []
+    for sparse in (False, True):
+        model = make(sparse_gradients=sparse)
+        total(model, make_batch(model, "ent")).backward()
+        assert model.embed.words.grad.is_sparse == model.embed.ngrams.grad.is_sparse == sparse
+        found.append([value.grad.to_dense() for value in (model.embed.words, model.embed.ngrams)])
+    for dense, sparse in zip(*found, strict=True):
+        torch.testing.assert_close(sparse, dense)
+
+
+def test_initial_weights():
+    """Section 5.2."""
+    torch.manual_seed(0)
+    config = replace(SMALL, hidden=50, label_dimension=40)
+    model = JointManyTask(config, OUTPUTS, make_table())
+    for name, value in model.named_parameters():
+        if name.startswith("embed"):
+            continue
+        if "bias_ih" in name:
+            expected = torch.zeros(200)
+            expected[50:100] = 1  # of the forget gate
+            assert torch.equal(value, expected), name
+        elif value.ndim == 1 or any(part in name for part in (".score.", ".relation.", ".match.")):
+            assert not value.any(), name
+        else:
+            rows, columns = value.shape
+            if "lstm" in name:  # of one gate, whose W reads [h; g]
+                layer = int(name.split(".")[1])
+                columns = 50 + model.layers[layer].lstm.input_size
+                rows //= 4
+            elif "pieces" in name:
+                rows //= 2
+            bound = (6 / (rows + columns)) ** 0.5
+            assert value.abs().max() <= bound, name
+            assert value.abs().max() > 0.9 * bound and value.mean().abs() < 0.2 * bound, name
+    assert model.embed.words[2:].abs().max() > 1  # vectors, here random ones
+    assert not model.embed.words[0].any()
+    assert 0.005 < model.embed.ngrams.abs().max() <= 0.01
+
+
+def test_embeddings_begin_with_vectors():
+    values = np.array([[1, 2, 3], [9, 9, 9], [3, 2, 1]], dtype=np.float32)
+    word = WordVectors(values, {"cat": 0, "Cat": 1, "The": 2}, "d")
+    gram = NgramVectors(
+        np.array([[4, 5, 6], [7, 8, 9]], dtype=np.float32), {"2gram-#BEGIN#c": 0, "2gram-at": 1}, "d"
+    )
+    model = JointManyTask(SMALL, OUTPUTS, make_table((word, gram)))
+    words, grams = model.embed.parts.words, model.embed.parts.ngrams
+    assert model.embed.words[words["cat"]].tolist() == [1, 2, 3]
+    assert model.embed.words[words["the"]].tolist() == [3, 2, 1]  # has a vector as `The` only
+    assert 0 < model.embed.words[words["saw"]].abs().max() <= 0.01
+    assert model.embed.ngrams[grams["2gram-#BEGIN#c"]].tolist() == [4, 5, 6]
+    assert model.embed.ngrams[grams["2gram-#BEGIN#C"]].tolist() == [4, 5, 6]  # the other has no vector
+    assert model.embed.ngrams[grams["2gram-at"]].tolist() == [7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    "settings, vectors, message",
+    [
+        (
+            {"word_dimension": 5},
+            (WordVectors(np.ones((1, 3), dtype=np.float32), {"a": 0}, "d"),),
+            "have 3 dimensions",
+        ),
+        (
+            {"ngram_dimension": 5},
+            (NoVectors(3), NgramVectors(np.ones((1, 3), dtype=np.float32), {"2gram-ab": 0}, "d")),
+            "have 3 dimensions",
+        ),
+    ],
+)
+def test_vectors_of_another_length_are_refused(settings, vectors, message):
+    with pytest.raises(DecabenchError, match=message):
+        JointManyTask(replace(SMALL, **settings), OUTPUTS, make_table(vectors))
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"hidden": 0}, r"model\.hidden is 0: give 1 or more"),
+        ({"ratings": 1}, r"model\.ratings is 1: give 2 or more"),
+        ({"input_dropout": 1.0}, r"model\.input_dropout is 1\.0: give 0 or more, and less than 1"),
+        ({"successive": -1.0}, r"model\.successive is -1\.0"),
+        ({"levels": {"pos": 0}}, r"model\.levels of pos is 0"),
+        ({"shortcuts": False, "vertical": False}, "no layer above the first would read the words"),
+        ({"trees": "greedily"}, "Did you mean greedy"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises(DecabenchError, match=message):
+        replace(SMALL, **settings)
+
+
+def test_unknown_words_keep_their_ngrams():
+    model = make().eval()
+    known, unknown, other = (
+        model.embed(made, made.columns["tokens"])[0, 0]
+        for made in (make_batch(model, "pos", [(word, "", "NN")]) for word in ("Cat", "Cats", "caX"))
+    )
+    assert torch.equal(unknown[:3], model.embed.words[1]) and torch.equal(other[:3], unknown[:3])
+    assert not torch.equal(known[:3], unknown[:3])
+    assert unknown[3:].any() and other[3:].any() and not torch.equal(other[3:], unknown[3:])
+
+
+def test_rare_words_are_dropped_more_often():
+    """The share of unknown words is a / (a + n), of all forms of a word together; at prediction none is dropped."""
+    model = make(word_dropout=2.0)
+    batch = make_batch(model, "pos", [("saw cat the", "", "NN NN NN")] * 20_000)
+    vectors = model.embed(batch, batch.columns["tokens"])[..., :3]
+    shares = (vectors == model.embed.words[1]).all(2).double().mean(0)
+    counts = torch.tensor([3, 2 + 5, 1 + 6])  # saw; Cat and cat; The and the
+    torch.testing.assert_close(shares, 2 / (2 + counts.double()), atol=0.015, rtol=0)
+    model.eval()
+    assert not (model.embed(batch, batch.columns["tokens"])[..., :3] == model.embed.words[1]).all(2).any()
+
+
+def test_dropout_is_where_the_paper_has_it(monkeypatch):
+    """Rates of the inputs of each layer, of classifiers, and of what an answer needs besides."""
+    import decabench.models.joint_many_task as module
+
+    rates = {
+        "input_dropout": 0.4,
+        "pair_input_dropout": 0.21,
+        "vertical_dropout": 0.22,
+        "classifier_dropout": 0.23,
+        "rating_dropout": 0.41,
+    }
+    model, seen = make(**rates), []
+    monkeypatch.setattr(module, "drop", lambda x, rate: (seen.append((rate, x.shape[-1])), x)[1])
+    expected = [
+        *[(0.4, 6), (0.23, 6)],  # words; POS classifier, for its labels
+        *[(0.22, 6), (0.4, 6), (0.4, 3), (0.23, 6)],  # h1, words, y_pos; chunk classifier
+        *[(0.22, 6), (0.4, 6), (0.4, 3)],
+        *[(0.22, 6), (0.21, 6), (0.21, 3)],
+        *[(0.22, 6), (0.21, 6), (0.21, 3)],
+        *[(0.41, 12), (0.21, 3), (0.23, 15)],  # relatedness' classifier, y_rel, the classifier
+    ]
+    model.losses(make_batch(model, "ent"))
+    assert seen == expected
+    seen.clear()
+    model.eval().losses(make_batch(model, "ent"))
+    assert seen == []
+
+
+def test_sentences_of_a_pair_are_found_in_context_and_question():
+    model = make()
+    reader = TextReader(task("ent"), model.embed.parts._lexicon)
+    texts = []
+    for context, question in (
+        ("A cat saw\nThe things", "yes, maybe or no?"),
+        ('Premise: "A cat saw"', 'Hypothesis: "The things" -- yes, maybe or no?'),
+        ('Sentence 1: "A cat saw"\nSentence 2: "The things"', "yes, maybe or no?"),
+        ("Sentence A: A cat saw\nSentence B: The things", "yes, maybe or no?"),
+        ("A cat saw", "The things"),
+    ):
+        item = FAMILY.encode(Question("", question, context), None, task("ent"), reader)
+        texts.append([[reader.lexicon.words[n].strip() for n in item[key]] for key in ("tokens", "second")])
+    assert texts == [[["A", "cat", "saw"], ["The", "things"]]] * 5
+
+
+def test_tags_in_iobes():
+    head = ChunkHead(3, Tags(scheme="IOB2", names=("B-NP", "B-VP", "I-NP", "O", "I-VP")))
+    names, own = ("B-NP", "B-VP", "I-NP", "O", "I-VP"), head.softmax.names
+    assert own == ("O", *(f"{prefix}-{kind}" for kind in ("NP", "VP") for prefix in "BIES"))
+    rows = [
+        ("B-NP I-NP I-NP B-NP O", "B-NP I-NP E-NP S-NP O"),
+        ("B-VP B-VP I-VP O B-NP", "S-VP B-VP E-VP O S-NP"),
+        ("B-NP I-NP", "B-NP E-NP"),
+        ("O", "O"),
+    ]
+    tags = torch.zeros(len(rows), 5, dtype=torch.int64)
+    lengths = torch.tensor([len(given.split()) for given, _ in rows])
+    for row, (given, _) in enumerate(rows):
+        tags[row, : lengths[row]] = torch.tensor([names.index(tag) for tag in given.split()])
+    found = head.spell(tags, torch.arange(5) < lengths[:, None])
+    for row, (_, expected) in enumerate(rows):
+        assert " ".join(own[tag] for tag in found[row, : lengths[row]].tolist()) == expected
+
+
+def test_answers_are_in_iob2():
+    model = make().eval()
+    head = model.heads["chunk"]
+    scores = torch.full((1, 4, head.classes), -9.0)
+    for at, tag in enumerate(("B-NP", "E-NP", "S-VP", "O")):
+        scores[0, at, head.softmax.names.index(tag)] = 9
+    head.hidden, head.softmax.score = (
+        torch.nn.Identity(),
+        torch.nn.Linear(head.classes, head.classes, bias=False),
+    )
+    head.softmax.score.weight.data = torch.eye(head.classes)
+    assert head.answers(scores + 9, torch.tensor([4])) == ["B-NP I-NP B-VP O"]
+
+
+def test_ratings():
+    head = RatingHead(4, Number(low=1, high=5), SMALL)
+    expected = [[0, 0, 0.6, 0.4, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 0, 1, 0]]
+    found = head.distribute(torch.tensor([3.4, 1.0, 5.0, 4.0]))
+    torch.testing.assert_close(found, torch.tensor(expected))
+    torch.testing.assert_close(found @ torch.arange(1.0, 6), torch.tensor([3.4, 1.0, 5.0, 4.0]))
+    assert head.answers(torch.randn(2, 4), torch.tensor([1, 1])) == ["3.0000", "3.0000"]  # all alike at first
+    half = RatingHead(4, Number(low=0, high=1), SMALL)
+    torch.testing.assert_close(half.distribute(torch.tensor([0.625])), torch.tensor([[0, 0, 0.5, 0.5, 0]]))
+
+
+def test_shapes_are_known_without_values():
+    """As checkpoints are checked and bundles are measured, with vectors of any length in place of files."""
+    words = WordTable(make_table().lexicon, NoVectors(7))
+    words.lexicon.counts = np.zeros(0, dtype=np.int64)
+    with torch.device("meta"):
+        sketch = JointManyTask(SMALL, OUTPUTS, words)
+    expected = {name: value.shape for name, value in make().state_dict().items()}
+    assert {name: value.shape for name, value in sketch.state_dict().items()} == expected
+
+
+def test_labels_are_learned_in_any_order():
+    """Names found in data are in alphabetical order, with a chunk's inside tag that never occurs left out."""
+    output = with_label_names(Tags(scheme="IOB2"), ("B-NP", "B-VP", "I-NP", "O"))
+    assert ChunkHead(3, output).softmax.names[1:5] == ("B-NP", "I-NP", "E-NP", "S-NP")
+
+
+def test_levels_as_settings():
+    config = from_mapping({"model": {"name": "jmt"}})
+    made = with_settings(config, ['model.levels={"ud.dep"=3, conll2000=2}'])
+    assert made.model.levels == {"ud.dep": 3, "conll2000": 2}

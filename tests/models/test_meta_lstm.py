@@ -1,0 +1,363 @@
+"""Meta-LSTM and its competitors against a transcription of the papers' equations, and what must not matter."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
+
+from benchmarks import meta_equations as equations
+from decabench.errors import DataError, DecabenchError
+from decabench.models.family import ColumnBatch, TextReader
+from decabench.models.meta_lstm import FAMILY, MODELS, MetaLSTM, MetaLSTMConfig, encode, reverse
+from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
+from decabench.models.words import Lexicon
+from decabench.tasks import TASKS, Label, Question, Tags
+from decabench.training.config import TrainConfig
+from decabench.training.optimizers import clip_gradients, make_optimizer
+
+TASKS_OF_TEST = {"books": Label(names=("bad", "good")), "dvd.s": Label(names=("bad", "so", "good"))}
+TAGGING = {"pos": Tags(names=("N", "V", "X")), "ner": Tags(names=("B", "O"))}
+D, H = 4, 3
+ALL = sorted(MODELS)
+SHARING = [name for name in ALL if MODELS[name].shared]
+
+
+def make(name, outputs=TASKS_OF_TEST, **settings):
+    """A small network in double precision, with weights of a size that shows a wrong term."""
+    words = WordTable(Lexicon([f" w{n} " for n in range(9)]), JoinedVectors((NoVectors(D),)))
+    sizes = {"hidden": H, "meta": 3, "rank": 2, "hyper": 3, "hyper_embedding": 2}
+    torch.manual_seed(0)
+    model = MetaLSTM(MetaLSTMConfig(name=name, **{**sizes, **settings}), outputs, words).double()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.6)
+    return model
+
+
+def make_batch(model, task="books", lengths=(5, 3, 1)):
+    random = np.random.default_rng(0)
+    output = {**TASKS_OF_TEST, **TAGGING}[task]
+    items = []
+    for n in lengths:
+        text = random.integers(4, 13, n).astype(np.int32)
+        labels = random.integers(0, len(output.names), n if isinstance(output, Tags) else 1)
+        kind = "tags" if isinstance(output, Tags) else "label"
+        items.append({"text": text, kind: labels.astype(np.int32)})
+    words = WordTable(Lexicon([f" w{n} " for n in range(9)]), JoinedVectors((NoVectors(D),)))
+    return items, ColumnBatch.of(task, items, words, FAMILY.columns, vectors=False)
+
+
+def states_of(model, item, task, backwards=False):
+    """The states of the shared and the task's networks of one direction, by the transcription, in the text's order."""
+    weights = dict(model.named_parameters())
+    x = weights["embed.table.weight"][torch.from_numpy(item["text"]).long()]
+    config, way = model.config, int(backwards)
+    shared, own = f"shared.{way}", f"heads.{task.replace('.', '/')}.networks.{way}"
+    states = equations.run(
+        x.flip(0) if backwards else x, weights, shared, own, config.name, config.reads_words
+    )
+    return [part.flip(0) for part in states] if backwards else states
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("task", TASKS_OF_TEST)
+def test_the_loss_of_a_text_is_what_the_equations_say(name, task):
+    model = make(name)
+    items, batch = make_batch(model, task)
+    weights, total = dict(model.named_parameters()), 0.0
+    for item in items:
+        last = torch.cat([states[-1] for states in states_of(model, item, task)])
+        total = total + equations.label_loss(last, weights, task.replace(".", "/"), int(item["label"][0]))
+    value, count = model.losses(batch)["label"]
+    torch.testing.assert_close(value, total, rtol=1e-9, atol=1e-11)
+    assert count == 3
+
+
+def test_a_stack_without_the_words():
+    model = make("ssp-mtl", reads_words=False)
+    items, batch = make_batch(model)
+    weights, total = dict(model.named_parameters()), 0.0
+    for item in items:
+        (states,) = states_of(model, item, "books")
+        total = total + equations.label_loss(states[-1], weights, "books", int(item["label"][0]))
+    torch.testing.assert_close(model.losses(batch)["label"][0], total, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if not MODELS[name].stacked])
+def test_two_directions(name):
+    """A text is the last state of the network that reads forwards, and of the one that reads backwards."""
+    model = make(name, bidirectional=True)
+    items, batch = make_batch(model)
+    weights, total = dict(model.named_parameters()), 0.0
+    for item in items:
+        there, back = (states_of(model, item, "books", way) for way in (False, True))
+        last = torch.cat([part for one, two in zip(there, back, strict=True) for part in (one[-1], two[0])])
+        total = total + equations.label_loss(last, weights, "books", int(item["label"][0]))
+    torch.testing.assert_close(model.losses(batch)["label"][0], total, rtol=1e-9, atol=1e-11)
+
+
+def test_a_stack_in_two_directions_reads_both_directions_below():
+    model = make("ssp-mtl", bidirectional=True)
+    (item,), batch = make_batch(model, lengths=(4,))
+    weights = dict(model.named_parameters())
+    x = weights["embed.table.weight"][torch.from_numpy(item["text"]).long()]
+    below = torch.cat(
+        [equations.lstm(x, weights, "shared.0"), equations.lstm(x.flip(0), weights, "shared.1").flip(0)], 1
+    )
+    above = torch.cat([x, below], 1)
+    last = torch.cat(
+        [
+            equations.lstm(above, weights, "heads.books.networks.0")[-1],
+            equations.lstm(above.flip(0), weights, "heads.books.networks.1")[-1],
+        ]
+    )
+    expected = equations.label_loss(last, weights, "books", int(item["label"][0]))
+    torch.testing.assert_close(model.losses(batch)["label"][0], expected, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if not MODELS[name].stacked])
+def test_the_loss_of_tags_is_a_crf_over_the_states_of_both_directions(name):
+    model = make(name, TAGGING, bidirectional=True)
+    items, batch = make_batch(model, "pos", lengths=(4, 2))
+    weights, total = dict(model.named_parameters()), 0.0
+    start, end, moves = (weights[f"heads.pos.output.crf.{key}"] for key in ("start", "end", "transitions"))
+    for item in items:
+        there, back = (states_of(model, item, "pos", way) for way in (False, True))
+        states = torch.cat([part for pair in zip(there, back, strict=True) for part in pair], 1)
+        scores = states @ weights["heads.pos.output.score.weight"].T + weights["heads.pos.output.score.bias"]
+        paths = {
+            path: start[path[0]]
+            + end[path[-1]]
+            + sum(scores[t, label] for t, label in enumerate(path))
+            + sum(moves[one, two] for one, two in itertools.pairwise(path))
+            for path in itertools.product(range(3), repeat=len(scores))
+        }
+        total = (
+            total - paths[tuple(item["tags"].tolist())] + torch.stack(list(paths.values())).exp().sum().log()
+        )
+    value, count = model.losses(batch)["tags"]
+    torch.testing.assert_close(value, total, rtol=1e-9, atol=1e-11)
+    assert count == 6
+
+
+def test_the_adversarial_losses():
+    """Eq. 11-14 of Liu et al. 2017, weighted; the shared network gets the reverse of the discriminator's gradient."""
+    model = make("asp-mtl")
+    items, batch = make_batch(model, "dvd.s")
+    weights = dict(model.named_parameters())
+    states = [states_of(model, item, "dvd.s") for item in items]
+    shared, own = (torch.stack([parts[at][-1] for parts in states]) for at in (0, 1))
+    guess, penalty = equations.adversarial_losses(shared, own, weights, 1)
+    found = model.losses(batch)
+    torch.testing.assert_close(found["adversarial"][0], 0.05 * guess)
+    torch.testing.assert_close(found["orthogonality"][0], 0.01 * penalty)
+    assert found["adversarial"][1] == found["orthogonality"][1] == 3
+    ours = torch.autograd.grad(
+        found["adversarial"][0], [model.discriminator.weight, weights["shared.0.weight"]]
+    )
+    theirs = torch.autograd.grad(0.05 * guess, [model.discriminator.weight, weights["shared.0.weight"]])
+    torch.testing.assert_close(ours[0], theirs[0])
+    torch.testing.assert_close(ours[1], -theirs[1])
+    assert make("psp-mtl").losses(batch).keys() == {"label"}
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("outputs", [TASKS_OF_TEST, TAGGING], ids=["labels", "tags"])
+def test_gradients_against_finite_differences(name, outputs):
+    model = make(name, outputs, bidirectional=outputs is TAGGING)
+    task = next(iter(outputs))
+    _, batch = make_batch(model, task, lengths=(4, 2))
+
+    def loss():
+        # Without the reversal: what it does to a gradient is no derivative.
+        return sum(value for key, (value, _) in model.losses(batch).items() if key != "adversarial")
+
+    loss().backward()
+    random = np.random.default_rng(0)
+    for parameter in model.parameters():
+        values = parameter.data.view(-1)
+        for at in random.choice(len(values), min(3, len(values)), replace=False):
+            found, kept = [], values[at].item()
+            for step in (1e-5, -1e-5):
+                values[at] = kept + step
+                found.append(loss().item())
+                values[at] = kept
+            own = 0.0 if parameter.grad is None else parameter.grad.reshape(-1)[at].item()
+            assert own == pytest.approx((found[0] - found[1]) / 2e-5, rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_every_parameter_is_used(name, bidirectional):
+    """By the losses of all tasks together; a task's own parameters only by its own."""
+    model = make(name, bidirectional=bidirectional)
+    own = {}
+    for task in TASKS_OF_TEST:
+        model.zero_grad()
+        sum(value for value, _ in model.losses(make_batch(model, task)[1]).values()).backward()
+        own[task] = {key for key, p in model.named_parameters() if p.grad is not None and (p.grad != 0).any()}
+    everything = dict(model.named_parameters()).keys()
+    assert own["books"] | own["dvd.s"] == everything
+    assert own["books"] == {key for key in everything if not key.startswith("heads.dvd/s.")}
+    assert own["dvd.s"] == {key for key in everything if not key.startswith("heads.books.")}
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("outputs", [TASKS_OF_TEST, TAGGING], ids=["labels", "tags"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_padding_changes_nothing(name, outputs, bidirectional):
+    """An example alone has the loss and the answer that it has in a batch, at any place in it."""
+    model = make(name, outputs, bidirectional=bidirectional).eval()
+    task = next(iter(outputs))
+    items, batch = make_batch(model, task, lengths=(2, 6, 1, 4))
+    words = WordTable(Lexicon([f" w{n} " for n in range(9)]), JoinedVectors((NoVectors(D),)))
+    alone = [ColumnBatch.of(task, [item], words, FAMILY.columns, vectors=False) for item in items]
+    key = "label" if outputs is TASKS_OF_TEST else "tags"
+    total = sum(model.losses(one)[key][0] for one in alone)
+    torch.testing.assert_close(model.losses(batch)[key][0], total, rtol=1e-10, atol=1e-12)
+    assert [reply.text for reply in model.answers(batch)] == [model.answers(one)[0].text for one in alone]
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_text_without_words_is_zero(name, bidirectional):
+    model = make(name, bidirectional=bidirectional)
+    _, batch = make_batch(model, lengths=(0, 3))
+    sum(value for value, _ in model.losses(batch).values()).backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    bias = model.heads["books"].output.score.bias
+    assert model.answers(batch)[0].text == ("bad", "good")[int(bias.argmax())]
+    assert [reply.read for reply in model.answers(batch)] == [0, 3]
+
+
+def test_a_word_that_no_training_text_has():
+    """It has its fixed vector, as in a table over all words of the data; without, it is <unk>, at first zero."""
+    words = WordTable(Lexicon([" seen "]), JoinedVectors((NoVectors(D),)))
+    (number,) = words.lexicon.number([" unseen "])
+    for unseen, expected in ((True, words[np.array([number])][0]), (False, np.zeros(D))):
+        config = MetaLSTMConfig(unseen_vectors=unseen)
+        assert FAMILY.has_fixed_vectors(config) is unseen
+        model = MetaLSTM(config, TASKS_OF_TEST, words)
+        batch = FAMILY.make_batch("books", [{"text": np.array([number], dtype=np.int32)}], words, config)
+        np.testing.assert_array_equal(model.embed(batch, "text")[0, 0].detach().numpy(), expected)
+
+
+@pytest.mark.parametrize("optimizer", ["adagrad", "sgd"])
+@pytest.mark.parametrize("limit", [float("inf"), 0.5])
+def test_sparse_gradients_change_nothing(optimizer, limit):
+    config = TrainConfig(optimizer=optimizer)
+    models = [make("meta-lstm", sparse_gradients=sparse) for sparse in (False, True)]
+    optimizers = [make_optimizer(config, model) for model in models]
+    for task in ("books", "dvd.s", "books"):
+        norms = []
+        for model, own in zip(models, optimizers, strict=True):
+            own.param_groups[0]["lr"] = 0.1
+            own.zero_grad(set_to_none=True)
+            model.losses(make_batch(model, task)[1])["label"][0].backward()
+            norms.append(clip_gradients(model.parameters(), limit))
+            own.step()
+        assert models[1].embed.table.weight.grad.is_sparse
+        torch.testing.assert_close(*norms)
+    for one, two in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
+
+
+def test_the_penalty_is_on_everything_but_the_words():
+    model = make("meta-lstm", l2=0.5)
+    _, batch = make_batch(model)
+    model.losses(batch)["label"][0].backward()
+    before = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.adjust_gradients()
+    for name, parameter in model.named_parameters():
+        if name.startswith("heads.dvd/s."):  # not a task of this batch
+            assert parameter.grad is None
+        else:
+            decay = 0.0 if name.startswith("embed.") else 0.5
+            torch.testing.assert_close(parameter.grad, before[name] + decay * parameter.detach())
+
+
+def test_reversing_leaves_padding_at_the_end():
+    x = torch.arange(8.0).view(2, 4, 1)
+    lengths = torch.tensor([4, 2])
+    assert reverse(x, lengths)[..., 0].tolist() == [[3, 2, 1, 0], [5, 4, 6, 7]]
+    assert torch.equal(reverse(reverse(x, lengths), lengths), x)
+
+
+def count(model, *beginnings):
+    """The parameters without the embeddings."""
+    return sum(
+        p.numel()
+        for key, p in model.named_parameters()
+        if not key.startswith("embed.") and key.startswith(beginnings or ("",))
+    )
+
+
+def test_parameter_counts_of_the_papers_table():
+    """d 200, h 100, m and z 40, 16 tasks. Of the counts in its Table 3 (recalled) 1339K is exactly that of Q with
+    z x (d + h), and 1411K is near that of SSP-MTL whose upper LSTMs do not read the words; 5490K has larger parts."""
+    words = WordTable(Lexicon(), JoinedVectors((NoVectors(200),)))
+    sixteen = {f"fdu.{n}": Label(names=("negative", "positive")) for n in range(16)}
+
+    def total(name, outputs, **settings):
+        return count(MetaLSTM(MetaLSTMConfig(name=name, **settings), outputs, words))
+
+    one = {"fdu.0": sixteen["fdu.0"]}
+    assert total("lstm", one) == 120_400 + 202
+    assert total("meta-lstm", one) == 80_000 + 56_160 + 202
+    assert total("meta-lstm", sixteen) == 16 * 80_000 + 56_160 + 16 * 202 == 1_339_392
+    assert total("psp-mtl", sixteen) == 17 * 120_400 + 16 * 402 == 2_053_232
+    assert total("ssp-mtl", sixteen) == 120_400 + 16 * (160_400 + 202) == 2_690_032
+    assert total("ssp-mtl", sixteen, reads_words=False) == 120_400 + 16 * (80_400 + 202) == 1_410_032
+    assert total("hyper-lstm", one) == 319_928 + 202
+    assert total("shared-lstm", sixteen) == 120_400 + 16 * 202
+
+
+def test_only_what_is_shared_has_one_name():
+    """`--init` copies meta-network and words to a task that the checkpoint does not have, as only heads may differ."""
+    names = dict(make("meta-lstm").named_parameters())
+    assert {name for name in names if not name.startswith("heads.")} == {
+        "embed.table.weight",
+        *(f"shared.0.{part}" for part in ("weight", "bias", "project")),
+    }
+    assert {name.split(".")[2] for name in names if name.startswith("heads.books.")} == {"networks", "output"}
+
+
+def read(output, text, answer, cut=None, question="?"):
+    task = replace(TASKS["sst"], output=output, variants=(), metric="")
+    reader = TextReader(task, Lexicon(), cut)
+    return encode(Question("", question, text), answer, task, reader), reader
+
+
+def test_texts_are_cut_and_tags_are_not():
+    item, reader = read(TASKS_OF_TEST["books"], "Don't go , ever .", "good", cut=3)
+    assert [reader.lexicon.words[number] for number in item["text"]] == [" don't ", " go ", " , "]
+    assert item["label"].tolist() == [1]
+    item, _ = read(TAGGING["pos"], "Don't go , ever .", "V V X N X", cut=3)
+    assert len(item["text"]) == len(item["tags"]) == 5
+    item, _ = read(TASKS_OF_TEST["books"], "no", None)
+    assert set(item) == {"text"}
+
+
+def test_tasks_whose_questions_differ_are_refused():
+    output = TASKS_OF_TEST["books"]
+    task = replace(TASKS["sst"], output=output, variants=(), metric="")
+    reader = TextReader(task, Lexicon())
+    encode(Question("1", "is it good?", "yes"), "good", task, reader)
+    with pytest.raises(DataError, match="reads only contexts"):
+        encode(Question("2", "is it bad?", "yes"), "good", task, reader)
+    encode(Question("3", "is it bad?", "yes"), None, task, reader)  # prediction may word it otherwise
+
+
+@pytest.mark.parametrize(
+    "changes", [{"hidden": 0}, {"meta": -1}, {"rank": 0}, {"dropout": 1.0}, {"l2": -1.0}]
+)
+def test_sizes_that_cannot_be(changes):
+    with pytest.raises(DecabenchError, match=f"The ssp-mtl's {next(iter(changes))} is"):
+        MetaLSTMConfig(name="ssp-mtl", **changes)
+
+
+def test_unknown_models_are_refused():
+    with pytest.raises(DecabenchError, match="Did you mean asp-mtl"):
+        MetaLSTMConfig(name="asp-mlt")

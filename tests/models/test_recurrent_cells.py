@@ -1,0 +1,130 @@
+"""The recurrent networks against a transcription of their equations, in double precision, and finite differences."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
+
+from torch.autograd import gradcheck
+
+from benchmarks import meta_equations as equations
+from decabench.models.recurrent_cells import LSTM, BasicLSTM, HyperLSTM, MetaNetwork, MetaRecurrence
+
+B, T, D, H, M, Z, N, E = 3, 5, 4, 3, 3, 2, 3, 2
+
+
+def randomize(*networks):
+    """Double precision, and weights of a size that shows a wrong term."""
+    torch.manual_seed(0)
+    for network in networks:
+        network.double()
+        for parameter in network.parameters():
+            torch.nn.init.normal_(parameter, std=0.7)
+    return networks if len(networks) > 1 else networks[0]
+
+
+def words(*shape):
+    torch.manual_seed(1)
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def named(**networks):
+    return {
+        f"{name}.{key}": value
+        for name, network in networks.items()
+        for key, value in network.named_parameters()
+    }
+
+
+def cells():
+    """A network's name, what it computes, what the equations say, and its parameters."""
+    lstm, hyper = randomize(LSTM(D, H)), randomize(HyperLSTM(D, H, N, E))
+    meta, basic = randomize(MetaNetwork(D, H, M, Z), BasicLSTM(D, H, Z))
+    return {
+        "lstm": (lstm, lambda x: equations.lstm(x, named(net=lstm), "net"), [lstm]),
+        "hyper": (hyper, lambda x: equations.hyper_lstm(x, named(net=hyper), "net"), [hyper]),
+        "meta": (
+            lambda x: basic(x, meta),
+            lambda x: equations.meta_lstm(x, named(meta=meta, basic=basic), "meta", "basic"),
+            [meta, basic],
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", ["lstm", "hyper", "meta"])
+def test_it_is_what_the_equations_say(name):
+    fast, slow, networks = cells()[name]
+    x = words(B, T, D)
+    made, expected = fast(x), torch.stack([slow(text) for text in x])
+    torch.testing.assert_close(made, expected, rtol=1e-10, atol=1e-12)
+    parameters = [x, *(p for network in networks for p in network.parameters())]
+    one, two = (torch.autograd.grad(states.sin().sum(), parameters) for states in (made, expected))
+    for ours, theirs in zip(one, two, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-11)
+        assert (ours != 0).any()
+
+
+@pytest.mark.parametrize("name", ["lstm", "hyper", "meta"])
+def test_gradients_against_finite_differences(name):
+    fast, _, networks = cells()[name]
+    parameters = [p for network in networks for p in network.parameters()]
+    assert gradcheck(lambda x, *_: fast(x), (words(2, 4, D), *parameters), atol=1e-6)
+
+
+def test_the_recurrence_against_finite_differences():
+    torch.manual_seed(0)
+    shapes = ((T, B, 4 * M + 4 * Z), (4 * M + 4 * Z, H + M), (Z, M), (4, H, 2 * Z))
+    given = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    assert gradcheck(MetaRecurrence.apply, given)
+    # Only the last state has a gradient in a classifier.
+    assert gradcheck(lambda *tensors: MetaRecurrence.apply(*tensors)[-1], given)
+
+
+@pytest.mark.parametrize("name", ["lstm", "hyper", "meta"])
+def test_no_state_depends_on_later_words(name):
+    fast, _, _ = cells()[name]
+    x = words(B, T, D).detach()
+    torch.testing.assert_close(fast(x)[:, :3], fast(x[:, :3]), rtol=1e-12, atol=1e-12)
+
+
+def count(*networks):
+    return sum(p.numel() for network in networks for p in network.parameters())
+
+
+def test_parameter_counts_of_the_papers_example():
+    """d = h = 100, m = z = 20. The paper's counts of the basic LSTM rest on Q as z x d, which cannot be multiplied."""
+    d = h = 100
+    m = z = 20
+    meta, basic = MetaNetwork(d, h, m, z), BasicLSTM(d, h, z)
+    assert count(LSTM(d, h)) == 4 * h * h + 4 * h * d + 4 * h == 80_400
+    assert count(meta) == 4 * m * (d + h + m + 1) + m * z == 18_080
+    as_printed = count(basic) - 4 * z * h  # Q without its columns for h
+    assert as_printed == 8 * h * z + 4 * d * z == 24_000
+    assert as_printed + count(meta) == 42_080
+    assert count(basic) == 12 * h * z + 4 * d * z == 32_000
+    assert count(basic, meta) == 50_080
+    assert basic.Q.shape == (4, z, d + h)
+
+
+def test_first_values():
+    """The forget gate's bias is 1 where there is one; P, Q and B lie within +-sqrt(3 / z)."""
+    torch.manual_seed(0)
+    for bias in (LSTM(D, H).bias, MetaNetwork(D, H, H, Z).bias):
+        assert bias.tolist() == [0.0] * 2 * H + [1.0] * H + [0.0] * H
+    for parameter in BasicLSTM(50, 60, 12).parameters():
+        assert 0.49 < parameter.abs().max() <= 0.5
+    hyper = HyperLSTM(D, H, N, E)
+    embedded = hyper.embed_bias.view(8, 1, E) @ hyper.scale
+    torch.testing.assert_close(embedded, torch.full((8, 1, H), 0.1))  # d_h and d_x
+
+
+@pytest.mark.parametrize("name", ["lstm", "hyper", "meta"])
+def test_half_precision_is_for_others(name):
+    fast, _, networks = cells()[name]
+    for network in networks:
+        network.float()
+    x = words(B, T, D).detach().float().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        made = fast(x)
+    made.float().sum().backward()
+    torch.testing.assert_close(made.float(), fast(x), rtol=0.1, atol=0.1)
+    assert x.grad.isfinite().all()
