@@ -1,4 +1,4 @@
-"""Read JSON, TOML and parquet that a stranger may have written: strictly, and in bounded time and memory.
+"""Read JSON, TOML, parquet and xz that a stranger may have written: strictly, and in bounded time and memory.
 
 Every function raises ValueError with the reason, as part of a sentence: the caller knows the file and what to do.
 """
@@ -6,6 +6,7 @@ Every function raises ValueError with the reason, as part of a sentence: the cal
 from __future__ import annotations
 
 import json
+import lzma
 import math
 import re
 import tomllib
@@ -29,6 +30,7 @@ __all__ = [
     "read_json",
     "read_text",
     "read_toml",
+    "read_xz",
 ]
 
 DEPTH = 64
@@ -217,6 +219,28 @@ def read_json(path: Path, limit: int = JSON_LIMIT, format: str = "") -> dict[str
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file. Raises OSError too."""
     return parse_toml(read_text(path, TOML_LIMIT))
+
+
+_XZ_LEAST, _XZ_TIMES = 1 << 24, 50
+_XZ_MEMORY = 1 << 26  # for the dictionary: xz -9 has 64 MiB
+
+
+def read_xz(path: Path) -> bytes:
+    """Read a file compressed by xz, which may expand to 50 times its size, or to 16 MiB. Raises OSError too."""
+    if not path.is_file():  # nor does a device or a pipe end
+        raise FileNotFoundError(f"there is no file {path.name}")
+    raw = path.read_bytes()
+    most = max(_XZ_LEAST, _XZ_TIMES * len(raw))
+    try:
+        stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY + (1 << 20))
+        content = stream.decompress(raw, most + 1)
+    except (lzma.LZMAError, EOFError) as error:
+        raise ValueError(f"{path.name} is not a complete xz file: {error}") from None
+    if len(content) > most:
+        raise ValueError(f"{path.name} expands to more than {most:,} bytes")
+    if not stream.eof or stream.unused_data:
+        raise ValueError(f"{path.name} is not one complete xz file")
+    return content
 
 
 # Parquet

@@ -7,12 +7,13 @@ and of no class. A row counts, for each class, how often it is gold, predicted, 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from .base import (
     Metric,
+    MetricError,
     Reference,
     Row,
     Score,
@@ -53,12 +54,26 @@ def _tag_pairs(prediction: str, reference: Reference) -> list[_Pair]:
     return list(zip(gold, predicted, strict=False))
 
 
+MOST_CLASSES = 1_000
+"""The maximum number of classes: rows are as wide as there are classes, so memory grows with their square."""
+
+
 def _labels(references: Sequence[Reference]) -> list[str]:
-    return sorted({_read_label(answer) for reference in references for answer in reference.answers})
+    return _bound({_read_label(answer) for reference in references for answer in reference.answers}, "labels")
 
 
 def _tags(references: Sequence[Reference]) -> list[str]:
-    return sorted({tag for reference in references for tag in reference.answers[0].lower().split()})
+    return _bound({tag for reference in references for tag in reference.answers[0].lower().split()}, "tags")
+
+
+def _bound(classes: Collection[str], kind: str) -> list[str]:
+    """Sort the classes. Raises MetricError for too many of them."""
+    if len(classes) > MOST_CLASSES:
+        raise MetricError(
+            f"The gold answers have {len(classes):,} different {kind}, and scores of classes are for at most "
+            f"{MOST_CLASSES:,}: use accuracy instead."
+        )
+    return sorted(classes)
 
 
 def _count(pairs: Sequence[_Pair], classes: Sequence[str]) -> Row:
@@ -188,7 +203,7 @@ def macro_f1(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     Labels are compared as in `accuracy`. A prediction that is no gold label of any example is wrong and gets no F1 of
     its own, where scikit-learn would average in a 0 unless it is given the labels. `details` also has weighted_f1 (by
     the frequency of the gold labels), mcc and accuracy.
-    Raises MetricError for unequal numbers or an example without a reference.
+    Raises MetricError for unequal numbers, an example without a reference, or more than 1,000 classes.
     """
     return evaluate(MACRO_F1, predictions, items(references))
 
@@ -207,7 +222,7 @@ def tag_macro_f1(predictions: Sequence[str], references: Sequence[Any]) -> Score
 
     Tags are compared as in `tag_accuracy`. `details` also has tag_weighted_f1 and tag_accuracy, and tags_missing (`_`
     is one), tags_extra and tags_unknown (tags that occur in no gold answer), each as a percentage of the gold tags.
-    Raises MetricError for unequal numbers or an example without a reference.
+    Raises MetricError for unequal numbers, an example without a reference, or more than 1,000 classes.
     """
     return evaluate(TAG_MACRO_F1, predictions, items(references))
 

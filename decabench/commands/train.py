@@ -137,7 +137,7 @@ def train(
             echo(f"Cut to fit: {sentence}.")
         echo(
             f"{bundle}: {made.size / 1e6:.1f} MB; in half precision the weights will be {made.state / 1e6:.1f} MB. "
-            "Train from it: python examples/gpu/run.py"
+            f"Train from it: python examples/gpu/run.py smoke {bundle} --trust {made.code[7:23]} --out one"
         )
         return
     finished = run_training(replace(run, stop_after=60 * (stop_after or 0.0)))

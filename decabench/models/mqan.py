@@ -198,6 +198,8 @@ class MQANBatch:
     """(B, m) numbers below v + o."""
     target: Tensor
     """(B, n) numbers below v + o: what the decoder should output, up to <eos>; 0 is padding."""
+    target_at: Tensor
+    """(2, T) example and step of each target token; made here, because a GPU would wait for their number."""
     others: Tensor
     """(o,) rows of `vectors`: the words outside the vocabulary."""
     other_words: Tensor
@@ -255,6 +257,7 @@ def collate(task: str, items: Sequence[Item], words: WordTable, config: MQANConf
         context_output=tensor(outputs[context_rows].reshape(context.shape)),
         question_output=tensor(outputs[question_rows].reshape(question.shape)),
         target=tensor(target),
+        target_at=tensor(np.stack(np.nonzero(target))),
         others=tensor(np.flatnonzero(is_other)),
         other_words=tensor(distinct[is_other]),
         context_lengths=tensor(context_lengths),
@@ -589,7 +592,7 @@ class MQAN(MultitaskNetwork):
 
         Skips padding and uses a single softmax over the vocabulary for all tokens.
         """
-        rows, steps = (batch.target > 0).nonzero(as_tuple=True)  # T tokens
+        rows, steps = batch.target_at  # T tokens
         target = batch.target[rows, steps]
         in_vocabulary = target < self.generate.out_features
         # Eq. 11, at the target: (T,)

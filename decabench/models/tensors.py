@@ -120,9 +120,10 @@ class StoredWeights:
     def load(self) -> dict[str, Tensor]:
         """Load the tensors, in full precision. Raises DataError."""
         found: dict[str, Tensor] = {}
+        expected = self._contents()
         for path in self.files:
             own = load_tensors(path)
-            self._check(path, own)
+            _check(path, own, expected)
             found |= own
         for name, count in self.slices.items():
             parts = [found.pop(f"{name}/{part}") for part in range(1, count + 1)]
@@ -135,9 +136,10 @@ class StoredWeights:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Read the shapes of the tensors without loading them. Raises DataError."""
         found: dict[str, tuple[int, ...]] = {}
+        expected = self._contents()
         for path in self.files:
             own = _file_shapes(path)
-            self._check(path, own)
+            _check(path, own, expected)
             found |= own
         for name, count in self.slices.items():
             parts = [found.pop(f"{name}/{part}") for part in range(1, count + 1)]
@@ -146,18 +148,26 @@ class StoredWeights:
             found[name] = (sum(part[0] for part in parts), *parts[0][1:])
         return found
 
-    def _check(self, path: Path, own: Mapping[str, Any]) -> None:
-        """Check that a shard holds what the index says, no more and no less."""
-        expected = {name for name, home in self.homes.items() if home == path.name}
-        if self.homes and expected != own.keys():
-            name = min(expected ^ own.keys())
-            fault = "lacks" if name in expected else "should not have"
-            raise DataError(f"{path} {fault} {name!r}, according to {INDEX}: {_ADVICE}.")
+    def _contents(self) -> dict[str, set[str]]:
+        """Return the tensors and slices of each shard, according to the index."""
+        contents: dict[str, set[str]] = {}
+        for name, home in self.homes.items():
+            contents.setdefault(home, set()).add(name)
+        return contents
 
     def _unlike(self, name: str) -> DataError:
         return DataError(
             f"The slices of {name!r} in {self.files[0].parent} do not fit each other: {_ADVICE}."
         )
+
+
+def _check(path: Path, own: Mapping[str, Any], contents: Mapping[str, set[str]]) -> None:
+    """Check that a shard holds what the index says, no more and no less; without an index, anything."""
+    expected = contents.get(path.name, set())
+    if contents and expected != own.keys():
+        name = min(expected ^ own.keys())
+        fault = "lacks" if name in expected else "should not have"
+        raise DataError(f"{path} {fault} {name!r}, according to {INDEX}: {_ADVICE}.")
 
 
 def write_shards(folder: Path, weights: Mapping[str, Tensor], limit: int) -> list[Path]:

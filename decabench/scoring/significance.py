@@ -278,7 +278,8 @@ def write_rows(
         pq.write_table(table, file, compression="zstd")
 
 
-_MOST_COLUMNS = 20_000
+_MOST_COLUMNS = 4_000
+"""More than 1,000 classes, the most that metrics count, take in a row, with units."""
 
 
 def stored_metric(metric: Metric, path: Path) -> Metric:

@@ -7,13 +7,15 @@
     validation/<task>...           encoded questions (`.safetensors.xz`) and their ids (`.json.xz`), without answers
     code.zip                       the parts of decabench that train and answer, so that there is one implementation
 
-`examples/gpu/run.py` trains from it with nothing but torch, numpy, safetensors and the standard library.
+A bundle is data to `Bundle.open`, which reads it strictly and runs none of its code. `examples/gpu/run.py` does run
+`code.zip`, if it is told its digest: it trains with nothing but torch, numpy, safetensors and the standard library.
 """
 
 from __future__ import annotations
 
 import json
 import lzma
+import re
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,12 +26,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from safetensors.numpy import load, save
 from torch import nn
 
 import decabench
-from decabench.errors import DataError, DecabenchError
-from decabench.files import atomic_file, make_folder
+from decabench.errors import DataError, DecabenchError, require_name
+from decabench.files import atomic_file, file_digest, make_folder
 from decabench.models import (
     FAMILIES,
     SPECIALS,
@@ -40,6 +41,7 @@ from decabench.models import (
     autocast,
     find_family,
     join_vectors,
+    label_names,
     output_from_record,
     output_record,
     write_vectors,
@@ -48,7 +50,8 @@ from decabench.tasks import TASKS, Output, Question, Store, Task
 from decabench.training.config import TrainConfig, from_mapping, to_mapping
 from decabench.training.data import BatchStream, Ragged, TaskData, TrainingData
 from decabench.training.encoding import encode_tasks, fingerprints
-from decabench.untrusted import read_json
+from decabench.training.packing import QUICK_SCALE, pack, unpack
+from decabench.untrusted import parse_json, read_json, read_xz
 
 __all__ = ["Bundle", "WrittenBundle", "compare_losses", "write_bundle"]
 
@@ -68,6 +71,8 @@ class WrittenBundle:
     """The total size in bytes."""
     state: int
     """The size in bytes that the weights will have in half precision."""
+    code: str
+    """The SHA-256 digest of `code.zip`, as `sha256:HEX`."""
     cut: tuple[str, ...]
     """A sentence for each thing that was cut to keep within the limit."""
 
@@ -93,17 +98,29 @@ class Bundle:
         folder = Path(folder)
         try:
             record = read_json(folder / _RECORD, format=FORMAT)
-            names = [name if ":" in name else str(folder / name) for name in record["config"]["vectors"]]
-            config = from_mapping({**record["config"], "vectors": names})
-            words = json.loads(lzma.decompress((folder / _WORDS).read_bytes()))
-            lexicon = Lexicon(words[: record["vocabulary"]])
-            lexicon.number(words[record["vocabulary"] :])
+            config = _read_config(folder, record)
+            if "code" in record and file_digest(folder / _CODE) != record["code"]:
+                raise ValueError(f"{_CODE} is not the one that was written with it")
+            lexicon = _read_words(folder, record["vocabulary"])
+            if not isinstance(record["outputs"], dict) or record["outputs"].keys() != set(config.tasks):
+                raise ValueError("its outputs are not those of its tasks")
             outputs = {task: output_from_record(own) for task, own in record["outputs"].items()}
-            tasks = {task: _unpack(folder / "train", task) for task in config.tasks}
-            asked = {task: _unpack(folder / "validation", task) for task in config.tasks}
-        except (OSError, ValueError, KeyError, TypeError, lzma.LZMAError) as error:
+            family = find_family(config.model.name)
+            family.check_tasks(
+                config.model.name, (replace(TASKS[task], output=own) for task, own in outputs.items())
+            )
+            tasks, asked = {}, {}
+            for task in config.tasks:
+                labels = len(label_names(outputs[task]))
+                limits = {
+                    column: len(lexicon) if kind == "words" else labels
+                    for column, kind in family.columns.items()
+                }
+                tasks[task] = unpack(folder / "train", task, limits)
+                asked[task] = unpack(folder / "validation", task, _without_answers(limits, family))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, DecabenchError) as error:
             raise DataError(
-                f"{folder} is not a bundle of decabench train ({error}): copy all of its files."
+                f"{folder} is not a bundle of decabench train ({str(error)[:500]}): copy all of its files."
             ) from error
         return cls(folder, record, config, TrainingData(lexicon, outputs, tasks), asked)
 
@@ -118,9 +135,23 @@ class Bundle:
         return {task: TASKS[task] for task in self.config.tasks}
 
     def questions(self, task: str) -> tuple[list[str], list[int | None]]:
-        """Read the ids of a task's validation questions, and how many characters of each context are kept."""
-        found = json.loads(lzma.decompress((self.folder / "validation" / f"{task}.json.xz").read_bytes()))
-        return found["ids"], found["kept"] or [None] * len(found["ids"])
+        """Read the ids of a task's validation questions, and how many characters of each context are kept.
+
+        Raises DataError.
+        """
+        path = self.folder / "validation" / f"{task}.json.xz"
+        try:
+            found = _parse_lists(read_xz(path))
+            ids, kept = found["ids"], found["kept"] or [None] * len(found["ids"])
+            if not all(isinstance(id_, str) for id_ in ids) or not len(set(ids)) == len(ids) == len(kept):
+                raise ValueError("its ids are not different strings")
+            if len(ids) != len(self.validation[task]):
+                raise ValueError(f"it has {len(ids):,} ids for {len(self.validation[task]):,} questions")
+            if not all(end is None or (type(end) is int and end >= 0) for end in kept):
+                raise ValueError("what is kept of its contexts is not counted in characters")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} is not of a bundle ({error}): copy all of its files.") from error
+        return ids, kept
 
     def only(self, task: str, settings: Mapping[str, Any] | None = None) -> Bundle:
         """Reduce the bundle to one task, with the vocabulary of that task. `settings` override its configuration."""
@@ -129,6 +160,67 @@ class Bundle:
         lexicon, numbers = _renumber(self.data.lexicon, self.family, tasks, asked, config.model.vocabulary)
         data = TrainingData(lexicon, {task: self.data.outputs[task]}, _apply(tasks, self.family, numbers))
         return replace(self, config=config, data=data, validation=_apply(asked, self.family, numbers))
+
+
+def _read_config(folder: Path, record: Mapping[str, Any]) -> TrainConfig:
+    """Read a bundle's configuration, which may name nothing outside the bundle. Raises ValueError, DecabenchError."""
+    table = record["config"]
+    require_name(
+        str(table["model"]["name"])[:100], FAMILIES, "model"
+    )  # any other name would import its module
+    if table.get("init"):
+        raise ValueError("it begins with the weights of a checkpoint")
+    names = []
+    for name in table["vectors"]:
+        if not re.fullmatch(r"none:[1-9]\d{0,3}", name):
+            if not re.fullmatch(r"[\w-]+\.(npy|safetensors)", name) or not (
+                folder / name
+            ).resolve().is_relative_to(folder.resolve()):
+                raise ValueError(f"its vectors {name[:60]!r} are not inside it")
+            name = str(folder / name)
+        names.append(name)
+    config = from_mapping({**table, "vectors": names})
+    for task in config.tasks:
+        require_name(task[:100], TASKS, "task")
+    if not config.tasks or len(set(config.tasks)) < len(config.tasks):
+        raise ValueError("its tasks are not one or more different tasks")
+    data = record["data"]
+    for task in config.tasks:
+        for split in ("train", "validation"):
+            if not isinstance(data[f"{task}.{split}"], str):
+                raise ValueError(f"the fingerprint of {task}.{split} is not a string")
+    return config
+
+
+def _read_words(folder: Path, vocabulary: Any) -> Lexicon:
+    """Read the words, of which the first `vocabulary` are the vocabulary. Raises ValueError, OSError."""
+    words = _parse_lists(read_xz(folder / _WORDS))
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"{_WORDS} is not a list of words")
+    if type(vocabulary) is not int or not 0 <= vocabulary <= len(words):
+        raise ValueError(f"its vocabulary has {str(vocabulary)[:60]} of {len(words):,} words")
+    lexicon = Lexicon(words[:vocabulary])
+    lexicon.number(words[vocabulary:])
+    if len(lexicon) != len(SPECIALS) + len(words):
+        raise ValueError(f"{_WORDS} has a word twice")
+    return lexicon
+
+
+_BRACKETS = 10_000  # in words too; as empty lists, a file could take gigabytes
+
+
+def _parse_lists(raw: bytes) -> Any:
+    """Parse JSON that is a few long lists. Raises ValueError."""
+    if raw.count(b"[") + raw.count(b"{") > _BRACKETS:
+        raise ValueError("it holds more than lists of words and numbers")
+    return parse_json(raw.decode("utf-8"), surrogates=True)
+
+
+def _without_answers(columns: Mapping[str, int], family: Family) -> dict[str, int]:
+    """Return the columns of a question: words, but not MQAN's answer."""
+    return {
+        name: limit for name, limit in columns.items() if family.columns[name] == "words" and name != "answer"
+    }
 
 
 def write_bundle(
@@ -153,12 +245,13 @@ def write_bundle(
     keep = {task: len(own) for task, own in data.tasks.items()}
     make_folder(folder)
     _write_code(folder / _CODE)
+    quick = True  # until the sizes fit; what is cut from a task takes several attempts to find
     while True:
         kept = _draw(data.tasks, keep, config.seed)
         lexicon, numbers = _renumber(data.lexicon, family, kept, asked, config.model.vocabulary)
         for name, own in (("train", kept), ("validation", asked)):
-            for task, encoded in _apply(own, family, numbers).items():
-                _pack(folder / name, task, encoded)
+            for encoded in _apply(own, family, numbers).values():
+                pack(folder / name, encoded, quick)
         for task, (ids, characters) in questions.items():
             _write_xz(folder / "validation" / f"{task}.json.xz", {"ids": ids, "kept": characters})
         _write_xz(folder / _WORDS, lexicon.words[len(SPECIALS) :])
@@ -169,19 +262,25 @@ def write_bundle(
                 f"The weights alone take {state / 1e6:.1f} of {limit / 1e6:.1f} MB: give a smaller model.vocabulary "
                 "or model.dimension, or a larger --bundle-size."
             )
-        others = _size(folder, "code.zip", "words.json.xz", "validation/*")
-        encoded_size = _size(folder, "train/*")
+        scale = QUICK_SCALE if quick else 1.0
+        others = _size(folder, "code.zip", "words.json.xz") + int(scale * _size(folder, "validation/*"))
+        encoded_size = int(scale * _size(folder, "train/*"))
         most = max((room - others) // 2, room - others - encoded_size)
         words, digest, names = _write_word_vectors(folder, vectors, lexicon, most)
         left = room - others - _size(folder, "vectors*", "ngrams*")
         if encoded_size <= left:
-            break
-        sizes = {task: _size(folder, f"train/{task}.safetensors.xz") for task in kept}
+            if not quick:
+                break
+            quick = False
+            continue
+        sizes = {task: int(scale * _size(folder, f"train/{task}.safetensors.xz")) for task in kept}
         keep = _fill(keep, sizes, int(left * 0.97))
+    code = file_digest(folder / _CODE)
     record = {
         "format": FORMAT,
         "decabench": decabench.__version__,
         "config": {**to_mapping(config), "vectors": names, "best_by": "last"},
+        "code": code,
         "vocabulary": lexicon.size - len(SPECIALS),
         "outputs": {task: output_record(output) for task, output in data.outputs.items()},
         "data": {
@@ -202,7 +301,7 @@ def write_bundle(
     ]
     if words < len(lexicon) - len(SPECIALS):
         cut.append(f"vectors of {words:,} of {len(lexicon) - len(SPECIALS):,} words")
-    return WrittenBundle(_size(folder, "**/*"), state, tuple(cut))
+    return WrittenBundle(_size(folder, "**/*"), state, code, tuple(cut))
 
 
 def _check(config: TrainConfig, tasks: Mapping[str, Task], folder: Path) -> None:
@@ -359,44 +458,6 @@ def _write_word_vectors(
         if len(words) < 2:
             raise DecabenchError("There is no room for word vectors: give a larger --bundle-size.")
         words = words[: min(len(words) - 1, int(len(words) * most / size * 0.99))]
-
-
-_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": 1 << 24, "lc": 3, "lp": 1, "pb": 1}]
-"""For numbers of two bytes; contexts that repeat nearby, as SQuAD's do, are stored once."""
-
-
-def _pack(folder: Path, task: str, data: TaskData) -> None:
-    """Write a task's examples: the values of each column and the lengths of its rows."""
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    for name, column in data.columns.items():
-        arrays[f"{name}/values"] = _narrow(column.values)
-        arrays[f"{name}/lengths"] = _narrow(column.lengths)
-    with atomic_file(folder / f"{task}.safetensors.xz") as file:
-        file.write(lzma.compress(save(arrays), filters=_FILTERS))
-
-
-def _narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert integers to the smallest type that holds them."""
-    if values.dtype.kind not in "iu":
-        return values
-    least, most = (int(values.min()), int(values.max())) if values.size else (0, 0)
-    for kind in (np.uint16, np.int32, np.int64):
-        if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
-            return np.ascontiguousarray(values.astype(kind))
-    return values
-
-
-def _unpack(folder: Path, task: str) -> TaskData:
-    """Read what `_pack` wrote."""
-    arrays = load(lzma.decompress((folder / f"{task}.safetensors.xz").read_bytes()))
-    columns = {}
-    for key in arrays:
-        name, _, part = key.rpartition("/")
-        if part == "values":
-            values = arrays[key]
-            values = values.astype(np.int32) if values.dtype == np.uint16 else values
-            columns[name] = Ragged(values, np.cumsum(arrays[f"{name}/lengths"], dtype=np.int64))
-    return TaskData(task, columns)
 
 
 def _write_xz(path: Path, content: Any) -> None:

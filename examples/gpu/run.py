@@ -1,12 +1,13 @@
 """Train from a bundle on a GPU, in commands that keep within a time, and within a number and a size of files.
 
-    python run.py smoke  BUNDLE --out one                  # 100 steps in three precisions, then five tasks side by side
-    python run.py joint  BUNDLE --out two                  # all tasks together, up to the time limit
-    python run.py joint  BUNDLE --out three --state two    # ... further, as often as you like
-    python run.py answer BUNDLE --out four --state three   # weights, and answers to every validation question
+    python run.py smoke  BUNDLE --trust HEX --out one                  # 100 steps in three precisions, then five tasks
+    python run.py joint  BUNDLE --trust HEX --out two                  # all tasks together, up to the time limit
+    python run.py joint  BUNDLE --trust HEX --out three --state two    # ... further, as often as you like
+    python run.py answer BUNDLE --trust HEX --out four --state three   # weights, and answers to every question
 
 BUNDLE is a folder that `decabench train --bundle` wrote. Needs torch, numpy and safetensors, and nothing else: model
-and training loop are decabench's own, from the bundle's code.zip.
+and training loop are decabench's own, from the bundle's code.zip. That is code, so run only a bundle that you made: HEX
+is the beginning of the digest of code.zip, which `decabench train --bundle` printed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import argparse
 import ast
 import atexit
 import csv
+import hashlib
 import importlib
+import io
 import json
 import shutil
 import subprocess
@@ -32,16 +35,29 @@ SINGLE = ("sst", "woz.en", "srl", "wikisql", "squad")
 """Tasks to train one at a time, side by side."""
 MODES = {"float32": ("float32", False), "bfloat16": ("bfloat16", False), "compiled": ("bfloat16", True)}
 """Name to precision, and whether to compile."""
+TRUSTED = 16
+"""How many digits of a digest at least say that code is trusted."""
 
 
 # decabench's own code, and what stands in for the packages that it imports
 
 
-def use_code(bundle: Path) -> None:
-    """Make the bundle's decabench importable."""
+def use_code(bundle: Path, trust: str) -> None:
+    """Make the bundle's decabench importable, if its digest begins with `trust`."""
+    path = bundle / "code.zip"
+    if not path.is_file():
+        raise SystemExit(f"{bundle} is not a bundle: it has no code.zip. Copy all of its files.")
+    code = path.read_bytes()
+    digest = hashlib.sha256(code).hexdigest()
+    if len(trust) < TRUSTED or not digest.startswith(trust.lower()):
+        given = f"is not the code that --trust {trust} names" if trust else "would be run"
+        raise SystemExit(
+            f"{path} {given}: its digest is {digest}. Run only a bundle that you made: give --trust and the "
+            f"{TRUSTED} digits or more that decabench train --bundle printed."
+        )
     folder = Path(tempfile.mkdtemp(prefix="bundle-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    with zipfile.ZipFile(bundle / "code.zip") as archive:
+    with zipfile.ZipFile(io.BytesIO(code)) as archive:
         archive.extractall(folder)
     sys.path.insert(0, str(folder))
     for name, make in {"lazy_loader": _lazy_loader, "msgspec": _msgspec, "tomli_w": _tomli_w}.items():
@@ -349,6 +365,7 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     tasks = [task for task in options.tasks.split(",") if task in bundle.config.tasks]
     minutes = clock.left(0.05) / 60
     flags = ["--minutes", str(minutes), "--device", options.device, "--file-size", str(options.file_size)]
+    flags += ["--trust", options.trust]
     flags += ["--precision", options.precision, "--set", options.set]
     children = {
         task: subprocess.Popen(
@@ -464,6 +481,12 @@ def main() -> None:
     add = parser.add_argument
     add("command", choices=COMMANDS, help="what to do; single is what smoke starts for each task")
     add("bundle", type=Path, help="folder that decabench train --bundle wrote")
+    add(
+        "--trust",
+        default="",
+        metavar="HEX",
+        help="digest of its code.zip, which decabench train --bundle printed",
+    )
     add("--out", type=Path, required=True, help="new folder for the results")
     add("--state", type=Path, help="folder that an earlier joint wrote")
     add("--minutes", type=float, default=9.5, help="time to keep within [9.5]")
@@ -483,7 +506,7 @@ def main() -> None:
         parser.error(f"{options.out} is not empty: name another folder")
     if options.command == "smoke":
         options.tasks = options.tasks or ",".join(SINGLE)
-    use_code(options.bundle)
+    use_code(options.bundle, options.trust)
     from decabench.training import Bundle
 
     with tempfile.TemporaryDirectory(prefix="run-") as work:

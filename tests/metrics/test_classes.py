@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
-from decabench.metrics import METRICS, accuracy, confusions, items, macro_f1, mcc, tag_accuracy, tag_macro_f1
+from decabench.metrics import (
+    METRICS,
+    MetricError,
+    accuracy,
+    confusions,
+    items,
+    macro_f1,
+    mcc,
+    tag_accuracy,
+    tag_macro_f1,
+)
+from decabench.scoring.significance import stored_metric, write_rows
 
 SHARED = Path(os.environ.get("DECABENCH_SHARED", Path(__file__).parents[2].parent / "shared"))
 HIEN = SHARED / "mirror" / "hien.pos"
@@ -172,3 +183,22 @@ def test_confusions_are_scikit_learn_s_and_add_up():
 def test_confusions_of_tags():
     counts = confusions(["DT _ X X", ""], items(["DT NN VB", "nn"]), tags=True)
     assert counts == {("dt", "dt"): 1, ("nn", "_"): 2, ("vb", "x"): 1}
+
+
+@pytest.mark.parametrize("metric", [macro_f1, mcc, tag_macro_f1])
+def test_too_many_classes_are_refused_before_rows_are_made(metric):
+    """Rows are as wide as there are classes: 2,000 labels took 475 MB."""
+    gold = [f"label{number}" for number in range(1_001)]
+    assert float(metric(gold[:1_000], gold[:1_000])) == 100
+    with pytest.raises(MetricError, match=r"1,001 different (labels|tags).*at most 1,000: use accuracy"):
+        metric(gold, gold)
+
+
+def test_what_is_evaluated_can_be_read_again(tmp_path):
+    """Every table of statistics that `evaluate` writes is one that `stored_metric` reads."""
+    gold = [f"label{number}" for number in range(1_000)]
+    metric = METRICS["macro_f1"].for_data(items(gold))
+    rows = np.asarray(metric.statistics(gold, items(gold)))
+    columns = dict(zip(metric.columns, rows.T, strict=True))
+    write_rows(tmp_path / "rows.parquet", "macro_f1", metric.signature, columns, [(text,) for text in gold])
+    assert stored_metric(METRICS["macro_f1"], tmp_path / "rows.parquet").columns == metric.columns

@@ -48,6 +48,21 @@ def test_targets(kit):
     assert made.model.losses(batch)["loss"][1] == 2 + 2 + 5 + 3
 
 
+def test_where_targets_are(kit):
+    batch = kit("mqan").batch()
+    assert torch.equal(batch.target_at, torch.stack((batch.target != PAD).nonzero(as_tuple=True)))
+
+
+def test_a_training_step_waits_for_no_device(kit, monkeypatch):
+    """Nothing in the losses and their gradient needs a number that a GPU would have to compute first."""
+    made = kit("mqan")
+    batch = made.batch()
+    for name in ("__int__", "__bool__", "__float__", "item", "tolist", "nonzero"):
+        monkeypatch.setattr(torch.Tensor, name, lambda *own, name=name: pytest.fail(f"{name} was called"))
+    loss, count = made.model.losses(batch)["loss"]
+    (loss / count).backward()
+
+
 def test_a_word_of_another_example_cannot_be_pointed_at(kit):
     made = kit("mqan")
     texts = [("who?", "bob", "ann"), ("who?", "ann", "ann")]

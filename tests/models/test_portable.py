@@ -13,6 +13,7 @@ from click.testing import CliRunner
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
 
 from safetensors import safe_open
+from safetensors.torch import save
 
 from decabench.cli import cli
 from decabench.errors import DecabenchError
@@ -319,3 +320,29 @@ def test_a_small_network_with_wide_vectors_loads(make_run, glove):
     run = make_run("wide", steps=1, tasks=("sst",), vectors=(str(wide),))
     run_training(run)
     assert len(Checkpoint.open(run.output).load("cpu").answer(TASK, ASKED)) == len(ASKED)
+
+
+def test_many_shards_are_checked_in_linear_time(tmp_path):
+    """The index was walked once a shard: 4,000 shards took 16 million steps."""
+    count = 4_000
+    homes = {}
+    for number in range(1, count + 1):
+        homes[f"t{number}"] = f"model-{number:05}-of-{count:05}.safetensors"
+        (tmp_path / homes[f"t{number}"]).touch()
+    walked = 0
+
+    class Index(dict):
+        def items(self):
+            nonlocal walked
+            for item in super().items():
+                walked += 1
+                yield item
+
+    (tmp_path / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {"total_size": 0}, "weight_map": homes})
+    )
+    found = replace(StoredWeights.find(tmp_path), homes=Index(homes))
+    for name, home in homes.items():
+        (tmp_path / home).write_bytes(save({name: torch.zeros(1)}))
+    assert len(found.shapes()) == count
+    assert walked <= 2 * count

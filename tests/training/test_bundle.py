@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import lzma
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load, save
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
 
@@ -228,6 +232,140 @@ def test_a_bundle_that_lacks_a_file(folder: Path, tmp_path: Path) -> None:
         Bundle.open(tmp_path)
 
 
+Record = dict[str, Any]
+SHARD = "train/sst.safetensors.xz"
+
+
+def repack(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path, Record], None]:
+    """Change the arrays of a shard."""
+
+    def apply(folder: Path, record: Record) -> None:
+        arrays = load(lzma.decompress((folder / SHARD).read_bytes()))
+        change(arrays)
+        (folder / SHARD).write_bytes(lzma.compress(save(arrays)))
+
+    return apply
+
+
+def put(name: str, content: bytes) -> Callable[[Path, Record], None]:
+    """Put other content, compressed, in place of a file."""
+    return lambda folder, record: (folder / name).write_bytes(lzma.compress(content, preset=1)) and None
+
+
+def change(*path: str, to: Any) -> Callable[[Path, Record], None]:
+    """Change a value in bundle.json."""
+
+    def apply(folder: Path, record: Record) -> None:
+        for key in path[:-1]:
+            record = record[key]
+        record[path[-1]] = to
+
+    return apply
+
+
+def link_vectors(folder: Path, record: Record) -> None:
+    (folder / "vectors.npy").unlink()
+    (folder / "vectors.npy").symlink_to("/etc/hostname")
+
+
+FORGED = {
+    "another module": (change("config", "model", "name", to="forged_family:FAMILY"), "There is no model"),
+    "a task outside": (change("config", "tasks", to=["../../x"]), "There is no task"),
+    "a task twice": (change("config", "tasks", to=["sst", "sst"]), "not one or more different tasks"),
+    "vectors outside": (change("config", "vectors", to=["/etc/hostname"]), "are not inside it"),
+    "vectors by a link": (link_vectors, "are not inside it"),
+    "huge vectors": (change("config", "vectors", to=["none:1000000000"]), "are not inside it"),
+    "a start": (change("config", "init", to="/tmp/x"), "weights of a checkpoint"),
+    "a list for config": (change("config", to=[1]), "not a bundle"),
+    "a list for outputs": (change("outputs", to=[1]), "its outputs are not those"),
+    "a list for an output": (change("outputs", "sst", to=[1]), "not a bundle"),
+    "no data": (change("data", to={}), "not a bundle"),
+    "a negative vocabulary": (change("vocabulary", to=-5), "its vocabulary has -5 of"),
+    "another digest": (change("code", to="sha256:0"), "code.zip is not the one"),
+    "deep words": (put("words.json.xz", b"[" * 100_000), "more than lists of words"),
+    "words in an object": (put("words.json.xz", b'{"a": 1}'), "not a list of words"),
+    "a word twice": (put("words.json.xz", json.dumps(["a"] * 99_999).encode()), "a word twice"),
+    "a bomb of words": (put("words.json.xz", b'["' + bytes(1 << 28) + b'"]'), "expands to more than"),
+    "a bomb of examples": (put(SHARD, bytes(1 << 28)), "expands to more than"),
+    "a bomb of ids": (put("validation/sst.json.xz", b'["' + bytes(1 << 28) + b'"]'), "expands to more than"),
+    "deep ids": (put("validation/sst.json.xz", b"[" * 100_000), "more than lists of words"),
+    "few ids": (put("validation/sst.json.xz", b'{"ids": ["a"], "kept": []}'), "1 ids for"),
+    "garbage": (put(SHARD, b"garbage" * 10), "does not hold tensors"),
+    "half a shard": (
+        lambda folder, record: (folder / SHARD).write_bytes((folder / SHARD).read_bytes()[:100]) and None,
+        "not one complete xz file",
+    ),
+    "huge lengths": (
+        repack(lambda own: own.update({"answer/lengths": own["answer/lengths"].astype("int64") * 1000})),
+        "it has lengths from",
+    ),
+    "lengths that wrap around": (
+        repack(lambda own: own.update({"answer/lengths": own["answer/lengths"].astype("int64") - 2**62})),
+        "it has lengths from",
+    ),
+    "huge numbers": (
+        repack(lambda own: own.update({"answer/values": own["answer/values"].astype("int64") * 0 + 10**9})),
+        "numbers from 1,000,000,000",
+    ),
+    "negative numbers": (
+        repack(lambda own: own.update({"answer/values": own["answer/values"].astype("int32") * 0 - 1})),
+        "numbers from -1",
+    ),
+    "floats": (
+        repack(lambda own: own.update({"answer/values": own["answer/values"].astype("float32")})),
+        "not lists of whole numbers",
+    ),
+    "no column": (repack(lambda own: own.pop("answer/values")), "not answer/lengths, answer/values"),
+    "fewer rows": (
+        repack(
+            lambda own: own.update({f"answer/{part}": np.ones(1, "uint16") for part in ("values", "lengths")})
+        ),
+        "columns of different lengths",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_a_forged_bundle_is_refused_in_a_sentence(
+    case: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forge, reason = FORGED[case]
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    (tmp_path / "forged_family.py").write_text("raise SystemExit('code was run')")
+    monkeypatch.syspath_prepend(tmp_path)
+    record = json.loads((copy / "bundle.json").read_text())
+    forge(copy, record)
+    (copy / "bundle.json").write_text(json.dumps(record))
+    with pytest.raises(DataError, match=reason) as caught:
+        Bundle.open(copy).questions("sst")
+    assert "not a bundle of decabench train" in str(caught.value) or "not of a bundle" in str(caught.value)
+
+
+def test_code_that_nobody_vouched_for_is_not_run(folder: Path, tmp_path: Path) -> None:
+    """The script needs the digest of the code, and a forged record does not replace it."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    with zipfile.ZipFile(copy / "code.zip", "w") as archive:
+        archive.writestr("decabench/__init__.py", "raise SystemExit('code was run')")
+    forged = trust(copy)[1]
+    for options, said in (
+        ([], "would be run"),
+        (trust(folder), "is not the code"),
+        (["--trust", forged[:4]], "not the code"),
+    ):
+        done = subprocess.run(
+            [sys.executable, str(RUN), "joint", str(copy), *options, "--out", str(tmp_path / "out")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1
+        assert said in done.stderr
+        assert "Run only a bundle that you made" in done.stderr
+        assert "code was run" not in done.stderr
+
+
 def test_a_state_is_small_and_near() -> None:
     """Squared gradients of rank one come back as they were, as in Adafactor; others with the same means."""
     script = runpy.run_path(str(RUN))
@@ -249,12 +387,27 @@ def test_a_state_is_small_and_near() -> None:
     assert float(back["one/step"]) == 7
 
 
-def start(site: Path, *arguments: str) -> str:
+def trust(bundle: Path) -> list[str]:
+    return ["--trust", hashlib.sha256((bundle / "code.zip").read_bytes()).hexdigest()[:16]]
+
+
+def start(site: Path, command: str, bundle: Path, *arguments: str) -> str:
     """Run examples/gpu/run.py where nothing but torch, numpy, safetensors and the standard library can be imported."""
     site.mkdir(exist_ok=True)
     (site / "sitecustomize.py").write_text(SITE)
     done = subprocess.run(
-        [sys.executable, str(RUN), *arguments, "--device", "cpu", "--file-size", str(FILE_SIZE)],
+        [
+            sys.executable,
+            str(RUN),
+            command,
+            str(bundle),
+            *trust(bundle),
+            *arguments,
+            "--device",
+            "cpu",
+            "--file-size",
+            str(FILE_SIZE),
+        ],
         env={**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -286,7 +439,7 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
     said = start(
         site,
         "smoke",
-        str(bundle),
+        bundle,
         "--out",
         str(one),
         "--steps",
@@ -320,10 +473,10 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
 
     # 2. The joint run, twice: the second time from the state of the first.
     two, three = tmp_path / "two", tmp_path / "three"
-    start(site, "joint", str(bundle), "--out", str(two), "--minutes", "0.5")
+    start(site, "joint", bundle, "--out", str(two), "--minutes", "0.5")
     check_out(two)
     assert sum(sizes(bundle, two)) <= IN
-    start(site, "joint", str(bundle), "--out", str(three), "--state", str(two), "--minutes", "0.5")
+    start(site, "joint", bundle, "--out", str(three), "--state", str(two), "--minutes", "0.5")
     check_out(three)
     steps = [Checkpoint.open(path).record["step"] for path in (two, three)]
     assert 0 < steps[0] < steps[1]
@@ -332,7 +485,7 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
 
     # 3. Weights and answers.
     four = tmp_path / "four"
-    start(site, "answer", str(bundle), "--out", str(four), "--state", str(three), "--minutes", "20")
+    start(site, "answer", bundle, "--out", str(four), "--state", str(three), "--minutes", "20")
     check_out(four)
     assert sum(sizes(bundle, three)) <= IN
     check_submission(four / "submission.zip", home, TASK_NAMES)
@@ -380,6 +533,7 @@ def test_the_command(home: Path, config: TrainConfig, tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, [*arguments, "--bundle", str(tmp_path / "b"), "--bundle-size", "5M"])
     assert done.exit_code == 0, done.output
     assert "in half precision the weights will be" in done.output
+    assert f"--trust {trust(tmp_path / 'b')[1]} --out one" in " ".join(done.output.split())
     assert Bundle.open(tmp_path / "b").record["examples"] == {"sst": [20, 20]}
     neither = CliRunner().invoke(cli, arguments)
     assert neither.exit_code == 2
