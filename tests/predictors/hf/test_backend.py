@@ -259,7 +259,9 @@ def test_options_that_are_refused(llama: Path, options: dict[str, Any], sentence
 
 
 @pytest.mark.parametrize("target", ["", "./none", "/none/such", "a/b/c", "a b", "../x"])
-def test_targets_that_are_no_model(target: str) -> None:
+def test_targets_that_are_no_model(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")  # what lies beside the working folder is not the test's
     with pytest.raises(DecabenchError, match="there is no folder"):
         backend(target, ModelOptions())
 
