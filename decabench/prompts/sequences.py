@@ -402,7 +402,7 @@ _SCALE = re.compile(
     re.IGNORECASE,
 )
 _NAMED = re.compile(r"\bsentences?\s+(?:[AB12]\b(?:\s*(?:and|,)\s*[AB12]\b)?)", re.IGNORECASE)
-_BECAUSE = re.compile(r",?\s+(?:because|since)\b", re.IGNORECASE)
+_BECAUSE = re.compile(r"(?<=\s)(?:because|since)\b", re.IGNORECASE)
 _NOT = re.compile(r"\bnot\b|n['\u2019]t\b", re.IGNORECASE)
 _ANY = re.compile(rf"(?<![\w.,]){_NUMBER}")
 
