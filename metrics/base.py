@@ -57,7 +57,11 @@ class MetricError(DecabenchError, ValueError):
 
 
 class UnknownNameError(DecabenchError, ValueError):
-    """A name is not in its registry; the message suggests near matches and lists the known names."""
+    """A name is not in its registry; the message suggests near matches and lists known names."""
+
+
+_MOST_NAMED = 20
+"""So many known names stand in the message of an UnknownNameError."""
 
 
 def near_matches(name: str, known: Iterable[str], count: int = 3) -> list[str]:
@@ -75,7 +79,9 @@ def require_name(name: str, known: Iterable[str], kind: str) -> str:
         return name
     near = near_matches(name, names)
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
-    raise UnknownNameError(f"There is no {kind} {name!r}.{hint} Known: {', '.join(names)}.")
+    rest = len(names) - _MOST_NAMED
+    listed = ", ".join(names) if rest <= 0 else f"{', '.join(names[:_MOST_NAMED])} and {rest} more"
+    raise UnknownNameError(f"There is no {kind} {name!r}.{hint} Known: {listed}.")
 
 
 Row = tuple[float, ...]

@@ -118,9 +118,9 @@ def test_tasks_and_suites_of_files(tmp_path: Path) -> None:
     )
     assert "Tagging, a demonstration" in page.read_text()
     with pytest.raises(
-        UnknownNameError, match=r"no suite 'tagging'\..*your own, give its file with --include"
+        UnknownNameError, match=r"no suite 'tagging-demo'\..*your own, give its file with --include"
     ):
-        decabench.evaluate(submission, suite="tagging", home=home)
+        decabench.evaluate(submission, suite="tagging-demo", home=home)
     with pytest.raises(
         SubmissionError, match=r"oracle has no answers .* It has answers for pos: give the file"
     ):

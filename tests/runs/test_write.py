@@ -108,7 +108,7 @@ def test_batches(home, run, outside, size):
 
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_the_size_of_a_batch_changes_no_baseline(run, tmp_path, name):
-    tasks = ("schema", "sst", "woz.en")
+    tasks = ("ud.pos",) if name == "most-frequent-tag" else ("schema", "sst", "woz.en")
     one = run(name, tasks, batch_size=1, output=tmp_path / "one")
     all_ = run(name, tasks, batch_size=1000, output=tmp_path / "all")
     assert contents(one) == contents(all_)
