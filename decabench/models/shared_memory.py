@@ -290,6 +290,11 @@ class MemoryNetwork(TextClassifier):
             for at, x in enumerate(texts)
         ]
 
+    def trace(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
+        """Return the state and the fusion gate of every word, (B, T, d or 2d) each."""
+        ((states, gates),) = self.read([batch])
+        return states, gates
+
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
         """Represent each text by its last state, of both directions if there are two."""
         return [
@@ -387,4 +392,5 @@ FAMILY = Family(
     encode=encode,
     build=build,
     losses=("label",),
+    analyses={"fusion": "decabench.models.fusion_analysis:FUSION"},
 )
