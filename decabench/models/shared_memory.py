@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -64,7 +64,7 @@ class SharedMemoryConfig:
     reads: str = "both"
     """What of `arc-ii`'s memories enters a state: `both`, the local read of the word before and the global read of this
     one (guess); `global`, the latter alone; `late`, both reads of the word before."""
-    fusion: Literal["own", "shared"] = "own"
+    fusion: str = "own"
     """Whether W_f, W_r and W_c are each task's own or shared (the paper can be read either way)."""
     shared_layer: int = 300
     """The width of mt-dnn's shared layer (Liu et al. 2015)."""
@@ -72,7 +72,7 @@ class SharedMemoryConfig:
     """The width of mt-dnn's layer of each task (Liu et al. 2015)."""
     window: int = 3
     """How many words a filter of mt-cnn spans (guess)."""
-    bag: Literal["sum", "mean"] = "sum"
+    bag: str = "sum"
     """How nbow (paper: the sum) and mt-dnn (guess) combine the vectors of a text."""
     initial: float = 0.1
     """All weights but the embeddings are drawn from [-initial, initial] (paper)."""
@@ -187,7 +187,7 @@ def _empty(*shape: int) -> nn.Parameter:
     return nn.Parameter(torch.empty(*shape))
 
 
-class Cell(nn.Module):
+class MemoryCell(nn.Module):
     """The LSTM of ME-LSTM (Eq. 1): 4d (m + d) + 4d parameters."""
 
     def __init__(self, m: int, d: int) -> None:
@@ -196,7 +196,7 @@ class Cell(nn.Module):
         self.bias = _empty(4 * d)  # b_p
 
 
-class Fusion(nn.Module):
+class DeepFusion(nn.Module):
     """Deep fusion (Eq. 11 and 12): 2dR + d^2 parameters, for reads of width R in all."""
 
     def __init__(self, d: int, reads: int) -> None:
@@ -227,9 +227,9 @@ class MemoryNetwork(TextClassifier):
         d, segments, width = config.hidden, config.segments, config.segment_width
         has_global = config.name == "arc-ii"
         reads = width * (2 if has_global and config.reads != "global" else 1)
-        own: dict[str, Callable[[], nn.Module]] = {"cell": lambda: Cell(words.dimension, d)}
+        own: dict[str, Callable[[], nn.Module]] = {"cell": lambda: MemoryCell(words.dimension, d)}
         shared: dict[str, Callable[[], nn.Module]] = {}
-        (own if config.fusion == "own" else shared)["fusion"] = lambda: Fusion(d, reads)
+        (own if config.fusion == "own" else shared)["fusion"] = lambda: DeepFusion(d, reads)
         local = shared if config.name == "arc-i" else own
         local["memory"] = lambda: ExternalMemory(segments, width, d)
         if has_global:
