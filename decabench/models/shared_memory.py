@@ -350,7 +350,7 @@ class ConvolutionNetwork(TextClassifier):
                 config.hidden,
                 output,
                 embed=self._make_embedding(words, slice(m // 2, m)),
-                filters=nn.Conv1d(m, config.hidden, config.window),
+                filters=nn.Linear(config.window * m, config.hidden),
             ),
         )
         self.vocabulary_rows = (
@@ -366,10 +366,12 @@ class ConvolutionNetwork(TextClassifier):
             task, lengths = self.heads[batch.task], batch.lengths["text"]
             own = cast(WordEmbedding, task.embed)
             x = self.dropout(torch.cat([self.embed(batch, "text"), own(batch, "text")], 2))
-            x = (x * token_mask(lengths, x)[..., None]).transpose(1, 2)
+            x = x * token_mask(lengths, x)[..., None]
             before = (self.config.window - 1) // 2  # as many positions as words, with zeros around the text
-            x = F.pad(x, (before, self.config.window - 1 - before))
-            filtered = cast(nn.Conv1d, task.filters)(x).transpose(1, 2)
+            around = F.pad(x, (0, 0, before, self.config.window - 1 - before))
+            # Not by a convolution of torch, whose gradients depend on the number of threads.
+            windows = torch.cat([around[:, k : k + x.shape[1]] for k in range(self.config.window)], 2)
+            filtered = cast(nn.Linear, task.filters)(windows)
             found.append(max_over_time(filtered, lengths).tanh())
         return found
 
