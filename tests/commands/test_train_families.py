@@ -236,18 +236,10 @@ def test_the_models_with_shared_memory(command, home, glove, tmp_path, model, ow
     answers = export_and_predict(command, killed, tmp_path, "sst,sst.copy", home, "--include", task)
     assert {row["answer"] for rows in answers for row in rows} <= {"negative", "positive"}
     # Fine-tuned on one of the tasks, as the paper's authors do after joint training.
+    tuning = ("steps=4", "optimizer=adagrad", "learning_rate=0.01", "best_by=last", f'vectors=["{glove}"]')
     done = command(
         *("train", "--init", killed, "--tasks", "sst.copy", "--output", tmp_path / "tuned", *data),
-        *(
-            "--set",
-            "steps=4",
-            "--set",
-            "learning_rate=0.01",
-            "--set",
-            "best_by=last",
-            "--set",
-            f'vectors=["{glove}"]',
-        ),
+        *(part for value in tuning for part in ("--set", value)),
     )
     assert done.exit_code == 0, done.output
     before, after = tensors(killed, "model.safetensors"), tensors(tmp_path / "tuned", "model.safetensors")
