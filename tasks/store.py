@@ -215,9 +215,10 @@ class Store:
                     f"({names}) into the folder DIR/{task.shared_folder or name} and run decabench prepare {name} "
                     "--mirror DIR."
                 )
+        has_sample = task is None or (Path(__file__).parent / "sample" / task.files_folder).is_dir()
         return (
-            f"{name}, {split}, is not prepared in {self.home}: run decabench prepare {name}, with --mirror or "
-            "--sample if you are offline."
+            f"{name}, {split}, is not prepared in {self.home}: run decabench prepare {name}, with --mirror"
+            f"{' or --sample' if has_sample else ''} if you are offline."
         )
 
     def write_records(self, task: Task, records: Mapping[str, SplitRecord]) -> None:

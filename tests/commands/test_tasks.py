@@ -68,6 +68,7 @@ def test_show_without_data(command, tmp_path):
     [
         ("ptb.dep", "put your own (wsj_22.conllu; or wsj_22.mrg, wsj_22.heads)"),
         ("sentences.amazon", "use --split test"),
+        ("imdb", "prepare imdb, with --mirror if you are offline"),
     ],
 )
 def test_show_says_what_helps_without_data(command, tmp_path, name, advice):
