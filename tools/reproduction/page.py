@@ -8,10 +8,9 @@ from statistics import mean, stdev
 
 from decabench.scoring import find_metric
 from decabench.scoring.pairs import holm
-from decabench.tasks import get_task, known_tasks
 from reproduction.curves import make_panels, plot_panels
 from reproduction.effort import Effort, count_parameters, measure_effort, settings_of
-from reproduction.plan import Contrast, Measure, Place, Plan, Table, tasks_of
+from reproduction.plan import Contrast, Measure, Place, Plan, Table, task_of, tasks_of
 from reproduction.scores import (
     LeftOut,
     Scored,
@@ -226,12 +225,11 @@ def describe_left_out(plan: Plan, place: Place, left_out: LeftOut) -> str:
 
 def lower_is_better(plan: Plan, place: Place) -> list[str]:
     """Return the measures of which less is better."""
-    known = known_tasks(place.include)
     return [
         name
         for name, measure in plan.measures.items()
         if not all(
-            find_metric(get_task(task, known).metric).higher_is_better
+            find_metric(task_of(task, place.include).metric).higher_is_better
             for task in tasks_of(measure, place.include)
         )
     ]

@@ -6,13 +6,14 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from decabench.errors import DecabenchError
-from decabench.tasks import select_suite
+from decabench.tasks import Suite, Task, get_task, known_tasks, select_suite
 
 RUNS, SUBMISSIONS, LOCKS, BOARDS = "runs", "submissions", "locks", "boards"
 
@@ -207,9 +208,21 @@ def results_file(submission: Path, suite: str, split: str) -> Path:
     return submission / "results" / (split if suite == "decathlon" else f"{split}-{suite}") / "results.json"
 
 
+@cache
+def suite_of(name: str, include: tuple[Path, ...] = ()) -> Suite:
+    """Return a suite by name; looked for once, as installed packages are searched."""
+    return select_suite(name, include)
+
+
+@cache
+def task_of(name: str, include: tuple[Path, ...] = ()) -> Task:
+    """Return a task by name."""
+    return get_task(name, known_tasks(include))
+
+
 def tasks_of(measure: Measure, include: Sequence[Path] = ()) -> tuple[str, ...]:
     """Return the tasks of a measure, in its suite's order."""
-    return select_suite(measure.suite, include).tasks if measure.suite else (measure.task,)
+    return suite_of(measure.suite, tuple(include)).tasks if measure.suite else (measure.task,)
 
 
 def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
@@ -274,7 +287,7 @@ def _with_tasks(run: dict[str, Any], suite: str, include: Sequence[Path]) -> dic
     """Give a run without tasks those of its suite, but for the ones that it omits."""
     if run.get("tasks"):
         return run
-    tasks = select_suite(run.get("suite") or suite, include).tasks
+    tasks = suite_of(run.get("suite") or suite, tuple(include)).tasks
     if strange := set(run.get("omit", ())) - set(tasks):
         raise ValueError(f"{run['name']} omits what is no task of its suite: {', '.join(sorted(strange))}")
     return {**run, "tasks": [task for task in tasks if task not in run.get("omit", ())]}

@@ -27,8 +27,8 @@ from decabench.scoring import (
     score_submission,
     score_task,
 )
-from decabench.tasks import Store, find_overlap, get_task, home_folder, known_tasks, select_suite
-from reproduction.plan import Contrast, Measure, Place, Plan, Run, tasks_of
+from decabench.tasks import Store, find_overlap, home_folder
+from reproduction.plan import Contrast, Measure, Place, Plan, Run, suite_of, task_of, tasks_of
 
 Scored = Mapping[str, Mapping[str, Mapping[int, ScoredTask]]]
 """Row to task to seed to what its score is based on."""
@@ -70,7 +70,7 @@ def find_left_out(plan: Plan, place: Place) -> LeftOut:
     suites = dict.fromkeys(measure.suite for measure in plan.measures.values() if measure.suite)
     store = Store(home_folder(place.home))
     for suite in suites:
-        tasks = select_suite(suite, place.include).tasks
+        tasks = suite_of(suite, place.include).tasks
         for one in find_overlap(store, tasks, (plan.split,), plan.overlap):
             found.setdefault(one.task, set()).update(one.exact)
     return found
@@ -102,7 +102,7 @@ def _combine(measure: Measure, scores: Mapping[str, float], place: Place) -> flo
     """Combine the scores of a measure's tasks: of a suite, by its sum or mean."""
     if not measure.suite:
         return scores[measure.task]
-    total = select_suite(measure.suite, place.include).combine(scores)
+    total = suite_of(measure.suite, place.include).combine(scores)
     if total is None:
         raise DataError(f"The suite {measure.suite} has no total: measure its tasks one by one.")
     return total
@@ -178,7 +178,7 @@ def compare_rows(
         scores = {task: mean(samples[row, task, seed].score for row in rows) for task in tasks}
         return _combine(measure, scores, place)
 
-    combination = select_suite(measure.suite, place.include).total if measure.suite else "sum"
+    combination = suite_of(measure.suite, place.include).total if measure.suite else "sum"
     if combination == "none":
         raise DataError(f"The suite {measure.suite} has no total: contrast its tasks one by one.")
     test = compare_pairs([flip_signs(pair) for pair in zip(*pooled, strict=True)], combination)
@@ -219,7 +219,7 @@ def make_sample(scored: ScoredTask, score: str, left_out: Collection[str], place
 
 def _find_metric_of(score: str, scored: ScoredTask, place: Place) -> tuple[str, Metric]:
     """Return the metric, of those of a task, that has a score, with that score as its headline, and its name."""
-    task = get_task(scored.sample.name if scored.sample else "", known_tasks(place.include))
+    task = task_of(scored.sample.name if scored.sample else "", place.include)
     for name in (task.metric, *task.secondary):
         if find_metric(name).headline == score:
             return name, find_metric(name)
