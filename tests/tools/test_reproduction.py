@@ -175,6 +175,35 @@ def test_a_score_that_sums_cannot_give_is_not_tested():
         assert found.test.interval(0, 1).low > 0
 
 
+@pytest.mark.parametrize("score", ["pearson", "spearman", "mse"])
+def test_seeds_whose_statistics_are_on_other_scales(score):
+    """Seeds that answer on other scales: the pooled difference is the mean over seeds, its error that of the texts."""
+    random = np.random.default_rng(8)
+    golds = random.uniform(1, 5, 600)
+    scored = {}
+    for row, sd in (("b", 0.8), ("a", 1.0)):
+        for seed, (scale, shift) in enumerate([(1, 0), (9, 30), (0.1, -3)]):
+            answers = [f"{(gold + random.normal() * sd) * scale + shift:.6f}" for gold in golds]
+            made = make_scored("sick.relatedness", answers, [f"{gold:.6f}" for gold in golds], score)
+            scored.setdefault(row, {}).setdefault("sick.relatedness", {})[seed] = made
+    tested = compare_rows(Contrast("b", ("a",), ()), Measure("sick.relatedness", score), scored, PLACE)
+    assert tested.difference == pytest.approx(np.mean(list(tested.by_seed.values())))
+    if score == "pearson":
+
+        def mean_correlation(row, rows):
+            found = scored[row]["sick.relatedness"].values()
+            numbers = [np.array([float(text) for text in one.predictions])[rows] for one in found]
+            return 100 * np.mean([np.corrcoef(own, golds[rows])[0, 1] for own in numbers])
+
+        draws = [random.integers(0, 600, 600) for _ in range(400)]  # the bootstrap
+        spread = np.std([mean_correlation("b", rows) - mean_correlation("a", rows) for rows in draws])
+        everything = np.arange(600)
+        assert tested.difference == pytest.approx(
+            mean_correlation("b", everything) - mean_correlation("a", everything), abs=1e-3
+        )
+        assert float(tested.test.errors[0, 1]) == pytest.approx(spread, rel=0.12)
+
+
 def test_what_stands_in_training_data_is_left_out(tmp_path):
     """Texts of a test split that stand in any split to learn from, of any of the suite's tasks."""
     import json

@@ -119,7 +119,21 @@ def plot_panels(panels: Sequence[Panel], path: Path) -> None:
                     linewidth=0,
                 )
         axes.set_ylabel("validation score", fontsize="small")
+        axes.set_ylim(*_limits([one for one in panels if one.title == panel.title]))
         axes.grid(alpha=0.3)
         axes.legend(fontsize="x-small")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def _limits(panels: Sequence[Panel]) -> tuple[float, float]:
+    """Return the ends of the vertical axis of panels that show the same scores."""
+    scores = [
+        score
+        for panel in panels
+        for curves in panel.curves.values()
+        for curve in curves
+        for _, score in curve
+    ]
+    margin = 0.04 * (max(scores) - min(scores)) or 1.0
+    return min(scores) - margin, max(scores) + margin

@@ -1,8 +1,9 @@
 """Scores of what is done, and contrasts between rows by the harness's own inference for pairs of systems.
 
-Answers of several seeds are pooled: the statistics of each text are averaged over them, and texts vary together with
-what they were sampled in. So an interval says what other texts would give, for these seeds; the standard deviation
-beside each mean says how much seeds differ. A suite's mean is tested as on a board: tasks are sampled independently.
+Answers of several seeds are pooled: the score is the mean of theirs, what each text adds to it is averaged over them,
+and texts vary together with what they were sampled in. So an interval says what other texts would give, for these
+seeds; the standard deviation beside each mean says how much seeds differ. A suite's mean is tested as on a board: tasks
+are sampled independently.
 """
 
 from __future__ import annotations
@@ -194,10 +195,18 @@ def compare_rows(
 
 
 def average(samples: Sequence[Sample]) -> Sample:
-    """Average the statistics of several answers to the same texts, unit by unit."""
+    """Average several answers to the same texts: the score is the mean of theirs, and so is what each unit adds to it.
+
+    Statistics themselves are not averaged: those of a correlation are on another scale for each model.
+    """
     first = samples[0]
-    influence = None if first.influence is None else np.mean([each.influence for each in samples], axis=0)
-    return replace(first, rows=np.mean([each.rows for each in samples], axis=0), influence=influence)
+    if len(samples) == 1:
+        return first
+    effects = np.mean([sample.effects for sample in samples], axis=0)
+    parts = first.sizes / first.examples * mean(sample.score for sample in samples) + effects
+    headline = first.metric.headline
+    metric = replace(first.metric, columns=("part",), score=lambda totals: {headline: totals["part"]})
+    return replace(first, metric=metric, rows=parts[:, None], influence=effects)
 
 
 def make_sample(scored: ScoredTask, score: str, left_out: Collection[str], place: Place) -> Sample:
