@@ -39,7 +39,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import islice
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import msgspec
 import numpy as np
@@ -87,6 +87,12 @@ FAMILIES: dict[str, str] = {
     "ssp-mtl": "decabench.models.meta_lstm:FAMILY",
     "asp-mtl": "decabench.models.meta_lstm:FAMILY",
     "jmt": "decabench.models.joint_many_task:FAMILY",
+    "arc-i": "decabench.models.shared_memory:FAMILY",
+    "arc-ii": "decabench.models.shared_memory:FAMILY",
+    "me-lstm": "decabench.models.shared_memory:FAMILY",
+    "mt-cnn": "decabench.models.shared_memory:FAMILY",
+    "mt-dnn": "decabench.models.shared_memory:FAMILY",
+    "nbow": "decabench.models.shared_memory:FAMILY",
 }
 """Models by name, as `module:object` to load on request. Any other family is named by its `package.module:object`."""
 
@@ -148,7 +154,7 @@ class MultitaskNetwork(nn.Module):
     becomes part of the checkpoint and survives a resume.
     """
 
-    vocabulary_rows: ClassVar[tuple[str, ...]] = ()
+    vocabulary_rows: tuple[str, ...] = ()
     """Names (or prefixes of names) of parameters with one row for each word of the vocabulary: `--init` copies the rows
     of words in both vocabularies."""
 

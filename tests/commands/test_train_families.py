@@ -204,6 +204,58 @@ def test_meta_lstm_and_its_competitors(command, home, glove, tmp_path, model):
     assert names[-4:] == ["loss.label", "loss.tags", "loss.adversarial", "loss.orthogonality"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "own"),
+    [
+        ("arc-ii", ("together=true", "order=turn", "model.sparse_gradients=true")),
+        ("arc-i", ("model.bidirectional=true",)),
+        ("mt-cnn", ("model.sparse_gradients=true",)),
+        ("mt-dnn", ("model.bag=mean",)),
+    ],
+)
+def test_the_models_with_shared_memory(command, home, glove, tmp_path, model, own):
+    task = copy_of_sst(tmp_path)
+    done = command("prepare", "sst.copy", "--include", task, "--home", home)
+    assert done.exit_code == 0, done.output
+    sizes = ("model.hidden=8", "model.segments=5", "model.segment_width=4", "model.shared_layer=6")
+    short = [value for value in SHORT if not value.startswith("model.dimension")]
+    values = (
+        *short,
+        "optimizer=adagrad",
+        "learning_rate=0.1",
+        "order=random",
+        *sizes,
+        f'vectors=["{glove}"]',
+    )
+    data = ("--home", home, "--include", task, "--device", "cpu")
+    arguments = ["train", "--model", model, "--tasks", "sst,sst.copy", *data]
+    arguments += [part for value in (*values, *own) for part in ("--set", value)]
+    whole, killed = kill_and_resume(command, arguments, tmp_path)
+    assert_same(whole, killed)
+    answers = export_and_predict(command, killed, tmp_path, "sst,sst.copy", home, "--include", task)
+    assert {row["answer"] for rows in answers for row in rows} <= {"negative", "positive"}
+    # Fine-tuned on one of the tasks, as the paper's authors do after joint training.
+    done = command(
+        *("train", "--init", killed, "--tasks", "sst.copy", "--output", tmp_path / "tuned", *data),
+        *(
+            "--set",
+            "steps=4",
+            "--set",
+            "learning_rate=0.01",
+            "--set",
+            "best_by=last",
+            "--set",
+            f'vectors=["{glove}"]',
+        ),
+    )
+    assert done.exit_code == 0, done.output
+    before, after = tensors(killed, "model.safetensors"), tensors(tmp_path / "tuned", "model.safetensors")
+    assert not any(name.startswith("heads.sst.") for name in after)
+    name = "heads.sst/copy.output.score.weight"
+    assert 0 < (before[name] - after[name]).abs().max() < 0.1
+
+
 def copy_of_sst(folder):
     """A second task with labels, as a task file."""
     text = "".join(
