@@ -52,8 +52,19 @@ def connect(u: list[Tensor], gates: list[Tensor]) -> Tensor:
     return sum(gate[:, None] * each for gate, each in zip(gates, u, strict=True)) / total[:, None]
 
 
-def decide(router: torch.nn.Module, scores: Tensor) -> Tensor:
-    return router(scores)
+def read_both_ways(lstm: torch.nn.LSTM, x: Tensor) -> Tensor:
+    sides = []
+    for weights, words in zip(lstm.all_weights, (x, x.flip(1)), strict=True):
+        inner, recurrent, *biases = weights
+        h = c = x.new_zeros(len(x), lstm.hidden_size)
+        states = []
+        for x_t in words.unbind(1):
+            i, f, g, o = (F.linear(x_t, inner, biases[0]) + F.linear(h, recurrent, biases[1])).chunk(4, 1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()
+            states.append(h)
+        sides.append(torch.stack(states, 1))
+    return torch.cat([sides[0], sides[1].flip(1)], 2)
 
 
 def plain(model: RecurrentModules, x: Tensor) -> Tensor:
@@ -64,7 +75,7 @@ def plain(model: RecurrentModules, x: Tensor) -> Tensor:
     moved = [(x.new_zeros(rows, cell.size),) * 2 for cell in cells]
     h, c, states = zero, zero, []
     if config.name == "girnet":
-        shares = model.encoder.gates(model.encoder.reader.lstm(x)[0]).softmax(2)
+        shares = model.encoder.gates(read_both_ways(model.encoder.reader.lstm, x)).softmax(2)
         auxiliary = [model.heads[task].lstms[0] for task in OUTPUTS if task != "p"]
     for t, x_t in enumerate(x.unbind(1)):
         if config.name == "girnet":
@@ -89,12 +100,10 @@ def plain(model: RecurrentModules, x: Tensor) -> Tensor:
 def route(model: RecurrentModules, decoder: torch.nn.Module, u: list[Tensor], h: Tensor) -> list[Tensor]:
     router, outputs = model.shared.router, []
     for at, layer in enumerate(model.shared.layers):
-        gates = [
-            [decide(router, mlp(each, layer.policies, j)) for each in u] for j in range(model.config.modules)
-        ]
+        gates = [[router(mlp(each, layer.policies, j)) for each in u] for j in range(model.config.modules)]
         u = [mlp(connect(u, own), layer.networks, j) for j, own in enumerate(gates)]
         query = decoder.transform(h)
-        chosen = [decide(router, mlp(torch.cat([each, query], 1), decoder.policy, 0)) for each in u]
+        chosen = [router(mlp(torch.cat([each, query], 1), decoder.policy, 0)) for each in u]
         outputs.append(mlp(connect(u, chosen), decoder.networks, at))
     return outputs
 
