@@ -49,12 +49,12 @@ __all__ = [
     "ENCODERS",
     "EXTENSIONS",
     "FAMILY",
-    "Decoder",
     "ModularEncoder",
     "RecurrentModules",
     "RecurrentModulesConfig",
     "Router",
     "Routes",
+    "TaskDecoder",
     "straight_through",
 ]
 
@@ -334,7 +334,7 @@ class ModularEncoder(nn.Module):
         )
 
 
-class Decoder(nn.Module):
+class TaskDecoder(nn.Module):
     """A task's decoder: a sub-decoder for each layer of sub-encoders, all connected by the task's policy network."""
 
     def __init__(self, config: RecurrentModulesConfig) -> None:
@@ -391,7 +391,7 @@ class TaskPart(Head):
         self.extension: nn.Module | None = None
         width = h
         if config.is_modular:
-            self.extension = Decoder(config)
+            self.extension = TaskDecoder(config)
             width += self.extension.width
         elif config.extension != "none":
             self.extension = DirectMessages(d, h) if config.extension == "direct" else SharedMessages(h)
@@ -491,7 +491,7 @@ class RecurrentModules(MultitaskNetwork):
         h = where(states)
         encoder = decoder = None
         match part.extension:
-            case Decoder() as own:
+            case TaskDecoder() as own:
                 modules = cast(ModularEncoder, self.shared)
                 outputs, encoder = modules(torch.stack([where(u) for u in modules.read(x)], 1))
                 more, decoder = own(outputs, h, modules.router)
@@ -521,7 +521,7 @@ class RecurrentModules(MultitaskNetwork):
             config = self.config
             sides = {
                 "encoder": (found.encoder, cast(ModularEncoder, self.shared).possible, config.encoder_open),
-                "decoder": (found.decoder, cast(Decoder, part.extension).possible, config.decoder_open),
+                "decoder": (found.decoder, cast(TaskDecoder, part.extension).possible, config.decoder_open),
             }
             for side, (routes, possible, share) in sides.items():
                 weight = getattr(config, f"{side}_sparsity") / (possible if config.mean_penalty else 1)

@@ -16,7 +16,7 @@ from decabench.models.checkpoint import Analysis, TrainedModel, batch_by_length
 from decabench.models.devices import autocast
 from decabench.models.family import ColumnBatch
 from decabench.models.mqan_analyses import make_figure, write_figure
-from decabench.models.recurrent_modules import Decoder, RecurrentModules
+from decabench.models.recurrent_modules import RecurrentModules, TaskDecoder
 from decabench.tasks import Example, Task
 
 __all__ = ["ROUTES", "TaskRoutes", "measure_routes", "task_shares"]
@@ -47,7 +47,7 @@ def measure_routes(model: TrainedModel, task: Task, examples: Sequence[Example])
     network = cast(RecurrentModules, model.network)
     network.eval()
     part = network.heads[task.name]
-    decoder, is_tagger = cast(Decoder, part.extension), bool(part.is_tagger)
+    decoder, is_tagger = cast(TaskDecoder, part.extension), bool(part.is_tagger)
     grid = decoder.layers, decoder.modules_per_layer
     items = [model.encode(example, task) for example in examples]
     lengths = np.array([len(item["text"]) for item in items])
