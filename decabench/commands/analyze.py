@@ -58,12 +58,14 @@ def analyze(
     vocabulary, the context and the question (Figure 3 of the paper), for all tasks the model was trained on unless
     --tasks or --suite chooses. attention shows what the model attends to while it answers one example (Figures 6 and
     7); it needs --task. The models with an external memory, and lstm with its rivals, offer fusion: what the model
-    predicts after each word of one example, and its fusion gate; it needs --task, too.
+    predicts after each word of one example, and its fusion gate; it needs --task, too. Models with recurrent modules
+    offer routes: which sub-networks each task's words pass through.
 
     \b
     decabench analyze pointers run --output figures
     decabench analyze attention run --task squad --output figures
     decabench analyze fusion run --task sst --output figures
+    decabench analyze routes run --output figures
     """
     require_torch()
     from decabench.commands._options import chosen_tasks
