@@ -27,6 +27,7 @@ _COMMANDS = (
     "metrics",
     "predict",
     "prepare",
+    "show",
     "suites",
     "tasks",
     "train",

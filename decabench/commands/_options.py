@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
@@ -29,6 +30,7 @@ __all__ = [
     "section",
     "size_option",
     "split_option",
+    "submission_argument",
     "submission_option",
     "suite_option",
     "tasks_option",
@@ -238,6 +240,29 @@ submission_option = click.option(
     metavar="PATH",
     help="The submission: a folder, a .zip or a .tar.gz.",
 )
+
+
+def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the submission by position, or as `--submission`; both fill the parameter `submission`."""
+    path = click.Path(path_type=Path, exists=True)
+    option = click.option(
+        "--submission",
+        "option",
+        type=path,
+        metavar="PATH",
+        help="The same as SUBMISSION: a folder, a .zip or a .tar.gz.",
+    )
+    argument = click.argument("given", metavar="[SUBMISSION]", type=path, required=False)
+
+    @wraps(command)
+    def run(*arguments: Any, given: Path | None, option: Path | None, **settings: Any) -> Any:
+        if given is not None and option is not None:
+            raise click.UsageError("The submission is given twice: by position and with --submission.")
+        if given is None and option is None:
+            raise click.UsageError("Which submission? Give its folder, .zip or .tar.gz.")
+        return command(*arguments, submission=given or option, **settings)
+
+    return argument(option(run))
 
 
 def tasks_option(command: Command) -> Command:

@@ -104,6 +104,8 @@ class ScoringOptions:
     """A submission with answers that this one withholds, made again."""
     without: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By task, the ids of examples of the split: besides the score of all, score the others alone."""
+    all_texts: bool = False
+    """Whether the files of scored examples hold texts that may not be passed on, too."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ class ScoredTask:
     """The files of its answers, other wordings included: path in the submission to sha256."""
     unknown: tuple[str, ...] = ()
     """Ids in `ScoringOptions.without` that no example of the prepared split has."""
+    variant_rows: Mapping[int, Sequence[Row]] = field(default_factory=dict)
+    """The statistics of each example under other wordings, by their number."""
 
 
 def evaluate(
@@ -382,6 +386,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     score = found.scores[found.headline]
     units = [item.units for item in references]
     sample = Sample.of(metric.for_data(references), found.rows, units, task.name)
+    variant_rows: dict[int, Sequence[Row]] = {}
     result = replace(
         result,
         status="partial" if partial else "scored",
@@ -395,11 +400,13 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         answers=counts.by_kind,
         ceiling=ceiling,
         partial=partial,
-        variants=_score_variants(job, references, score, pool),
+        variants=_score_variants(job, references, score, pool, variant_rows),
         units=describe_units(sample, task.unit_names),
         without=_score_without(job, references, list(answers.values()), found),
     )
-    return ScoredTask(result, references, list(answers.values()), sample, found.rows)
+    return ScoredTask(
+        result, references, list(answers.values()), sample, found.rows, variant_rows=variant_rows
+    )
 
 
 def _score_without(
@@ -432,9 +439,16 @@ def _score_without(
 
 
 def _score_variants(
-    job: _Job, references: Sequence[Item], score: float, pool: Executor | None
+    job: _Job,
+    references: Sequence[Item],
+    score: float,
+    pool: Executor | None,
+    rows: dict[int, Sequence[Row]],
 ) -> dict[str, Any]:
-    """Score the answers to other wordings; return their headlines by number, and a summary if there are any."""
+    """Score the answers to other wordings; return their headlines by number, and a summary if there are any.
+
+    Their statistics go into `rows`.
+    """
     scores, digests, failed = {"0": score}, {}, {}
     for number, files in job.submission.variants.items():
         file = files.get((job.task.name, job.file.split))
@@ -454,6 +468,7 @@ def _score_variants(
         answers = {item.id: lines[item.id].text(job.answers) for item in references}
         found = score_task((job.task.metric,), list(answers.values()), references, pool)
         scores[str(number)] = found.scores[found.headline]
+        rows[number] = found.rows
         digests[str(number)] = answers_digest(answers)
     if len(scores) == 1 and not failed:
         return {}

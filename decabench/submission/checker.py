@@ -18,6 +18,8 @@ from typing import Literal
 
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
 from decabench.files import atomic_file
+from decabench.metrics import METRICS
+from decabench.prompts import LabelForms, takes_for
 from decabench.submission.answers import FOLDER, AnswerReader, Ids, PredictionFile, read_answers
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
@@ -31,7 +33,7 @@ from decabench.submission.folder import (
 )
 from decabench.submission.metadata import Marks, SubmissionInfo
 from decabench.submission.withheld import WithheldAnswers, WithheldReader
-from decabench.tasks import SPLITS, TASKS
+from decabench.tasks import SPLITS, TASKS, Label, Task
 from decabench.text import printable, quoted
 from decabench.untrusted import parse_json
 
@@ -86,9 +88,8 @@ def check_submission(
         for file in (*files.values(), *(file for group in variants.values() for file in group.values())):
             marks = info.marks(file.task, file.split, file.variant) if info else Marks()
             reader = AnswerReader(file, expected.get((file.task, file.split)), marks)
-            for _ in reader:
-                pass
-            faults += reader.faults
+            forms = tuple(_label_faults(reader, known_tasks))  # reads the file
+            faults += (*reader.faults, *forms)
             unlisted.update(reader.unlisted)
             counts.append(reader.count)
         for (task, split), file_path in withheld.items():
@@ -103,6 +104,24 @@ def check_submission(
                 faults += (Fault("not-withheld", message, digests.name),)
             counts.append(digests.count(task, split, found))
         return CheckReport.of(printable(path.name), faults, counts, unlisted)
+
+
+def _label_faults(reader: AnswerReader, known_tasks: Collection[str]) -> Iterator[Fault]:
+    """Read a file to its end, and yield what is amiss with the form of its labels, if its task has any."""
+    task = known_tasks.get(reader.file.task) if isinstance(known_tasks, Mapping) else None
+    output = task.output if isinstance(task, Task) else None
+    metric = METRICS.get(task.metric) if isinstance(task, Task) else None
+    if metric is None or not isinstance(output, Label) or not output.names:
+        for _ in reader:
+            pass
+        return
+    forms = LabelForms(takes_for(metric))
+    for line in reader:
+        forms.add(f"line {line.number}", line.answer or "", output.names)
+    if sentence := forms.describe_forms():
+        yield Fault("label-form", sentence, reader.file.name)
+    if sentence := forms.describe_others(output.names):
+        yield Fault("no-label", sentence, reader.file.name)
 
 
 def _may_withhold(name: str, known_tasks: Collection[str]) -> bool:
