@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 from decabench.metrics import Item, Metric
 from decabench.prompts.clutter import is_remark, lines_of
@@ -342,6 +342,11 @@ def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tup
     return None if found is None else (found, "a sentence around the label")
 
 
+_find_form = lru_cache(1 << 15)(
+    find_label_form
+)  # answers repeat, and are looked at for the rows and for the report
+
+
 def takes_for(metric: Metric) -> Callable[[str, str], bool]:
     """Return a function that tells whether a metric takes a text for a label, if the label is the reference."""
 
@@ -371,16 +376,10 @@ class LabelForms:
     other_example: tuple[str, str] = ("", "")
     """Where the first answer that gives no label is, and what is written there."""
 
-    def __post_init__(self) -> None:
-        self._known: dict[tuple[str, tuple[str, ...]], tuple[str, str] | None] = {}
-
     def add(self, place: str, text: str, labels: tuple[str, ...], question: str = "") -> str:
         """Count an answer, and return `label_form`, `other_label` or nothing if it is a label."""
         self.answers += 1
-        key = text, labels
-        if key not in self._known:
-            self._known[key] = find_label_form(text, labels, question)
-        found = self._known[key]
+        found = _find_form(text, labels, question if text.startswith(question) else "")
         if found is None:
             if text.strip():
                 self.others += 1

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from decabench.metrics import METRICS, Item, Metric, Reference, Row, count_fault
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
 from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
+from decabench.scoring.scored_examples import ExamplesHead, ScoredExample, make_examples
 from decabench.scoring.significance import (
     Sample,
     describe_units,
@@ -147,6 +149,7 @@ def evaluate(
     of a limited run is `partial`: scored on the examples it answered, but left out of totals. `without` names examples
     of tasks; the score of the others is `TaskResult.without`, beside that of all. Ids that are not in the data are
     ignored, unless none of them is.
+    `Results.examples` has what was answered and how it scored.
     Nothing is written: the command `decabench evaluate` writes `results.json` with its statistics and manifest, which
     `verify` and a ranked place on a board need; `Results.to_json` gives the text of `results.json` alone.
     With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
@@ -160,7 +163,19 @@ def evaluate(
     options = ScoringOptions(split, names, home, jobs, include, answers, reported, without=without or {})
     results, scored = score_submission(submission, options)
     require_left_out(options, scored)
-    return results
+    return replace(results, source=partial(_examples_of, submission, options, scored))
+
+
+def _examples_of(
+    submission: str | Path, options: ScoringOptions, scored: Mapping[str, ScoredTask], name: str
+) -> tuple[ExamplesHead, list[ScoredExample]]:
+    """Return the scored examples of a task. Raises DataError if it has no score."""
+    if scored[name].sample is None:
+        raise DataError(f"{name} has no score: {scored[name].result.reason}")
+    with open_with_remade(submission, options.remade) as opened:
+        task = known_to(opened, options)[name]
+        head, rows = make_examples(opened, task, scored[name], replace(options, all_texts=True))
+        return head, list(rows)
 
 
 def require_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> None:

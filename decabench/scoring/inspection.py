@@ -1,15 +1,13 @@
-"""The examples behind a score: rows made from what was scored, written beside the results, and found again."""
+"""The examples behind a score: written beside the results, and found again to be shown."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from decabench.errors import DataError, DecabenchError
 from decabench.files import file_digest, is_within
-from decabench.metrics import Metric, Row
 from decabench.prompts import LabelForms, possible_labels, takes_for
 from decabench.scoring.evaluator import (
     ScoredTask,
@@ -23,16 +21,16 @@ from decabench.scoring.scored_examples import (
     ExamplesHead,
     ScoredExample,
     examples_path,
+    label_questions,
+    make_examples,
     open_examples,
+    other_text,
     save_examples,
 )
-from decabench.submission import AnswerKind, AnswerLine, Submission, read_lines
-from decabench.tasks import Label, Number, Store, Tags, Task, get_task, home_folder
+from decabench.submission import AnswerKind, Submission, read_lines
+from decabench.tasks import Label, Store, Task, get_task, home_folder
 
-__all__ = ["Inspected", "count_label_forms", "find_examples", "make_examples", "write_examples"]
-
-_EXACT = 0.005
-"""How close to the best possible score a right answer is."""
+__all__ = ["Inspected", "count_label_forms", "find_examples", "write_examples"]
 
 
 def write_examples(
@@ -46,121 +44,12 @@ def write_examples(
                 save_examples(folder, *make_examples(opened, known[name], found, options))
 
 
-def make_examples(
-    opened: Submission, task: Task, found: ScoredTask, options: ScoringOptions
-) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
-    """Return the scored examples of a task: the head of their file, and the rows of every wording."""
-    assert found.sample is not None  # tasks that failed have no examples
-    metric = found.sample.metric
-    low, high = metric.range
-    best = high if metric.higher_is_better else low
-    head = ExamplesHead(
-        task=task.name,
-        split=options.split,
-        metric=found.result.metric,
-        headline=found.result.headline,
-        signature=found.result.signature,
-        columns=metric.columns,
-        best=best if math.isfinite(best) and low >= 0 else None,
-        higher_is_better=metric.higher_is_better,
-        data=found.result.data.fingerprint,
-        files=found.files,
-        answers=options.answers,
-        left_out=() if options.all_texts or found.result.data.origin == "sample" else _left_out(task),
-    )
-    return head, _make_rows(opened, task, found, options, head.best)
-
-
-def _left_out(task: Task) -> tuple[str, ...]:
-    """Return the fields whose text may not be passed on: answers, or what may quote the context."""
-    if not task.redistributable:
-        return "prediction", "raw", "references"
-    if task.withhold_texts:
-        return ("raw",) if isinstance(task.output, Label | Number | Tags) else ("prediction", "raw")
-    return ()
-
-
-def _make_rows(
-    opened: Submission, task: Task, found: ScoredTask, options: ScoringOptions, best: float | None
-) -> Iterator[ScoredExample]:
-    questions = _questions(task, options)
-    wordings = {0: (opened.files[task.name, options.split], found.rows)}
-    for number, rows in found.variant_rows.items():
-        wordings[number] = opened.variants[number][task.name, options.split], rows
-    metric = find_metric(found.result.metric).for_data(found.references)
-    for number, (file, rows) in wordings.items():
-        lines = {str(line.id): line for line in read_lines(file.path)}
-        forms = LabelForms(takes_for(find_metric(found.result.metric)))
-        scores = _example_scores(metric, rows) if best is not None else [None] * len(rows)
-        for item, row, score in zip(found.references, rows, scores, strict=True):
-            line = lines[item.id]
-            text = line.text(options.answers)
-            labels = possible_labels(task.output, questions.get(item.id, ""))
-            form = forms.add(item.id, text, labels, questions.get(item.id, "")) if labels else ""
-            exact = text in item.answers and metric.scope != "group"  # earlier turns may be wrong
-            yield ScoredExample(
-                id=item.id,
-                statistics=tuple(row),
-                prediction=text,
-                raw=_other_text(line, options.answers),
-                references=tuple(item.answers) if number == 0 else (),
-                score=score,
-                right=_is_right(score, best, exact),
-                flags=tuple(_flags(line, text, form)),
-                variant=number,
-            )
-
-
-def _is_right(score: float | None, best: float | None, exact: bool) -> bool | None:
-    if exact or (score is not None and best is not None and abs(best - score) <= _EXACT):
-        return True
-    return None if score is None else False
-
-
-def _other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
-    return line.raw if answers == "extracted" else line.answer if line.raw is not None else None
-
-
-def _flags(line: AnswerLine, text: str, form: str) -> Iterator[str]:
-    rules = line.rule.split("+") if line.rule else ()
-    if not text.strip():
-        yield "empty"
-    if "unparseable" in rules:
-        yield "unparseable"
-    if line.finish == "refused" or "refused" in rules:
-        yield "refused"
-    if line.finish == "length":
-        yield "cut"
-    if line.context_kept is not None:
-        yield "context_cut"
-    if form:
-        yield form
-
-
-def _example_scores(metric: Metric, rows: Sequence[Row]) -> list[float | None]:
-    """Return the headline of each example alone; None where it has none."""
-    import numpy as np
-
-    values = np.asarray(rows, dtype=float)
-    columns = {name: values[:, at] for at, name in enumerate(metric.columns)}
-    with np.errstate(all="ignore"):
-        scores = np.asarray(metric.score(columns)[metric.headline], dtype=float)
-    return [round(score, 6) if math.isfinite(score) else None for score in scores.tolist()]
-
-
-def _questions(task: Task, options: ScoringOptions) -> dict[str, str]:
-    """Return the questions by id, if they name the labels."""
-    if not isinstance(task.output, Label) or task.output.names:
-        return {}
-    store = Store(home_folder(options.home))
-    return {row["id"]: row["question"] for row in store.read(task.name, options.split, ("id", "question"))}
-
-
 def count_label_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> LabelForms | None:
     """Count the answers that are labels in a form that scores as wrong; None for tasks without labels."""
     if not isinstance(task.output, Label) or not found.predictions:
         return None
-    forms, questions = LabelForms(takes_for(find_metric(task.metric))), _questions(task, options)
+    forms = LabelForms(takes_for(find_metric(task.metric)))
+    questions = label_questions(task, options)
     for item, text in zip(found.references, found.predictions, strict=True):
         question = questions.get(item.id, "")
         forms.add(item.id, text, possible_labels(task.output, question), question)
@@ -277,7 +166,7 @@ def _filled(
         line = lines[row.variant][row.id]
         references = () if row.variant else golds[row.id]
         filled.append(
-            replace(row, prediction=line.text(kind), raw=_other_text(line, kind), references=references)
+            replace(row, prediction=line.text(kind), raw=other_text(line, kind), references=references)
         )
     return filled
 

@@ -7,16 +7,28 @@ No score rests on it: it shows what a model got right and wrong, and is read by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import decabench
 from decabench.errors import DataError, MissingDataError
 from decabench.files import atomic_file
-from decabench.submission import BrokenFileError, Limits, numbered_lines
+from decabench.metrics import Item, Metric, Row
+from decabench.prompts import LabelForms, possible_labels, takes_for
+from decabench.submission import (
+    AnswerKind,
+    AnswerLine,
+    BrokenFileError,
+    Limits,
+    Submission,
+    numbered_lines,
+    read_lines,
+)
+from decabench.tasks import Label, Number, Store, Tags, Task, home_folder
 from decabench.text import excerpt
 from decabench.untrusted import parse_json
 
@@ -29,7 +41,10 @@ __all__ = [
     "ScoredExample",
     "examples_frame",
     "examples_path",
+    "label_questions",
+    "make_examples",
     "open_examples",
+    "other_text",
     "save_examples",
 ]
 
@@ -129,6 +144,153 @@ def examples_frame(head: ExamplesHead, rows: Iterable[ScoredExample]) -> pandas.
 def examples_path(folder: Path, task: str) -> Path:
     """Return where a task's scored examples are in a folder of results."""
     return folder / EXAMPLES / f"{task}.jsonl.gz"
+
+
+# Making rows of what was scored
+
+
+class Scored(Protocol):
+    """What is needed of `ScoredTask`, which is made further up."""
+
+    @property
+    def result(self) -> Any: ...
+    @property
+    def references(self) -> Sequence[Item]: ...
+    @property
+    def sample(self) -> Any: ...
+    @property
+    def rows(self) -> Sequence[Row]: ...
+    @property
+    def files(self) -> Mapping[str, str]: ...
+    @property
+    def variant_rows(self) -> Mapping[int, Sequence[Row]]: ...
+
+
+class Options(Protocol):
+    """What is needed of `ScoringOptions`."""
+
+    @property
+    def split(self) -> str: ...
+    @property
+    def answers(self) -> AnswerKind: ...
+    @property
+    def home(self) -> str | Path | None: ...
+    @property
+    def all_texts(self) -> bool: ...
+
+
+_EXACT = 0.005
+"""How close to the best possible score a right answer is."""
+
+
+def make_examples(
+    opened: Submission, task: Task, found: Scored, options: Options
+) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
+    """Return the scored examples of a task: the head of their file, and the rows of every wording."""
+    assert found.sample is not None  # tasks that failed have no examples
+    metric = found.sample.metric
+    low, high = metric.range
+    best = high if metric.higher_is_better else low
+    head = ExamplesHead(
+        task=task.name,
+        split=options.split,
+        metric=found.result.metric,
+        headline=found.result.headline,
+        signature=found.result.signature,
+        columns=metric.columns,
+        best=best if math.isfinite(best) and low >= 0 else None,
+        higher_is_better=metric.higher_is_better,
+        data=found.result.data.fingerprint,
+        files=found.files,
+        answers=options.answers,
+        left_out=() if options.all_texts or found.result.data.origin == "sample" else _left_out(task),
+    )
+    return head, _make_rows(opened, task, found, options, head.best)
+
+
+def _left_out(task: Task) -> tuple[str, ...]:
+    """Return the fields whose text may not be passed on: answers, or what may quote the context."""
+    if not task.redistributable:
+        return "prediction", "raw", "references"
+    if task.withhold_texts:
+        return ("raw",) if isinstance(task.output, Label | Number | Tags) else ("prediction", "raw")
+    return ()
+
+
+def _make_rows(
+    opened: Submission, task: Task, found: Scored, options: Options, best: float | None
+) -> Iterator[ScoredExample]:
+    questions = label_questions(task, options)
+    wordings = {0: (opened.files[task.name, options.split], found.rows)}
+    for number, rows in found.variant_rows.items():
+        wordings[number] = opened.variants[number][task.name, options.split], rows
+    metric = found.sample.metric
+    for number, (file, rows) in wordings.items():
+        lines = {str(line.id): line for line in read_lines(file.path)}
+        forms = LabelForms(takes_for(metric))
+        scores = _example_scores(metric, rows) if best is not None else [None] * len(rows)
+        for item, row, score in zip(found.references, rows, scores, strict=True):
+            line = lines[item.id]
+            text = line.text(options.answers)
+            labels = possible_labels(task.output, questions.get(item.id, ""))
+            form = forms.add(item.id, text, labels, questions.get(item.id, "")) if labels else ""
+            exact = text in item.answers and metric.scope != "group"  # earlier turns may be wrong
+            yield ScoredExample(
+                id=item.id,
+                statistics=tuple(row),
+                prediction=text,
+                raw=other_text(line, options.answers),
+                references=tuple(item.answers) if number == 0 else (),
+                score=score,
+                right=_is_right(score, best, exact),
+                flags=tuple(_flags(line, text, form)),
+                variant=number,
+            )
+
+
+def _is_right(score: float | None, best: float | None, exact: bool) -> bool | None:
+    if exact or (score is not None and best is not None and abs(best - score) <= _EXACT):
+        return True
+    return None if score is None else False
+
+
+def other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
+    return line.raw if answers == "extracted" else line.answer if line.raw is not None else None
+
+
+def _flags(line: AnswerLine, text: str, form: str) -> Iterator[str]:
+    rules = line.rule.split("+") if line.rule else ()
+    if not text.strip():
+        yield "empty"
+    if "unparseable" in rules:
+        yield "unparseable"
+    if line.finish == "refused" or "refused" in rules:
+        yield "refused"
+    if line.finish == "length":
+        yield "cut"
+    if line.context_kept is not None:
+        yield "context_cut"
+    if form:
+        yield form
+
+
+def _example_scores(metric: Metric, rows: Sequence[Row]) -> list[float | None]:
+    """Return the headline of each example alone; None where it has none."""
+    import numpy as np
+
+    values = np.asarray(rows, dtype=float)
+    columns = {name: values[:, at] for at, name in enumerate(metric.columns)}
+    with np.errstate(all="ignore"):
+        scores = np.asarray(metric.score(columns)[metric.headline], dtype=float)
+    return [round(score, 6) if math.isfinite(score) else None for score in scores.tolist()]
+
+
+def label_questions(task: Task, options: Options) -> dict[str, str]:
+    """Return the questions by id, if they name the labels."""
+    if not isinstance(task.output, Label) or task.output.names:
+        return {}
+    store = Store(home_folder(options.home))
+    return {row["id"]: row["question"] for row in store.read(task.name, options.split, ("id", "question"))}
 
 
 # Writing

@@ -5,16 +5,27 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pytest
 from click.testing import Result
 
-from decabench.errors import DataError
+import decabench
+from decabench.errors import DataError, MissingDataError, UnknownNameError
 from decabench.metrics import METRICS, score_rows
 from decabench.runs import ALL_VARIANTS
-from decabench.scoring import ScoringOptions, examples_frame, examples_path, find_examples, open_examples
+from decabench.scoring import (
+    Results,
+    ScoringOptions,
+    examples_frame,
+    examples_path,
+    find_examples,
+    open_examples,
+    read_results_file,
+)
 from decabench.submission import write_submission
 from decabench.tasks import TASKS, Store
 
@@ -211,3 +222,34 @@ def test_a_corpus_metric_knows_an_exact_answer(command: Command, home: Path, sub
     for task in ("iwslt.en.de", "zre", "woz.en", "wikisql"):
         _, rows = rows_of(folder / f"results/validation/examples/{task}.jsonl.gz")
         assert all(row["right"] for row in rows), task
+
+
+def test_examples_of_results(command: Command, home: Path, submit: Submit) -> None:
+    """The same rows, whether they come from evaluate in Python or from the file beside the results."""
+    folder = submit("random", ["sst", "squad"])
+    results = decabench.evaluate(folder, home=home)
+    frame = results.examples("squad")
+    assert frame["score"].mean() == pytest.approx(results.tasks["squad"].score, abs=1e-6)
+    assert list(frame.columns[:4]) == ["id", "prediction", "raw", "references"]
+    command("evaluate", folder, "--home", home)
+    read = read_results_file(folder / "results/validation/results.json")
+    assert read == replace(read, source=None)  # where examples come from makes no other results
+    pandas.testing.assert_frame_equal(read.examples("squad"), frame)
+    with pytest.raises(UnknownNameError, match="Did you mean squad"):
+        results.examples("squat")
+    with pytest.raises(MissingDataError, match="read from a text alone"):
+        Results.from_json(results.to_json()).examples("sst")
+    examples_path(folder / "results/validation", "sst").unlink()
+    with pytest.raises(MissingDataError, match="run decabench evaluate"):
+        read.examples("sst")
+
+
+def test_examples_of_an_archive_are_read_again_after_it_was_closed(
+    home: Path, submit: Submit, tmp_path: Path
+) -> None:
+    import shutil
+
+    folder = submit("random", ["sst"])
+    path = Path(shutil.make_archive(str(tmp_path / "packed"), "zip", folder))
+    frame = decabench.evaluate(path, home=home).examples("sst")
+    pandas.testing.assert_frame_equal(frame, decabench.evaluate(folder, home=home).examples("sst"))

@@ -263,7 +263,9 @@ def test_the_results_of_other_splits_stay_bound(few: Path, home: Path) -> None:
     assert fault.folder == "results/validation-raw" and fault.task == "sst"
 
 
-@pytest.mark.parametrize("link", ["results", "results/validation", "results/validation/statistics"])
+@pytest.mark.parametrize(
+    "link", ["results", "results/validation", "results/validation/statistics", "results/validation/examples"]
+)
 def test_nothing_is_written_through_a_link(few: Path, home: Path, tmp_path: Path, link: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     shutil.move(few / link, elsewhere)
