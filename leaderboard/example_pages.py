@@ -106,6 +106,7 @@ def _index(
     others = [theirs.get(each.row.id) for each in examples]
     return {
         "headline": shown.head.headline,
+        "higherIsBetter": shown.head.higher_is_better,
         "extractive": shown.task.extractive,
         "sizes": list(sizes),
         "ids": [each.row.id for each in examples],

@@ -37,8 +37,10 @@ _MOST_WORDS = 400
     show_default=True,
     help="The split.",
 )
-@click.option("--wrong", "right", flag_value="wrong", help="Only examples that do not have the best score.")
-@click.option("--right", "right", flag_value="right", help="Only examples that have the best score.")
+@click.option(
+    "--wrong", "right", flag_value="wrong", help="Only examples that are wrong, or right only in part."
+)
+@click.option("--right", "right", flag_value="right", help="Only examples that are right.")
 @click.option(
     "--flag",
     "flags",
@@ -227,6 +229,8 @@ def _print_line(out: Console, name: str, value: str | Text) -> None:
 
 def _verdict(row: ScoredExample, shown: Inspected) -> str:
     word = {True: "right", False: "wrong", None: "not scored alone"}[row.right]
+    if row.right is False and row.score and shown.head.higher_is_better:
+        word = "partly right"
     return word if row.score is None else f"{word}, {shown.head.headline} {row.score:.2f}"
 
 

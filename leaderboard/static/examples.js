@@ -92,8 +92,9 @@
 
   const short = (text) => text.split(/\s+/).length <= MOST_WORDS;
   const words = { true: "right", false: "wrong", null: "no score of its own" };
+  const isPart = (answer) => answer.right === false && answer.score > 0 && index.higherIsBetter;
   const verdict = (answer) =>
-    words[answer.right] + (answer.score === null ? "" : ", " + index.headline + " " + points(answer.score, 2));
+    (isPart(answer) ? "partly right" : words[answer.right]) + (answer.score === null ? "" : ", " + index.headline + " " + points(answer.score, 2));
 
   function answerLine(name, answer, references, withVerdict) {
     const differs = answer.right === false && answer.text && short(answer.text) && references.some(short);

@@ -209,3 +209,23 @@ def test_a_page_is_written(command: Command, home: Path, wrong_and_right: Path, 
     (tmp_path / "other/sub").mkdir()
     done = command("show", wrong_and_right, "--output", tmp_path / "other", "--home", home)
     assert done.exit_code != 0 and (tmp_path / "other/keep.txt").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_the_page_is_served_until_ctrl_c(home: Path, wrong_and_right: Path) -> None:
+    import signal
+    import subprocess
+    import sys
+    from urllib.request import urlopen
+
+    line = [sys.executable, "-m", "decabench", "show", str(wrong_and_right), "--open", "--home", str(home)]
+    environment = {**os.environ, "BROWSER": "true", "PYTHONPATH": os.getcwd(), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment) as running:
+        assert running.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/", running.stdout.readline())
+        assert found is not None
+        with urlopen(f"{found[0]}data/index.js") as answer:
+            assert answer.read().startswith(b'decabench.put("index",')
+        running.send_signal(signal.SIGINT)
+        assert running.stdout.read() == "Stopped.\n"
+        assert running.wait() == 0

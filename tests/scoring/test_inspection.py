@@ -26,7 +26,7 @@ from decabench.scoring import (
     open_examples,
     read_results_file,
 )
-from decabench.submission import write_submission
+from decabench.submission import withhold, write_submission
 from decabench.tasks import TASKS, Store
 
 Command = Callable[..., Result]
@@ -253,3 +253,14 @@ def test_examples_of_an_archive_are_read_again_after_it_was_closed(
     path = Path(shutil.make_archive(str(tmp_path / "packed"), "zip", folder))
     frame = decabench.evaluate(path, home=home).examples("sst")
     pandas.testing.assert_frame_equal(frame, decabench.evaluate(folder, home=home).examples("sst"))
+
+
+def test_withheld_answers_take_their_examples_with_them(
+    command: Command, published: Path, tmp_path: Path
+) -> None:
+    lines = answers(published, "cnn_dailymail", lambda example: (example.id, example.answers[0]))
+    write_submission(tmp_path / "s", "s", {("cnn_dailymail", "validation"): lines})
+    assert command("evaluate", tmp_path / "s", "--home", published, "--all-texts").exit_code == 0
+    withhold(tmp_path / "s", "cnn_dailymail", "validation")
+    assert not list((tmp_path / "s").rglob("*.jsonl.gz"))
+    assert (tmp_path / "s/results/validation/statistics/cnn_dailymail.parquet").exists()
