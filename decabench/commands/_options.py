@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -247,20 +248,20 @@ def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     path = click.Path(path_type=Path, exists=True)
     option = click.option(
         "--submission",
-        "option",
         type=path,
         metavar="PATH",
         help="The same as SUBMISSION: a folder, a .zip or a .tar.gz.",
     )
-    argument = click.argument("given", metavar="[SUBMISSION]", type=path, required=False)
+    argument = click.argument("place", metavar="[SUBMISSION]", type=path, required=False)
 
     @wraps(command)
-    def run(*arguments: Any, given: Path | None, option: Path | None, **settings: Any) -> Any:
-        if given is not None and option is not None:
+    def run(*arguments: Any, place: Path | None, submission: Path | None, **settings: Any) -> Any:
+        source = click.get_current_context().get_parameter_source("submission")
+        if place is not None and submission is not None and source == ParameterSource.COMMANDLINE:
             raise click.UsageError("The submission is given twice: by position and with --submission.")
-        if given is None and option is None:
+        if place is None and submission is None:
             raise click.UsageError("Which submission? Give its folder, .zip or .tar.gz.")
-        return command(*arguments, submission=given or option, **settings)
+        return command(*arguments, submission=place or submission, **settings)
 
     return argument(option(run))
 

@@ -381,3 +381,10 @@ def test_the_submission_by_position(command, home, submit):
     ):
         done = command("evaluate", *arguments)
         assert done.exit_code == 2 and said in done.stderr
+
+
+def test_a_submission_by_position_comes_before_one_from_a_variable(command, home, submit, monkeypatch):
+    monkeypatch.setenv("DECABENCH_EVALUATE_SUBMISSION", str(submit("majority", ["sst"])))
+    assert command("evaluate", "--home", home).stdout.startswith("majority, validation\n")
+    done = command("evaluate", submit("oracle", ["sst"]), "--home", home)
+    assert done.exit_code == 0 and done.stdout.startswith("oracle, validation\n")
