@@ -20,7 +20,7 @@ from decabench.errors import DataError, MissingDataError, SubmissionError, requi
 from decabench.files import atomic_file
 from decabench.metrics import METRICS
 from decabench.prompts import LabelForms, takes_for
-from decabench.submission.answers import FOLDER, AnswerReader, Ids, PredictionFile, read_answers
+from decabench.submission.answers import FOLDER, AnswerLine, AnswerReader, Ids, PredictionFile, read_answers
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
     Files,
@@ -48,6 +48,7 @@ def check_submission(
     splits: Collection[str] | None = None,
     *,
     fingerprints: Mapping[tuple[str, str], str] | None = None,
+    words: Mapping[tuple[str, str], Mapping[str, int]] | None = None,
 ) -> CheckReport:
     """Find everything that is wrong with a submission.
 
@@ -56,6 +57,8 @@ def check_submission(
         known_tasks: The names of all tasks.
         tasks, splits: Check only these; each must then have a file.
         fingerprints: The fingerprints of that data. Answers made for other data get a warning.
+        words: The number of words of each example, of (task, split) whose answers have an item for each word. Answers
+            with fewer or more items get a warning.
 
     Raises SubmissionError if `path` does not exist, UnknownNameError for a task or split that does not.
     """
@@ -88,8 +91,12 @@ def check_submission(
         for file in (*files.values(), *(file for group in variants.values() for file in group.values())):
             marks = info.marks(file.task, file.split, file.variant) if info else Marks()
             reader = AnswerReader(file, expected.get((file.task, file.split)), marks)
-            forms = tuple(_label_faults(reader, known_tasks))  # reads the file
-            faults += (*reader.faults, *forms)
+            counted = (words or {}).get((file.task, file.split), {})
+            wrong, labels = _WrongLengths(), _WrongLabels.of(file.task, known_tasks)
+            for line in reader:
+                wrong.add(line, counted.get(line.id or ""))
+                labels.add(line)
+            faults += (*reader.faults, *wrong.faults(file.name), *labels.faults(file.name))
             unlisted.update(reader.unlisted)
             counts.append(reader.count)
         for (task, split), file_path in withheld.items():
@@ -106,22 +113,58 @@ def check_submission(
         return CheckReport.of(printable(path.name), faults, counts, unlisted)
 
 
-def _label_faults(reader: AnswerReader, known_tasks: Collection[str]) -> Iterator[Fault]:
-    """Read a file to its end, and yield what is amiss with the form of its labels, if its task has any."""
-    task = known_tasks.get(reader.file.task) if isinstance(known_tasks, Mapping) else None
-    output = task.output if isinstance(task, Task) else None
-    metric = METRICS.get(task.metric) if isinstance(task, Task) else None
-    if metric is None or not isinstance(output, Label) or not output.names:
-        for _ in reader:
-            pass
-        return
-    forms = LabelForms(takes_for(metric))
-    for line in reader:
-        forms.add(f"line {line.number}", line.answer or "", output.names)
-    if sentence := forms.describe_forms():
-        yield Fault("label-form", sentence, reader.file.name)
-    if sentence := forms.describe_others(output.names):
-        yield Fault("no-label", sentence, reader.file.name)
+@dataclass
+class _WrongLabels:
+    """Counts answers that are labels in a form that scores as wrong, or no labels."""
+
+    labels: tuple[str, ...] = ()
+    """The labels of the task; none if it has none that are known without the data."""
+    forms: LabelForms | None = None
+    """The counts, if there are labels."""
+
+    @classmethod
+    def of(cls, name: str, known_tasks: Collection[str]) -> _WrongLabels:
+        """Return empty counts for a task; of tasks that are known by name alone, nothing is known."""
+        task = known_tasks.get(name) if isinstance(known_tasks, Mapping) else None
+        if not isinstance(task, Task) or not isinstance(task.output, Label) or task.metric not in METRICS:
+            return cls()
+        return cls(task.output.names, LabelForms(takes_for(METRICS[task.metric])))
+
+    def add(self, line: AnswerLine) -> None:
+        if self.forms is not None and self.labels:
+            self.forms.add(f"line {line.number}", line.answer or "", self.labels)
+
+    def faults(self, name: str) -> Iterator[Fault]:
+        if self.forms is not None:
+            if sentence := self.forms.describe_forms():
+                yield Fault("label-form", sentence, name)
+            if sentence := self.forms.describe_others(self.labels):
+                yield Fault("no-label", sentence, name)
+
+
+@dataclass
+class _WrongLengths:
+    """Counts answers with fewer or more items than the example has words; the metric scores them word by word."""
+
+    fewer: int = 0
+    more: int = 0
+    first: str = ""
+
+    def add(self, line: AnswerLine, words: int | None) -> None:
+        given = len((line.answer or "").split())
+        if words is None or given == words:
+            return
+        self.fewer += given < words
+        self.more += given > words
+        self.first = self.first or f"{quoted(line.id or '')} has {given:,} for {words:,} words"
+
+    def faults(self, name: str) -> Iterator[Fault]:
+        if self.first:
+            count = self.fewer + self.more
+            subject = "1 answer does" if count == 1 else f"{count:,} answers do"
+            counts = f"{self.fewer:,} too short, {self.more:,} too long"
+            message = f"{subject} not have one item for each word ({counts}): {self.first}"
+            yield Fault("wrong-length", message, name)
 
 
 def _may_withhold(name: str, known_tasks: Collection[str]) -> bool:
