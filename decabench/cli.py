@@ -28,6 +28,7 @@ _COMMANDS = (
     "predict",
     "prepare",
     "run",
+    "show",
     "suites",
     "tasks",
     "train",

@@ -30,6 +30,7 @@ __all__ = [
     "BoardFiles",
     "Pages",
     "TaskPlace",
+    "make_environment",
     "name_submissions",
     "name_tasks",
     "rank_on_task",
@@ -236,7 +237,7 @@ class Pages:
 
     @cached_property
     def _environment(self) -> Environment:
-        environment = _make_environment(keep_trailing_newline=True)
+        environment = make_environment(keep_trailing_newline=True)
         environment.filters.update(
             breakable=_breakable, parameters=_show_parameters, json=_json, size_class=_size_class
         )
@@ -374,7 +375,8 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
 
-def _make_environment(**settings: Any) -> Environment:
+def make_environment(**settings: Any) -> Environment:
+    """Make the environment of all templates: it escapes whatever it renders."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     return Environment(
@@ -389,7 +391,7 @@ def _make_environment(**settings: Any) -> Environment:
 
 def write_comparison_page(comparison: Comparison, path: Path) -> None:
     """Write the page of `decabench compare --html`. Raises StorageError if it cannot be written."""
-    environment = _make_environment()
+    environment = make_environment()
     environment.filters["units"] = show_units
     page = environment.get_template("comparison.html").render(comparison=comparison)
     with atomic_file(path) as file:

@@ -31,6 +31,7 @@ from decabench.leaderboard.entries import (
     read_submissions,
 )
 from decabench.leaderboard.evidence import Evidence
+from decabench.leaderboard.example_pages import STATIC_FILES
 from decabench.leaderboard.excerpts import Policy, collect_excerpts
 from decabench.leaderboard.pages import Pages
 from decabench.leaderboard.publishing import publish
@@ -187,6 +188,8 @@ def _rank_suites(
 def _site_files(pages: Pages, evidence: Evidence) -> Iterator[tuple[str, bytes]]:
     """Yield (path in the site, content)."""
     for path in sorted(path for path in _STATIC.rglob("*") if path.is_file()):
+        if path.name in STATIC_FILES:
+            continue  # of another page
         yield f"static/{path.relative_to(_STATIC).as_posix()}", path.read_bytes()
     names = pages.submission_names
     for board in pages.boards:

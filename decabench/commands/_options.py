@@ -6,10 +6,12 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -29,6 +31,7 @@ __all__ = [
     "section",
     "size_option",
     "split_option",
+    "submission_argument",
     "submission_option",
     "suite_option",
     "tasks_option",
@@ -238,6 +241,29 @@ submission_option = click.option(
     metavar="PATH",
     help="The submission: a folder, a .zip or a .tar.gz.",
 )
+
+
+def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the submission by position, or as `--submission`; both fill the parameter `submission`."""
+    path = click.Path(path_type=Path, exists=True)
+    option = click.option(
+        "--submission",
+        type=path,
+        metavar="PATH",
+        help="The same as SUBMISSION: a folder, a .zip or a .tar.gz.",
+    )
+    argument = click.argument("place", metavar="[SUBMISSION]", type=path, required=False)
+
+    @wraps(command)
+    def run(*arguments: Any, place: Path | None, submission: Path | None, **settings: Any) -> Any:
+        source = click.get_current_context().get_parameter_source("submission")
+        if place is not None and submission is not None and source == ParameterSource.COMMANDLINE:
+            raise click.UsageError("The submission is given twice: by position and with --submission.")
+        if place is None and submission is None:
+            raise click.UsageError("Which submission? Give its folder, .zip or .tar.gz.")
+        return command(*arguments, submission=place or submission, **settings)
+
+    return argument(option(run))
 
 
 def tasks_option(command: Command) -> Command:

@@ -16,7 +16,7 @@ from decabench.commands._options import (
     jobs_option,
     output_option,
     processes,
-    submission_option,
+    submission_argument,
     tasks_option,
 )
 from decabench.text import excerpt
@@ -34,7 +34,7 @@ __all__ = ["evaluate"]
 
 
 @click.command()
-@submission_option
+@submission_argument
 @tasks_option
 @click.option(
     "--split",
@@ -67,6 +67,11 @@ __all__ = ["evaluate"]
     metavar="KEY",
     help="Sign manifest.json with this SSH key (ssh-keygen -Y sign).",
 )
+@click.option(
+    "--all-texts",
+    is_flag=True,
+    help="Keep texts that may not be passed on in the examples beside results.json, too.",
+)
 @click.option("--all-scores", is_flag=True, help="Print every score, not just each task's headline score.")
 @click.option(
     "--confusion",
@@ -87,13 +92,14 @@ def evaluate(
     answers: AnswerKind,
     without: Path | None,
     sign_with: Path | None,
+    all_texts: bool,
     all_scores: bool,
     confusion: bool,
     home: Path | None,
     jobs: int | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Score a submission, print the table and write results.json.
+    """Score a submission, print the table and write results.json, with a row for each example beside it.
 
     Scoring some tasks leaves the earlier results of the others in place, provided that they still hold.
 
@@ -118,7 +124,9 @@ def evaluate(
 
     clock = start_clock()
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
-    options = ScoringOptions(split, names, home, processes(jobs), include, answers, reported)
+    options = ScoringOptions(
+        split, names, home, processes(jobs), include, answers, reported, all_texts=all_texts
+    )
     if without is not None:
         options = replace(options, without=_left_out(without, split, home))
     results, scored = score_submission(submission, options)
@@ -132,6 +140,8 @@ def evaluate(
     if not names and len(missing) == len(expected):
         missing = []  # nothing of the suite was answered: other tasks were meant
     _print(recorded.results, missing, all_scores)
+    for sentence in _other_forms(options, scored):
+        echo(sentence)
     _print_without(recorded.results)
     for sentence in _not_left_out(options, scored):
         echo(sentence)
@@ -187,6 +197,18 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
             )
     if others := [name for name in options.without if name not in scored]:
         yield f"Not scored, so nothing of it was left out: {shown_ids(others)}"
+
+
+def _other_forms(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
+    """Yield for each task how many answers are labels in a form that scores as wrong, and what is amiss with them."""
+    from decabench.scoring import count_label_forms
+    from decabench.tasks import known_tasks
+
+    known = known_tasks(options.include)
+    for name, found in scored.items():
+        forms = count_label_forms(known[name], found, options)
+        if forms is not None and (sentence := forms.describe_forms()):
+            yield f"{name}: {sentence}."
 
 
 def _print(results: Results, missing: list[str], all_scores: bool) -> None:

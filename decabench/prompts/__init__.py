@@ -1,7 +1,7 @@
 """Turn questions into prompts, and the text of a language model into answers."""
 
 from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract
-from decabench.prompts.labels import is_other_label, possible_labels
+from decabench.prompts.labels import LabelForms, is_other_label, possible_labels, takes_for
 from decabench.prompts.messages import (
     PROMPT_VERSION,
     Message,
@@ -21,6 +21,7 @@ __all__ = [
     "PROMPT_VERSION",
     "DrawnShots",
     "Extracted",
+    "LabelForms",
     "Message",
     "PromptTooLongError",
     "Prompting",
@@ -37,4 +38,5 @@ __all__ = [
     "possible_labels",
     "select_shots",
     "show",
+    "takes_for",
 ]

@@ -1,14 +1,29 @@
-"""Labels: those that a question offers, and the one that a text gives as its answer."""
+"""Labels: those that a question offers, the one that a text gives as its answer, and the forms in which it does."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 
+from decabench.metrics import Item, Metric
 from decabench.prompts.clutter import is_remark, lines_of
 from decabench.tasks import AnswerForm, Label, Output
+from decabench.text import excerpt
 
-__all__ = ["find_label", "is_other_label", "labels_for", "match_label", "options", "possible_labels"]
+__all__ = [
+    "LabelForms",
+    "find_label",
+    "find_label_form",
+    "is_other_label",
+    "labels_for",
+    "match_label",
+    "options",
+    "possible_labels",
+    "takes_for",
+]
 
 _CLAUSE = re.compile(r"(?<=[.?!:;])\s+|\s+--\s+")
 _ASKS = re.compile(
@@ -288,3 +303,115 @@ class _Reading:
 _UNCHECKED = re.compile(r"[-*\s]*\[\s?\]\s")
 """A box of a list that is not ticked."""
 _OPTION = re.compile(r"\W*(?:option\s+)?(?:[A-Ea-e]|\d)\s*[).:–-]\W*\s", re.IGNORECASE)
+
+
+# Labels in another form, such as `Positive.` for `positive`: without a language model nothing extracts them
+
+_QUOTES = re.compile(
+    r"(?P<marks>[\"'`*_\u201c\u2018\u00ab]+)(?P<inside>.+?)[\"'`*_\u201d\u2019\u00bb]+", re.DOTALL
+)
+_STOPS = ".!;,:\u3002"
+
+
+def find_label_form(text: str, labels: Sequence[str], question: str = "") -> tuple[str, str] | None:
+    """Return the label that a text gives and how its form differs: `a full stop`; None if it gives no label.
+
+    The form of a text that is a label letter by letter is empty.
+    """
+    if text in labels:
+        return text, ""
+    rest, marks = " ".join(text.split()), []
+    if rest != text:
+        marks.append("spaces")
+    while rest:
+        if found := next((label for label in labels if label.casefold() == rest.casefold()), None):
+            if not marks:
+                marks.append("case")
+            return found, " and ".join(dict.fromkeys(marks))
+        if rest[-1] in _STOPS:
+            marks.append("a full stop" if rest[-1] in ".\u3002" else "punctuation")
+            rest = rest[:-1].rstrip()
+        elif inside := _QUOTES.fullmatch(rest):
+            marks.append("quotes" if set(inside["marks"]) - set("*_") else "Markdown")
+            rest = inside["inside"].strip()
+        else:
+            break
+    if found := match_label(text, labels):
+        return found, "an article or marks around it"
+    found = find_label(text, labels, question)
+    return None if found is None else (found, "a sentence around the label")
+
+
+_find_form = lru_cache(1 << 15)(
+    find_label_form
+)  # answers repeat, and are looked at for the rows and for the report
+
+
+def takes_for(metric: Metric) -> Callable[[str, str], bool]:
+    """Return a function that tells whether a metric takes a text for a label, if the label is the reference."""
+
+    @cache
+    def takes(text: str, label: str) -> bool:
+        reference = Item((label,))
+        given, wanted = metric.statistics([text, label], [reference, reference])
+        return given == wanted
+
+    return takes
+
+
+@dataclass
+class LabelForms:
+    """Counts the answers of a file that are labels in a form that its metric does not take, or no labels."""
+
+    takes: Callable[[str, str], bool]
+    """Whether the metric takes a text for a label."""
+    answers: int = 0
+    """Answers that were looked at."""
+    forms: Counter[str] = field(default_factory=Counter)
+    """How often each form occurs."""
+    others: int = 0
+    """Answers that give none of the labels."""
+    example: tuple[str, str, str] = ("", "", "")
+    """Where the first label in another form is, what is written there, and the label."""
+    other_example: tuple[str, str] = ("", "")
+    """Where the first answer that gives no label is, and what is written there."""
+
+    def add(self, place: str, text: str, labels: tuple[str, ...], question: str = "") -> str:
+        """Count an answer, and return `label_form`, `other_label` or nothing if it is a label."""
+        self.answers += 1
+        found = _find_form(text, labels, question if text.startswith(question) else "")
+        if found is None:
+            if text.strip():
+                self.others += 1
+                self.other_example = self.other_example if self.other_example[0] else (place, text)
+            return "other_label"
+        label, form = found
+        if not form or self.takes(text, label):
+            return ""
+        self.forms[form] += 1
+        self.example = self.example if self.example[0] else (place, text, label)
+        return "label_form"
+
+    def describe_forms(self) -> str:
+        """Say how many answers are labels in another form, which, and give an example; empty if none is."""
+        if not (count := self.forms.total()):
+            return ""
+        kinds = ", ".join(f"{form} ({number:,})" for form, number in self.forms.most_common(4))
+        place, text, label = self.example
+        verb = "is a label" if count == 1 else "are labels"
+        return (
+            f"{count:,} of {self.answers:,} answers {verb} in another form, which counts as wrong: {kinds}; "
+            f"{place} has {excerpt(text, 60)!r} for {label!r}: write the label alone"
+        )
+
+    def describe_others(self, labels: Sequence[str] = ()) -> str:
+        """Say how many answers give none of the labels, with an example; empty if all do."""
+        if not self.others:
+            return ""
+        place, text = self.other_example
+        verb = "gives" if self.others == 1 else "give"
+        listed = f" ({excerpt(', '.join(labels), 100)})" if labels else ""
+        return (
+            f"{self.others:,} of {self.answers:,} answers {verb} none of the labels{listed}; "
+            f"{place} has {excerpt(text, 60)!r}"
+        )

@@ -422,9 +422,10 @@ def _remove_answers(folder: Path, redone: set[str] | None) -> None:
 def _remove_results(folder: Path) -> None:
     """Remove the results of the old answers."""
     for split in sorted(path for path in folder.glob("*") if path.is_dir()):
-        for path in (split / "results.json", split / "run.json", *split.glob("statistics/*.parquet")):
+        rows = (*split.glob("statistics/*.parquet"), *split.glob("examples/*.jsonl.gz"))
+        for path in (split / "results.json", split / "run.json", *rows):
             path.unlink(missing_ok=True)
-        _remove_if_empty(split / "statistics", split)
+        _remove_if_empty(split / "statistics", split / "examples", split)
     _remove_if_empty(folder)
 
 

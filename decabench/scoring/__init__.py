@@ -1,5 +1,6 @@
 """Scoring: from a submission and prepared data to results, intervals and comparisons."""
 
+from decabench.scoring.browsing import Browsed, Chosen, Order, browse_examples, show_json
 from decabench.scoring.comparison import Compared, Comparison, compare
 from decabench.scoring.evaluator import (
     ScoredTask,
@@ -12,6 +13,7 @@ from decabench.scoring.evaluator import (
     shown_ids,
     write_statistics,
 )
+from decabench.scoring.inspection import Inspected, count_label_forms, find_examples
 from decabench.scoring.manifest import (
     BoundResults,
     BoundTask,
@@ -45,6 +47,13 @@ from decabench.scoring.results import (
     show_units,
     write_results_file,
 )
+from decabench.scoring.scored_examples import (
+    ExamplesHead,
+    ScoredExample,
+    examples_frame,
+    examples_path,
+    open_examples,
+)
 from decabench.scoring.significance import (
     Sample,
     describe_units,
@@ -68,36 +77,48 @@ __all__ = [
     "TOLERANCE",
     "BoundResults",
     "BoundTask",
+    "Browsed",
+    "Chosen",
     "Compared",
     "Comparison",
     "DataUsed",
+    "ExamplesHead",
     "FlippedTask",
+    "Inspected",
     "InvalidManifestError",
     "InvalidResultsError",
     "Manifest",
     "ManifestFault",
+    "Order",
     "PairTests",
     "Recorded",
     "Results",
     "Sample",
+    "ScoredExample",
     "ScoredTask",
     "ScoringOptions",
     "SignatureError",
     "SuiteTotal",
     "TaskResult",
     "VerifiedResults",
+    "browse_examples",
     "check_manifest",
     "check_signature",
     "compare",
     "compare_pairs",
+    "count_label_forms",
     "describe_partial",
     "describe_units",
     "evaluate",
+    "examples_frame",
+    "examples_path",
+    "find_examples",
     "find_metric",
     "flip_signs",
     "manifest_root",
     "number_units",
     "numbers_agree",
+    "open_examples",
     "prove_task",
     "read_bounded",
     "read_manifest",
@@ -113,6 +134,7 @@ __all__ = [
     "score_interval",
     "score_submission",
     "score_task",
+    "show_json",
     "show_units",
     "shown_ids",
     "sign_manifest",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError
+from decabench.scoring.display import show_html, show_lines
 from decabench.scoring.evaluator import ScoredTask, ScoringOptions, find_metric, score_submission
 from decabench.scoring.pairs import (
     RESAMPLES,
@@ -115,6 +116,34 @@ class Comparison:
     """The suite of `total`."""
     resamples: int = RESAMPLES
     """The number of resamples behind intervals and p-values."""
+
+    def __repr__(self) -> str:
+        return show_lines(self._title, [row[:5] for row in self._rows()])
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        headings = ("task", "A", "B", "B - A", "95 %", "p", "p (Holm)", "A wins", "B wins", "n")
+        return show_html(self._title, headings, self._rows())
+
+    @property
+    def _title(self) -> str:
+        return f"A {self.a}, B {self.b}, {self.split}"
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        total = {self.suite.total_name: self.total} if self.total else {}
+        for name, one in {**self.tasks, **total}.items():
+            ends = "{:+.2f} to {:+.2f}".format(*one.interval) if one.interval else "–"
+            numbers = (one.p, one.p_holm)
+            wins = ("–" if count is None else f"{count:,}" for count in (one.a_wins, one.b_wins))
+            yield (
+                name if one.higher_is_better else f"{name} (lower is better)",
+                *(f"{value:.2f}" for value in (one.a, one.b)),
+                f"{one.difference:+.2f}",
+                "nothing differs" if one.same else ends,
+                *("–" if value is None else f"{value:.4f}" for value in numbers),
+                *(("", "") if one is self.total else wins),
+                f"{one.examples:,}",
+            )
 
     def to_json(self) -> str:
         """Return canonical JSON."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from decabench.metrics import METRICS, Item, Metric, Reference, Row, count_fault
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
 from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
+from decabench.scoring.scored_examples import ExamplesHead, ScoredExample, make_examples
 from decabench.scoring.significance import (
     Sample,
     describe_units,
@@ -104,6 +106,8 @@ class ScoringOptions:
     """A submission with answers that this one withholds, made again."""
     without: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By task, the ids of examples of the split: besides the score of all, score the others alone."""
+    all_texts: bool = False
+    """Whether the files of scored examples hold texts that may not be passed on, too."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,8 @@ class ScoredTask:
     """The files of its answers, other wordings included: path in the submission to sha256."""
     unknown: tuple[str, ...] = ()
     """Ids in `ScoringOptions.without` that no example of the prepared split has."""
+    variant_rows: Mapping[int, Sequence[Row]] = field(default_factory=dict)
+    """The statistics of each example under other wordings, by their number."""
 
 
 def evaluate(
@@ -143,6 +149,7 @@ def evaluate(
     of a limited run is `partial`: scored on the examples it answered, but left out of totals. `without` names examples
     of tasks; the score of the others is `TaskResult.without`, beside that of all. Ids that are not in the data are
     ignored, unless none of them is.
+    `Results.examples` has what was answered and how it scored.
     Nothing is written: the command `decabench evaluate` writes `results.json` with its statistics and manifest, which
     `verify` and a ranked place on a board need; `Results.to_json` gives the text of `results.json` alone.
     With `jobs` above 1, processes are started, so a script needs an `if __name__ == "__main__":` guard.
@@ -156,7 +163,19 @@ def evaluate(
     options = ScoringOptions(split, names, home, jobs, include, answers, reported, without=without or {})
     results, scored = score_submission(submission, options)
     require_left_out(options, scored)
-    return results
+    return replace(results, source=partial(_examples_of, submission, options, scored))
+
+
+def _examples_of(
+    submission: str | Path, options: ScoringOptions, scored: Mapping[str, ScoredTask], name: str
+) -> tuple[ExamplesHead, list[ScoredExample]]:
+    """Return the scored examples of a task. Raises DataError if it has no score."""
+    if scored[name].sample is None:
+        raise DataError(f"{name} has no score: {scored[name].result.reason}")
+    with open_with_remade(submission, options.remade) as opened:
+        task = known_to(opened, options)[name]
+        head, rows = make_examples(opened, task, scored[name], replace(options, all_texts=True))
+        return head, list(rows)
 
 
 def require_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> None:
@@ -382,6 +401,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     score = found.scores[found.headline]
     units = [item.units for item in references]
     sample = Sample.of(metric.for_data(references), found.rows, units, task.name)
+    variant_rows: dict[int, Sequence[Row]] = {}
     result = replace(
         result,
         status="partial" if partial else "scored",
@@ -395,11 +415,13 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         answers=counts.by_kind,
         ceiling=ceiling,
         partial=partial,
-        variants=_score_variants(job, references, score, pool),
+        variants=_score_variants(job, references, score, pool, variant_rows),
         units=describe_units(sample, task.unit_names),
         without=_score_without(job, references, list(answers.values()), found),
     )
-    return ScoredTask(result, references, list(answers.values()), sample, found.rows)
+    return ScoredTask(
+        result, references, list(answers.values()), sample, found.rows, variant_rows=variant_rows
+    )
 
 
 def _score_without(
@@ -432,9 +454,16 @@ def _score_without(
 
 
 def _score_variants(
-    job: _Job, references: Sequence[Item], score: float, pool: Executor | None
+    job: _Job,
+    references: Sequence[Item],
+    score: float,
+    pool: Executor | None,
+    rows: dict[int, Sequence[Row]],
 ) -> dict[str, Any]:
-    """Score the answers to other wordings; return their headlines by number, and a summary if there are any."""
+    """Score the answers to other wordings; return their headlines by number, and a summary if there are any.
+
+    Their statistics go into `rows`.
+    """
     scores, digests, failed = {"0": score}, {}, {}
     for number, files in job.submission.variants.items():
         file = files.get((job.task.name, job.file.split))
@@ -454,6 +483,7 @@ def _score_variants(
         answers = {item.id: lines[item.id].text(job.answers) for item in references}
         found = score_task((job.task.metric,), list(answers.values()), references, pool)
         scores[str(number)] = found.scores[found.headline]
+        rows[number] = found.rows
         digests[str(number)] = answers_digest(answers)
     if len(scores) == 1 and not failed:
         return {}

@@ -18,6 +18,7 @@ from decabench.scoring.evaluator import (
     score_submission,
     write_statistics,
 )
+from decabench.scoring.inspection import write_examples
 from decabench.scoring.manifest import (
     BoundResults,
     InvalidManifestError,
@@ -38,6 +39,7 @@ from decabench.scoring.results import (
     read_results_file,
     write_results_file,
 )
+from decabench.scoring.scored_examples import EXAMPLES, examples_path
 from decabench.scoring.significance import Sample, describe_units, read_rows, stored_metric
 from decabench.submission import (
     MANIFEST,
@@ -128,9 +130,9 @@ def record_scores(
     """
     submission = Path(submission)
     root = manifest_root(submission, folder)
-    require_within(root, folder, folder / STATISTICS)
+    require_within(root, folder, folder / STATISTICS, folder / EXAMPLES)
     make_folder(folder)
-    for each in {root, folder, folder / STATISTICS}:
+    for each in {root, folder, folder / STATISTICS, folder / EXAMPLES}:
         sweep_temporary(each)
     earlier = _read_earlier(root, folder, results)
     kept, left_out = _still_valid(submission, earlier, results, options)
@@ -154,7 +156,9 @@ def record_scores(
     for path in _statistics_of_ours(root, folder, earlier, kept):
         require_within(root, path.parent)
         path.unlink(missing_ok=True)
+        examples_path(folder, path.stem).unlink(missing_ok=True)
     write_statistics(folder, scored)
+    write_examples(folder, submission, scored, options)
     path = write_results_file(folder, merged)
     bound = {name: bind_task(root, folder, name, merged, found.files) for name, found in scored.items()}
     for name, held in kept.items():

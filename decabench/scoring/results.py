@@ -8,15 +8,24 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
-from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.errors import DataError, DecabenchError, MissingDataError, require_name
 from decabench.files import atomic_file
 from decabench.metrics import METRICS
+from decabench.scoring.display import show_html, show_lines
+from decabench.scoring.scored_examples import (
+    ExamplesHead,
+    ScoredExample,
+    examples_frame,
+    examples_path,
+    open_examples,
+)
 from decabench.submission import AnswerKind
 from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite, is_task_name
 from decabench.text import excerpt, printable, quoted
@@ -45,6 +54,9 @@ __all__ = [
 ]
 
 FORMAT = "decabench.results/1"
+
+Source = Callable[[str], tuple[ExamplesHead, Iterable[ScoredExample]]]
+"""Gives the scored examples of a task."""
 
 STATISTICS = "statistics"
 """The folder of statistics beside `results.json`."""
@@ -163,6 +175,8 @@ class Results:
     """Which texts were scored: the extracted answers, or all of the model's output."""
     suite: Suite = DECATHLON
     """The tasks that are reported together, and how their scores combine."""
+    source: Source | None = field(default=None, compare=False)
+    """Where the scored examples of a task come from; None if the results are a text alone."""
 
     def __post_init__(self) -> None:
         names = (*self.suite.tasks, *sorted(self.tasks.keys() - set(self.suite.tasks)))
@@ -229,6 +243,42 @@ class Results:
     def ok(self) -> bool:
         """Whether no task failed; limited runs do not count as failures."""
         return all(task.status != "failed" for task in self.tasks.values())
+
+    def examples(self, task: str) -> pandas.DataFrame:
+        """Return the scored examples of a task as a table: a row for each example and wording.
+
+        Columns: `id`, `prediction`, `raw`, `references`, `score`, `right`, `flags`, `variant`, and each statistic as
+        `statistics.<name>`. Raises UnknownNameError for a task without results, MissingDataError if there are no rows
+        beside the results.
+        """
+        require_name(task, self.tasks, "task with results")
+        if self.source is None:
+            raise MissingDataError(
+                "These results were read from a text alone: use decabench.scoring.read_results_file, or evaluate."
+            )
+        return examples_frame(*self.source(task))
+
+    def __repr__(self) -> str:
+        return show_lines(self._title, [(row[0], row[1], row[2]) for row in self._rows()])
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        return show_html(self._title, ("task", "metric", "score", "95 %", "n", "empty"), self._rows())
+
+    @property
+    def _title(self) -> str:
+        """The submission, the split, and the total if there is one: `majority, validation: decaScore 84.1`."""
+        total, name = self.total, f"{self.submission['name']}, {self.split}"
+        if total.score is None:
+            return name
+        return f"{name}: {self.suite.total_name if total.complete else self.suite.total} {total.text}"
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        for name, task in self.tasks.items():
+            digits = score_digits(name, task.metric)
+            score = task.status if task.score is None else f"{task.score:.{max(2, digits)}f}"
+            ends = f"{task.interval[0]:.{digits}f} to {task.interval[1]:.{digits}f}" if task.interval else "–"
+            yield name, task.headline, score, ends, f"{task.n:,}", f"{task.empty:,}"
 
     def to_json(self) -> str:
         """Return canonical JSON: sorted keys, shortest exact floats, and a final newline."""
@@ -327,8 +377,13 @@ class InvalidResultsError(DataError):
 
 
 def read_results_file(path: Path) -> Results:
-    """Read a `results.json`. Raises InvalidResultsError."""
-    return Results.from_json(read_bounded(path), str(path))
+    """Read a `results.json`, with the scored examples beside it on request. Raises InvalidResultsError."""
+    results = Results.from_json(read_bounded(path), str(path))
+    return replace(results, source=partial(_examples_beside, path.parent))
+
+
+def _examples_beside(folder: Path, task: str) -> tuple[ExamplesHead, Iterable[ScoredExample]]:
+    return open_examples(examples_path(folder, task))
 
 
 def read_bounded(path: Path) -> str:

@@ -18,6 +18,8 @@ from typing import Literal
 
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
 from decabench.files import atomic_file
+from decabench.metrics import METRICS
+from decabench.prompts import LabelForms, takes_for
 from decabench.submission.answers import FOLDER, AnswerLine, AnswerReader, Ids, PredictionFile, read_answers
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
@@ -31,7 +33,7 @@ from decabench.submission.folder import (
 )
 from decabench.submission.metadata import Marks, SubmissionInfo
 from decabench.submission.withheld import WithheldAnswers, WithheldReader
-from decabench.tasks import SPLITS, TASKS
+from decabench.tasks import SPLITS, TASKS, Label, Task
 from decabench.text import printable, quoted
 from decabench.untrusted import parse_json
 
@@ -90,10 +92,11 @@ def check_submission(
             marks = info.marks(file.task, file.split, file.variant) if info else Marks()
             reader = AnswerReader(file, expected.get((file.task, file.split)), marks)
             counted = (words or {}).get((file.task, file.split), {})
-            wrong = _WrongLengths()
+            wrong, labels = _WrongLengths(), _WrongLabels.of(file.task, known_tasks)
             for line in reader:
                 wrong.add(line, counted.get(line.id or ""))
-            faults += (*reader.faults, *wrong.faults(file.name))
+                labels.add(line)
+            faults += (*reader.faults, *wrong.faults(file.name), *labels.faults(file.name))
             unlisted.update(reader.unlisted)
             counts.append(reader.count)
         for (task, split), file_path in withheld.items():
@@ -108,6 +111,35 @@ def check_submission(
                 faults += (Fault("not-withheld", message, digests.name),)
             counts.append(digests.count(task, split, found))
         return CheckReport.of(printable(path.name), faults, counts, unlisted)
+
+
+@dataclass
+class _WrongLabels:
+    """Counts answers that are labels in a form that scores as wrong, or no labels."""
+
+    labels: tuple[str, ...] = ()
+    """The labels of the task; none if it has none that are known without the data."""
+    forms: LabelForms | None = None
+    """The counts, if there are labels."""
+
+    @classmethod
+    def of(cls, name: str, known_tasks: Collection[str]) -> _WrongLabels:
+        """Return empty counts for a task; of tasks that are known by name alone, nothing is known."""
+        task = known_tasks.get(name) if isinstance(known_tasks, Mapping) else None
+        if not isinstance(task, Task) or not isinstance(task.output, Label) or task.metric not in METRICS:
+            return cls()
+        return cls(task.output.names, LabelForms(takes_for(METRICS[task.metric])))
+
+    def add(self, line: AnswerLine) -> None:
+        if self.forms is not None and self.labels:
+            self.forms.add(f"line {line.number}", line.answer or "", self.labels)
+
+    def faults(self, name: str) -> Iterator[Fault]:
+        if self.forms is not None:
+            if sentence := self.forms.describe_forms():
+                yield Fault("label-form", sentence, name)
+            if sentence := self.forms.describe_others(self.labels):
+                yield Fault("no-label", sentence, name)
 
 
 @dataclass

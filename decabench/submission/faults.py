@@ -27,10 +27,12 @@ CODES: dict[str, str] = {
     "duplicate-id": "An id is on more than one line.",
     "empty-answer": "An answer is empty or blank; it is scored as given.",
     "incomplete": "Some examples failed during prediction; run the same predict command again to retry them.",
+    "label-form": "Answers are labels in another form (`Positive.`, quotes, a sentence), which scores as wrong.",
     "missing-field": "A line lacks `id` or `answer`.",
     "missing-file": "A requested task or split has no file.",
     "missing-id": "An example of the split has no answer.",
     "no-data": "The ids of this split are unknown: prepare its data or give an id list.",
+    "no-label": "Answers are none of the labels of their task.",
     "no-predictions": "There is no file of predictions.",
     "no-submission-toml": "There is no submission.toml.",
     "non-string-answer": "The answer is not a string.",
@@ -54,7 +56,17 @@ CODES: dict[str, str] = {
 """Every code that a check can report. Codes may be added, but never renamed or reused."""
 
 WARNINGS = frozenset(
-    {"byte-order-mark", "empty-answer", "other-data", "partial", "unknown-key", "withheld", "wrong-length"}
+    {
+        "byte-order-mark",
+        "empty-answer",
+        "label-form",
+        "no-label",
+        "other-data",
+        "partial",
+        "unknown-key",
+        "withheld",
+        "wrong-length",
+    }
 )
 """The codes of warnings, which leave a submission valid."""
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError
-from decabench.files import SUFFIXES, Compression, atomic_file, require_within
+from decabench.files import SUFFIXES, Compression, atomic_file, is_within, require_within
 from decabench.submission.answers import (
     FOLDER,
     BrokenFileError,
@@ -176,8 +176,9 @@ def read_withheld(path: Path) -> WithheldAnswers:
 def withhold(folder: str | Path, task: str, split: str, compress: Compression = None) -> Path:
     """Replace a submission's answers to a split by their digests, and return the new file.
 
-    Equal answers give equal bytes. Raises SubmissionError if there are no valid answers, or if there are answers to
-    other wordings, which no digests are made of.
+    Equal answers give equal bytes. Scored examples of the task beside earlier results go too, since they may repeat
+    the answers. Raises SubmissionError if there are no valid answers, or if there are answers to other wordings, which
+    no digests are made of.
     """
     folder = Path(folder)
     file = find_predictions(folder)[0].get((task, split))
@@ -198,6 +199,9 @@ def withhold(folder: str | Path, task: str, split: str, compress: Compression = 
         for record in _records(key, digest, answers):
             handle.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
     file.path.unlink()
+    for examples in folder.glob(f"results/{split}*/examples/{task}.jsonl.gz"):
+        if is_within(folder, examples):
+            examples.unlink()
     return path
 
 

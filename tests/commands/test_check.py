@@ -117,3 +117,43 @@ def test_answers_to_other_data_get_a_warning(command, home, submit):
     done = command("check", "--submission", folder, "--home", home)
     assert done.exit_code == 0
     assert "warning: predictions/sst.validation.jsonl: other-data:" in done.stdout
+
+
+def write_labels(folder, home, change):
+    """Answers to sst: each gold label, changed."""
+    from decabench.submission import write_submission
+    from decabench.tasks import Store
+
+    lines = [(each.id, change(each.answers[0])) for each in Store(home).examples("sst", "validation")]
+    write_submission(folder, "labels", {("sst", "validation"): lines})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda label: f"{label.capitalize()}.", "a full stop (32); line 1 has '"),
+        (lambda label: f'"{label}"', "quotes (32)"),
+        (lambda label: f"The sentiment is {label}.", "a sentence around the label (32)"),
+    ],
+)
+def test_labels_in_another_form_are_a_warning(command, home, tmp_path, change, said):
+    done = command("check", "--submission", write_labels(tmp_path / "s", home, change), "--home", home)
+    assert done.exit_code == 0
+    assert "label-form: 32 of 32 answers are labels in another form, which counts as wrong: " in done.stdout
+    assert said in done.stdout
+    assert done.stdout.endswith("valid, 1 warning\n")
+
+
+def test_answers_that_are_no_labels_are_a_warning(command, home, tmp_path):
+    done = command(
+        "check", "--submission", write_labels(tmp_path / "s", home, lambda label: "1"), "--home", home
+    )
+    assert done.exit_code == 0
+    assert "no-label: 32 of 32 answers give none of the labels (" in done.stdout
+
+
+@pytest.mark.parametrize("change", [str, str.upper])
+def test_labels_that_the_metric_takes_are_no_warning(command, home, tmp_path, change):
+    done = command("check", "--submission", write_labels(tmp_path / "s", home, change), "--home", home)
+    assert done.stdout.endswith("valid\n")

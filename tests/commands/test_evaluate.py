@@ -132,7 +132,12 @@ def test_times_are_not_in_the_results(command, home, submit):
     assert command("evaluate", "--submission", folder, "--home", home).exit_code == 0
     first = (files / "results.json").read_bytes()
     assert json.loads((files / "run.json").read_text())["seconds"] >= 0
-    assert sorted(path.name for path in files.iterdir()) == ["results.json", "run.json", "statistics"]
+    assert sorted(path.name for path in files.iterdir()) == [
+        "examples",
+        "results.json",
+        "run.json",
+        "statistics",
+    ]
     assert command("evaluate", "--submission", folder, "--home", home, "--jobs", "2").exit_code == 0
     assert (files / "results.json").read_bytes() == first
     assert b"seconds" not in first and b"python" not in first
@@ -338,3 +343,48 @@ def test_no_name_is_cut_at_80_columns(home, submit):
         console.print(_table(results))
     assert "cnn_dailymail " in shown.get() and "multinli.in.out " in shown.get()
     assert "rouge1_precision" in _all_scores("cnn_dailymail", results.tasks["cnn_dailymail"])
+
+
+def test_labels_in_another_form_are_pointed_out(command, home, tmp_path):
+    from decabench.tasks import Store
+
+    examples = list(Store(home).examples("sst", "validation"))
+    lines = [(each.id, each.answers[0].capitalize() + ".") for each in examples]
+    write_submission(tmp_path / "s", "s", {("sst", "validation"): lines})
+    done = command("evaluate", tmp_path / "s", "--home", home)
+    assert rows(done)["sst"][1] == "0.00"
+    assert (
+        "sst: 32 of 32 answers are labels in another form, which counts as wrong: a full stop (32); "
+        f"{examples[0].id} has {lines[0][1]!r} for {examples[0].answers[0]!r}: write the label alone."
+    ) in done.stdout
+
+
+def test_the_labels_that_questions_name_count_too(command, home, tmp_path):
+    from decabench.tasks import Store
+
+    examples = list(Store(home).examples("schema", "validation"))
+    lines = [(each.id, f'"{each.answers[0]}"') for each in examples]
+    write_submission(tmp_path / "s", "s", {("schema", "validation"): lines})
+    done = command("evaluate", tmp_path / "s", "--home", home)
+    assert "schema: 82 of 82 answers are labels in another form" in done.stdout
+
+
+def test_the_submission_by_position(command, home, submit):
+    folder = submit("majority", ["sst"])
+    by_position = command("evaluate", folder, "--home", home)
+    by_option = command("evaluate", "--submission", folder, "--home", home)
+    assert by_position.exit_code == by_option.exit_code == 0
+    assert by_position.stdout == by_option.stdout
+    for arguments, said in (
+        (("--home", home), "Which submission? Give its folder, .zip or .tar.gz."),
+        ((folder, "--submission", folder), "The submission is given twice"),
+    ):
+        done = command("evaluate", *arguments)
+        assert done.exit_code == 2 and said in done.stderr
+
+
+def test_a_submission_by_position_comes_before_one_from_a_variable(command, home, submit, monkeypatch):
+    monkeypatch.setenv("DECABENCH_EVALUATE_SUBMISSION", str(submit("majority", ["sst"])))
+    assert command("evaluate", "--home", home).stdout.startswith("majority, validation\n")
+    done = command("evaluate", submit("oracle", ["sst"]), "--home", home)
+    assert done.exit_code == 0 and done.stdout.startswith("oracle, validation\n")

@@ -29,7 +29,15 @@ def scored(home: Path, submit: Callable[..., Path]) -> Path:
 
 @pytest.mark.parametrize(
     "link",
-    ["results", "results/validation", "results/validation/statistics", "predictions", "journal", "variants"],
+    [
+        "results",
+        "results/validation",
+        "results/validation/statistics",
+        "results/validation/examples",
+        "predictions",
+        "journal",
+        "variants",
+    ],
 )
 def test_folders_that_are_links(scored: Path, tmp_path: Path, submit: Callable[..., Path], link: str) -> None:
     elsewhere = tmp_path / "elsewhere"

@@ -75,7 +75,7 @@ def test_one_task_of_ten_is_replaced_and_the_bytes_are_those_of_all_ten(ten: Pat
     assert set(recorded.kept) == set(DECATHLON.tasks) - {"sst"} and not recorded.left_out
     assert recorded.results.decascore is not None and recorded.results.interval is not None
     assert content(ten) == before
-    assert len(before) == 12  # results.json, ten files of statistics and the manifest
+    assert len(before) == 22  # results.json, ten files of statistics, ten of examples, and the manifest
     assert check_manifest(ten) == []
 
 
@@ -263,7 +263,9 @@ def test_the_results_of_other_splits_stay_bound(few: Path, home: Path) -> None:
     assert fault.folder == "results/validation-raw" and fault.task == "sst"
 
 
-@pytest.mark.parametrize("link", ["results", "results/validation", "results/validation/statistics"])
+@pytest.mark.parametrize(
+    "link", ["results", "results/validation", "results/validation/statistics", "results/validation/examples"]
+)
 def test_nothing_is_written_through_a_link(few: Path, home: Path, tmp_path: Path, link: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     shutil.move(few / link, elsewhere)

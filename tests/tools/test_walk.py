@@ -8,7 +8,7 @@ import pytest
 
 from tests.tasks.commands import ROOT
 
-LIMITS = {"prepare": 15, "predict": 22, "evaluate": 20}
+LIMITS = {"prepare": 15, "predict": 22, "evaluate": 22}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,328 @@
+"""`decabench show`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from decabench.commands._console import console, echo, format_score
+from decabench.commands._options import home_option, include_option, submission_argument
+from decabench.text import terminal_safe
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from decabench.scoring import Browsed, Chosen, Inspected, Order, ScoredExample, ScoringOptions
+    from decabench.submission import AnswerKind
+
+__all__ = ["show"]
+
+_FLAGS = ("empty", "unparseable", "refused", "cut", "context_cut", "other_label", "label_form")
+_MOST_WORDS = 400
+"""The most words of a text to compare; longer ones are shown without marks."""
+
+
+@click.command()
+@submission_argument
+@click.option("--task", metavar="NAME", help="The task to show.  [default: the only one that was answered]")
+@click.option(
+    "--split",
+    type=click.Choice(["validation", "test"]),
+    default="validation",
+    show_default=True,
+    help="The split.",
+)
+@click.option(
+    "--wrong", "right", flag_value="wrong", help="Only examples that are wrong, or right only in part."
+)
+@click.option("--right", "right", flag_value="right", help="Only examples that are right.")
+@click.option(
+    "--flag",
+    "flags",
+    type=click.Choice(_FLAGS),
+    multiple=True,
+    help="Only answers of this kind; may be repeated.",
+)
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Only this example, whole; may be repeated.")
+@click.option("--search", default="", metavar="TEXT", help="Only examples in which this text occurs.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="OTHER",
+    help="Only examples that one of the two submissions has right and the other wrong.",
+)
+@click.option(
+    "--sort",
+    "order",
+    type=click.Choice(["data", "loss", "length"]),
+    default="data",
+    show_default=True,
+    help="The order: as in the data, the worst first, or the longest answer first.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="The number of examples to show; 0 for all.",
+)
+@click.option(
+    "--answers",
+    type=click.Choice(["extracted", "raw"]),
+    default="extracted",
+    show_default=True,
+    help="Show the scores of the extracted answers, or of the model's whole output.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the examples as JSON.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write all examples as a page into this folder, to be opened with a browser.",
+)
+@click.option("--open", "as_page", is_flag=True, help="Serve that page and open it in the browser.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, metavar="N", help="Port for --open.  [default: any]"
+)
+@home_option
+@include_option
+def show(
+    submission: Path,
+    task: str | None,
+    split: str,
+    right: str | None,
+    flags: tuple[str, ...],
+    ids: tuple[str, ...],
+    search: str,
+    against: Path | None,
+    order: str,
+    limit: int,
+    answers: AnswerKind,
+    as_json: bool,
+    output: Path | None,
+    as_page: bool,
+    port: int,
+    home: Path | None,
+    include: tuple[Path, ...],
+) -> None:
+    """Show what a submission got right and wrong, example by example.
+
+    Reads the examples that `decabench evaluate` wrote beside the results; if there are none of these answers, the task
+    is scored for them. What the answer and the nearest reference do not share is coloured.
+    """
+    from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples, show_json
+
+    options = ScoringOptions(split, None, home, include=include, answers=answers)
+    name = task or _only_task(submission, options)
+    shown = find_examples(submission, name, options)
+    other = find_examples(against, name, options) if against else None
+    chosen = Chosen(None if right is None else right == "right", flags, ids, search, cast("Order", order))
+    if as_page or output is not None:
+        _write_page(shown, other, output, as_page, port)
+        return
+    found = browse_examples(shown, chosen, other)
+    if as_json:
+        _print_json(show_json(shown, found, limit or len(found), other))
+    else:
+        _print(console(), shown, found, limit or len(found), chosen, other)
+
+
+def _only_task(submission: Path, options: ScoringOptions) -> str:
+    """Return the only task that a submission answers; raise UsageError if there are several."""
+    from decabench.submission import open_submission
+
+    with open_submission(submission) as opened:
+        names = sorted(task for task, split in opened.files if split == options.split)
+        if len(names) == 1:
+            return names[0]
+        splits = sorted({split for _, split in opened.files})
+    if not names:
+        raise click.UsageError(
+            f"The submission has no answers on {options.split}, only on {', '.join(splits)}: choose with --split."
+        )
+    raise click.UsageError(f"Which task? The submission answers {', '.join(names)}: choose one with --task.")
+
+
+def _print_json(content: object) -> None:
+    import json
+
+    echo(json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False))
+
+
+# In the terminal
+
+
+def _print(
+    out: Console,
+    shown: Inspected,
+    found: Sequence[Browsed],
+    limit: int,
+    chosen: Chosen,
+    other: Inspected | None,
+) -> None:
+    wrong = sum(row.right is False for row in shown.rows)
+    score = f"{shown.head.headline} {format_score(shown.score)}"
+    out.print(
+        f"{shown.submission}, {shown.head.task}, {shown.head.split}: {score}, "
+        f"{wrong:,} of {len(shown.rows):,} wrong",
+        style="bold",
+    )
+    if other is not None:
+        mine = sum(each.row.right is True for each in found)
+        out.print(
+            f"Against {other.submission} ({shown.head.headline} {format_score(other.score)}): "
+            f"{mine:,} that only {shown.submission} has right, {len(found) - mine:,} that only "
+            f"{other.submission} has right"
+        )
+    for number, each in enumerate(found[:limit], 1):
+        out.print()
+        _print_example(out, shown, each, f"{number:,}/{len(found):,}", bool(chosen.ids))
+    if not found:
+        out.print("No example matches.")
+    elif len(found) > limit:
+        out.print(
+            f"\n{limit:,} of {len(found):,} shown: --limit 0 shows all, --open a page with all of them."
+        )
+
+
+def _print_example(out: Console, shown: Inspected, each: Browsed, place: str, whole: bool) -> None:
+    row = each.row
+    style = {True: "bold green", False: "bold red", None: "bold"}[row.right]
+    flags = f"  [{', '.join(row.flags)}]" if row.flags else ""
+    out.print(f"{place}  {row.id}  {_verdict(row, shown)}{flags}", style=style)
+    answer, nearest, gold = _differing(row.prediction or "", row.references)
+    _print_line(out, "question", each.question)
+    _print_line(out, "context", _mark_answers(each.context, row.references, shown, whole))
+    for at, reference in enumerate(dict.fromkeys(row.references)):
+        text = gold if reference == nearest else _cut(reference, 2_000)
+        _print_line(out, "" if at else "gold", text)
+    _print_line(out, "answer", answer if row.prediction else "(empty)")
+    if row.raw is not None:
+        _print_line(out, "raw", row.raw if whole else _cut(row.raw, 300))
+    for number, wording in sorted(each.wordings.items()):
+        text = f"{wording.prediction or '(empty)'}  ({_verdict(wording, shown)})"
+        _print_line(out, f"wording {number}", text)
+    if each.other is not None:
+        theirs = _differing(each.other.prediction or "", row.references)[0]
+        _print_line(out, "other", theirs if each.other.prediction else "(empty)")
+
+
+_NAMES = 13
+"""Columns for the name of a line."""
+
+
+def _print_line(out: Console, name: str, value: str | Text) -> None:
+    """Print a text beside its name, wrapped to the width of the terminal."""
+    from rich.text import Text
+
+    text = Text(terminal_safe(value)) if isinstance(value, str) else value
+    for at, line in enumerate(text.wrap(out, max(20, out.width - _NAMES))):
+        line.rstrip()
+        out.print(Text.assemble((f"  {'' if at else name}".ljust(_NAMES), "dim"), line))
+
+
+def _verdict(row: ScoredExample, shown: Inspected) -> str:
+    word = {True: "right", False: "wrong", None: "not scored alone"}[row.right]
+    if row.right is False and row.score and shown.head.higher_is_better:
+        word = "partly right"
+    return word if row.score is None else f"{word}, {shown.head.headline} {row.score:.2f}"
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+
+
+def _mark_answers(context: str, references: Sequence[str], shown: Inspected, whole: bool) -> Text:
+    """Return a context with the references marked that it contains; unless `whole`, the part around the first."""
+    from rich.text import Text
+
+    size = 400
+    marked = [text for text in references if text.strip()] if shown.task.extractive else []
+    found = min((at for text in marked if (at := context.find(text)) >= 0), default=0)
+    start = max(0, found - size // 2) if not whole and len(context) > size else 0
+    part = context[start:] if whole else context[start : start + size]
+    dots = ("…" if start else "", "…" if start + len(part) < len(context) else "")
+    made = Text(terminal_safe(f"{dots[0]}{part}{dots[1]}"))
+    for text in marked:
+        made.highlight_regex(re.escape(terminal_safe(text)), style="bold underline")
+    return made
+
+
+def _key(word: str) -> str:
+    return re.sub(r"\W+", "", word).casefold() or word
+
+
+def _differing(answer: str, references: Sequence[str]) -> tuple[Text, str, Text]:
+    """Return an answer, the reference that has most in common with it, and the same; words that differ are coloured."""
+    from difflib import SequenceMatcher
+
+    from rich.text import Text
+
+    given = answer.split()
+    best, matched = "", None
+    for reference in dict.fromkeys(references):
+        wanted = reference.split()
+        if len(given) > _MOST_WORDS or len(wanted) > _MOST_WORDS:
+            continue
+        matcher = SequenceMatcher(None, [*map(_key, given)], [*map(_key, wanted)], autojunk=False)
+        if matched is None or matcher.ratio() > matched.ratio():
+            best, matched = reference, matcher
+    if matched is None:
+        return Text(terminal_safe(_cut(answer, 2_000))), "", Text()
+    blocks = matched.get_matching_blocks()
+    mine = {block.a + at for block in blocks for at in range(block.size)}
+    theirs = {block.b + at for block in blocks for at in range(block.size)}
+    return _coloured(answer, mine, "bold red"), best, _coloured(best, theirs, "bold green")
+
+
+def _coloured(text: str, shared: set[int], style: str) -> Text:
+    from rich.text import Text
+
+    made = Text()
+    for number, (part, is_word) in enumerate(_parts(text)):
+        made.append(terminal_safe(part), style if is_word and number // 2 not in shared else None)
+    return made
+
+
+def _parts(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield words and the spaces around them in turn, a space first, so that word n is part 2n + 1."""
+    at = 0
+    for found in re.finditer(r"\S+", text):
+        yield text[at : found.start()], False
+        yield found[0], True
+        at = found.end()
+    yield text[at:], False
+
+
+# In the browser
+
+
+def _write_page(
+    shown: Inspected, other: Inspected | None, output: Path | None, serve: bool, port: int
+) -> None:
+    import tempfile
+    import webbrowser
+
+    from decabench.leaderboard import open_server, write_example_pages
+
+    with tempfile.TemporaryDirectory(prefix="decabench-") as temporary:
+        folder = output or Path(temporary) / "page"
+        index = write_example_pages(shown, folder, other)
+        if output is not None:
+            echo(f"Page: {index.resolve().as_uri()}")
+        if not serve:
+            return
+        with open_server(folder, port) as server:
+            address = f"http://127.0.0.1:{server.server_address[1]}/"
+            echo(f"Serving on {address} until Ctrl-C.")
+            webbrowser.open(address)
+            try:
+                server.serve_forever()
+            except KeyboardInterrupt:
+                echo("Stopped.")

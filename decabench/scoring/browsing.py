@@ -1,0 +1,162 @@
+"""Choose which examples to show: right or wrong ones, of a kind, by id or by what they say, in an order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from decabench.errors import DataError, UnknownNameError, near_matches
+from decabench.scoring.inspection import Inspected
+from decabench.scoring.scored_examples import ScoredExample
+from decabench.text import excerpt
+
+__all__ = ["FLAGS", "Browsed", "Chosen", "Order", "browse_examples", "show_json"]
+
+FORMAT = "decabench.shown/1"
+
+FLAGS = ("empty", "unparseable", "refused", "cut", "context_cut", "other_label", "label_form")
+"""What can be odd about an answer."""
+
+Order = Literal["data", "loss", "length"]
+"""As in the data; the worst first; or the longest answer first."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which examples to show."""
+
+    right: bool | None = None
+    """Only right or only wrong ones; None for all."""
+    flags: tuple[str, ...] = ()
+    """Only those with one of these flags, in any wording."""
+    ids: tuple[str, ...] = ()
+    """Only these."""
+    search: str = ""
+    """Only those with this text in the question, context, references or answer, ignoring case."""
+    order: Order = "data"
+    """The order."""
+
+
+@dataclass(frozen=True)
+class Browsed:
+    """An example with everything that is shown of it."""
+
+    row: ScoredExample
+    """The answer."""
+    question: str
+    """The question."""
+    context: str
+    """The context."""
+    loss: float
+    """How far the answer is from the best score; infinite if it is wrong and has no score of its own."""
+    wordings: Mapping[int, ScoredExample] = field(default_factory=dict)
+    """The answers to other wordings, by their number."""
+    other: ScoredExample | None = None
+    """The answer of the submission that it is held against."""
+
+
+def browse_examples(shown: Inspected, chosen: Chosen, other: Inspected | None = None) -> list[Browsed]:
+    """Return the examples that were chosen, in order.
+
+    With another submission, only those that one of the two has right and the other wrong; `right` then says which.
+    Raises UnknownNameError for an id that is not in the data, DataError if the two were scored differently.
+    """
+    if other is not None and (shown.head.data, shown.head.metric) != (other.head.data, other.head.metric):
+        raise DataError(
+            f"{shown.submission} and {other.submission} were not scored on the same data by the same metric."
+        )
+    others = {row.id: row for row in other.rows} if other is not None else None
+    _require_ids(shown, chosen.ids)
+    found = list(_matching(shown, chosen, others))
+    if chosen.order == "loss":
+        found.sort(key=lambda each: -each.loss)
+    elif chosen.order == "length":
+        found.sort(key=lambda each: -len(each.row.prediction or ""))
+    return found
+
+
+def _require_ids(shown: Inspected, ids: Sequence[str]) -> None:
+    known = {row.id for row in shown.rows}
+    for id_ in ids:
+        if id_ not in known:
+            near = near_matches(id_, known)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise UnknownNameError(
+                f"There is no example {excerpt(id_, 60)!r} among the {len(known):,} of {shown.task.name}, "
+                f"{shown.head.split}, that were answered.{hint}"
+            )
+
+
+def _matching(
+    shown: Inspected, chosen: Chosen, others: Mapping[str, ScoredExample] | None
+) -> Iterator[Browsed]:
+    needle = chosen.search.casefold()
+    for row in shown.rows:
+        wordings = shown.wordings.get(row.id, {})
+        text = shown.texts[row.id]
+        other = others.get(row.id) if others is not None else None
+        if chosen.ids and row.id not in chosen.ids:
+            continue
+        if (
+            others is not None
+            and not chosen.ids
+            and (other is None or {row.right, other.right} != {True, False})
+        ):
+            continue
+        if chosen.right is not None and row.right is not chosen.right:
+            continue
+        if chosen.flags and not any(
+            set(chosen.flags) & set(each.flags) for each in (row, *wordings.values())
+        ):
+            continue
+        said = (text["question"], text["context"], row.prediction or "", row.raw or "", *row.references)
+        if needle and not any(needle in each.casefold() for each in said):
+            continue
+        yield Browsed(row, text["question"], text["context"], shown.head.loss(row), wordings, other)
+
+
+def show_json(
+    shown: Inspected, found: Sequence[Browsed], limit: int, other: Inspected | None = None
+) -> dict[str, Any]:
+    """Return chosen examples as JSON: of which submission and task, how many there are, and the first `limit`."""
+    head = shown.head
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "submission": shown.submission,
+        "task": head.task,
+        "split": head.split,
+        "metric": head.metric,
+        "headline": head.headline,
+        "score": shown.score,
+        "examples": len(shown.rows),
+        "matching": len(found),
+        "shown": [_record(each) for each in found[:limit]],
+    }
+    if other is not None:
+        content["against"] = {"submission": other.submission, "score": other.score}
+    return content
+
+
+def _record(each: Browsed) -> dict[str, Any]:
+    record = {
+        "id": each.row.id,
+        "question": each.question,
+        "context": each.context,
+        "references": list(each.row.references),
+        **_answer(each.row),
+    }
+    if each.wordings:
+        record["wordings"] = {str(number): _answer(row) for number, row in sorted(each.wordings.items())}
+    if each.other is not None:
+        record["against"] = _answer(each.other)
+    return record
+
+
+def _answer(row: ScoredExample) -> dict[str, Any]:
+    answer: dict[str, Any] = {"prediction": row.prediction, "score": row.score, "right": row.right}
+    if row.raw is not None:
+        answer["raw"] = row.raw
+    if row.flags:
+        answer["flags"] = list(row.flags)
+    return answer

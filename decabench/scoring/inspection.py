@@ -1,0 +1,183 @@
+"""The examples behind a score: written beside the results, and found again to be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from decabench.errors import DataError, DecabenchError
+from decabench.files import file_digest, is_within
+from decabench.prompts import LabelForms, possible_labels, takes_for
+from decabench.scoring.evaluator import (
+    ScoredTask,
+    ScoringOptions,
+    find_metric,
+    known_to,
+    open_with_remade,
+    score_submission,
+)
+from decabench.scoring.scored_examples import (
+    ExamplesHead,
+    ScoredExample,
+    examples_path,
+    label_questions,
+    make_examples,
+    open_examples,
+    other_text,
+    save_examples,
+)
+from decabench.submission import AnswerKind, Submission, read_lines
+from decabench.tasks import Label, Store, Task, get_task, home_folder
+
+__all__ = ["Inspected", "count_label_forms", "find_examples", "write_examples"]
+
+
+def write_examples(
+    folder: Path, submission: Path, scored: Mapping[str, ScoredTask], options: ScoringOptions
+) -> None:
+    """Write `examples/<task>.jsonl.gz` for every task that has a score. Raises StorageError."""
+    with open_with_remade(submission, options.remade) as opened:
+        known = known_to(opened, options)
+        for name, found in scored.items():
+            if found.sample is not None:
+                save_examples(folder, *make_examples(opened, known[name], found, options))
+
+
+def count_label_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> LabelForms | None:
+    """Count the answers that are labels in a form that scores as wrong; None for tasks without labels."""
+    if not isinstance(task.output, Label) or not found.predictions:
+        return None
+    forms = LabelForms(takes_for(find_metric(task.metric)))
+    questions = label_questions(task, options)
+    for item, text in zip(found.references, found.predictions, strict=True):
+        question = questions.get(item.id, "")
+        forms.add(item.id, text, possible_labels(task.output, question), question)
+    return forms
+
+
+# Finding them again
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """The scored examples of a task, with the questions and contexts that they are about."""
+
+    submission: str
+    """The submission's name."""
+    task: Task
+    """The task."""
+    head: ExamplesHead
+    """What the examples are of."""
+    rows: Sequence[ScoredExample]
+    """The rows of the dataset's own wording, in the order of the data."""
+    wordings: Mapping[str, Mapping[int, ScoredExample]]
+    """By id, the rows of other wordings, by their number."""
+    texts: Mapping[str, Mapping[str, str]]
+    """By id, the `question` and the `context`."""
+    score: float | None
+    """The task's score; None if it is not known."""
+    is_read: bool
+    """Whether the rows are from the file beside the results; otherwise, the task was scored for them."""
+
+
+def find_examples(submission: str | Path, task: str, options: ScoringOptions) -> Inspected:
+    """Return the examples of a task: from the file beside the results if it is of these answers, or scored now.
+
+    Raises the errors of `evaluate`, and SubmissionError if the task's answers have faults.
+    """
+    submission = Path(submission)
+    with open_with_remade(submission, options.remade) as opened:
+        known = known_to(opened, replace(options, tasks=[task]))
+        name = get_task(task, known).name
+        store = Store(home_folder(options.home))
+        found = _read_current(submission, opened, name, store, options)
+        is_read = found is not None
+        if found is None:
+            _, scored = score_submission(submission, replace(options, tasks=[name]))
+            if scored[name].sample is None:
+                raise DataError(f"{name} cannot be shown: {scored[name].result.reason.rstrip('.')}.")
+            head, made = make_examples(opened, known[name], scored[name], replace(options, all_texts=True))
+            found = head, list(made)
+        head, rows = found
+        texts = {row["id"]: row for row in store.read(name, options.split, ("id", "question", "context"))}
+        others: dict[str, dict[int, ScoredExample]] = {}
+        for row in rows:
+            if row.variant:
+                others.setdefault(row.id, {})[row.variant] = row
+        own = [row for row in rows if not row.variant]
+        score = _score_of(head, own)
+        return Inspected(opened.info.name, known[name], head, own, others, texts, score, is_read)
+
+
+def _score_of(head: ExamplesHead, rows: Iterable[ScoredExample]) -> float | None:
+    from decabench.metrics import score_rows
+
+    metric = find_metric(head.metric).for_columns(head.columns)
+    try:
+        return score_rows(metric, [row.statistics for row in rows]).value
+    except (ValueError, ZeroDivisionError, KeyError):
+        return None
+
+
+def _read_current(
+    submission: Path, opened: Submission, name: str, store: Store, options: ScoringOptions
+) -> tuple[ExamplesHead, list[ScoredExample]] | None:
+    """Read the file of examples beside the results, if it is of these answers and this data, and whole."""
+    if not submission.is_dir():
+        return None
+    results = submission / "results"
+    suffix = "-raw" if options.answers == "raw" else ""
+    folders = sorted(results.glob(f"{options.split}*")) if results.is_dir() else []
+    for folder in folders:
+        path = examples_path(folder, name)
+        if (
+            folder.name.endswith("-raw") != bool(suffix)
+            or not path.is_file()
+            or not is_within(submission, path)
+        ):
+            continue
+        try:
+            head, made = open_examples(path)
+            if _is_current(head, opened, name, store, options):
+                rows = list(made)
+                ids = set(store.ids(name, options.split))
+                if all(row.id in ids and len(row.statistics) == len(head.columns) for row in rows):
+                    return head, _filled(head, rows, opened, store) if head.left_out else rows
+        except (DecabenchError, KeyError):  # the task is scored again
+            continue
+    return None
+
+
+def _filled(
+    head: ExamplesHead, rows: Sequence[ScoredExample], opened: Submission, store: Store
+) -> list[ScoredExample]:
+    """Return rows with the texts that were left out of their file, from the submission and the data."""
+    pair = head.task, head.split
+    golds = {row["id"]: tuple(row["answers"]) for row in store.read(*pair, ("id", "answers"))}
+    files = {
+        0: opened.files[pair],
+        **{number: found[pair] for number, found in opened.variants.items() if pair in found},
+    }
+    lines = {number: {str(line.id): line for line in read_lines(file.path)} for number, file in files.items()}
+    kind: AnswerKind = "raw" if head.answers == "raw" else "extracted"
+    filled = []
+    for row in rows:
+        line = lines[row.variant][row.id]
+        references = () if row.variant else golds[row.id]
+        filled.append(
+            replace(row, prediction=line.text(kind), raw=other_text(line, kind), references=references)
+        )
+    return filled
+
+
+def _is_current(
+    head: ExamplesHead, opened: Submission, name: str, store: Store, options: ScoringOptions
+) -> bool:
+    files = opened.files_of(name, options.split)
+    return (
+        (head.task, head.split, head.answers) == (name, options.split, options.answers)
+        and head.data == store.record(name, options.split).fingerprint
+        and head.signature == find_metric(head.metric).full_signature
+        and dict(head.files) == {path: file_digest(file) for path, file in files.items()}
+    )

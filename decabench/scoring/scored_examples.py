@@ -1,0 +1,382 @@
+"""The file of scored examples: a row for each example and wording, beside the results.
+
+examples/<task>.jsonl.gz        a line about the file, then a line for each example, in the order of the data
+
+No score rests on it: it shows what a model got right and wrong, and is read by `decabench show` and by hand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import decabench
+from decabench.errors import DataError, MissingDataError
+from decabench.files import atomic_file
+from decabench.metrics import Item, Metric, Row
+from decabench.prompts import LabelForms, possible_labels, takes_for
+from decabench.submission import (
+    AnswerKind,
+    AnswerLine,
+    BrokenFileError,
+    Limits,
+    Submission,
+    numbered_lines,
+    read_lines,
+)
+from decabench.tasks import Label, Number, Store, Tags, Task, home_folder
+from decabench.text import excerpt
+from decabench.untrusted import parse_json
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = [
+    "EXAMPLES",
+    "ExamplesHead",
+    "ScoredExample",
+    "examples_frame",
+    "examples_path",
+    "label_questions",
+    "make_examples",
+    "open_examples",
+    "other_text",
+    "save_examples",
+]
+
+FORMAT = "decabench.examples/1"
+
+EXAMPLES = "examples"
+"""The folder of scored examples beside `results.json`."""
+
+_LIMITS = Limits(line_bytes=1 << 26)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredExample:
+    """One answer with everything behind its score."""
+
+    id: str
+    """The example's id."""
+    statistics: tuple[float, ...]
+    """What the metric adds up, in the order of `ExamplesHead.columns`."""
+    prediction: str | None = None
+    """The answer that was scored; None if it was left out."""
+    raw: str | None = None
+    """The model's whole output, if that is another text than the answer."""
+    references: tuple[str, ...] = ()
+    """All references; empty if they were left out."""
+    score: float | None = None
+    """The headline of this example alone; None if a single example has none."""
+    right: bool | None = None
+    """Whether the answer has the best possible score or is a reference word for word; None if that is unknown."""
+    flags: tuple[str, ...] = ()
+    """What is odd about the answer: `empty`, `unparseable`, `refused`, `cut` (at the limit of new tokens),
+    `context_cut`, `other_label` (none of the labels), `label_form` (one of them, in another form)."""
+    variant: int = 0
+    """The wording of the question; 0 is the dataset's own."""
+
+
+@dataclass(frozen=True)
+class ExamplesHead:
+    """What a file of scored examples says about itself in its first line."""
+
+    task: str
+    """The task's name."""
+    split: str
+    """`validation` or `test`."""
+    metric: str
+    """The metric's name."""
+    headline: str
+    """Which of its scores is the examples'."""
+    signature: str
+    """The metric's signature."""
+    columns: tuple[str, ...]
+    """The names of the statistics."""
+    best: float | None
+    """The best possible score; None if examples have no score of their own."""
+    higher_is_better: bool
+    """Whether a higher score is better."""
+    data: str
+    """The fingerprint of the data."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files of answers: path in the submission to sha256."""
+    answers: str = "extracted"
+    """Which texts were scored: `extracted` or `raw`."""
+    left_out: tuple[str, ...] = ()
+    """Fields that are left out of all rows, since their text may not be passed on."""
+    decabench: str = decabench.__version__
+    """The version of decabench that scored."""
+
+    def loss(self, row: ScoredExample) -> float:
+        """Return how far an answer is from the best score, 0 if it is right, infinite if nobody knows."""
+        if row.right:
+            return 0.0
+        if row.score is None or self.best is None:
+            return float("inf")
+        return abs(self.best - row.score)
+
+
+def examples_frame(head: ExamplesHead, rows: Iterable[ScoredExample]) -> pandas.DataFrame:
+    """Return rows as a table, with a column for each statistic; references stand in the rows of all wordings."""
+    import pandas
+
+    names = [each.name for each in fields(ScoredExample) if each.name != "statistics"]
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    numbers: list[tuple[float, ...]] = []
+    references: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        row = replace(row, references=references.setdefault(row.id, row.references))
+        for name, values in columns.items():
+            value = getattr(row, name)
+            values.append(list(value) if isinstance(value, tuple) else value)
+        numbers.append(row.statistics)
+    frame = pandas.DataFrame(columns)
+    for at, name in enumerate(head.columns):
+        frame[f"statistics.{name}"] = [row[at] for row in numbers]
+    return frame
+
+
+def examples_path(folder: Path, task: str) -> Path:
+    """Return where a task's scored examples are in a folder of results."""
+    return folder / EXAMPLES / f"{task}.jsonl.gz"
+
+
+# Making rows of what was scored
+
+
+class Scored(Protocol):
+    """What is needed of `ScoredTask`, which is made further up."""
+
+    @property
+    def result(self) -> Any: ...
+    @property
+    def references(self) -> Sequence[Item]: ...
+    @property
+    def sample(self) -> Any: ...
+    @property
+    def rows(self) -> Sequence[Row]: ...
+    @property
+    def files(self) -> Mapping[str, str]: ...
+    @property
+    def variant_rows(self) -> Mapping[int, Sequence[Row]]: ...
+
+
+class Options(Protocol):
+    """What is needed of `ScoringOptions`."""
+
+    @property
+    def split(self) -> str: ...
+    @property
+    def answers(self) -> AnswerKind: ...
+    @property
+    def home(self) -> str | Path | None: ...
+    @property
+    def all_texts(self) -> bool: ...
+
+
+_EXACT = 0.005
+"""How close to the best possible score a right answer is."""
+
+
+def make_examples(
+    opened: Submission, task: Task, found: Scored, options: Options
+) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
+    """Return the scored examples of a task: the head of their file, and the rows of every wording."""
+    assert found.sample is not None  # tasks that failed have no examples
+    metric = found.sample.metric
+    low, high = metric.range
+    best = high if metric.higher_is_better else low
+    head = ExamplesHead(
+        task=task.name,
+        split=options.split,
+        metric=found.result.metric,
+        headline=found.result.headline,
+        signature=found.result.signature,
+        columns=metric.columns,
+        best=best if math.isfinite(best) and low >= 0 else None,
+        higher_is_better=metric.higher_is_better,
+        data=found.result.data.fingerprint,
+        files=found.files,
+        answers=options.answers,
+        left_out=() if options.all_texts or found.result.data.origin == "sample" else _left_out(task),
+    )
+    return head, _make_rows(opened, task, found, options, head.best)
+
+
+def _left_out(task: Task) -> tuple[str, ...]:
+    """Return the fields whose text may not be passed on: answers, or what may quote the context."""
+    if not task.redistributable:
+        return "prediction", "raw", "references"
+    if task.withhold_texts:
+        return ("raw",) if isinstance(task.output, Label | Number | Tags) else ("prediction", "raw")
+    return ()
+
+
+def _make_rows(
+    opened: Submission, task: Task, found: Scored, options: Options, best: float | None
+) -> Iterator[ScoredExample]:
+    questions = label_questions(task, options)
+    wordings = {0: (opened.files[task.name, options.split], found.rows)}
+    for number, rows in found.variant_rows.items():
+        wordings[number] = opened.variants[number][task.name, options.split], rows
+    metric = found.sample.metric
+    for number, (file, rows) in wordings.items():
+        lines = {str(line.id): line for line in read_lines(file.path)}
+        forms = LabelForms(takes_for(metric))
+        scores = _example_scores(metric, rows) if best is not None else [None] * len(rows)
+        for item, row, score in zip(found.references, rows, scores, strict=True):
+            line = lines[item.id]
+            text = line.text(options.answers)
+            labels = possible_labels(task.output, questions.get(item.id, ""))
+            form = forms.add(item.id, text, labels, questions.get(item.id, "")) if labels else ""
+            exact = text in item.answers and metric.scope != "group"  # earlier turns may be wrong
+            yield ScoredExample(
+                id=item.id,
+                statistics=tuple(row),
+                prediction=text,
+                raw=other_text(line, options.answers),
+                references=tuple(item.answers) if number == 0 else (),
+                score=score,
+                right=_is_right(score, best, exact),
+                flags=tuple(_flags(line, text, form)),
+                variant=number,
+            )
+
+
+def _is_right(score: float | None, best: float | None, exact: bool) -> bool | None:
+    if exact or (score is not None and best is not None and abs(best - score) <= _EXACT):
+        return True
+    return None if score is None else False
+
+
+def other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
+    return line.raw if answers == "extracted" else line.answer if line.raw is not None else None
+
+
+def _flags(line: AnswerLine, text: str, form: str) -> Iterator[str]:
+    rules = line.rule.split("+") if line.rule else ()
+    if not text.strip():
+        yield "empty"
+    if "unparseable" in rules:
+        yield "unparseable"
+    if line.finish == "refused" or "refused" in rules:
+        yield "refused"
+    if line.finish == "length":
+        yield "cut"
+    if line.context_kept is not None:
+        yield "context_cut"
+    if form:
+        yield form
+
+
+def _example_scores(metric: Metric, rows: Sequence[Row]) -> list[float | None]:
+    """Return the headline of each example alone; None where it has none."""
+    import numpy as np
+
+    values = np.asarray(rows, dtype=float)
+    columns = {name: values[:, at] for at, name in enumerate(metric.columns)}
+    with np.errstate(all="ignore"):
+        scores = np.asarray(metric.score(columns)[metric.headline], dtype=float)
+    return [round(score, 6) if math.isfinite(score) else None for score in scores.tolist()]
+
+
+def label_questions(task: Task, options: Options) -> dict[str, str]:
+    """Return the questions by id, if they name the labels."""
+    if not isinstance(task.output, Label) or task.output.names:
+        return {}
+    store = Store(home_folder(options.home))
+    return {row["id"]: row["question"] for row in store.read(task.name, options.split, ("id", "question"))}
+
+
+# Writing
+
+
+def save_examples(folder: Path, head: ExamplesHead, rows: Iterable[ScoredExample]) -> Path:
+    """Write `examples/<task>.jsonl.gz` into a folder of results and return its path. Raises StorageError."""
+    import msgspec
+
+    path, encode = examples_path(folder, head.task), msgspec.json.Encoder().encode
+    about = {name: value for name, value in asdict(head).items() if value not in ((), {})}
+    with atomic_file(path, "gz") as file:
+        file.write(encode({"format": FORMAT, **about}) + b"\n")
+        for row in rows:
+            file.write(encode(_record(row, head.left_out)) + b"\n")
+    return path
+
+
+def _record(row: ScoredExample, left_out: Iterable[str]) -> dict[str, Any]:
+    record: dict[str, Any] = {"id": row.id}
+    if row.variant:
+        record["variant"] = row.variant
+    record["prediction"] = row.prediction
+    if row.raw is not None:
+        record["raw"] = row.raw
+    if row.references:
+        record["references"] = row.references
+    record["score"], record["right"] = row.score, row.right
+    record["statistics"] = [int(value) if value == int(value) else value for value in row.statistics]
+    if row.flags:
+        record["flags"] = row.flags
+    for name in left_out:
+        record.pop(name, None)
+    return record
+
+
+# Reading
+
+
+def open_examples(path: Path) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
+    """Read the first line of a file of scored examples; return it, and the rows, which are read as they are needed.
+
+    Raises MissingDataError if there is no file, DataError if it is damaged or has another format; so does iterating
+    over the rows.
+    """
+    import msgspec
+
+    if not path.is_file():
+        raise MissingDataError(f"There is no {path}: run decabench evaluate first.")
+    lines = _lines(path)
+    try:
+        record = parse_json(next(lines)[1].decode())
+        if not isinstance(record, dict) or record.get("format") != FORMAT:
+            kind = record.get("format") if isinstance(record, dict) else record
+            raise _damaged(path, f"its format is {excerpt(repr(kind), 60)}; this version reads {FORMAT!r}")
+        return msgspec.convert(record, ExamplesHead), _rows(path, lines)
+    except msgspec.ValidationError as error:
+        raise _damaged(path, f"in its first line, {excerpt(str(error))}") from error
+    except (StopIteration, ValueError) as error:
+        raise _damaged(path, f"its first line is not JSON ({excerpt(str(error))})") from error
+
+
+def _rows(path: Path, lines: Iterator[tuple[int, bytes]]) -> Iterator[ScoredExample]:
+    import msgspec
+
+    decoder = msgspec.json.Decoder(ScoredExample)
+    for number, line in lines:
+        try:
+            yield decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise _damaged(path, f"line {number}: {excerpt(str(error))}") from error
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with closing(numbered_lines(path, _LIMITS)) as lines:
+            for number, line in lines:
+                if line is None:
+                    raise _damaged(path, f"line {number} is longer than {_LIMITS.line_bytes:,} bytes")
+                if line.strip():
+                    yield number, line
+    except BrokenFileError as error:
+        raise _damaged(path, error.reason) from error
+
+
+def _damaged(path: Path, reason: str) -> DataError:
+    return DataError(
+        f"{path} is not a valid file of scored examples: {reason}. Run decabench evaluate again."
+    )

@@ -1,0 +1,231 @@
+"""`decabench show`: what a submission got right and wrong, in the terminal, as JSON and as a page."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from decabench.commands import show as module
+from decabench.scoring.browsing import FLAGS
+from decabench.submission import write_submission
+from decabench.tasks import Store
+
+Command = Callable[..., Result]
+Submit = Callable[..., Path]
+HOSTILE = "</script>\x1b[31mred\x1b[0m\u202etxt.exe\x07"
+
+
+@pytest.fixture
+def wrong_and_right(home: Path, tmp_path: Path) -> Path:
+    """Answers to squad: every third is right, every third is hostile, every third a part of the gold answer."""
+    lines = []
+    for number, example in enumerate(Store(home).examples("squad", "validation")):
+        text = (example.answers[0], HOSTILE, f"about {example.answers[0]} or so")[number % 3]
+        lines.append({"id": example.id, "answer": text})
+    write_submission(tmp_path / "mine", "mine", {("squad", "validation"): lines})
+    return tmp_path / "mine"
+
+
+def shown(done: Result) -> dict[str, Any]:
+    assert done.exit_code == 0, done.stderr
+    content: dict[str, Any] = json.loads(done.stdout)
+    return content
+
+
+def test_the_flags_of_the_command_are_those_of_the_rows() -> None:
+    assert module._FLAGS == FLAGS
+
+
+def test_wrong_ones_with_question_context_and_answers(
+    command: Command, home: Path, wrong_and_right: Path
+) -> None:
+    done = command("show", wrong_and_right, "--wrong", "--limit", "2", "--home", home)
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert re.fullmatch(r"mine, squad, validation: nf1 \d+\.\d\d, 21 of 32 wrong", lines[0])
+    example = list(Store(home).examples("squad", "validation"))[1]
+    assert f"1/21  {example.id}  wrong, nf1 0.00" in lines
+    assert example.question in done.stdout and example.answers[0] in done.stdout
+    assert lines[-1] == "2 of 21 shown: --limit 0 shows all, --open a page with all of them."
+
+
+def test_hostile_answers_do_nothing(command: Command, home: Path, wrong_and_right: Path) -> None:
+    done = command("show", wrong_and_right, "--limit", "0", "--home", home)
+    assert "\\u001b[31mred" in done.stdout
+    assert not set(done.stdout) & set("\x1b\x07\u202e")
+    content = shown(command("show", wrong_and_right, "--json", "--limit", "0", "--home", home))
+    assert HOSTILE in {one["prediction"] for one in content["shown"]}  # the same text, in ASCII escapes
+
+
+def test_orders(command: Command, home: Path, wrong_and_right: Path) -> None:
+    by_loss = shown(
+        command("show", wrong_and_right, "--sort", "loss", "--json", "--limit", 0, "--home", home)
+    )
+    scores = [one["score"] for one in by_loss["shown"]]
+    assert scores == sorted(scores) and scores[0] < 1 and scores[-1] == 100
+    by_length = shown(
+        command("show", wrong_and_right, "--sort", "length", "--json", "--limit", 0, "--home", home)
+    )
+    lengths = [len(one["prediction"]) for one in by_length["shown"]]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_by_id_flag_and_text(command: Command, home: Path, wrong_and_right: Path) -> None:
+    example = list(Store(home).examples("squad", "validation"))[4]
+    options = ("--json", "--home", home)
+    (one,) = shown(command("show", wrong_and_right, "--id", example.id, *options))["shown"]
+    assert one["id"] == example.id and one["context"] == example.context
+    assert shown(command("show", wrong_and_right, "--search", "TXT.EXE", *options))["matching"] == 11
+    assert shown(command("show", wrong_and_right, "--flag", "empty", *options))["matching"] == 0
+    assert "No example matches." in command("show", wrong_and_right, "--flag", "cut", "--home", home).stdout
+    done = command("show", wrong_and_right, "--id", example.id + "0", "--home", home)
+    assert done.exit_code == 2 and f"Did you mean {example.id}" in done.stderr
+
+
+def test_what_one_has_right_and_the_other_wrong(
+    command: Command, home: Path, wrong_and_right: Path, tmp_path: Path
+) -> None:
+    lines = [
+        (each.id, each.answers[0] if number % 2 else "no")
+        for number, each in enumerate(Store(home).examples("squad", "validation"))
+    ]
+    write_submission(tmp_path / "other", "other", {("squad", "validation"): lines})
+    options = ("--against", tmp_path / "other", "--json", "--limit", 0, "--home", home)
+    both = shown(command("show", wrong_and_right, *options))
+    expected = [number for number in range(32) if (number % 3 == 0) != (number % 2 == 1)]
+    ids = [each[0] for each in lines]
+    assert [one["id"] for one in both["shown"]] == [ids[number] for number in expected]
+    assert all({one["right"], one["against"]["right"]} == {True, False} for one in both["shown"])
+    wrong = shown(command("show", wrong_and_right, "--wrong", *options))
+    assert [one["id"] for one in wrong["shown"]] == [ids[number] for number in expected if number % 3]
+    text = command("show", wrong_and_right, "--against", tmp_path / "other", "--home", home).stdout
+    mine = sum(number % 3 == 0 for number in expected)
+    assert f"{mine} that only mine has right, {len(expected) - mine} that only other has right" in text
+
+
+def test_the_rows_of_evaluate_are_used(
+    command: Command, home: Path, submit: Submit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = submit("majority", ["sst", "schema"])
+    before = shown(command("show", folder, "--task", "sst", "--json", "--home", home))
+    command("evaluate", folder, "--home", home)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("scored again")
+
+    monkeypatch.setattr("decabench.scoring.inspection.score_submission", refuse)
+    assert shown(command("show", folder, "--task", "sst", "--json", "--home", home)) == before
+
+
+def test_wordings_stand_below_each_other(command: Command, home: Path, submit: Submit) -> None:
+    from decabench.runs import ALL_VARIANTS
+
+    folder = submit("first-choice", ["sst"], variant=ALL_VARIANTS)
+    done = command("show", folder, "--limit", "1", "--home", home)
+    assert re.search(r"\n  wording 1 +.+  \((right|wrong), em \d+\.00\)", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "Which task? The submission answers schema, sst: choose one with --task."),
+        (("--task", "squad"), "has no answers for squad on validation"),
+        (("--task", "sts"), "Did you mean sst"),
+        (("--split", "test"), "has no answers on test, only on validation: choose with --split."),
+    ],
+)
+def test_what_is_missing_is_said(
+    command: Command, home: Path, submit: Submit, arguments: tuple[str, ...], said: str
+) -> None:
+    done = command("show", submit("majority", ["sst", "schema"]), *arguments, "--home", home)
+    assert done.exit_code != 0 and said in " ".join(done.stderr.split())
+
+
+def test_faulty_answers_are_refused(command: Command, home: Path, wrong_and_right: Path) -> None:
+    with (wrong_and_right / "predictions/squad.validation.jsonl").open("a") as file:
+        file.write('{"id": "nobody", "answer": ""}\n')
+    done = command("show", wrong_and_right, "--home", home)
+    assert done.exit_code == 3 and "squad cannot be shown: " in done.stderr and "unknown-id" in done.stderr
+
+
+def test_differing_words_are_coloured_and_nothing_is_lost(home: Path) -> None:
+    answer, nearest, gold = module._differing("in  Paris, France now", ["London", "Paris France"])
+    assert (str(answer), nearest, str(gold)) == ("in  Paris, France now", "Paris France", "Paris France")
+    coloured = [str(answer)[span.start : span.end] for span in answer.spans if span.style]
+    assert coloured == ["in", "now"] and not [span for span in gold.spans if span.style]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a terminal of 80 columns")
+def test_whole_at_80_columns(home: Path, wrong_and_right: Path, tmp_path: Path) -> None:
+    """In a terminal of 80 columns no line is longer, and no id is cut."""
+    import pty
+    import struct
+    import subprocess
+    import sys
+    from fcntl import ioctl
+    from termios import TIOCSWINSZ
+
+    ours, theirs = pty.openpty()
+    ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", 25, 80, 0, 0))
+    line = [
+        sys.executable,
+        "-m",
+        "decabench",
+        "show",
+        str(wrong_and_right),
+        "--limit",
+        "6",
+        "--home",
+        str(home),
+    ]
+    environment = {**os.environ, "TERM": "xterm", "PYTHONPATH": os.getcwd()}
+    environment.pop("COLUMNS", None)
+    running = subprocess.Popen(line, stdout=theirs, stderr=subprocess.STDOUT, env=environment)
+    os.close(theirs)
+    read = b""
+    try:
+        while chunk := os.read(ours, 1 << 16):
+            read += chunk
+    except OSError:  # the terminal is gone
+        pass
+    assert running.wait() == 0, read.decode()
+    text = re.sub(r"\x1b\[[\d;]*m", "", read.decode())
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(each.id in text for each in list(Store(home).examples("squad", "validation"))[:6])
+
+
+def test_a_page_is_written(command: Command, home: Path, wrong_and_right: Path, tmp_path: Path) -> None:
+    done = command("show", wrong_and_right, "--output", tmp_path / "page", "--home", home)
+    assert done.stdout == f"Page: {(tmp_path / 'page/index.html').as_uri()}\n"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/keep.txt").write_text("mine")
+    (tmp_path / "other/sub").mkdir()
+    done = command("show", wrong_and_right, "--output", tmp_path / "other", "--home", home)
+    assert done.exit_code != 0 and (tmp_path / "other/keep.txt").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_the_page_is_served_until_ctrl_c(home: Path, wrong_and_right: Path) -> None:
+    import signal
+    import subprocess
+    import sys
+    from urllib.request import urlopen
+
+    line = [sys.executable, "-m", "decabench", "show", str(wrong_and_right), "--open", "--home", str(home)]
+    environment = {**os.environ, "BROWSER": "true", "PYTHONPATH": os.getcwd(), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment) as running:
+        assert running.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+/", running.stdout.readline())
+        assert found is not None
+        with urlopen(f"{found[0]}data/index.js") as answer:
+            assert answer.read().startswith(b'decabench.put("index",')
+        running.send_signal(signal.SIGINT)
+        assert running.stdout.read() == "Stopped.\n"
+        assert running.wait() == 0

@@ -1,0 +1,65 @@
+"""Labels in another form: which label is meant, what is amiss, and what the metric makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from decabench.metrics import METRICS
+from decabench.prompts import LabelForms, takes_for
+from decabench.prompts.labels import find_label_form
+
+LABELS = ("positive", "negative")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("positive", ("positive", "")),
+        ("Positive", ("positive", "case")),
+        ("positive.", ("positive", "a full stop")),
+        ("Positive.", ("positive", "a full stop")),
+        ('"positive"', ("positive", "quotes")),
+        ("\u201cpositive.\u201d", ("positive", "quotes and a full stop")),
+        ("**negative**", ("negative", "Markdown")),
+        (" positive", ("positive", "spaces")),
+        ("positive!", ("positive", "punctuation")),
+        ("The review is positive.", ("positive", "a sentence around the label")),
+        ("not positive", None),
+        ("1", None),
+        ("", None),
+        ("...", None),
+    ],
+)
+def test_which_label_is_meant(text: str, found: tuple[str, str] | None) -> None:
+    assert find_label_form(text, LABELS) == found
+
+
+@pytest.mark.parametrize(
+    ("metric", "text", "taken"),
+    [
+        ("em", "Positive", True),
+        ("em", "positive.", False),
+        ("em", " positive", False),
+        ("accuracy", " positive", True),
+        ("accuracy", '"positive"', False),
+        ("macro_f1", "Positive", True),
+        ("macro_f1", "positive.", False),
+    ],
+)
+def test_only_what_the_metric_counts_as_wrong_is_amiss(metric: str, text: str, taken: bool) -> None:
+    forms = LabelForms(takes_for(METRICS[metric]))
+    assert forms.add("line 1", text, LABELS) == ("" if taken else "label_form")
+    assert bool(forms.describe_forms()) is not taken
+
+
+def test_counts_and_the_first_example() -> None:
+    forms = LabelForms(takes_for(METRICS["em"]))
+    for number, text in enumerate(["positive", "Positive.", "negative.", '"negative"', "bad"], 1):
+        forms.add(f"line {number}", text, LABELS)
+    assert forms.describe_forms() == (
+        "3 of 5 answers are labels in another form, which counts as wrong: a full stop (2), quotes (1); "
+        "line 2 has 'Positive.' for 'positive': write the label alone"
+    )
+    assert forms.describe_others(LABELS) == (
+        "1 of 5 answers gives none of the labels (positive, negative); line 5 has 'bad'"
+    )

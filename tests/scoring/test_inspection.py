@@ -1,0 +1,266 @@
+"""Rows of examples: what evaluate writes beside the results, and what is found again."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pytest
+from click.testing import Result
+
+import decabench
+from decabench.errors import DataError, MissingDataError, UnknownNameError
+from decabench.metrics import METRICS, score_rows
+from decabench.runs import ALL_VARIANTS
+from decabench.scoring import (
+    Results,
+    ScoringOptions,
+    examples_frame,
+    examples_path,
+    find_examples,
+    open_examples,
+    read_results_file,
+)
+from decabench.submission import withhold, write_submission
+from decabench.tasks import TASKS, Store
+
+Command = Callable[..., Result]
+Submit = Callable[..., Path]
+
+
+def rows_of(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        head, *rows = map(json.loads, file)
+    return head, rows
+
+
+def answers(home: Path, task: str, answer: Callable[[Any], Any]) -> list[Any]:
+    return [answer(example) for example in Store(home).examples(task, "validation")]
+
+
+def test_a_row_for_each_example_of_each_task(command: Command, home: Path, submit: Submit) -> None:
+    folder = submit("random")
+    assert command("evaluate", folder, "--home", home).exit_code == 0
+    results = json.loads((folder / "results/validation/results.json").read_text())["tasks"]
+    for name, result in results.items():
+        head, rows = rows_of(folder / f"results/validation/examples/{name}.jsonl.gz")
+        assert head["format"] == "decabench.examples/1" and head["task"] == name
+        examples = list(Store(home).examples(name, "validation"))
+        assert [row["id"] for row in rows] == [example.id for example in examples]
+        assert [tuple(row["references"]) for row in rows] == [example.answers for example in examples]
+        metric = METRICS[TASKS[name].metric].for_columns(head["columns"])
+        score = score_rows(metric, [tuple(row["statistics"]) for row in rows])
+        assert score.value == pytest.approx(result["score"], abs=1e-12)  # the rows give the score
+
+
+def test_equal_runs_write_equal_bytes(command: Command, home: Path, submit: Submit, tmp_path: Path) -> None:
+    folder = submit("random", ["sst", "squad"])
+    for out in ("one", "two"):
+        assert command("evaluate", folder, "--home", home, "--output", tmp_path / out).exit_code == 0
+    for task in ("sst", "squad"):
+        one, two = (examples_path(tmp_path / out, task).read_bytes() for out in ("one", "two"))
+        assert one == two
+
+
+def test_flags_and_raw_texts(command: Command, home: Path, tmp_path: Path) -> None:
+    made = [
+        {"answer": "", "rule": "unparseable", "raw": "hm"},
+        {"answer": "positive", "finish": "length", "raw": "positive, I th"},
+        {"answer": "Positive."},
+        {"answer": "no idea"},
+        {"answer": "", "finish": "refused"},
+        {"answer": "negative", "context_kept": [0, 10]},
+    ]
+    lines = answers(home, "sst", lambda example: {"id": example.id, "answer": example.answers[0]})
+    for line, more in zip(lines, made, strict=False):
+        line.update(more)
+    write_submission(tmp_path / "s", "s", {("sst", "validation"): lines})
+    assert command("evaluate", tmp_path / "s", "--home", home).exit_code == 0
+    _, rows = rows_of(tmp_path / "s/results/validation/examples/sst.jsonl.gz")
+    assert [row.get("flags", []) for row in rows[:7]] == [
+        ["empty", "unparseable", "other_label"],
+        ["cut"],
+        ["label_form"],
+        ["other_label"],
+        ["empty", "refused", "other_label"],
+        ["context_cut"],
+        [],
+    ]
+    assert [row.get("raw") for row in rows[:3]] == ["hm", "positive, I th", None]
+    assert all(row["right"] and row["score"] == 100 for row in rows[6:])
+    assert rows[2]["right"] is False and rows[2]["score"] == 0
+
+
+def test_every_wording_has_its_rows(command: Command, home: Path, submit: Submit) -> None:
+    folder = submit("first-choice", ["sst"], variant=ALL_VARIANTS)
+    assert command("evaluate", folder, "--home", home).exit_code == 0
+    _, rows = rows_of(folder / "results/validation/examples/sst.jsonl.gz")
+    found = json.loads((folder / "results/validation/results.json").read_text())["tasks"]["sst"]["variants"]
+    numbers = sorted({row.get("variant", 0) for row in rows})
+    assert numbers == sorted(map(int, found["scores"])) and len(numbers) > 2
+    for number in numbers:
+        own = [row["score"] for row in rows if row.get("variant", 0) == number]
+        assert sum(own) / len(own) == pytest.approx(found["scores"][str(number)])
+    shown = find_examples(folder, "sst", ScoringOptions(home=home))
+    assert shown.is_read and len(shown.rows) == 32
+    assert set(shown.wordings[shown.rows[0].id]) == set(numbers[1:])
+
+
+@pytest.fixture
+def published(home: Path, tmp_path: Path) -> Path:
+    """The sample as if it were the dataset: what may not be passed on is withheld."""
+    import shutil
+
+    shutil.copytree(home / "tasks", tmp_path / "data/tasks")
+    for path in (tmp_path / "data/tasks").glob("*/task.json"):
+        path.write_text(path.read_text().replace('"origin": "sample"', '"origin": "mirror"'))
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize(
+    ("task", "left_out"),
+    [("sst", ["raw"]), ("cnn_dailymail", ["prediction", "raw", "references"]), ("squad", [])],
+)
+def test_what_may_not_be_passed_on_stays_out(
+    command: Command, published: Path, tmp_path: Path, task: str, left_out: list[str]
+) -> None:
+    lines = answers(
+        published, task, lambda e: {"id": e.id, "answer": e.answers[0], "raw": "SECRET " + e.answers[0]}
+    )
+    write_submission(tmp_path / "s", "s", {(task, "validation"): lines})
+    path = tmp_path / f"s/results/validation/examples/{task}.jsonl.gz"
+    assert command("evaluate", tmp_path / "s", "--home", published).exit_code == 0
+    head, rows = rows_of(path)
+    assert head.get("left_out", []) == left_out
+    assert all(not set(left_out) & set(row) for row in rows)
+    shown = find_examples(tmp_path / "s", task, ScoringOptions(home=published))
+    assert shown.is_read  # and filled in from the submission and the data, which are at hand
+    assert shown.rows[0].raw == lines[0]["raw"] and shown.rows[0].references[0] == lines[0]["answer"]
+    assert command("evaluate", tmp_path / "s", "--home", published, "--all-texts").exit_code == 0
+    head, rows = rows_of(path)
+    assert "left_out" not in head and rows[0]["raw"].startswith("SECRET")
+
+
+def test_changed_answers_are_scored_anew(command: Command, home: Path, submit: Submit) -> None:
+    folder = submit("majority", ["sst"])
+    assert command("evaluate", folder, "--home", home).exit_code == 0
+    options = ScoringOptions(home=home)
+    assert find_examples(folder, "sst", options).is_read
+    path = folder / "predictions/sst.validation.jsonl"
+    path.write_text(path.read_text().replace("positive", "x").replace("negative", "x"))
+    found = find_examples(folder, "sst", options)
+    assert not found.is_read and {row.prediction for row in found.rows} == {"x"}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"",
+        b"not gzip",
+        gzip.compress(b'{"format": "decabench.results/1"}\n'),
+        gzip.compress(b'{"format": "decabench.examples/1", "task": "sst"}\n'),
+        gzip.compress(b"[" * 100_000),
+    ],
+)
+def test_a_damaged_file_is_refused_and_done_without(
+    command: Command, home: Path, submit: Submit, damage: bytes
+) -> None:
+    folder = submit("majority", ["sst"])
+    assert command("evaluate", folder, "--home", home).exit_code == 0
+    path = examples_path(folder / "results/validation", "sst")
+    path.write_bytes(damage)
+    with pytest.raises(DataError, match=r"sst\.jsonl\.gz is not a valid file of scored examples"):
+        list(open_examples(path)[1])
+    assert not find_examples(folder, "sst", ScoringOptions(home=home)).is_read
+
+
+def test_a_damaged_row_names_its_line(command: Command, home: Path, submit: Submit) -> None:
+    folder = submit("majority", ["sst"])
+    command("evaluate", folder, "--home", home)
+    path = examples_path(folder / "results/validation", "sst")
+    lines = gzip.decompress(path.read_bytes()).splitlines()
+    lines[3] = b'{"id": 7, "statistics": []}'
+    path.write_bytes(gzip.compress(b"\n".join(lines)))
+    with pytest.raises(DataError, match="line 4"):
+        list(open_examples(path)[1])
+    assert not find_examples(folder, "sst", ScoringOptions(home=home)).is_read
+
+
+def test_rows_as_a_table(command: Command, home: Path, submit: Submit) -> None:
+    folder = submit("random", ["squad"])
+    command("evaluate", folder, "--home", home)
+    frame = examples_frame(*open_examples(examples_path(folder / "results/validation", "squad")))
+    score = json.loads((folder / "results/validation/results.json").read_text())["tasks"]["squad"]["score"]
+    assert len(frame) == 32 and frame["score"].mean() == pytest.approx(score, abs=1e-6)
+    assert frame["statistics.n"].sum() == 32
+
+
+def test_a_run_by_another_predictor_removes_them(command: Command, home: Path, submit: Submit) -> None:
+    folder = submit("random", ["sst"])
+    command("evaluate", folder, "--home", home)
+    submit("majority", ["sst"], output="random")
+    assert not (folder / "results").exists()
+
+
+def test_a_failed_task_loses_its_rows(command: Command, home: Path, submit: Submit) -> None:
+    folder = submit("random", ["sst", "schema"])
+    command("evaluate", folder, "--home", home)
+    path = folder / "predictions/sst.validation.jsonl"
+    path.write_text("\n".join(path.read_text().splitlines()[1:]) + "\n")
+    command("evaluate", folder, "--home", home)
+    assert [each.name for each in (folder / "results/validation/examples").iterdir()] == ["schema.jsonl.gz"]
+
+
+def test_a_corpus_metric_knows_an_exact_answer(command: Command, home: Path, submit: Submit) -> None:
+    folder = submit("oracle", ["iwslt.en.de", "zre", "woz.en", "wikisql"])
+    command("evaluate", folder, "--home", home)
+    for task in ("iwslt.en.de", "zre", "woz.en", "wikisql"):
+        _, rows = rows_of(folder / f"results/validation/examples/{task}.jsonl.gz")
+        assert all(row["right"] for row in rows), task
+
+
+def test_examples_of_results(command: Command, home: Path, submit: Submit) -> None:
+    """The same rows, whether they come from evaluate in Python or from the file beside the results."""
+    folder = submit("random", ["sst", "squad"])
+    results = decabench.evaluate(folder, home=home)
+    frame = results.examples("squad")
+    assert frame["score"].mean() == pytest.approx(results.tasks["squad"].score, abs=1e-6)
+    assert list(frame.columns[:4]) == ["id", "prediction", "raw", "references"]
+    command("evaluate", folder, "--home", home)
+    read = read_results_file(folder / "results/validation/results.json")
+    assert read == replace(read, source=None)  # where examples come from makes no other results
+    pandas.testing.assert_frame_equal(read.examples("squad"), frame)
+    with pytest.raises(UnknownNameError, match="Did you mean squad"):
+        results.examples("squat")
+    with pytest.raises(MissingDataError, match="read from a text alone"):
+        Results.from_json(results.to_json()).examples("sst")
+    examples_path(folder / "results/validation", "sst").unlink()
+    with pytest.raises(MissingDataError, match="run decabench evaluate"):
+        read.examples("sst")
+
+
+def test_examples_of_an_archive_are_read_again_after_it_was_closed(
+    home: Path, submit: Submit, tmp_path: Path
+) -> None:
+    import shutil
+
+    folder = submit("random", ["sst"])
+    path = Path(shutil.make_archive(str(tmp_path / "packed"), "zip", folder))
+    frame = decabench.evaluate(path, home=home).examples("sst")
+    pandas.testing.assert_frame_equal(frame, decabench.evaluate(folder, home=home).examples("sst"))
+
+
+def test_withheld_answers_take_their_examples_with_them(
+    command: Command, published: Path, tmp_path: Path
+) -> None:
+    lines = answers(published, "cnn_dailymail", lambda example: (example.id, example.answers[0]))
+    write_submission(tmp_path / "s", "s", {("cnn_dailymail", "validation"): lines})
+    assert command("evaluate", tmp_path / "s", "--home", published, "--all-texts").exit_code == 0
+    withhold(tmp_path / "s", "cnn_dailymail", "validation")
+    assert not list((tmp_path / "s").rglob("*.jsonl.gz"))
+    assert (tmp_path / "s/results/validation/statistics/cnn_dailymail.parquet").exists()
