@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,12 +51,11 @@ from decabench.tasks import (
     Tags,
     Task,
     Tree,
-    fingerprint_line,
     get_task,
     home_folder,
     known_tasks,
+    read_references,
     select_suite,
-    units_line,
 )
 from decabench.text import excerpt
 from decabench.workers import process_pool
@@ -198,7 +196,7 @@ def score_submission(
             _Job(
                 known[name],
                 file,
-                _read_references(store, name, file.split),
+                read_references(store, name, file.split),
                 store,
                 opened,
                 options.answers,
@@ -301,22 +299,6 @@ def _require_same_data(submission: Submission, files: Mapping[str, PredictionFil
             f"The submission was not made for the data that is prepared: {'; '.join(different)}; "
             "prepare the data it was made for, or predict again."
         )
-
-
-def _read_references(store: Store, task: str, split: str) -> list[Item]:
-    """Read the gold answers. Raises DataError if the prepared data does not match its record."""
-    digest, units_digest, references = hashlib.sha256(), hashlib.sha256(), []
-    for example in store.examples(task, split):
-        digest.update(fingerprint_line(example))
-        units_digest.update(units_line(example.units))
-        references.append(Item(example.answers, example.id, example.units, example.meta))
-    record = store.record(task, split)
-    found = (f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}")
-    if found != (record.fingerprint, record.units_digest):
-        raise DataError(
-            f"The prepared data of {task}, {split}, does not match its record: run decabench prepare {task} --force."
-        )
-    return references
 
 
 @dataclass(frozen=True)
