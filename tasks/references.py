@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,5 +130,5 @@ def _tuples(column: pa.ChunkedArray) -> Sequence[tuple[str, ...]]:
     for chunk in column.chunks:
         texts: list[Any] = chunk.flatten().to_pylist()
         ends = (chunk.offsets.to_numpy() - chunk.offsets[0].as_py()).tolist()
-        rows += [tuple(texts[start:end]) for start, end in zip(ends, ends[1:], strict=False)]
+        rows += [tuple(texts[start:end]) for start, end in pairwise(ends)]
     return rows
