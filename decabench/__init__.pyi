@@ -2,6 +2,7 @@ from .errors import DecabenchError as DecabenchError
 from .leaderboard import write_leaderboard as write_leaderboard
 from .metrics import Metric as Metric
 from .runs import predict as predict
+from .runs import run as run
 from .scoring import compare as compare
 from .scoring import evaluate as evaluate
 from .scoring import read_results as read_results
@@ -27,6 +28,7 @@ __all__ = [
     "predict",
     "prepare",
     "read_results",
+    "run",
     "train",
     "verify",
     "write_leaderboard",

@@ -27,6 +27,7 @@ _COMMANDS = (
     "metrics",
     "predict",
     "prepare",
+    "run",
     "suites",
     "tasks",
     "train",
@@ -132,7 +133,11 @@ def _fail(sentence: str, exit_code: int) -> NoReturn:
 @click.group(
     cls=_Cli,
     commands=_LazyCommands(),
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "auto_envvar_prefix": "DECABENCH",  # every option of every command, as DECABENCH_PREDICT_LIMIT
+    },
     epilog=_EPILOG,
 )
 @click.version_option(decabench.__version__, prog_name="decabench")

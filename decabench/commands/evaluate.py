@@ -110,6 +110,7 @@ def evaluate(
         ScoringOptions,
         record_scores,
         require_left_out,
+        results_folder,
         score_submission,
         sign_manifest,
     )
@@ -122,7 +123,7 @@ def evaluate(
         options = replace(options, without=_left_out(without, split, home))
     results, scored = score_submission(submission, options)
     require_left_out(options, scored)
-    folder = output or _default_folder(submission, results)
+    folder = output or results_folder(submission, results)
     recorded = record_scores(submission, folder, results, scored, options)
     write_run_file(folder, clock)
     signature = sign_manifest(recorded.root, sign_with) if sign_with else None
@@ -186,18 +187,6 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
             )
     if others := [name for name in options.without if name not in scored]:
         yield f"Not scored, so nothing of it was left out: {shown_ids(others)}"
-
-
-def _default_folder(submission: Path, results: Results) -> Path:
-    from decabench.tasks import DECATHLON
-
-    name = results.split
-    if results.suite != DECATHLON:
-        name += f"-{results.suite.name}"
-    if results.answers == "raw":
-        name += "-raw"
-    above = submission if submission.is_dir() else submission.parent / f"{submission.name}.results"
-    return above / "results" / name if submission.is_dir() else above / name
 
 
 def _print(results: Results, missing: list[str], all_scores: bool) -> None:

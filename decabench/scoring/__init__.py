@@ -29,6 +29,7 @@ from decabench.scoring.record import (
     manifest_root,
     numbers_agree,
     record_scores,
+    results_folder,
 )
 from decabench.scoring.results import (
     DataUsed,
@@ -107,6 +108,7 @@ __all__ = [
     "require_left_out",
     "require_remade",
     "results_files",
+    "results_folder",
     "score_digits",
     "score_interval",
     "score_submission",

@@ -49,7 +49,7 @@ from decabench.submission import (
     read_answers,
     read_withheld,
 )
-from decabench.tasks import TASKS, Store, Task, home_folder, known_tasks
+from decabench.tasks import DECATHLON, TASKS, Store, Task, home_folder, known_tasks
 
 __all__ = [
     "TOLERANCE",
@@ -59,6 +59,7 @@ __all__ = [
     "read_sample",
     "record_scores",
     "require_withheld",
+    "results_folder",
 ]
 
 TOLERANCE = 1e-6
@@ -86,6 +87,17 @@ class Recorded:
     """Earlier results that no longer hold, each with the reason: `squad: its answers have changed`."""
     again: tuple[str, ...] = ()
     """Tasks whose earlier results no manifest bound, so that they were scored again."""
+
+
+def results_folder(submission: Path, results: Results) -> Path:
+    """Return the folder where results are written by default: in the submission, or beside an archive."""
+    name = results.split
+    if results.suite != DECATHLON:
+        name += f"-{results.suite.name}"
+    if results.answers == "raw":
+        name += "-raw"
+    above = submission if submission.is_dir() else submission.parent / f"{submission.name}.results"
+    return above / "results" / name if submission.is_dir() else above / name
 
 
 def manifest_root(submission: Path, folder: Path) -> Path:

@@ -1,0 +1,205 @@
+"""`decabench run`: from data to a compared score, as one file says."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from decabench.commands._console import echo
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from decabench.runs import Experiment, Forecast, Outcome
+    from decabench.scoring import Comparison, TaskResult
+
+__all__ = ["run"]
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False), required=False)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="One setting in place of the file's, such as predict.limit=20 or output=runs/one; may be repeated.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be prepared and asked, and write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print scores and comparisons as JSON.")
+@click.pass_context
+def run(
+    context: click.Context, file: Path | None, settings: tuple[str, ...], dry_run: bool, as_json: bool
+) -> None:
+    """Prepare data, ask a model, check, score and compare its answers, as FILE (TOML) says.
+
+    \b
+    predictor = "hf:Qwen/Qwen3-0.6B"      # as for decabench predict
+    output = "runs/qwen"                  # the submission
+    tasks = ["sst", "squad"]              # or suite = "decathlon"
+    baselines = ["majority"]              # names, or folders of submissions
+    [prepare]
+    mirror = "/data/decabench"
+    [predict]                             # any option of decabench predict
+    shots = 3
+
+    What is done is not done again: after an interruption, run the same command once more. FILE is kept in the
+    submission as run.toml. Without FILE, all comes from --set. Exits as decabench predict and decabench evaluate do.
+    """
+    from decabench.workers import watched_process
+
+    if context.obj == "console":  # now, before a library starts threads
+        context.with_resource(watched_process())
+
+    from decabench.commands.predict import Bar, Lines
+    from decabench.runs import forecast, read_experiment, run_experiment
+
+    if file is None and not settings:
+        raise click.UsageError("Give a file, or settings as --set KEY=VALUE.")
+    experiment = read_experiment(file, settings)
+    if dry_run:
+        _print_forecast(experiment, forecast(experiment))
+        return
+    with Bar() if sys.stderr.isatty() else Lines() as progress:
+        done = run_experiment(experiment, progress, lambda line: echo(line, err=True))
+    echo(_to_json(done), nl=False) if as_json else _print(experiment, done)
+    context.exit(done.exit_code)
+
+
+def _print_forecast(experiment: Experiment, found: Forecast) -> None:
+    from decabench.commands.predict import Prices, print_estimate
+
+    for task, splits in found.missing.items():
+        echo(f"{task}: {', '.join(splits)} would be prepared")
+    if found.estimates:
+        print_estimate(found.estimates, Prices(None, None))
+    else:
+        echo(
+            f"What {experiment.predictor} would be asked is known once this data is there. Nothing was asked."
+        )
+
+
+def _to_json(done: Outcome) -> str:
+    import json
+
+    content = {
+        "format": "decabench.outcome/1",
+        "submission": str(done.folder),
+        "results": json.loads(done.results.to_json()),
+        "comparisons": {name: json.loads(each.to_json()) for name, each in done.comparisons.items()},
+        "not_compared": dict(done.not_compared),
+        "faults": done.check.exit_code != 0,
+        "failed": done.report.failed,
+    }
+    return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def _print(experiment: Experiment, done: Outcome) -> None:
+    from decabench.commands._console import console
+
+    out = console()
+    results = done.results
+    out.print(f"{results.submission['name']}, {results.split}", style="bold")
+    out.print(_scores(done))
+    if results.total.score is not None and results.total.complete:
+        ends = results.interval
+        digits = results.total_digits
+        interval = f" (95 %: {ends[0]:.{digits}f} to {ends[1]:.{digits}f})" if ends else ""
+        out.print(f"{results.suite.total_name}: {results.total.text}{interval}", style="bold")
+    for name, found in done.comparisons.items():
+        out.print(f"\nAgainst {name}", style="bold")
+        out.print(_differences(found))
+        for task, reason in found.not_compared.items():
+            out.print(f"{task}: not compared, {reason}", soft_wrap=True)
+    for name, reason in done.not_compared.items():
+        out.print(f"\nNot compared with {name}: {reason}", soft_wrap=True)
+    out.print()
+    for sentence in (*_amiss(done), *_next(experiment, done)):
+        out.print(sentence, soft_wrap=True)
+
+
+def _scores(done: Outcome) -> Table:
+    from rich.table import Table
+
+    from decabench.commands._console import format_count
+    from decabench.scoring import score_digits
+
+    table = Table(box=None, header_style="bold")
+    for heading in ("task", "metric"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("score", "95 %", "n"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, task in done.results.tasks.items():
+        digits = score_digits(name, task.metric)
+        ends = task.interval
+        interval = "–" if ends is None else f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
+        table.add_row(name, _metric(task), _score(task, digits), interval, format_count(task.n))
+    return table
+
+
+def _metric(task: TaskResult) -> str:
+    from decabench.scoring import find_metric
+
+    return task.headline if find_metric(task.metric).higher_is_better else f"{task.headline} ↓"
+
+
+def _score(task: TaskResult, digits: int) -> str:
+    if task.score is None:
+        return "failed"
+    return f"{task.score:.{max(2, digits)}f}{' partial' if task.status == 'partial' else ''}"
+
+
+def _differences(found: Comparison) -> Table:
+    from rich.table import Table
+
+    table = Table("task", box=None, header_style="bold")
+    for heading in ("theirs", "difference", "95 %", "p (Holm)"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    total = {found.suite.total_name: found.total} if found.total else {}
+    for name, each in {**found.tasks, **total}.items():
+        ends = "nothing differs" if each.same else "–"
+        if each.interval and not each.same:
+            ends = "{:+.2f} to {:+.2f}".format(*each.interval)
+        p = each.p_holm if name in found.tasks else each.p
+        arrow = "" if each.higher_is_better else " ↓"
+        shown = "–" if p is None else f"{p:.4f}"
+        table.add_row(f"{name}{arrow}", f"{each.a:.2f}", f"{each.difference:+.2f}", ends, shown)
+    return table
+
+
+def _amiss(done: Outcome) -> Iterator[str]:
+    """Yield what keeps the scores from being whole."""
+    for tally in done.report.tallies:
+        if tally.failed:
+            yield (
+                f"Incomplete: {tally.task}: {tally.failed:,} of {tally.total:,} examples failed "
+                f"({tally.commonest_error}); run the same command again to retry them."
+            )
+    for name, task in done.results.tasks.items():
+        if task.status == "failed":
+            yield f"Failed: {name}: {task.reason}"
+        if task.status == "partial":
+            yield f"Partial: {name}: a limited run, left out of totals, rankings and comparisons."
+        if others := task.answers.get("other_label"):
+            yield f"{name}: {task.n - others:,} of {task.n:,} answers are one of the labels."
+        if count := task.answers.get("unparseable"):
+            yield f"{name}: {count:,} answers are unparseable."
+    if done.check.exit_code:
+        yield f"The submission has faults: decabench check --submission {done.folder}"
+    if any(task.data.origin == "sample" for task in done.results.tasks.values()):
+        yield "Scored on the bundled sample: not comparable with scores on the full datasets."
+
+
+def _next(experiment: Experiment, done: Outcome) -> Iterator[str]:
+    """Yield what to do with the submission now."""
+    home = f" --home {experiment.home}" if experiment.home else ""
+    suite = f" --suite {experiment.suite}" if experiment.suite else ""
+    yield f"Submission: {done.folder}"
+    yield f"Every score: decabench evaluate --submission {done.folder} --all-scores{suite}{home}"
+    if not done.comparisons:
+        yield f"Compare it with another: decabench compare OTHER {done.folder}{suite}{home}"
+    yield f"A page of it: decabench leaderboard --submissions {done.folder.parent} --output site{home}"

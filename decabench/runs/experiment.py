@@ -1,0 +1,567 @@
+"""One run from data to comparison: `decabench run FILE`, and the same in Python as `decabench.run`.
+
+What a file may hold is what the options of the commands are: `[prepare]`, `[predict]`, `[evaluate]` and `[compare]`
+take them by name, so that nothing has to be learnt twice.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, cast, get_type_hints
+
+import msgspec
+
+from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
+from decabench.files import atomic_file
+from decabench.predictors import PREDICTORS, ModelOptions
+from decabench.runs.ask import Progress
+from decabench.runs.estimate import Estimate, estimate_run
+from decabench.runs.plan import Plan, Prompts, Run, Selection, plan_run
+from decabench.runs.write import Report, occupied_by, run_plan
+from decabench.scoring import (
+    Comparison,
+    Results,
+    ScoringOptions,
+    compare,
+    record_scores,
+    results_folder,
+    score_submission,
+)
+from decabench.submission import CheckReport, check_submission
+from decabench.tasks import (
+    SPLITS,
+    Preparation,
+    Request,
+    Store,
+    Suite,
+    Task,
+    available_splits,
+    get_task,
+    home_folder,
+    known_tasks,
+    prepare_all,
+    select_suite,
+)
+from decabench.untrusted import parse_toml, read_toml
+
+__all__ = [
+    "RUN_TOML",
+    "BaselineError",
+    "Experiment",
+    "Forecast",
+    "Outcome",
+    "forecast",
+    "read_experiment",
+    "run",
+    "run_experiment",
+]
+
+RUN_TOML = "run.toml"
+"""The file in a submission's folder that says how it was made."""
+
+
+@dataclass(frozen=True)
+class PrepareSettings:
+    """The options of `decabench prepare`."""
+
+    mirror: str | None = None
+    """A folder or URL that has the data."""
+    sample: bool = False
+    """The bundled sample instead of the data."""
+    force: bool = False
+    """Prepare even data that is up to date."""
+
+
+@dataclass(frozen=True)
+class EvaluateSettings:
+    """The options of `decabench evaluate` that change a number."""
+
+    answers: Literal["extracted", "raw"] = "extracted"
+    """Which texts are scored."""
+
+
+@dataclass(frozen=True)
+class CompareSettings:
+    """The options of `decabench compare` that change a number."""
+
+    seed: int = 0
+    """The seed of the resamples."""
+    flips: int = 3
+    """The number of worst regressions a task."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What to ask of whom, and what to compare the answers with."""
+
+    predictor: str
+    """What `decabench predict --predictor` takes."""
+    output: Path
+    """The submission's folder."""
+    tasks: tuple[str, ...] = ()
+    """Names of tasks; by default all of the suite that have the split."""
+    suite: str | None = None
+    """The suite that results are reported on; by default the decathlon."""
+    split: str = "validation"
+    """The split to answer and score."""
+    baselines: tuple[str, ...] = ()
+    """Submissions to compare with, or names of baselines such as `majority`, which are run too."""
+    home: Path | None = None
+    """The folder of prepared data."""
+    include: tuple[Path, ...] = ()
+    """Files that define tasks or suites."""
+    jobs: int | None = None
+    """Number of processes; one per core by default."""
+    force: bool = False
+    """Replace another predictor's submission in the folder."""
+    prepare: PrepareSettings = field(default_factory=PrepareSettings)
+    """Where data comes from."""
+    predict: Mapping[str, Any] = field(default_factory=dict)
+    """Field of Run, Selection, Prompts or ModelOptions to its value."""
+    evaluate: EvaluateSettings = field(default_factory=EvaluateSettings)
+    """How answers are scored."""
+    compare: CompareSettings = field(default_factory=CompareSettings)
+    """How answers are compared with the baselines'."""
+    source: Mapping[str, Any] = field(default_factory=dict)
+    """The settings as they were given, which the submission keeps."""
+
+
+class BaselineError(DecabenchError):
+    """A baseline is neither a submission nor a predictor's name."""
+
+
+_OWNERS = (Run, Selection, Prompts, ModelOptions)
+_TABLES = {"prepare": PrepareSettings, "evaluate": EvaluateSettings, "compare": CompareSettings}
+_PLAIN = {
+    "predictor": str,
+    "output": str,
+    "tasks": tuple[str, ...] | str,
+    "suite": str | None,
+    "split": str,
+    "baselines": tuple[str, ...] | str,
+    "home": str | None,
+    "include": tuple[str, ...] | str,
+    "jobs": int | None,
+    "force": bool,
+}
+"""The keys above the tables, and what may stand there."""
+
+
+def read_experiment(
+    source: str | Path | Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | Sequence[str] = (),
+) -> Experiment:
+    """Read an experiment from a TOML file or a mapping, and change it by settings.
+
+    A setting is `predict.limit=20`, whose value is read as TOML, or kept as a string if it is not valid TOML; or an
+    item of such a mapping. All faults are reported at once. Paths are relative to the working directory.
+    Raises DecabenchError; DataError if the file cannot be read.
+    """
+    content = _read(Path(source)) if isinstance(source, str | Path) else dict(source or {})
+    for path, value in settings.items() if isinstance(settings, Mapping) else map(_setting, settings):
+        *above, name = path.split(".")
+        table: Any = content
+        for each in above:
+            table[each] = dict(table.get(each) or {})
+            table = table[each]
+        table[name] = value
+    faults: list[str] = []
+    given: dict[str, Any] = {}
+    for key, value in content.items():
+        with _collected(faults):
+            name = require_name(_field_name(key), (*_PLAIN, *_TABLES, "predict"), "setting")
+            if name == "predict":
+                given[name] = dict(_read_table(value, name, _predict_fields(), faults))
+            elif name in _TABLES:
+                hints = get_type_hints(_TABLES[name])
+                own = {each: (each, hint, None) for each, hint in hints.items()}
+                given[name] = _TABLES[name](**dict(_read_table(value, name, own, faults)))
+            else:
+                given[name] = _convert(value, _PLAIN[name], key)
+    for name in ("predictor", "output"):
+        if not given.get(name) and not any(fault.startswith(name) for fault in faults):
+            faults.append(f"{name} is missing: {_NEEDED[name]}")
+    with _collected(faults):
+        require_name(given.get("split", "validation"), SPLITS, "split")
+    if faults:
+        where = f"{source}: " if isinstance(source, str | Path) else ""
+        raise DecabenchError(f"{where}{'; '.join(fault.rstrip('.') for fault in faults)}.")
+    for name in ("tasks", "baselines", "include"):
+        value = given.get(name, ())
+        given[name] = tuple(value) if not isinstance(value, str) else _names(value)
+    given["include"] = tuple(map(Path, given["include"]))
+    given["output"] = Path(given["output"])
+    given["home"] = Path(given["home"]) if given.get("home") else None
+    return Experiment(**given, source=content)
+
+
+_NEEDED = {
+    "predictor": "name the model that answers, such as hf:NAME or majority",
+    "output": "name the folder of the submission",
+}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return read_toml(path)
+    except FileNotFoundError as error:
+        raise DataError(f"There is no file {path}.") from error
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read as TOML ({error}).") from error
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    path, equals, value = text.partition("=")
+    if not equals or not path:
+        raise DecabenchError(f"Invalid setting {text!r}: write it as KEY=VALUE, such as predict.limit=20.")
+    try:
+        return path, parse_toml(f"value = {value}")["value"]
+    except ValueError:
+        return path, value
+
+
+def _field_name(key: str) -> str:
+    return key.replace("-", "_")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+class _collected:  # read as a statement
+    """Turn an error into a line of a list."""
+
+    def __init__(self, faults: list[str]) -> None:
+        self.faults = faults
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if isinstance(error, DecabenchError):
+            self.faults.append(str(error))
+            return True
+        return False
+
+
+_Fields = Mapping[str, tuple[str, Any, Callable[[str], Any] | None]]
+"""Setting to the name of its field, its type, and what parses its text."""
+
+
+def _predict_fields() -> _Fields:
+    """Return the settings of `[predict]`: the options of `decabench predict`, under their names there."""
+    found: dict[str, tuple[str, Any, Callable[[str], Any] | None]] = {}
+    for owner in _OWNERS:
+        hints = get_type_hints(owner)
+        declared: Field[Any]
+        for declared in fields(owner):
+            info = declared.metadata.get("option")
+            if info is not None and declared.name != "predictor":
+                flag = info.flag.partition("/")[0].removeprefix("--") or declared.name
+                found[_field_name(flag)] = (declared.name, hints[declared.name], info.parse)
+    return found
+
+
+def _read_table(table: Any, name: str, known: _Fields, faults: list[str]) -> Iterator[tuple[str, Any]]:
+    if not isinstance(table, Mapping):
+        raise DecabenchError(f"{name} is {table!r}: give a table, [{name}].")
+    for key, value in table.items():
+        with _collected(faults):
+            setting = require_name(_field_name(key), known, f"setting of [{name}]")
+            own, hint, parse = known[setting]
+            if parse is None or value is None:
+                yield own, _convert(value, hint, f"{name}.{key}")
+            else:
+                try:
+                    yield own, parse(str(value))
+                except ValueError as error:
+                    raise DecabenchError(f"{name}.{key}: {error}") from error
+
+
+def _convert(value: Any, hint: Any, name: str) -> Any:
+    """Check a value's type; a path counts as its text."""
+    plain = str(value) if isinstance(value, Path) else value
+    plain = [str(each) if isinstance(each, Path) else each for each in plain] if _is_list(plain) else plain
+    try:
+        return msgspec.convert(plain, hint)
+    except msgspec.ValidationError as error:
+        reason = str(error).replace("`", "").lower()
+        raise DecabenchError(f"{name} is {value!r}: {reason}") from error
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of an experiment."""
+
+    folder: Path
+    """The submission."""
+    report: Report
+    """What was asked and answered."""
+    check: CheckReport
+    """The faults of the submission."""
+    results: Results
+    """The scores."""
+    comparisons: Mapping[str, Comparison] = field(default_factory=dict)
+    """Baseline to the comparison with it; the model is B."""
+    not_compared: Mapping[str, str] = field(default_factory=dict)
+    """Baseline to the reason why there is no comparison."""
+
+    @property
+    def exit_code(self) -> int:
+        """4 if examples failed, 1 if something else is amiss, 0 if nothing is."""
+        if self.report.failed:
+            return 4
+        return 0 if self.results.ok and not self.check.exit_code and not self.not_compared else 1
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What an experiment would do."""
+
+    missing: Mapping[str, tuple[str, ...]]
+    """Task to its splits that have to be prepared."""
+    estimates: Sequence[Estimate]
+    """What would be asked; empty as long as data is missing."""
+
+
+def run(
+    experiment: str | Path | Experiment | None = None,
+    *,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Outcome:
+    """Prepare data, ask a model, check, score and compare its answers: `decabench run` in Python.
+
+    `experiment` is a TOML file, or left out; settings are its keys, tables as mappings: `run(predictor="majority",
+    tasks=["sst"], output="runs/majority", predict={"limit": 20}, baselines=["random"])`.
+    Raises DecabenchError and its subclasses; what was answered until then is in the folder's journal.
+    """
+    if isinstance(experiment, Experiment):
+        if settings:
+            raise DecabenchError("Settings belong to a file or stand alone: use dataclasses.replace instead.")
+        return run_experiment(experiment, progress)
+    return run_experiment(read_experiment(experiment, settings), progress)
+
+
+Say = Callable[[str], None]
+"""Receives a line on what is done next."""
+
+
+def run_experiment(
+    experiment: Experiment, progress: Progress | None = None, say: Say = lambda line: None
+) -> Outcome:
+    """Run an experiment; what is done already is not done again. Raises DecabenchError."""
+    suite, tasks = _chosen(experiment)
+    _require_baselines(experiment)
+    say(f"Data: {_count(tasks)} of {experiment.split}")
+    _prepare(experiment, tasks)
+    plan = _plan(experiment, tasks)
+    _refuse_occupied(plan, experiment.force)
+    say(f"Answers: {experiment.predictor}")
+    report = run_plan(plan, progress)
+    _keep(experiment)
+    names = [task.name for task in tasks]
+    store = Store(home_folder(experiment.home))
+    checked = _check(experiment, names, store)
+    say("Scores")
+    options = ScoringOptions(
+        experiment.split,
+        names,
+        experiment.home,
+        _jobs(experiment),
+        experiment.include,
+        experiment.evaluate.answers,
+        suite,
+    )
+    results, scored = score_submission(experiment.output, options)
+    folder = results_folder(experiment.output, results)
+    record_scores(experiment.output, folder, results, scored, options)
+    comparisons: dict[str, Comparison] = {}
+    not_compared: dict[str, str] = {}
+    is_limited = any(task.status == "partial" for task in results.tasks.values())
+    for baseline in () if is_limited else experiment.baselines:
+        say(f"Comparison with {baseline}")
+        try:
+            comparisons[baseline] = _compare(experiment, baseline, tasks, suite, progress)
+        except DecabenchError as error:  # what was answered and scored is worth its summary
+            not_compared[baseline] = str(error)
+    return Outcome(experiment.output, report, checked, results, comparisons, not_compared)
+
+
+def forecast(experiment: Experiment) -> Forecast:
+    """Say what an experiment would prepare and ask; nothing is written. Raises DecabenchError."""
+    _, tasks = _chosen(experiment)
+    _require_baselines(experiment)
+    store = Store(home_folder(experiment.home))
+    missing = {}
+    for task in tasks:
+        ready = store.records(task.name)
+        if absent := tuple(split for split in available_splits(task) if split not in ready):
+            missing[task.name] = absent
+    if any(experiment.split in splits for splits in missing.values()):
+        return Forecast(missing, ())
+    plan = _plan(experiment, tasks)
+    _refuse_occupied(plan, experiment.force)
+    return Forecast(missing, estimate_run(plan))
+
+
+def _count(tasks: Sequence[Task]) -> str:
+    return tasks[0].name if len(tasks) == 1 else f"{len(tasks)} tasks"
+
+
+def _jobs(experiment: Experiment) -> int:
+    return experiment.jobs or os.cpu_count() or 1
+
+
+def _chosen(experiment: Experiment) -> tuple[Suite, list[Task]]:
+    """Return the suite and the tasks to ask. Raises UnknownNameError, DecabenchError."""
+    suite, known = select_suite(experiment.suite, experiment.include), known_tasks(experiment.include)
+    if not experiment.tasks:
+        with_split = [
+            known[name] for name in suite.tasks if experiment.split in available_splits(known[name])
+        ]
+        if not with_split:
+            raise DecabenchError(
+                f"No task of {suite.name} has a public split {experiment.split}: choose another."
+            )
+        return suite, with_split
+    tasks = [get_task(name, known) for name in dict.fromkeys(experiment.tasks)]
+    outside = [task.name for task in tasks if task.name not in suite.tasks]
+    if outside and experiment.suite:
+        raise DecabenchError(
+            f"tasks names {', '.join(outside)}, but the suite {suite.name} has only {', '.join(suite.tasks)}: choose "
+            "from these, or leave out suite."
+        )
+    return suite, tasks
+
+
+def _require_baselines(experiment: Experiment) -> None:
+    for baseline in experiment.baselines:
+        if not Path(baseline).exists() and baseline not in PREDICTORS:
+            try:
+                require_name(baseline, PREDICTORS, "baseline or submission")
+            except UnknownNameError as error:
+                raise BaselineError(f"{error} Give a submission's folder, or one of these.") from error
+
+
+def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
+    """Prepare what is missing. Raises DataError that names every task that cannot be."""
+    settings = experiment.prepare
+    home = home_folder(experiment.home)
+    request = Request(home, None, settings.mirror, settings.sample, settings.force, progress=False)
+    store = Store(home)
+    waiting = [
+        task
+        for task in tasks
+        if settings.force or any(split not in store.records(task.name) for split in available_splits(task))
+    ]
+    done = prepare_all(waiting, request, _jobs(experiment), experiment.include)
+    failed = {
+        each.task: each for each in done if experiment.split not in {*each.records, *store.records(each.task)}
+    }
+    if failed:
+        reasons = "; ".join(f"{name}: {_reason(each)}" for name, each in failed.items())
+        raise DataError(
+            f"The data of {len(failed)} of {_count(tasks)} is not there, so nothing was asked. {reasons}"
+        )
+
+
+def _reason(preparation: Preparation) -> str:
+    return (preparation.error or "it has no such split").rstrip(".")
+
+
+def _plan(
+    experiment: Experiment, tasks: Sequence[Task], predictor: str = "", output: Path | None = None
+) -> Plan:
+    """Plan the run of the model, or of a baseline on the same examples."""
+    given = {} if predictor else dict(experiment.predict)
+    selected = {each.name: experiment.predict.get(each.name) for each in fields(Selection)}
+    own = {owner: {each.name for each in fields(owner)} for owner in (Selection, Prompts, ModelOptions)}
+    of_run = {
+        name: value for name, value in given.items() if not any(name in names for names in own.values())
+    }
+    made = {
+        owner: owner(**{name: value for name, value in given.items() if name in own[owner]})
+        for owner in (Prompts, ModelOptions)
+    }
+    return plan_run(
+        Run(
+            predictor or experiment.predictor,
+            list(tasks),
+            experiment.split,
+            output or experiment.output,
+            Store(home_folder(experiment.home)),
+            selection=Selection(**selected),
+            prompts=cast("Prompts", made[Prompts]),
+            options=cast("ModelOptions", made[ModelOptions]),
+            **of_run,
+        )
+    )
+
+
+def _refuse_occupied(plan: Plan, force: bool) -> None:
+    occupant = occupied_by(plan)
+    if occupant and not force:
+        raise DecabenchError(
+            f"{plan.run.output} {occupant}: name another folder, or replace it with force = true."
+        )
+
+
+def _keep(experiment: Experiment) -> None:
+    """Write how the submission was made into its folder. Raises StorageError."""
+    import tomli_w
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {str(key): plain(each) for key, each in value.items() if each is not None}
+        return (
+            [plain(each) for each in value]
+            if _is_list(value)
+            else str(value)
+            if isinstance(value, Path)
+            else value
+        )
+
+    with atomic_file(experiment.output / RUN_TOML) as file:
+        file.write(tomli_w.dumps(plain(experiment.source)).encode())
+
+
+def _check(experiment: Experiment, names: Sequence[str], store: Store) -> CheckReport:
+    split = experiment.split
+    return check_submission(
+        experiment.output,
+        {(name, split): store.ids(name, split) for name in names},
+        known_tasks(experiment.include),
+        tasks=names,
+        splits=[split],
+        fingerprints={(name, split): store.record(name, split).fingerprint for name in names},
+    )
+
+
+def _compare(
+    experiment: Experiment, baseline: str, tasks: Sequence[Task], suite: Suite, progress: Progress | None
+) -> Comparison:
+    """Compare the model with a baseline, which is run first if it is named; it takes the same examples."""
+    path = Path(baseline)
+    if not path.exists():
+        path = experiment.output.with_name(f"{experiment.output.name}.baselines") / baseline
+        run_plan(_plan(experiment, tasks, baseline, path), progress)
+    return compare(
+        path,
+        experiment.output,
+        experiment.split,
+        [task.name for task in tasks],
+        experiment.home,
+        _jobs(experiment),
+        experiment.include,
+        suite,
+        experiment.compare.seed,
+        experiment.compare.flips,
+    )

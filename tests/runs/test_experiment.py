@@ -1,0 +1,173 @@
+"""One run from data to comparison, in Python: what it reads, does, keeps and refuses."""
+
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+import decabench
+from decabench.cli import cli
+from decabench.errors import DataError, DecabenchError, UnknownNameError
+from decabench.runs import Experiment, forecast, read_experiment
+from decabench.runs.experiment import _predict_fields
+
+
+@pytest.fixture
+def given(tmp_path):
+    return {
+        "predictor": "majority",
+        "output": str(tmp_path / "one"),
+        "tasks": ["sst", "schema"],
+        "home": str(tmp_path / "home"),
+        "prepare": {"sample": True},
+    }
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in ("run.json", ".lock", "run.toml")
+    }
+
+
+def test_from_data_to_a_comparison(given, tmp_path):
+    done = decabench.run(**given, baselines=["random"])
+    assert done.exit_code == 0 and done.folder == tmp_path / "one"
+    assert set(done.results.tasks) == {"sst", "schema"} and done.results.tasks["sst"].n == 32
+    compared = done.comparisons["random"].tasks["sst"]
+    assert compared.b == done.results.tasks["sst"].score and compared.interval is not None
+    kept = tomllib.loads((done.folder / "run.toml").read_text())
+    assert kept == {**given, "baselines": ["random"]}
+    assert (tmp_path / "one.baselines" / "random" / "submission.toml").exists()
+
+
+def test_the_numbers_are_those_of_the_steps_one_by_one(given, tmp_path):
+    done = decabench.run(**given)
+    home, alone = tmp_path / "other", tmp_path / "alone" / "one"
+    decabench.prepare(["sst", "schema"], sample=True, home=home)
+    decabench.predict("majority", alone, ["sst", "schema"], home=home)
+    results = decabench.evaluate(alone, home=home)
+    assert done.results.to_json() == results.to_json()
+    written = {name: text for name, text in files(done.folder).items() if "predictions" in name}
+    assert written and all((alone / name).read_bytes() == text for name, text in written.items())
+
+
+def test_a_second_run_asks_nothing_again_and_changes_nothing(given):
+    before = files(decabench.run(**given).folder)
+    done = decabench.run(**given)
+    assert [tally.answered for tally in done.report.tallies] == [0, 0]
+    assert files(done.folder) == before
+
+
+def test_a_submission_is_a_baseline_too(given, tmp_path):
+    decabench.run(**{**given, "predictor": "random", "output": tmp_path / "two"})
+    done = decabench.run(**given, baselines=[tmp_path / "two"])
+    assert set(done.comparisons) == {str(tmp_path / "two")} and not done.not_compared
+
+
+def test_a_file_with_settings(given, tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(
+        'predictor = "majority"\ntasks = "sst, schema"\n[predict]\nseed = 1\nauthor = ["A", "B"]\n'
+    )
+    found = read_experiment(path, ["output=runs/x", "predict.limit=20", "predict.question-variant=all"])
+    assert found.tasks == ("sst", "schema") and found.output == Path("runs/x")
+    assert found.predict == {"seed": 1, "authors": ("A", "B"), "limit": 20, "variant": -1}
+    assert found.source["predict"]["question-variant"] == "all"
+    assert read_experiment(path, {"output": "x", "predict.limit": 3}).predict["limit"] == 3
+
+
+def test_a_limited_run_is_scored_and_not_compared(given):
+    done = decabench.run(**given, predict={"limit": 5}, baselines=["random"])
+    assert {task.status for task in done.results.tasks.values()} == {"partial"}
+    assert (done.exit_code, done.comparisons, done.not_compared) == (0, {}, {})
+
+
+def test_all_faults_at_once():
+    with pytest.raises(DecabenchError) as caught:
+        read_experiment(
+            {
+                "tasks": 3,
+                "predct": {},
+                "split": "tset",
+                "predict": {"lmit": 5, "shots": "three", "question-variant": "x"},
+                "prepare": True,
+                "compare": {"seed": 0.5},
+            }
+        )
+    message = str(caught.value)
+    expected = (
+        "tasks is 3",
+        "'predct'",
+        "Did you mean test",
+        "'lmit'",
+        "predict.shots is 'three'",
+        "'x' is neither",
+    )
+    expected += ("prepare is True", "compare.seed is 0.5", "predictor is missing", "output is missing")
+    assert [text for text in expected if text not in message] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "message"),
+    [
+        ({"tasks": ["sqaud"]}, UnknownNameError, "Did you mean squad"),
+        ({"suite": "nothing"}, UnknownNameError, "There is no suite 'nothing'"),
+        ({"suite": "fdu"}, DecabenchError, "tasks names sst, schema, but the suite fdu has only"),
+        ({"baselines": ["majorty"]}, DecabenchError, "Did you mean majority.*Give a submission's folder"),
+        ({"predict": {"shots": -1}}, DecabenchError, "--shots must be 0 or more, not -1"),
+        ({"prepare": {"mirror": "/nowhere"}}, DataError, "The data of 2 of 2 tasks is not there"),
+    ],
+)
+def test_what_is_refused_before_anything_is_asked(given, tmp_path, changes, kind, message):
+    with pytest.raises(kind, match=message):
+        decabench.run(**{**given, **changes})
+    assert not (tmp_path / "one").exists()
+
+
+def test_another_predictors_submission_is_not_replaced(given):
+    decabench.run(**given)
+    with pytest.raises(
+        DecabenchError, match="holds the submission majority: name another folder, or replace it"
+    ):
+        decabench.run(**{**given, "predictor": "random"})
+    done = decabench.run(**{**given, "predictor": "random", "force": True})
+    assert done.results.submission["name"] == "random"
+
+
+def test_a_failing_baseline_loses_no_scores(given):
+    done = decabench.run(**given, baselines=["most-frequent-tag"])
+    assert done.results.tasks["sst"].score is not None and done.exit_code == 1
+    assert "a tag or a head for each word" in done.not_compared["most-frequent-tag"]
+
+
+def test_a_forecast_writes_nothing(given, tmp_path):
+    found = forecast(read_experiment(given))
+    assert found.missing == {
+        "sst": ("train", "validation", "test"),
+        "schema": ("train", "validation", "test"),
+    }
+    assert list(found.estimates) == [] and list(tmp_path.iterdir()) == []
+    decabench.prepare(["sst", "schema"], sample=True, home=given["home"])
+    assert [each.examples for each in forecast(read_experiment(given)).estimates] == [32, 82]
+    assert not (tmp_path / "one").exists()
+
+
+def test_settings_beside_an_experiment_are_refused(given):
+    experiment = read_experiment(given)
+    assert isinstance(experiment, Experiment)
+    with pytest.raises(DecabenchError, match=r"dataclasses\.replace"):
+        decabench.run(experiment, split="test")
+
+
+def test_every_option_of_predict_is_a_setting():
+    command = cli.commands["predict"]
+    names = {
+        parameter.opts[0].removeprefix("--").replace("-", "_")
+        for parameter in command.get_params(click.Context(command))
+    }
+    above = {"predictor", "tasks", "suite", "split", "output", "home", "include", "force"}
+    printed = {"dry_run", "show_prompt", "price_in", "price_out", "debug", "help"}
+    assert names - above - printed - {"h"} == set(_predict_fields())
