@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-__all__ = ["describe_error", "excerpt", "printable", "quoted", "terminal_safe", "well_formed"]
+__all__ = ["describe_error", "excerpt", "printable", "quoted", "short_list", "terminal_safe", "well_formed"]
 
 _ERROR_LENGTH = 300
 """Characters of an exception's text to show: a sentence or two, not a whole tensor or page."""
@@ -19,6 +20,13 @@ def excerpt(text: str, limit: int = 200) -> str:
 def quoted(text: str, width: int = 60) -> str:
     """Put a text in quotes, shortened, with control characters escaped."""
     return repr(text if len(text) <= width else text[: width - 1] + "…")
+
+
+def short_list(names: Sequence[str], most: int = 6) -> str:
+    """Join names with commas; of more than `most`, the first and the last with their number."""
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[:2])}, …, {names[-1]} ({len(names)} files)"
 
 
 def printable(text: str) -> str:

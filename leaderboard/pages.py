@@ -348,11 +348,11 @@ def _digest(text: str) -> str:
 
 
 def _breakable(name: str) -> Markup:
-    """Allow line breaks in a name after `_` and `.`, for narrow columns."""
+    """Allow line breaks in a name after `_`, `.` and `/`, for narrow columns."""
     from markupsafe import Markup, escape
 
     text = str(escape(name))
-    return Markup(text.replace("_", "_<wbr>").replace(".", ".<wbr>"))
+    return Markup(re.sub(r"([_./])", r"\1<wbr>", text))
 
 
 def _show_parameters(count: int) -> str:

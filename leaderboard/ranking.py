@@ -340,10 +340,18 @@ def rank_suite(
     own = [entry for entry in scored if entry not in others]
     board = Board(suite, suite_columns(suite, tasks, metrics, own), others=others)
     tables: list[Standings] = []
-    for split in RANKED_SPLITS:
+    for split in sorted(RANKED_SPLITS, key=lambda split: -_count_scored(own, split, suite)):
         pools = pool_entries([entry for entry in own if entry.split == split], board.public(split))
         tables += (_rank_pool(board, pool, split, find_sample) for pool in pools)
     return replace(board, tables=tuple(tables))
+
+
+def _count_scored(entries: Sequence[Entry], split: str, suite: Suite) -> int:
+    """Return how many tasks of a suite have a score on a split: the split with the most comes first."""
+    results = [entry.tasks for entry in entries if entry.split == split]
+    return sum(
+        any(task in result and result[task].score is not None for result in results) for task in suite.tasks
+    )
 
 
 def _rank_pool(board: Board, pool: Pool, split: str, find_sample: FindSample) -> Standings:

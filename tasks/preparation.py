@@ -460,16 +460,15 @@ def _require_count(task: Task, split: str, source: Source, examples: Iterable[Ex
 
 def describe_missing(task: Task, split: str, record: SplitRecord) -> str:
     """Say how many of a split's published examples its files do not have; empty if none, or if it is the sample."""
-    published = next(
-        (
-            source.counts[split]
-            for source in task.sources
-            if source.name == record.source and split in source.counts
-        ),
-        task.counts.get(split, 0),
-    )
+    published = task.counts.get(split, 0)
     if record.rows == published or not published or record.origin in ("sample", "user"):
         return ""
+    forms = [source for source in task.sources if source.name == record.source]
+    if any(record.rows == source.counts.get(split) for source in forms):
+        verb = "more than" if record.rows > published else "of"
+        return (
+            f"{split} has {record.rows:,} {verb} the {published:,} published examples, all that this form has"
+        )
     differing = [str(file["name"]) for file in record.files if file["status"] == "mirror-differs"]
     is_other = f"{'is not the published file' if len(differing) == 1 else 'are not the published files'}"
     names = ", ".join(differing or [str(file["name"]) for file in record.files])

@@ -20,7 +20,7 @@ from decabench.files import atomic_file, canonical_json
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks
 from decabench.tasks.task import Task
-from decabench.text import quoted
+from decabench.text import quoted, short_list
 from decabench.untrusted import parse_json, read_batches, read_json
 
 if TYPE_CHECKING:
@@ -205,19 +205,20 @@ class Store:
             splits = [each for each in SPLITS if any(each in source.files for source in task.sources)]
             if split not in splits:
                 return f"{name} has no public {split} split: use --split {' or --split '.join(splits)}."
-            sources = [source.files[split] for source in task.sources if split in source.files]
-            if not any(file.urls for files in sources for file in files):
+            if not any(source.is_downloadable for source in task.sources):
+                sources = [source.files[split] for source in task.sources if split in source.files]
                 names = "; or ".join(
-                    dict.fromkeys(", ".join(file.name for file in files) for files in sources)
+                    dict.fromkeys(short_list([file.name for file in files]) for files in sources)
                 )
                 return (
                     f"{name}, {split}, is not prepared in {self.home}. Its files may not be downloaded: put your own "
                     f"({names}) into the folder DIR/{task.shared_folder or name} and run decabench prepare {name} "
                     "--mirror DIR."
                 )
+        has_sample = task is None or (Path(__file__).parent / "sample" / task.files_folder).is_dir()
         return (
-            f"{name}, {split}, is not prepared in {self.home}: run decabench prepare {name}, with --mirror or "
-            "--sample if you are offline."
+            f"{name}, {split}, is not prepared in {self.home}: run decabench prepare {name}, with --mirror"
+            f"{' or --sample' if has_sample else ''} if you are offline."
         )
 
     def write_records(self, task: Task, records: Mapping[str, SplitRecord]) -> None:

@@ -111,6 +111,11 @@ class Source:
     counts: Mapping[str, int] = field(default_factory=dict)
     """Number of examples by split where this form has others than the task's published counts."""
 
+    @property
+    def is_downloadable(self) -> bool:
+        """Whether its files are on the hub or at an address; others are the user's own."""
+        return self.hub is not None or any(file.urls for files in self.files.values() for file in files)
+
 
 # The task
 

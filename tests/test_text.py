@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from decabench.text import describe_error, excerpt, printable, quoted, terminal_safe, well_formed
+from decabench.text import describe_error, excerpt, printable, quoted, short_list, terminal_safe, well_formed
 
 
 @pytest.mark.parametrize(
@@ -91,3 +91,8 @@ def test_json_that_is_safe_for_a_terminal_means_the_same():
     value = {"".join(map(chr, range(0x300))): "\u202e\u2028\ufeff"}
     for indent in (None, 1):
         assert json.loads(terminal_safe(json.dumps(value, ensure_ascii=False, indent=indent))) == value
+
+
+def test_long_lists_of_files_are_cut() -> None:
+    assert short_list(["a", "b", "c"]) == "a, b, c"
+    assert short_list([f"wsj_{number:02}" for number in range(25)]) == "wsj_00, wsj_01, …, wsj_24 (25 files)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ __all__ = [
     "format_count",
     "format_score",
     "peak_memory",
+    "print_field",
     "start_clock",
     "write_run_file",
 ]
@@ -48,6 +50,23 @@ def console(stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 140
     return SafeConsole(stderr=stderr, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def print_field(out: Console, label: str, text: str) -> None:
+    """Print a text beside its label. On a terminal, long lines break between words and go on below the text."""
+    for number, line in enumerate(text.split("\n")):
+        head = f"{'' if number else label:<10} "
+        if out.is_terminal:
+            line = textwrap.fill(
+                line,
+                max(out.width, 40),
+                initial_indent=head,
+                subsequent_indent=" " * len(head),
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            head = "" if line else head
+        out.print(f"{head}{line}")
 
 
 def format_count(value: int | None) -> str:

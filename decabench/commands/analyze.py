@@ -52,16 +52,20 @@ def analyze(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Analyze a trained model: where its answers come from and what it attends to.
+    """Analyze a trained model: where its answers come from, what it attends to, how it reads.
 
     ANALYSIS is one that the model's family offers. MQAN offers two. pointers counts how often answers come from the
     vocabulary, the context and the question (Figure 3 of the paper), for all tasks the model was trained on unless
     --tasks or --suite chooses. attention shows what the model attends to while it answers one example (Figures 6 and
-    7); it needs --task.
+    7); it needs --task. The models with an external memory, and lstm with its rivals, offer fusion: what the model
+    predicts after each word of one example, and its fusion gate; it needs --task, too. Models with recurrent modules
+    offer routes: which sub-networks each task's words pass through.
 
     \b
     decabench analyze pointers run --output figures
     decabench analyze attention run --task squad --output figures
+    decabench analyze fusion run --task sst --output figures
+    decabench analyze routes run --output figures
     """
     require_torch()
     from decabench.commands._options import chosen_tasks

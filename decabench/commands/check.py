@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from decabench.submission import IdList
-    from decabench.tasks import Store
+    from decabench.tasks import Store, Task
 
 __all__ = ["check"]
 
@@ -63,6 +63,9 @@ def check(
         tasks=names,
         splits=[split] if split else None,
         fingerprints=id_list.fingerprints,
+        words=None
+        if ids
+        else _WordsOnRequest(Store(home_folder(home)), [known[name] for name in names or known]),
     )
     echo(report.to_json() if as_json else report.text(), nl=False)
     context.exit(report.exit_code)
@@ -74,6 +77,29 @@ def _prepared(store: Store, tasks: Iterable[str]) -> IdList:
     records = {(task, split): record for task in tasks for split, record in store.records(task).items()}
     fingerprints = {pair: record.fingerprint for pair, record in records.items()}
     return IdList(_IdsOnRequest(store, tuple(records)), fingerprints)
+
+
+class _WordsOnRequest(Mapping[tuple[str, str], Mapping[str, int]]):
+    """The number of words by id, of the prepared splits of tasks with an item for each word; read on request."""
+
+    def __init__(self, store: Store, tasks: Iterable[Task]) -> None:
+        from decabench.tasks import Tags, Tree
+
+        tagged = [task.name for task in tasks if isinstance(task.output, Tags | Tree)]
+        self.store = store
+        self.splits = tuple((name, split) for name in tagged for split in store.records(name))
+
+    def __getitem__(self, split: tuple[str, str]) -> Mapping[str, int]:
+        if split not in self.splits:
+            raise KeyError(split)
+        rows = self.store.read(*split, ("id", "context"))
+        return {row["id"]: len(row["context"].split()) for row in rows}
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self.splits)
+
+    def __len__(self) -> int:
+        return len(self.splits)
 
 
 class _IdsOnRequest(Mapping[tuple[str, str], tuple[str, ...]]):

@@ -124,7 +124,7 @@ def _regression(found: Comparison, name: str, points: float) -> str:
 
 
 def _print(found: Comparison) -> None:
-    from decabench.commands._console import console
+    from decabench.commands._console import console, print_field
     from decabench.scoring import show_units
 
     out = console()
@@ -143,11 +143,11 @@ def _print(found: Comparison) -> None:
             out.print(
                 f"\n{task}, {flip.id}: B loses {flip.loss:.4f} points here", style="bold", soft_wrap=True
             )
-            out.print(f"  question  {flip.question}", soft_wrap=True)
-            out.print(f"  context   {_cut(flip.context)}", soft_wrap=True)
-            out.print(f"  gold      {_cut(' | '.join(dict.fromkeys(flip.gold)))}", soft_wrap=True)
-            out.print(f"  A         {_cut(flip.a)}", soft_wrap=True)
-            out.print(f"  B         {_cut(flip.b)}", soft_wrap=True)
+            print_field(out, "  question", flip.question)
+            print_field(out, "  context", _cut(flip.context))
+            print_field(out, "  gold", _cut(" | ".join(dict.fromkeys(flip.gold))))
+            print_field(out, "  A", _cut(flip.a))
+            print_field(out, "  B", _cut(flip.b))
 
 
 def _table(found: Comparison, width: int) -> Table:

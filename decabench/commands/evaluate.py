@@ -350,6 +350,8 @@ def _print_confusions(scored: Mapping[str, ScoredTask], include: tuple[Path, ...
         width = out.measure(matrix).maximum
         if len({gold for gold, _ in pairs}) > _MOST_IN_A_TABLE or width > min(_MATRIX_COLUMNS, out.width):
             wrong = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]]
+            if wrong:
+                out.print(f"\n{name}: most frequent confusions", style="bold")
             for (gold, predicted), count in wrong[:10]:
                 gold, predicted = stated.get(gold, gold), stated.get(predicted, predicted)
                 out.print(

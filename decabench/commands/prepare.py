@@ -133,30 +133,42 @@ def _print_missing(preparations: list[Preparation], requested: Mapping[str, tupl
     console(stderr=True).print(f"{complete}{more}. Missing: {', '.join(missing)}, for the reasons above.")
 
 
+_WIDE = 120
+"""From how many columns on the table has published counts and the origin of data; a narrower one would cut names."""
+
+
 def _print_table(
     tasks: list[Task], preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]]
 ) -> None:
     from rich.table import Table
 
-    from decabench.commands._console import console, format_count
+    from decabench.commands._console import console, format_count, print_field
     from decabench.tasks import SPLITS, describe_missing
 
-    table = Table("task", *SPLITS, "of published", "data", "state", box=None, header_style="bold")
+    out = console()
+    is_wide = out.width >= _WIDE
+    table = Table(box=None, header_style="bold")
+    for heading in ("task", *SPLITS, *(("of published", "data") if is_wide else ()), "state"):
+        table.add_column(heading, no_wrap=heading in ("task", *SPLITS), overflow="fold")
+    origins: dict[str, list[str]] = {}
     notes = []
     for task, preparation in zip(tasks, preparations, strict=True):
         records = preparation.records
         published = " / ".join(format_count(task.counts.get(split)) for split in SPLITS)
         data = sorted({_describe_data(record) for record in records.values()})
+        for origin in data:
+            origins.setdefault(origin, []).append(task.name)
         state = "was ready" if preparation.was_ready else "prepared"
         if preparation.error:
             state = f"partly, {len(records)} of {len(requested[task.name])} splits" if records else "failed"
         rows = [format_count(records[split].rows) if split in records else "–" for split in SPLITS]
-        table.add_row(task.name, *rows, published, ", ".join(data), state)
+        table.add_row(task.name, *rows, *((published, ", ".join(data)) if is_wide else ()), state)
         notes += sorted({f"{task.name}: {record.note}" for record in records.values() if record.note})
         missing = (describe_missing(task, split, record) for split, record in records.items())
         notes += [f"{task.name}: {sentence}" for sentence in missing if sentence]
-    out = console()
     out.print(table)
+    for origin, names in origins.items() if not is_wide else ():
+        print_field(out, "data", origin if len(origins) == 1 else f"{origin}: {', '.join(names)}")
     for note in notes:
         out.print(note, style="dim")
 

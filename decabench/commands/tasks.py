@@ -10,6 +10,8 @@ import click
 from decabench.commands._options import home_option, include_option, split_option, tasks_option
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from decabench.tasks import Compared, Overlap, Source, SplitRecord, Store, Task, Variant
 
 __all__ = ["tasks"]
@@ -83,29 +85,33 @@ def _status(store: Store, task: Task) -> str:
 @include_option
 def show(name: str, examples: int, split: str, home: Path | None, include: tuple[Path, ...]) -> None:
     """Show where a task comes from, what is prepared, and a few examples."""
-    from decabench.commands._console import console
-    from decabench.tasks import Store, get_task, home_folder, known_tasks
+    from decabench.commands._console import console, print_field
+    from decabench.errors import MissingDataError
+    from decabench.tasks import SPLITS, Store, get_task, home_folder, known_tasks
 
     task, store, out = get_task(name, known_tasks(include)), Store(home_folder(home)), console()
     for label, value in _facts(task):
         if value:
-            out.print(f"{label:<10} {value}")
+            print_field(out, label, value)
     for number, variant in enumerate(task.variants, start=1):
-        out.print(f"{'variant':<10} {number} {variant.name}: {_wording(variant, task, store)}")
+        print_field(out, "variant", f"{number} {variant.name}: {_wording(variant, task, store)}")
     records = store.records(name)
-    for prepared, record in records.items():
-        _print_record(prepared, record)
-    if split not in records:
-        out.print(f"\n{split} is not prepared: decabench prepare {name}", style="yellow")
+    for prepared in sorted(records, key=SPLITS.index):
+        _print_record(prepared, records[prepared])
+    try:
+        store.record(name, split)
+    except MissingDataError as error:
+        out.print()
+        print_field(out, "examples", str(error))
         return
     for number, example in enumerate(store.examples(name, split)):
         if number == examples:
             break
         out.print(f"\n{example.id}", style="bold")
-        out.print(f"question   {example.question}")
-        out.print(f"context    {_cut(example.context)}")
+        print_field(out, "question", example.question)
+        print_field(out, "context", _cut(example.context))
         for answer in dict.fromkeys(example.answers):
-            out.print(f"answer     {_cut(answer)}")
+            print_field(out, "answer", _cut(answer))
 
 
 def _facts(task: Task) -> list[tuple[str, str]]:
@@ -162,7 +168,13 @@ def _wording(variant: Variant, task: Task, store: Store) -> str:
 
 def _address(source: Source) -> str:
     addresses = [url for files in source.files.values() for file in files for url in file.urls]
-    return addresses[0] if addresses else "no address"
+    return (
+        addresses[0]
+        if addresses
+        else source.hub.repository
+        if source.hub
+        else "not published: your own files"
+    )
 
 
 def _print_record(split: str, record: SplitRecord) -> None:
@@ -262,7 +274,7 @@ def overlap(
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
-    """Find validation and test texts that stand in a training split, of their own task or of another.
+    """Find validation and test texts that are also in training data, of their own task or of another.
 
     Covers the tasks named, or else all that are prepared. Texts are compared as they are (exact), and without regard
     to case, spaces and punctuation (normalised): Unicode NFKC, case folded, letters, marks and digits only. A model
@@ -284,6 +296,11 @@ def overlap(
             f"{', '.join(absent) or 'Nothing'} is {'not ' if absent else ''}prepared in {store.home}: run decabench "
             "prepare first."
         )
+    if not any(split in store.records(name) for name in names for split in against):
+        raise MissingDataError(
+            f"No {' or '.join(against)} split of {', '.join(names)} is prepared, so there is nothing to look in: name "
+            "the tasks that a model is trained on as well, or look in another split with --against."
+        )
     found = list(find_overlap(store, names, splits or ("validation", "test"), against, compare))
     if written:
         _write_overlap(written, found, match, store)
@@ -303,33 +320,35 @@ def overlap(
         content = {"format": "decabench.overlap/1", **settings, "not_prepared": absent, "overlap": rows}
         echo(json.dumps(content, ensure_ascii=False, indent=1))
         return
-    _print_overlap(found, " or ".join(against))
+    _print_overlap(found, against)
     if absent:
-        console().print(f"Not prepared, so left out: {', '.join(absent)}", style="yellow")
+        console().print(f"Left out because they are not prepared: {', '.join(absent)}", style="yellow")
     if written:
         console().print(f"Wrote the ids to {written}: decabench evaluate --without {written}")
 
 
-def _print_overlap(found: list[Overlap], against: str) -> None:
+def _print_overlap(found: list[Overlap], against: Sequence[str]) -> None:
     from rich.table import Table
 
     from decabench.commands._console import console
 
-    table = Table("task", "split", f"in the {against} of", box=None, header_style="bold")
+    table = Table("task", "split", "also in", box=None, header_style="bold")
     for heading in ("exact", "normalised", "of"):
         table.add_column(heading, justify="right")
     for one in found:
         counts = (len(one.exact), len(one.normalised), one.examples)
-        table.add_row(one.task, one.split, one.source, *(f"{count:,}" for count in counts))
+        source = f"{one.source} {'+'.join(against)}"
+        table.add_row(one.task, one.split, source, *(f"{count:,}" for count in counts))
     out = console()
     out.print(table)
+    places = " or ".join("training" if split == "train" else split for split in against)
     for split in ("validation", "test"):
         own = [one for one in found if one.split == split and one.task == one.source]
         if own:
             exact, normalised = sum(len(one.exact) for one in own), sum(len(one.normalised) for one in own)
             out.print(
-                f"{split}: {exact:,} of {sum(one.examples for one in own):,} texts stand in the {against} of their "
-                f"own task, {normalised:,} normalised."
+                f"{split}: {exact:,} of {sum(one.examples for one in own):,} texts are also in the {places} data of "
+                f"their own task, {normalised:,} if case, spaces and punctuation are ignored."
             )
 
 

@@ -28,7 +28,7 @@ the initial values of a table in the network; `layers.WordEmbedding` does both.
 
 **Losses** have names: each is a column of the training log and can be weighted in the configuration (`loss_weights`;
 a weight of 0 only logs). Training minimizes the weighted total of sum / count. Adversarial and regularizing terms are
-losses too.
+losses too. What `Family.measures` lists is logged in the same way, but is no part of the total.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from importlib import import_module
 from itertools import islice
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import msgspec
 import numpy as np
@@ -87,6 +87,16 @@ FAMILIES: dict[str, str] = {
     "ssp-mtl": "decabench.models.meta_lstm:FAMILY",
     "asp-mtl": "decabench.models.meta_lstm:FAMILY",
     "jmt": "decabench.models.joint_many_task:FAMILY",
+    "arc-i": "decabench.models.shared_memory:FAMILY",
+    "arc-ii": "decabench.models.shared_memory:FAMILY",
+    "me-lstm": "decabench.models.shared_memory:FAMILY",
+    "mt-cnn": "decabench.models.shared_memory:FAMILY",
+    "mt-dnn": "decabench.models.shared_memory:FAMILY",
+    "nbow": "decabench.models.shared_memory:FAMILY",
+    "ns-mtl": "decabench.models.recurrent_modules:FAMILY",
+    "cross-stitch": "decabench.models.recurrent_modules:FAMILY",
+    "sluice": "decabench.models.recurrent_modules:FAMILY",
+    "girnet": "decabench.models.recurrent_modules:FAMILY",
 }
 """Models by name, as `module:object` to load on request. Any other family is named by its `package.module:object`."""
 
@@ -148,7 +158,7 @@ class MultitaskNetwork(nn.Module):
     becomes part of the checkpoint and survives a resume.
     """
 
-    vocabulary_rows: ClassVar[tuple[str, ...]] = ()
+    vocabulary_rows: tuple[str, ...] = ()
     """Names (or prefixes of names) of parameters with one row for each word of the vocabulary: `--init` copies the rows
     of words in both vocabularies."""
 
@@ -297,6 +307,8 @@ class Family:
     """(task name, items, words, config) -> batch. If None, batches are ColumnBatch."""
     losses: tuple[str, ...] = ("loss",)
     """The names of the losses. A single loss appears in the log only as `loss`."""
+    measures: tuple[str, ...] = ()
+    """Those among the losses that are only logged, such as the share of open gates; they are not part of the total."""
     size: Callable[[Mapping[str, Integers]], Integers] | None = None
     """(column name to lengths) -> how much of a batch each example takes up. If None, its number of words."""
     padded: Callable[[Mapping[str, Integers]], Integers] | None = None

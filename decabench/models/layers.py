@@ -47,14 +47,20 @@ class WordEmbedding(nn.Module):
     the row of <unk> otherwise.
     """
 
-    def __init__(self, words: WordTable, trainable: bool, sparse: bool = False) -> None:
-        """With `sparse`, the table's gradient has only the rows of a batch, which not every optimizer can use."""
+    def __init__(
+        self, words: WordTable, trainable: bool, sparse: bool = False, part: slice = slice(None)
+    ) -> None:
+        """With `sparse`, the table's gradient has only the rows of a batch, which not every optimizer can use.
+
+        `part` selects columns of the vectors, which are all that this embedding gives and trains.
+        """
         super().__init__()
-        self.dimension = words.dimension
+        self.part = part
+        self.dimension = len(range(*part.indices(words.dimension)))
         if trainable:
-            first = words.vocabulary()
+            first = words.vocabulary()[:, part].contiguous()
             self.table = nn.Embedding(
-                len(first), words.dimension, padding_idx=PAD, sparse=sparse, _weight=first
+                len(first), self.dimension, padding_idx=PAD, sparse=sparse, _weight=first
             )
         if sparse:  # the default, but Adagrad makes PyTorch warn unless it is said
             torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
@@ -65,7 +71,7 @@ class WordEmbedding(nn.Module):
 
     def _look_up(self, batch: ColumnBatch) -> Tensor:
         """Return the vectors of the batch's distinct words, (U, demb)."""
-        fixed = batch.vectors
+        fixed = None if batch.vectors is None else batch.vectors[:, self.part]
         if fixed is not None and not hasattr(self, "table"):
             return fixed
         has_row = batch.words < self.table.num_embeddings

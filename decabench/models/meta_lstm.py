@@ -109,6 +109,9 @@ class MetaLSTMConfig:
     """Weight of `asp-mtl`'s adversarial loss (Liu et al. 2017)."""
     orthogonality: float = 0.01
     """Weight of `asp-mtl`'s orthogonality penalty (Liu et al. 2017)."""
+    initial: float = 0.0
+    """Draw all weights but the embeddings from [-initial, initial], as the shared-memory paper does for its LSTM (0.1);
+    0 for each network's own initial values."""
     l2: float = 1e-5
     """L2 penalty on everything but the embeddings, added to the gradient (recalled; which weights it is on: guess). The
     run's `weight_decay` is on the embeddings too, and rules out `sparse_gradients`."""
@@ -130,7 +133,7 @@ class MetaLSTMConfig:
         for key in ("hidden", "meta", "rank", "hyper", "hyper_embedding"):
             if getattr(self, key) < 1:
                 raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 1 or more.")
-        for key in ("adversarial", "orthogonality", "l2"):
+        for key in ("adversarial", "orthogonality", "initial", "l2"):
             if not 0 <= getattr(self, key) < math.inf:
                 raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 0 or more.")
         if not 0 <= self.dropout < 1:
@@ -236,6 +239,9 @@ class MetaLSTM(MultitaskNetwork):
         if self.sharing.adversarial:
             self.tasks = sorted(outputs)  # in the order of the discriminator's rows
             self.discriminator = nn.Linear(h * config.directions, len(outputs))
+        for name, parameter in self.named_parameters() if config.initial else ():
+            if not name.startswith("embed."):
+                nn.init.uniform_(parameter, -config.initial, config.initial)
 
     def _read(self, batch: ColumnBatch) -> list[Tensor]:
         """Return the states that represent tokens, (B, T, h or 2h): shared and own ones if they are side by side."""
@@ -260,6 +266,10 @@ class MetaLSTM(MultitaskNetwork):
         if not cast(TaskNetwork, self.heads[batch.task]).is_tagger:
             states = [self._last(part, batch) for part in states]
         return cast(Tensor, self.dropout(torch.cat(states, -1)))
+
+    def trace(self, batch: ColumnBatch) -> tuple[Tensor, None]:
+        """Represent every word of a batch as its texts are represented, (B, T, width); there is no fusion gate."""
+        return torch.cat(self._read(batch), 2), None
 
     def losses(self, batch: ColumnBatch) -> Losses:
         states = self._read(batch)
@@ -309,4 +319,5 @@ FAMILY = Family(
     encode=encode,
     build=MetaLSTM,
     losses=("label", "tags", "adversarial", "orthogonality"),
+    analyses={"fusion": "decabench.models.fusion_analysis:FUSION"},
 )

@@ -27,9 +27,11 @@ __all__ = [
     "AttentionMap",
     "PointerShares",
     "Trace",
+    "make_figure",
     "map_attention",
     "share_pointers",
     "trace_answers",
+    "write_figure",
 ]
 
 SOURCES = ("vocabulary", "context", "question")
@@ -119,7 +121,7 @@ def _analyze_pointers(
         found[name] = share_pointers(model, task, examples)
         shares = ", ".join(f"{source} {share:.1%}" for source, share in found[name].chosen.items())
         yield f"{name}: {shares} of {found[name].words:,} words"
-    figure, axes = _make_figure(4 + 0.8 * len(found), 3.6)
+    figure, axes = make_figure(4 + 0.8 * len(found), 3.6)
     bottom = [0.0] * len(found)
     for source, colour in zip(SOURCES, ("#4c72b0", "#55a868", "#c44e52"), strict=True):
         heights = [shares.chosen[source] for shares in found.values()]
@@ -129,7 +131,7 @@ def _analyze_pointers(
     axes.tick_params(axis="x", rotation=30)
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
     content = {"format": "decabench.pointers/1", "tasks": {task: asdict(own) for task, own in found.items()}}
-    yield from _write(output, "pointers", content, figure)
+    yield from write_figure(output, "pointers", content, figure)
 
 
 @dataclass(frozen=True)
@@ -183,14 +185,14 @@ def _analyze_attention(
         maps.append(("question", found.question, found.question_attention))
     widest = max(len(tokens) for _, tokens, _ in maps)
     height = len(maps) * (1.2 + 0.25 * len(found.answer))
-    figure, axes = _make_figure(min(40.0, 2 + 0.22 * widest), height, len(maps))
+    figure, axes = make_figure(min(40.0, 2 + 0.22 * widest), height, len(maps))
     for at, (name, tokens, values) in enumerate(maps):
         own = axes[at] if len(maps) > 1 else axes
         own.imshow(values, aspect="auto", cmap="viridis", vmin=0, vmax=1)
         own.set_xticks(range(len(tokens)), [_escape(token) for token in tokens], rotation=90, fontsize=7)
         own.set_yticks(range(len(found.answer)), [_escape(token) for token in found.answer], fontsize=7)
         own.set_title(f"attention over the {name}", fontsize=9)
-    yield from _write(output, "attention", {"format": "decabench.attention/1", **asdict(found)}, figure)
+    yield from write_figure(output, "attention", {"format": "decabench.attention/1", **asdict(found)}, figure)
 
 
 def _escape(token: str) -> str:
@@ -198,16 +200,18 @@ def _escape(token: str) -> str:
     return token.strip().replace("$", r"\$") or "·"
 
 
-def _make_figure(width: float, height: float, rows: int = 1) -> tuple[Any, Any]:
+def make_figure(width: float, height: float, rows: int = 1, columns: int = 1) -> tuple[Any, Any]:
+    """Make a figure and its axes. Raises DecabenchError without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise DecabenchError(f"Plots need matplotlib: {install_hint('train')}.") from error
     figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots(rows, 1)
+    return figure, figure.subplots(rows, columns)
 
 
-def _write(output: Path, name: str, content: Mapping[str, Any], figure: Any) -> Iterator[str]:
+def write_figure(output: Path, name: str, content: Mapping[str, Any], figure: Any) -> Iterator[str]:
+    """Write `NAME.json` and `NAME.png`, and yield messages that say so."""
     with atomic_file(output / f"{name}.json") as file:
         file.write(json.dumps(content, ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n")
     with atomic_file(output / f"{name}.png") as file:

@@ -84,15 +84,19 @@ _INLINE_OR_CLOSE = re.compile(r"(?<!\S)(\d{1,6})(?:[.):]?\s+|[.):=/](?=\S))")
 _AROUND = "*`\"'()[]|"
 _BETWEEN = frozenset({"->", "=>", "→", "-", "–", "—", ":", "=", "|", "/", "is"})
 
-_OPENS = frozenset(" \n,;|()[]{}\"'`*•-–.")
+_OPENS = frozenset(" \n,;|()[]{}\"'`*_•-–.")
 """What may stand between an item and the next word."""
 _MOST_OPENING = 12
 _MOST_STARTS = 20
 """Places that are tried for the first word: each costs a reading of what follows."""
 _JOINS = re.compile(
-    r"[\"'`*]{0,3}(?: ?(?:->|=>|→|[-–—:=|/,_]|is(?= )) ?| (?=\()| )?[\"'`*(\[]{0,3}"  # `From: ADP`, `From (ADP)`
+    r"[\"'`*_]{0,3}(?: ?(?:->|=>|→|[-–—:=|/,_]|is(?= )) ?| (?=\()| )?[\"'`*(\[]{0,3}"  # `From: ADP`, `From (ADP)`
 )
 _OPEN_ITEM = r"[^\s,;()\[\]{}|\"'`*]+|(?<= )[^\w\s]{1,2}(?=\s|$)"
+_REMARK = re.compile(r" \([a-z][a-z ,'-]{0,60}\)$")
+"""What a tag stands for: `ADP (adposition)`."""
+_CONLLU_CELLS = 9
+"""Columns of a line of CoNLL-U after the number: form, lemma, UPOS, XPOS, features, head, relation and two more."""
 _ENDS_UNIT = re.compile(r"[\"'`*)\]|.,; ]{0,6}(?:\n|$)")
 
 
@@ -118,7 +122,16 @@ class _Reading:
                 found.setdefault(int(number), item)  # a second one begins another example
         if len(found) > 1 or (found and len(self.words) == 1):
             return found
-        return self._inline(text) or found or None
+        return self._inline(text) or {
+            number: item
+            for number, item in found.items()
+            if number == 1
+            or any(self._names_word(rest, number) for given, rest in lines if int(given) == number)
+        }
+
+    def _names_word(self, rest: str, number: int) -> bool:
+        """Tell whether a line repeats the word of its number, so that the number is not a word: `15 – NUM`."""
+        return number <= len(self.words) and rest.lstrip(_AROUND).startswith(self.words[number - 1])
 
     def _head_lines(self, lines: Sequence[str]) -> _Items | None:
         """Return heads and relations of a line for each word, `2: det`, if the numbers cannot be those of the words."""
@@ -144,6 +157,11 @@ class _Reading:
 
     def item(self, rest: str, number: int) -> str | None:
         """Return the item in what a line says of a word, which may be repeated before it."""
+        cells = rest.split()
+        if len(cells) == _CONLLU_CELLS and cells[5].isdecimal():
+            if self.is_tree:
+                return f"{cells[5]}:{cells[6]}"
+            return next((name for cell in cells[2:4] if (name := self._name(cell))), cells[2])
         cells = rest.replace("|", " ").split()
         word = self.words[number - 1] if 0 < number <= len(self.words) else None
         if word is not None and len(cells) == 1 and cells[0] not in self._names:
@@ -194,7 +212,14 @@ class _Reading:
         """
         if not self.words:
             return None
-        text = "\n".join(" ".join(line.split()) for line in lines_of(text))
+        lines = [" ".join(line.split()) for line in lines_of(text)]
+        bare = [_REMARK.sub("", line) for line in lines]
+        return self._in_order("\n".join(lines)) or (
+            self._in_order("\n".join(bare)) if bare != lines else None
+        )
+
+    def _in_order(self, text: str) -> _Items | None:
+        """Return the items after the words, from the first place on at which each word has one."""
         pattern = self._item_pattern()
         begin = -1
         for _ in range(_MOST_STARTS):
@@ -326,8 +351,7 @@ def _json_items(value: Any, reading: _Reading) -> Iterator[tuple[int, str]]:
         yield from _object_items(value, reading)
         return
     if isinstance(value, dict):
-        pairs = [(int(key), held) for key, held in value.items() if str(key).isdecimal() and len(key) < 7]
-        pairs = pairs or list(enumerate(value.values(), 1))
+        pairs = _placed(value, reading.words)
     else:
         pairs = list(enumerate(value, 1)) if isinstance(value, list) else []
     for number, held in pairs:
@@ -341,6 +365,17 @@ def _json_items(value: Any, reading: _Reading) -> Iterator[tuple[int, str]]:
             item = reading.item(" ".join(texts), number) if texts else None
         if item:
             yield number, item
+
+
+def _placed(value: Mapping[str, Any], words: Sequence[str]) -> list[tuple[int, Any]]:
+    """Return the values by the numbers that are their keys, or the words; none if it is not certain which."""
+    if list(value) != list(words) and all(key.isdecimal() and len(key) < 7 for key in value):
+        return [(int(key), held) for key, held in value.items()]
+    if not words or len(value) == len(words):
+        return list(enumerate(value.values(), 1))
+    if all(words.count(key) == 1 for key in value):
+        return [(words.index(key) + 1, held) for key, held in value.items()]
+    return []
 
 
 def _object_items(objects: Sequence[Mapping[str, Any]], reading: _Reading) -> Iterator[tuple[int, str]]:

@@ -18,7 +18,7 @@ from typing import Literal
 
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
 from decabench.files import atomic_file
-from decabench.submission.answers import FOLDER, AnswerReader, Ids, PredictionFile, read_answers
+from decabench.submission.answers import FOLDER, AnswerLine, AnswerReader, Ids, PredictionFile, read_answers
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
     Files,
@@ -46,6 +46,7 @@ def check_submission(
     splits: Collection[str] | None = None,
     *,
     fingerprints: Mapping[tuple[str, str], str] | None = None,
+    words: Mapping[tuple[str, str], Mapping[str, int]] | None = None,
 ) -> CheckReport:
     """Find everything that is wrong with a submission.
 
@@ -54,6 +55,8 @@ def check_submission(
         known_tasks: The names of all tasks.
         tasks, splits: Check only these; each must then have a file.
         fingerprints: The fingerprints of that data. Answers made for other data get a warning.
+        words: The number of words of each example, of (task, split) whose answers have an item for each word. Answers
+            with fewer or more items get a warning.
 
     Raises SubmissionError if `path` does not exist, UnknownNameError for a task or split that does not.
     """
@@ -86,9 +89,11 @@ def check_submission(
         for file in (*files.values(), *(file for group in variants.values() for file in group.values())):
             marks = info.marks(file.task, file.split, file.variant) if info else Marks()
             reader = AnswerReader(file, expected.get((file.task, file.split)), marks)
-            for _ in reader:
-                pass
-            faults += reader.faults
+            counted = (words or {}).get((file.task, file.split), {})
+            wrong = _WrongLengths()
+            for line in reader:
+                wrong.add(line, counted.get(line.id or ""))
+            faults += (*reader.faults, *wrong.faults(file.name))
             unlisted.update(reader.unlisted)
             counts.append(reader.count)
         for (task, split), file_path in withheld.items():
@@ -103,6 +108,31 @@ def check_submission(
                 faults += (Fault("not-withheld", message, digests.name),)
             counts.append(digests.count(task, split, found))
         return CheckReport.of(printable(path.name), faults, counts, unlisted)
+
+
+@dataclass
+class _WrongLengths:
+    """Counts answers with fewer or more items than the example has words; the metric scores them word by word."""
+
+    fewer: int = 0
+    more: int = 0
+    first: str = ""
+
+    def add(self, line: AnswerLine, words: int | None) -> None:
+        given = len((line.answer or "").split())
+        if words is None or given == words:
+            return
+        self.fewer += given < words
+        self.more += given > words
+        self.first = self.first or f"{quoted(line.id or '')} has {given:,} for {words:,} words"
+
+    def faults(self, name: str) -> Iterator[Fault]:
+        if self.first:
+            count = self.fewer + self.more
+            subject = "1 answer does" if count == 1 else f"{count:,} answers do"
+            counts = f"{self.fewer:,} too short, {self.more:,} too long"
+            message = f"{subject} not have one item for each word ({counts}): {self.first}"
+            yield Fault("wrong-length", message, name)
 
 
 def _may_withhold(name: str, known_tasks: Collection[str]) -> bool:

@@ -49,10 +49,13 @@ CODES: dict[str, str] = {
     "unreadable-file": "The file cannot be opened or read.",
     "withheld": "The answers may not be passed on; their digests stand in for them.",
     "wrong-count": "The numbers in submission.toml for a limited or failed run do not match its file.",
+    "wrong-length": "Some answers do not have one tag, or one head, for each word; they are scored as given.",
 }
 """Every code that a check can report. Codes may be added, but never renamed or reused."""
 
-WARNINGS = frozenset({"byte-order-mark", "empty-answer", "other-data", "partial", "unknown-key", "withheld"})
+WARNINGS = frozenset(
+    {"byte-order-mark", "empty-answer", "other-data", "partial", "unknown-key", "withheld", "wrong-length"}
+)
 """The codes of warnings, which leave a submission valid."""
 
 

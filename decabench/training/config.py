@@ -32,7 +32,7 @@ __all__ = [
 
 BATCH_RULES = ("sum", "padded")
 SCHEDULES = ("joint", "curriculum", "anti-curriculum", "sequential")
-ORDERS = ("turn", "random", "size", "score", "sequence")
+ORDERS = ("turn", "random", "size", "score", "sequence", "shuffled")
 OPTIMIZERS = ("adam", "adagrad", "sgd")
 RATES = ("inverse-root", "constant", "epoch-decay", "step-decay")
 
@@ -49,8 +49,8 @@ class Phase:
     """Length in epochs; 0 if the phase is counted in steps. An epoch has as many steps as a pass over all its tasks."""
     order: str = "turn"
     """How the task of each step is chosen: in `turn`, at `random`, at random in proportion to `size` (its number of
-    batches; see `temperature`) or to how far its last validation `score` is below `targets`, or in `sequence`, which
-    gives each task a whole pass and needs epochs."""
+    batches; see `temperature`) or to how far its last validation `score` is below `targets`, in `sequence`, which
+    gives each task a whole pass and needs epochs, or `shuffled`: the same in another order of tasks each epoch."""
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     freeze: tuple[str, ...] = ()
@@ -62,9 +62,9 @@ class Phase:
             raise DecabenchError(
                 f"A phase has steps = {self.steps} and epochs = {self.epochs}: set exactly one of them, to 1 or more."
             )
-        if self.order == "sequence" and not self.epochs:
+        if self.order in ("sequence", "shuffled") and not self.epochs:
             raise DecabenchError(
-                "The order 'sequence' needs whole passes over the data: count the phase in epochs."
+                f"The order {self.order!r} needs whole passes over the data: count the phase in epochs."
             )
         if self.together and self.order != "turn":
             raise DecabenchError(
@@ -84,8 +84,8 @@ class TrainConfig:
     """The training schedule: `joint`, `curriculum`, `anti-curriculum` or `sequential`."""
     order: str = "turn"
     """How the task of each step is chosen: in `turn`, at `random`, at random in proportion to `size` (its number of
-    batches; see `temperature`) or to how far its last validation `score` is below `targets`, or in `sequence`, which
-    gives each task a whole pass and needs epochs."""
+    batches; see `temperature`) or to how far its last validation `score` is below `targets`, in `sequence`, which
+    gives each task a whole pass and needs epochs, or `shuffled`: the same in another order of tasks each epoch."""
     together: bool = False
     """Whether each step takes a batch from every task and minimizes the sum of their losses."""
     steps: int = 100_000

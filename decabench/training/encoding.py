@@ -161,6 +161,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
     family = FAMILIES[config.model.name].partition(":")[0]
     modules = (
         family,
+        find_family(config.model.name).encode.__module__,  # another family's, if they encode alike
         "decabench.models.family",
         "decabench.models.words",
         "decabench.models.heads",
@@ -168,7 +169,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
     )
     splits = ("train", "validation") if config.validation_words else ("train",)
     content: dict[str, Any] = {
-        "code": file_digest(*(Path(str(import_module(name).__file__)) for name in modules)),
+        "code": file_digest(*(Path(str(import_module(name).__file__)) for name in dict.fromkeys(modules))),
         "unicode": unicodedata.unidata_version,
         "data": {
             key: value for split in splits for key, value in fingerprints(store, config.tasks, split).items()

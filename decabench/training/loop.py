@@ -214,7 +214,8 @@ def check_run(run: TrainingRun) -> None:
     if any(phase.order == "score" for phase in phases):
         check_scores_rise(run.tasks)
     for loss in config.loss_weights:
-        require_name(loss, family.losses, f"loss of the model {name}")
+        weighted = [each for each in family.losses if each not in family.measures]
+        require_name(loss, weighted, f"loss of the model {name}")
     if config.compile and "compile" not in family.abilities:
         raise DecabenchError(f"The model {name} does not support torch.compile: leave compile out.")
     if getattr(config.model, "sparse_gradients", False) and (
@@ -392,7 +393,14 @@ class _Trainer:
             found: list[Losses] = self.wrapped(*(share.batch for share in shares))
         means = [self._average(losses, share) for losses, share in zip(found, shares, strict=True)]
         losses = [
-            cast(Tensor, sum(value * config.loss_weights.get(name, 1.0) for name, (value, _) in own.items()))
+            cast(
+                Tensor,
+                sum(
+                    value * config.loss_weights.get(name, 1.0)
+                    for name, (value, _) in own.items()
+                    if name not in self.family.measures
+                ),
+            )
             for own in means
         ]
         rate = learning_rate(config, step, self.schedule.steps, stretch.epoch)

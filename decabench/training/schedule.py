@@ -38,10 +38,10 @@ def plan_phases(config: TrainConfig) -> tuple[Phase, ...]:
     alternation = Phase(rounds, steps, config.epochs, config.order, config.together)
     if config.schedule == "joint":
         return (alternation,)
-    if alternation.together or alternation.order == "sequence":
+    if alternation.together or alternation.order in ("sequence", "shuffled"):
         raise DecabenchError(
-            f"The schedule {config.schedule!r} cannot be combined with together or the order 'sequence': "
-            "use [[phases]] instead."
+            f"The schedule {config.schedule!r} cannot be combined with together or the order "
+            f"{'sequence' if alternation.together else alternation.order!r}: use [[phases]] instead."
         )
     if config.schedule == "sequential":
         if config.epochs:
@@ -86,7 +86,7 @@ def _repeat(tasks: tuple[str, ...], iterations: Mapping[str, int]) -> tuple[str,
 
 @dataclass(frozen=True)
 class Stretch:
-    """Steps that choose their tasks in the same way: a phase, one of its epochs, or a task's pass in `sequence`."""
+    """Steps that choose their tasks in the same way: a phase, one of its epochs, or a task's whole pass."""
 
     start: int
     """The number of steps before it."""
@@ -138,14 +138,20 @@ class Schedule:
                 counts = {task: count_batches(task, passes[task]) for task in distinct}
                 for task in distinct:
                     passes[task] += 1
-                if phase.order == "sequence":
-                    for at, task in enumerate(distinct):
+                if phase.order in ("sequence", "shuffled"):
+                    for at, task in enumerate(self._order_passes(distinct, phase.order, epoch)):
                         own = Phase((task,), epochs=1, freeze=phase.freeze)
                         self._add(own, counts[task], number, epoch, within == at == 0, at == 0)
                 else:
                     steps = max(counts.values()) if phase.together else sum(counts.values())
                     self._add(phase, steps, number, epoch, within == 0, True)
         self._starts = [stretch.start for stretch in self.stretches]
+
+    def _order_passes(self, tasks: tuple[str, ...], order: str, epoch: int) -> list[str]:
+        """Return the order in which tasks have their passes in an epoch."""
+        if order == "sequence":
+            return list(tasks)
+        return [tasks[at] for at in np.random.default_rng([self._seed, epoch, 2]).permutation(len(tasks))]
 
     def _add(self, plan: Phase, steps: int, phase: int, epoch: int, first: bool, new_epoch: bool) -> None:
         self.stretches.append(Stretch(self.steps, steps, phase, epoch, first, new_epoch, plan))

@@ -54,7 +54,8 @@
         title: (found) => (found.length ? items[found[0].dataIndex].name : ""),
         label: (found) => {
           const { value, low, high } = items[found.dataIndex];
-          return value.toFixed(digits) + (low === null ? "" : "  (" + low.toFixed(digits) + " to " + high.toFixed(digits) + ")");
+          const ends = low === null ? "" : "  (" + decabench.fixed(low, digits) + " to " + decabench.fixed(high, digits) + ")";
+          return decabench.fixed(value, digits) + ends;
         },
       },
     };

@@ -1,7 +1,7 @@
 // Two submissions of one table, task by task and example by example.
 (function () {
   "use strict";
-  const { load, element, say, points, state } = decabench;
+  const { load, element, say, fixed, points, state } = decabench;
   const form = document.querySelector("[data-controls]");
   const result = document.querySelector("[data-result]");
   const side = document.querySelector("[data-side-controls]");
@@ -9,7 +9,7 @@
   const count = document.querySelector("[data-side-count]");
   let data;
 
-  const signed = (value, digits) => (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(digits);
+  const signed = (value, digits) => (value > 0 ? "+" : value < 0 ? "−" : "") + fixed(Math.abs(value), digits);
 
   function find(page) {
     for (const table of data.tables) {

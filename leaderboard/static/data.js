@@ -40,7 +40,15 @@
     document.querySelector("[data-status]").textContent = text;
   }
 
-  const points = (value, digits = 1) => (value === null || value === undefined ? "–" : value.toFixed(digits));
+  // As Python rounds: a number halfway between two, such as 46.25, goes to the even one. A tie is a multiple of a power
+  // of two, so that it is found exactly.
+  function fixed(value, digits) {
+    const scaled = Math.abs(value) * 10 ** digits;
+    if (!Number.isInteger(value * 2 ** (digits + 1)) || scaled % 1 !== 0.5) return value.toFixed(digits);
+    return ((Math.sign(value) * 2 * Math.round(scaled / 2)) / 10 ** digits).toFixed(digits);
+  }
 
-  window.decabench = { put, load, element, say, points };
+  const points = (value, digits = 1) => (value === null || value === undefined ? "–" : fixed(value, digits));
+
+  window.decabench = { put, load, element, say, fixed, points };
 })();

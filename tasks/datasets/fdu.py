@@ -120,7 +120,7 @@ def _fdu(domain: str) -> Task:
         domain,
         {"train": train - _VALIDATION, "validation": _VALIDATION, "test": _TEST},
         Source("text files", files, partial(_read_fdu, domain)),
-        "Validation is the last 200 lines of the training file. Some test texts stand in the training file too: see "
+        "Validation is the last 200 lines of the training file. Some test texts are in the training file as well: see "
         "`decabench tasks overlap --against train --against validation`.",
     )
 

@@ -25,6 +25,7 @@ from decabench.tasks.sources.local_files import (
 )
 from decabench.tasks.sources.network import TransferError, plain_url
 from decabench.tasks.task import RemoteFile, Source
+from decabench.text import short_list
 
 __all__ = ["fetch", "fetch_from_mirror"]
 
@@ -49,6 +50,12 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
             downloads.forget(file)
         return any(unpinned.values())
 
+    if not any(source.is_downloadable for source in sources):
+        own = "; or ".join(_own_files(source, splits) for source in sources)
+        raise MissingDataError(
+            f"The files for {task} are not published: put your own ({own}) into the folder DIR/{task} and use --mirror "
+            "DIR."
+        )
     make_folder(downloads.folder)
     try:
         return replace(open_source(sources, splits, provide, downloads.folder), forget=forget)
@@ -57,6 +64,12 @@ def fetch(task: str, sources: Sequence[Source], splits: Sequence[str], downloads
             f"The files for {task} could not be downloaded from any source: {error}; "
             "try again later, or use --mirror with a folder or URL that has them."
         ) from error
+
+
+def _own_files(source: Source, splits: Sequence[str]) -> str:
+    return short_list(
+        list(dict.fromkeys(file.name for split in splits for file in source.files.get(split, ())))
+    )
 
 
 def _fetch_file(downloads: Downloads, source: Source, file: RemoteFile) -> tuple[Path, FileRecord]:

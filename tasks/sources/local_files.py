@@ -23,7 +23,7 @@ from uuid import uuid4
 from decabench.errors import DataError, MissingDataError
 from decabench.files import atomic_file, file_digests, is_refused_write
 from decabench.tasks.task import RemoteFile, Source
-from decabench.text import describe_error
+from decabench.text import describe_error, short_list
 
 __all__ = [
     "CHECKSUMS",
@@ -255,7 +255,7 @@ def read_folder(
 
     def provide(_: Source, files: list[RemoteFile]) -> list[tuple[Path, FileRecord]]:
         if absent := [file.name for file in files if not (folder / file.name).is_file()]:
-            raise MissingDataError(f"no {', '.join(absent)}")
+            raise MissingDataError(f"no {short_list(absent)}")
         return [(folder / file.name, record(file)) for file in files]
 
     def record(file: RemoteFile) -> FileRecord:

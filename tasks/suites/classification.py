@@ -23,8 +23,8 @@ FDU_SUITE = Suite(
     notes=(
         "The paper reports that Meta-MTL gains 5.1 points over the mean of its single-task models, and that a "
         "transferred meta-network gains 3.1 over that mean; its table of accuracies is not reproduced here.",
-        "539 of the 6,400 test texts stand in their own training file (train and validation here), word for word: see "
-        "decabench tasks overlap --suite fdu --split test --against train --against validation.",
+        "539 of the 6,400 test texts are also in their own training file (train and validation here), word for word: "
+        "see decabench tasks overlap --suite fdu --split test --against train --against validation.",
     ),
 )
 

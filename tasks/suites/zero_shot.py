@@ -24,8 +24,8 @@ ZERO_SHOT = Suite(
     ),
     total="none",
     description=(
-        "New texts, labels, questions and languages for models of the decathlon. No total: its tasks are on different "
-        "splits, and some data is not to be had by everybody."
+        "New texts, labels, questions and languages for models of the decathlon. There is no total: the tasks are on "
+        "different splits, and some of the data is not available to everybody."
     ),
     source="The Natural Language Decathlon (McCann, Keskar, Xiong and Socher 2018), section 4.3, test",
     source_url="https://arxiv.org/abs/1806.08730",

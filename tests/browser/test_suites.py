@@ -79,6 +79,17 @@ def test_the_lowest_mean_error_is_first(watched: BrowserContext, place: str) -> 
     assert page.locator("[data-whiskers]").is_visible()
 
 
+def test_numbers_are_rounded_as_in_the_tables(watched: BrowserContext, place: str) -> None:
+    """Scores of 400 examples are multiples of 0.25; the pages are written by Python, comparisons by the browser."""
+    page = opened(watched, f"{place}/compare.html")
+    values = [number / 8 for number in range(-40, 808)] + [46.45, 46.65, 1.005, 0.285, 2.675]
+    for digits in (0, 1, 2, 3):
+        shown = page.evaluate(
+            "([values, digits]) => values.map((v) => decabench.fixed(v, digits))", [values, digits]
+        )
+        assert [float(text) for text in shown] == [float(f"{value:.{digits}f}") for value in values]
+
+
 def test_suites_are_a_click_apart(watched: BrowserContext, place: str) -> None:
     page = opened(watched, f"{place}/index.html")
     page.click("nav[aria-label=Suites] >> text=Mixed scores")

@@ -1,5 +1,6 @@
 """What commands print with, and `run.json`."""
 
+import io
 import json
 import re
 import time
@@ -13,6 +14,7 @@ from decabench.commands._console import (
     echo,
     format_count,
     format_score,
+    print_field,
     start_clock,
     write_run_file,
 )
@@ -83,3 +85,18 @@ def test_seconds_are_counted_from_the_start(tmp_path):
     clock = Clock("2026-01-31T00:00:00Z", time.monotonic() - 5)
     seconds = json.loads(write_run_file(tmp_path, clock).read_text())["seconds"]
     assert 5 <= seconds < 6
+
+
+def test_fields_break_between_words_on_a_terminal() -> None:
+    from rich.console import Console
+
+    said = []
+    for is_terminal in (True, False):
+        file = io.StringIO()
+        out = Console(file=file, width=40, force_terminal=is_terminal, color_system=None, soft_wrap=True)
+        print_field(out, "question", "Which of these words break at forty columns?\n\nAnother line.")
+        said.append(file.getvalue())
+    assert said == [
+        "question   Which of these words break at\n           forty columns?\n           \n           Another line.\n",
+        "question   Which of these words break at forty columns?\n           \n           Another line.\n",
+    ]

@@ -34,6 +34,23 @@ def test_every_fault_with_file_line_and_code(command, home, submit):
     assert done.stdout.endswith("oracle: 3 faults\n")
 
 
+def test_wrong_numbers_of_tags_are_a_warning(command, home, submit):
+    folder = submit("oracle", ["ud.pos"])
+    path = folder / "predictions" / "ud.pos.validation.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0]["answer"] += " X X"
+    lines[1]["answer"] = "X"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = command("check", "--submission", folder, "--home", home)
+    assert done.exit_code == 0
+    assert "2 answers do not have one item for each word (1 too short, 1 too long)" in done.stdout
+    assert done.stdout.endswith("oracle: valid, 1 warning\n")
+    (warning,) = json.loads(command("check", "--submission", folder, "--home", home, "--json").stdout)[
+        "warnings"
+    ]
+    assert warning["code"] == "wrong-length"
+
+
 def test_json(command, home, submit):
     done = command("check", "--submission", damaged(submit("oracle", ["sst"])), "--home", home, "--json")
     content = json.loads(done.stdout)

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from decabench.tasks import TASKS
+from decabench.tasks import SPLITS, TASKS
 from decabench.tasks.store import Store
 
 
@@ -59,7 +59,30 @@ def test_show_of_another_split(command, home):
 def test_show_without_data(command, tmp_path):
     done = command("tasks", "show", "sst", "--home", tmp_path)
     assert done.exit_code == 0
-    assert "validation is not prepared: decabench prepare sst" in done.stdout
+    assert "sst, validation, is not prepared in " in done.stdout
+    assert "run decabench prepare sst, with --mirror or --sample" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("ptb.dep", "put your own (wsj_22.conllu; or wsj_22.mrg, wsj_22.heads)"),
+        ("sentences.amazon", "use --split test"),
+        ("imdb", "prepare imdb, with --mirror if you are offline"),
+    ],
+)
+def test_show_says_what_helps_without_data(command, tmp_path, name, advice):
+    done = command("tasks", "show", name, "--home", tmp_path)
+    assert done.exit_code == 0
+    assert advice in done.stdout
+
+
+def test_show_has_splits_in_order_and_says_whose_files_are_not_published(command, home, tmp_path):
+    done = command("tasks", "show", "sst", "--home", home)
+    splits = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("prepared ")]
+    assert splits == [f"{split}:" for split in SPLITS if split in Store(home).records("sst")]
+    done = command("tasks", "show", "ptb.dep", "--home", tmp_path)
+    assert "sections in conllu (not published: your own files)" in done.stdout
 
 
 def test_validate(command, home):
@@ -118,8 +141,18 @@ def test_overlap(command, leaky):
     done = command("tasks", "overlap", *leaky)
     assert done.exit_code == 0, done.output
     row = next(line.split() for line in done.stdout.splitlines() if line.startswith(" leaky "))
-    assert row == ["leaky", "validation", "leaky", "1", "2", "4"]
-    assert "validation: 1 of 4 texts stand in the train of their own task, 2 normalised." in done.stdout
+    assert row == ["leaky", "validation", "leaky", "train", "1", "2", "4"]
+    assert (
+        "validation: 1 of 4 texts are also in the training data of their own task, 2 if case, spaces and punctuation "
+        "are ignored." in done.stdout
+    )
+
+
+def test_overlap_without_anything_to_look_in(command, leaky):
+    """An empty table would say that there is no overlap."""
+    done = command("tasks", "overlap", "--tasks", "leaky", "--against", "test", *leaky)
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert "No test split of leaky is prepared, so there is nothing to look in" in done.stderr
 
 
 def test_overlap_as_json(command, leaky):

@@ -204,6 +204,58 @@ def test_meta_lstm_and_its_competitors(command, home, glove, tmp_path, model):
     assert names[-4:] == ["loss.label", "loss.tags", "loss.adversarial", "loss.orthogonality"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "own"),
+    [
+        ("arc-ii", ("together=true", "order=turn", "model.sparse_gradients=true")),
+        ("arc-i", ("model.bidirectional=true",)),
+        ("mt-cnn", ("model.sparse_gradients=true",)),
+        ("mt-dnn", ("model.bag=mean",)),
+    ],
+)
+def test_the_models_with_shared_memory(command, home, glove, tmp_path, model, own):
+    task = copy_of_sst(tmp_path)
+    done = command("prepare", "sst.copy", "--include", task, "--home", home)
+    assert done.exit_code == 0, done.output
+    sizes = ("model.hidden=8", "model.segments=5", "model.segment_width=4", "model.shared_layer=6")
+    short = [value for value in SHORT if not value.startswith("model.dimension")]
+    values = (
+        *short,
+        "optimizer=adagrad",
+        "learning_rate=0.1",
+        "order=random",
+        *sizes,
+        f'vectors=["{glove}"]',
+    )
+    data = ("--home", home, "--include", task, "--device", "cpu")
+    arguments = ["train", "--model", model, "--tasks", "sst,sst.copy", *data]
+    arguments += [part for value in (*values, *own) for part in ("--set", value)]
+    whole, killed = kill_and_resume(command, arguments, tmp_path)
+    assert_same(whole, killed)
+    answers = export_and_predict(command, killed, tmp_path, "sst,sst.copy", home, "--include", task)
+    assert {row["answer"] for rows in answers for row in rows} <= {"negative", "positive"}
+    # Fine-tuned on one of the tasks, as the paper's authors do after joint training.
+    done = command(
+        *("train", "--init", killed, "--tasks", "sst.copy", "--output", tmp_path / "tuned", *data),
+        *(
+            "--set",
+            "steps=4",
+            "--set",
+            "learning_rate=0.01",
+            "--set",
+            "best_by=last",
+            "--set",
+            f'vectors=["{glove}"]',
+        ),
+    )
+    assert done.exit_code == 0, done.output
+    before, after = tensors(killed, "model.safetensors"), tensors(tmp_path / "tuned", "model.safetensors")
+    assert not any(name.startswith("heads.sst.") for name in after)
+    name = "heads.sst/copy.output.score.weight"
+    assert 0 < (before[name] - after[name]).abs().max() < 0.1
+
+
 def copy_of_sst(folder):
     """A second task with labels, as a task file."""
     text = "".join(
@@ -271,6 +323,79 @@ def test_a_meta_network_is_transferred_and_stays_as_it_is(command, home, glove, 
     answers = (tmp_path / "out" / "predictions" / "sst.copy.validation.jsonl").read_text().splitlines()
     right = {row["id"]: row["label"] for row in rows}
     assert all(right[row["id"]] == row["answer"] for row in map(json.loads, answers))
+
+
+MODULES = (
+    *("model.hidden=8", "model.module_size=6", "model.policy_size=4", "model.gate_size=4"),
+    *("model.temperature=4", "model.unseen_vectors=false", "optimizer=adam", "learning_rate=0.01"),
+)
+
+
+@pytest.fixture
+def two_tagging_tasks(command, tagging, tmp_path):
+    """The example's task, and its posts in small letters as a second one."""
+    text = POS.read_text().replace('name = "pos"', 'name = "pos.low"')
+    for path in POS.parent.glob("*"):
+        if path.is_file() and path != POS:
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "low.toml").write_text(text)
+    done = command("prepare", "pos.low", "--include", tmp_path / "low.toml", "--home", tagging)
+    assert done.exit_code == 0, done.output
+    return tagging, ("--include", POS, "--include", tmp_path / "low.toml")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model, extension, counted",
+    [("girnet", "rmn", "epochs=6"), ("ns-mtl", "rrn", "steps=60"), ("sluice", "direct", "steps=60")],
+)
+def test_recurrent_modules(command, two_tagging_tasks, tmp_path, model, extension, counted):
+    """The temperature of the gates and their noise go on where they stopped."""
+    home, include = two_tagging_tasks
+    short = [value for value in SHORT if not value.startswith(("model.", "steps="))]
+    values = (*short, *MODULES, f"model.extension={extension}", "model.primary=pos", counted)
+    values += ('vectors=["none:12"]', "together=true", "train_examples=64")
+    arguments = [
+        *("train", "--model", model, "--tasks", "pos,pos.low", "--home", home, *include, "--device", "cpu"),
+        *(part for value in values for part in ("--set", value)),
+    ]
+    longer = "epochs=10000" if counted.startswith("epochs") else "steps=100000"
+    whole, killed = kill_and_resume(command, arguments, tmp_path, longer)
+    assert_same(whole, killed)
+    if extension == "direct":
+        return
+    weights = tensors(killed, "model.safetensors")
+    assert weights["shared.router.temperature"] == 0.5
+    done = command(
+        *("analyze", "routes", killed, "--home", home, "--device", "cpu", "--output", tmp_path / "figures"),
+        *include,
+    )
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "figures" / "routes.png").exists()
+    answers = export_and_predict(command, killed, tmp_path, "pos,pos.low", home, *include)
+    assert all(rows for rows in answers)
+
+
+@pytest.mark.slow
+def test_a_new_task_learns_on_modules_of_others(command, two_tagging_tasks, tmp_path):
+    """RMN_tr: the encoder and its policies stay as they are; the new task has an LSTM and a decoder of its own."""
+    home, include = two_tagging_tasks
+    short = [value for value in SHORT if not value.startswith(("model.", "steps="))]
+    values = (*short, *MODULES, "model.extension=rmn", 'vectors=["none:12"]', "steps=12", "train_examples=64")
+    shared = ("--model", "ns-mtl", "--home", home, *include, "--device", "cpu")
+    shared += tuple(part for value in values for part in ("--set", value))
+    first, second = tmp_path / "first", tmp_path / "second"
+    done = command("train", "--tasks", "pos", "--output", first, *shared)
+    assert done.exit_code == 0, done.output
+    done = command(
+        *("train", "--init", first, "--freeze", "shared", "--tasks", "pos.low", "--output", second), *shared
+    )
+    assert done.exit_code == 0, done.output
+    before, after = tensors(first, "model.safetensors"), tensors(second, "model.safetensors")
+    names = {name for name in before if name.startswith("shared.") and "temperature" not in name}
+    assert {name.split(".")[1] for name in names} == {"cells", "layers"}
+    assert all(torch.equal(before[name], after[name]) for name in names)
+    assert {name.split(".")[1] for name in after if name.startswith("heads.")} == {"pos/low"}
 
 
 JMT = {

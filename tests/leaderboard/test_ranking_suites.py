@@ -78,6 +78,16 @@ def test_a_suite_without_a_total_has_no_ranks() -> None:
     assert [row.remarks for row in table.rows] == [(), (), ("1 of 3 tasks", "only tags")]
 
 
+def test_the_split_on_which_most_tasks_are_scored_is_first() -> None:
+    """Most zero-shot tasks have a test split alone: a validation table first would be a table of dashes."""
+    test = mixed("one", 80.0, 0.5) | {"split": "test"}
+    assert [table.split for table in board(MIXED, mixed("one", 70.0), test).tables] == ["test", "validation"]
+    assert [table.split for table in board(MIXED, mixed("one", 70.0, 0.5), test).tables] == [
+        "validation",
+        "test",
+    ]
+
+
 def test_scores_are_shown_on_their_own_scale() -> None:
     (table,) = board(MIXED, mixed("a", 90.0, 0.5, -12.0), mixed("b", 80.0, 0.75, 50.0)).tables
     assert [cell.text for cell in table.rows[0].cells] == ["90.0", "0.500", "-12.0"]

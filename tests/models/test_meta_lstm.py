@@ -264,6 +264,15 @@ def test_sparse_gradients_change_nothing(optimizer, limit):
         torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
 
 
+def test_weights_are_drawn_from_one_interval_on_request():
+    words = WordTable(Lexicon([" a "]), JoinedVectors((NoVectors(20),)))
+    for initial in (0.1, 0.0):
+        model = MetaLSTM(MetaLSTMConfig(name="lstm", initial=initial), TASKS_OF_TEST, words)
+        largest = {name: p.abs().max().item() for name, p in model.named_parameters()}
+        assert largest.pop("embed.table.weight") > 1
+        assert (max(largest.values()) <= 0.1) is bool(initial)  # a forget bias is 1
+
+
 def test_the_penalty_is_on_everything_but_the_words():
     model = make("meta-lstm", l2=0.5)
     _, batch = make_batch(model)

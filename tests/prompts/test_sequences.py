@@ -303,3 +303,48 @@ def test_time_is_linear(form: AnswerForm, unit: str) -> None:
         begin = time.process_time()
         extract(before + unit * (20_000 // len(unit)) + after, form, "?", context=" ".join(WORDS))
         assert time.process_time() - begin < 1
+
+
+@pytest.mark.parametrize("between", [" – ", ": ", " -> ", " ", " (", " | "])
+@pytest.mark.parametrize("mark", ["**", "`", '"', "_"])
+def test_words_in_marks_before_their_tags(mark: str, between: str) -> None:
+    unit = f"{mark}{{w}}{mark}{between}{{t}}{')' if between == ' (' else ''}"
+    for line in (unit, f"- {unit}"):
+        assert answer(numbered(GOLD, line)) == GOLD
+
+
+def test_words_in_marks_with_remarks_on_their_tags() -> None:
+    raw = "**From** – ADP (adposition)\n**the** – DET (determiner)\n**AP** – PROPN (proper noun)\n"
+    assert (
+        answer(raw + "**comes** – VERB (verb)\n**15** – NUM (numeral)\n**:** – PUNCT (punctuation)") == GOLD
+    )
+
+
+def test_json_with_words_as_keys_of_which_some_are_numbers() -> None:
+    assert answer(json.dumps(dict(zip(WORDS, GOLD.split(), strict=True)))) == GOLD
+    assert answer(json.dumps(dict(zip(WORDS, PARSE.split(), strict=True))), TREE) == PARSE
+
+
+def test_json_with_other_words_as_keys_is_not_read() -> None:
+    raw = '{"the": "DET", "the.2": "DET", "15": "NUM"}'
+    assert extract(raw, TAGS, context=" ".join(WORDS)).rule == "unparseable"
+
+
+def test_numbers_that_are_words_give_no_places() -> None:
+    assert extract("**15** – NUM", TAGS, context=" ".join(WORDS)).rule == "unparseable"
+
+
+def test_heads_and_relations_in_conllu() -> None:
+    lines = []
+    for number, (word, tag, item) in enumerate(zip(WORDS, GOLD.split(), PARSE.split(), strict=True), 1):
+        head, _, relation = item.partition(":")
+        lines.append(f"{number}\t{word}\t{word.lower()}\t{tag}\tXX\tNumber=Sing\t{head}\t{relation}\t_\t_")
+    assert answer("\n".join(lines), TREE) == PARSE
+    assert answer("\n".join(lines)) == GOLD
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"), [("02 the DET", "_ DET"), ("2. the: DET", "_ DET"), ("1 ADP", "ADP")]
+)
+def test_a_single_line_with_its_number_and_word(raw: str, found: str) -> None:
+    assert answer(raw) == found

@@ -125,6 +125,16 @@ def test_what_is_missing_is_said() -> None:
     )
 
 
+def test_a_form_that_has_fewer_examples_than_published_is_said() -> None:
+    """The mirror's file of electronics has 1,998 reviews, so 1,398 are left to train on and not the paper's 1,400."""
+    task = TASKS["products.electronics"]
+    of_mirror = SplitRecord(1_398, "sha256:", "mirror", "text files", False, (), 1)
+    assert describe_missing(task, "train", of_mirror) == (
+        "train has 1,398 of the 1,400 published examples, all that this form has"
+    )
+    assert describe_missing(task, "validation", replace(of_mirror, rows=200)) == ""
+
+
 def test_a_subset_in_a_folder_is_used_and_said(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     options = ("--mirror", SAMPLE_FOLDER, "--home", tmp_path / "home", "--split", "validation")
     done = command("prepare", "sst", *options)

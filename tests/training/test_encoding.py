@@ -12,7 +12,9 @@ import pytest
 pytest.importorskip("torch")
 
 from decabench.errors import MissingDataError
+from decabench.models.meta_lstm import MetaLSTMConfig
 from decabench.models.mqan import FAMILY
+from decabench.models.recurrent_modules import RecurrentModulesConfig
 from decabench.models.words import EOS, INIT, SPECIALS, tokenize
 from decabench.tasks.store import Store
 from decabench.training import encoding
@@ -151,6 +153,18 @@ def test_other_code_reads_anew(own_home, reads, monkeypatch):
     monkeypatch.setattr(encoding, "file_digest", lambda *paths: "sha256:of other code")
     encode_tasks(Store(own_home), config)
     assert reads == ["sst", "sst"]
+
+
+def test_the_code_that_encodes_counts_wherever_it_is(own_home, monkeypatch):
+    """Recurrent modules encode as Meta-LSTM does: its file is read too, once for its own models."""
+    digested, original = [], encoding.file_digest
+    monkeypatch.setattr(encoding, "file_digest", lambda *paths: digested.append(paths) or original(*paths))
+    for model in (RecurrentModulesConfig(), MetaLSTMConfig()):
+        digested.clear()
+        encode_tasks(Store(own_home), replace(TINY, tasks=("sst",), model=model))
+        names = [path.name for path in digested[0]]
+        assert names.count("meta_lstm.py") == 1
+        assert ("recurrent_modules.py" in names) == isinstance(model, RecurrentModulesConfig)
 
 
 def test_entries_that_nobody_uses_are_removed(own_home):

@@ -121,6 +121,20 @@ def test_phases_resume_at_any_step(make_run, stop):
     assert tasks_of(whole) == tasks_of(parts)
 
 
+@pytest.mark.parametrize("stop", [3, 8])
+def test_shuffled_passes_resume_at_any_step(make_run, stop):
+    """Four epochs of six steps, so that a wrong seed or epoch after resuming would change the order of tasks."""
+    model = HookedConfig(dimension=8, train_embeddings=True)
+    phases = (Phase(epochs=4, order="shuffled"),)
+    settings = {"model": model, "tasks": TWO, "phases": phases, "checkpoint_every": 1, "batch_examples": 5}
+    whole, parts = stop_and_go_on(make_run, stop, **settings)
+    assert same(weights(whole), weights(parts))
+    assert tasks_of(whole) == tasks_of(parts)
+    passes = [tasks_of(whole)[at : at + 3] for at in range(0, 24, 3)]
+    assert all(len(set(one)) == 1 for one in passes)
+    assert len({one[0] for one in passes[::2]}) == 2  # either task begins an epoch
+
+
 def test_phases_in_their_order(make_run):
     run = make_run(model=SMALL, tasks=TWO, phases=PHASES, batch_examples=5, validate_every=0)
     run_training(run)

@@ -79,6 +79,22 @@ def test_a_weight_of_zero_only_logs(make_run, family):
     assert not same(weights(runs["without"]), weights(runs["with"]))
 
 
+def test_a_measure_is_logged_and_changes_nothing(make_run, family):
+    """The family's second loss as a measure: a column, and the weights of a run with a weight of 0."""
+    module = sys.modules["bag_of_words"]
+    run_training(make_run("zero", model=family, tasks=("sst",), loss_weights={"size": 0.0}))
+    module.FAMILY = replace(module.FAMILY, measures=("size",))
+    run_training(make_run("measure", model=family, tasks=("sst",)))
+    runs = [make_run(name).output for name in ("zero", "measure")]
+    rows = [read_rows(output / "train.csv") for output in runs]
+    for one, two in zip(*rows, strict=True):
+        assert {**one, "seconds": ""} == {**two, "seconds": ""}
+        assert float(two["loss.size"]) > 0
+    assert same(*map(weights, runs))
+    with pytest.raises(DecabenchError, match="loss"):
+        run_training(make_run("other", model=family, tasks=("sst",), loss_weights={"size": 1.0}))
+
+
 def test_an_unknown_loss_is_refused(make_run, family):
     with pytest.raises(DecabenchError, match="Did you mean size"):
         run_training(make_run(model=family, tasks=("sst",), loss_weights={"sise": 1.0}))

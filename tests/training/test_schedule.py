@@ -101,6 +101,19 @@ def test_a_given_order_is_the_order_of_the_tasks():
     assert shown(plan(Phase(("b", "a"), epochs=1, order="sequence"))) == ["b a a a"]
 
 
+def test_shuffled_passes_are_whole_and_in_another_order_each_epoch():
+    schedule = plan(Phase(epochs=60, order="shuffled"), seed=3)
+    epochs = [[] for _ in range(60)]
+    for step in range(schedule.steps):
+        epochs[schedule.stretch_at(step).epoch - 1] += schedule.tasks_at(step)
+    orders = ["".join(epoch) for epoch in epochs]
+    assert set(orders) == {"aaab", "baaa"}
+    assert 18 <= orders.count("baaa") <= 42  # a fair coin, within three standard deviations
+    assert [step for step in range(1, 13) if schedule.ends_epoch(step)] == [4, 8, 12]
+    assert shown(plan(Phase(epochs=60, order="shuffled"), seed=3)) == shown(schedule)
+    assert shown(plan(Phase(epochs=60, order="shuffled"), seed=4)) != shown(schedule)
+
+
 def test_phases_follow_each_other_and_count_epochs_on():
     schedule = plan(Phase(("a",), epochs=2), Phase(steps=2), Phase(("b",), epochs=1))
     assert shown(schedule) == ["a a a a a a a b b"]
@@ -163,6 +176,7 @@ def test_settings_of_sampling_that_cannot_be(settings, words):
         ({"steps": 1, "epochs": 1}, "set exactly one of them"),
         ({}, "set exactly one of them"),
         ({"steps": 1, "order": "sequence"}, "count the phase in epochs"),
+        ({"steps": 1, "order": "shuffled"}, "'shuffled' needs whole passes"),
         ({"epochs": 1, "together": True, "order": "random"}, "leave one of them out"),
         ({"steps": 1, "order": "tern"}, "Did you mean turn"),
     ],

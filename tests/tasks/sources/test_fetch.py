@@ -160,6 +160,20 @@ def test_nothing_works_is_one_sentence(downloads: Downloads, server: FileServer,
     assert caught.value.exit_code == 3
 
 
+def test_files_that_are_not_published_are_the_users_own(downloads: Downloads) -> None:
+    names = [f"wsj_{number:02}.mrg" for number in range(25)]
+    sources = [
+        Source("columns", {"train": (RemoteFile("all.conllu"),)}, no_reader),
+        Source("brackets", {"train": tuple(map(RemoteFile, names))}, no_reader),
+    ]
+    with pytest.raises(MissingDataError) as caught:
+        fetch("ptb", sources, ["train"], downloads)
+    assert str(caught.value) == (
+        "The files for ptb are not published: put your own (all.conllu; or wsj_00.mrg, wsj_01.mrg, …, wsj_24.mrg (25 "
+        "files)) into the folder DIR/ptb and use --mirror DIR."
+    )
+
+
 def test_full_disk_ends_the_search(
     downloads: Downloads, server: FileServer, data: RemoteFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

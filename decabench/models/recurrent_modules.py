@@ -1,0 +1,587 @@
+"""Multi-task recurrent modular networks (Xu et al. 2021) inside four multi-task encoders, each with and without.
+
+A family in one file; the encoders that it extends are in `multitask_encoders.py`. Equation numbers are the paper's. The
+model's name chooses the encoder (ENCODERS), and `extension` what is added to it (EXTENSIONS):
+
+- `rmn`: the paper's network. A shared encoder of independent LSTMs and layers of small networks (sub-encoders), and a
+  decoder for each task. Policy networks decide at each word which of them are connected.
+- `rrn`: the same with one layer of sub-encoders, applied again and again (the paper's rrn-RMN).
+- `direct`, `shared`: tasks send each other messages (DC-MTL, IC-MTL).
+
+A text is represented by its last state, a token by its own, as they come out of the encoder, with what the extension
+adds. Whatever decides on a label is computed only where it is read: for tags at each token, for labels at the last.
+The paper trains a new task with the encoder of others as it is (RMN_tr): `--init RUN --freeze shared`.
+
+B examples, T tokens, N tokens that are read, d the width of the words, h that of the states, n the sub-networks of a
+layer, r their width, p that of a policy network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from decabench.errors import DecabenchError, require_name
+from decabench.models.family import ColumnBatch, Family, Losses, ModelReply, MultitaskNetwork
+from decabench.models.heads import ClassifierHead, Head, SoftmaxHead, TaskHeads
+from decabench.models.layers import WordEmbedding, token_mask
+from decabench.models.meta_lstm import encode
+from decabench.models.multitask_encoders import (
+    CrossStitch,
+    DirectMessages,
+    GIRNet,
+    SeparateLSTMs,
+    SharedMessages,
+    Sluice,
+    TaskEncoder,
+)
+from decabench.models.recurrent_cells import LSTM
+from decabench.models.word_vectors import WordTable
+from decabench.models.words import UNKNOWN
+from decabench.tasks import Label, Output, Tags
+
+__all__ = [
+    "ENCODERS",
+    "EXTENSIONS",
+    "FAMILY",
+    "ModularEncoder",
+    "RecurrentModules",
+    "RecurrentModulesConfig",
+    "Router",
+    "Routes",
+    "TaskDecoder",
+    "straight_through",
+]
+
+ENCODERS = ("ns-mtl", "cross-stitch", "sluice", "girnet")
+"""The models that are extended."""
+EXTENSIONS = ("none", "rmn", "rrn", "direct", "shared")
+"""What is added to them."""
+READS = ("concat", "product", "output")
+"""What a decoder's policy reads: [u; W h] or u * W h (Eq. 6, whose operator is lost), or u (Eq. 7)."""
+GATES = ("learned", "open", "random")
+"""How connections are decided: by policies, all open, or at random once for all (the last two are controls)."""
+
+
+@dataclass(frozen=True)
+class RecurrentModulesConfig:
+    """Configuration of a multi-task encoder and its extension.
+
+    *Paper*: stated in its text. *Code*: GIRNet's public code. *Guess*: not stated.
+    """
+
+    name: str = "ns-mtl"
+    """The encoder: `ns-mtl`, `cross-stitch`, `sluice` or `girnet`."""
+    extension: str = "none"
+    """What is added: `none`, `rmn` (recurrent modules), `rrn` (rrn-RMN), `direct` (DC-MTL) or `shared` (IC-MTL)."""
+    primary: str = ""
+    """The primary task, which `girnet` needs; all others are auxiliary. For runs that are counted in steps, its passes
+    are the epochs of the temperature (without a primary task, those of the first task)."""
+    hidden: int = 100
+    """h: the width of the states (code); an even number for `sluice`."""
+    layers: int = 1
+    """The number of layers of `cross-stitch` and `sluice` (code: 1 or 2)."""
+    stitch: float = 0.9
+    """The share of itself that a state begins with in a cross-stitch unit (code of Ruder et al. 2019)."""
+    orthogonality: float = 0.0
+    """Weight of `sluice`'s penalty on what its two subspaces have in common (code of Ruder et al. 2019: 0)."""
+    gate_size: int = 32
+    """The width of the states, in each direction, of the BiLSTM that `girnet`'s gates read (code)."""
+    cells: int = 3
+    """c: the number of recurrent independent cells (paper: 3 of 2 to 4)."""
+    modules: int = 3
+    """n: the number of sub-encoders in a layer (paper, for its figures)."""
+    depth: int = 3
+    """m: the number of the encoder's layers, with that of the cells (paper, for its figures)."""
+    module_size: int = 100
+    """r: the width of cells, sub-encoders and sub-decoders, and of their hidden layers (guess)."""
+    policy_size: int = 32
+    """p: the width of the policy networks' hidden layer (guess)."""
+    policy_reads: str = "concat"
+    """What a decoder's policy reads: an output u and the task's state h as [u; W h] (`concat`, a guess), as their
+    `product`, or u alone (`output`, Eq. 7)."""
+    gates: str = "learned"
+    """How connections are decided: `learned`, or, as controls, all `open` or at `random` once for all, each open with
+    the probability of `encoder_open` or `decoder_open`."""
+    encoder_sparsity: float = 1.0
+    """lambda_1: weight of the penalty on open connections in the encoder, Eq. 10 (paper)."""
+    decoder_sparsity: float = 1.0
+    """lambda_2: weight of the penalty on open connections to the decoders, Eq. 11 (paper)."""
+    encoder_open: float = 0.75
+    """gamma_1: the share of connections in the encoder without a penalty (paper)."""
+    decoder_open: float = 0.75
+    """gamma_2: the share of connections to a decoder without a penalty (paper)."""
+    mean_penalty: bool = True
+    """Whether penalties are divided by the number of possible connections (guess: with sums, all are soon closed)."""
+    temperature: float = 100.0
+    """tau in the first epoch; it is halved at each of the next (paper)."""
+    least_temperature: float = 0.5
+    """tau does not fall below this (guess: the paper names no end)."""
+    open_bias: float = 1.0
+    """The initial score of opening a connection over leaving it closed (guess; 0 for none)."""
+    l2: float = 0.0
+    """L2 penalty on everything but the embeddings, added to the gradient."""
+    dropout: float = 0.0
+    """The dropout rate on words and on representations (guess: neither paper nor code mentions any)."""
+    vocabulary: int = 50_000
+    """The size of the vocabulary: the most frequent words of the training data."""
+    train_embeddings: bool = True
+    """Whether to train the word vectors too (code)."""
+    sparse_gradients: bool = False
+    """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad."""
+    unseen_vectors: bool = True
+    """Whether words outside the vocabulary keep the vectors of the files; otherwise they are unknown words."""
+
+    def __post_init__(self) -> None:
+        require_name(self.name, ENCODERS, "model")
+        require_name(self.extension, EXTENSIONS, "extension (model.extension)")
+        require_name(self.policy_reads, READS, "input of a policy (model.policy_reads)")
+        require_name(self.gates, GATES, "kind of gates (model.gates)")
+        for key in ("hidden", "layers", "gate_size", "cells", "modules", "module_size", "policy_size"):
+            if getattr(self, key) < 1:
+                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 1 or more.")
+        if self.depth < 2:
+            raise DecabenchError(f"The {self.name}'s depth is {self.depth}: give 2 or more.")
+        if self.name == "sluice" and self.hidden % 2:
+            raise DecabenchError(f"The sluice's hidden is {self.hidden}: give an even number.")
+        for key in ("orthogonality", "encoder_sparsity", "decoder_sparsity", "l2"):
+            if not 0 <= getattr(self, key) < math.inf:
+                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 0 or more.")
+        for key in ("stitch", "encoder_open", "decoder_open"):
+            if not 0 <= getattr(self, key) <= 1:
+                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 0 to 1.")
+        for key in ("temperature", "least_temperature"):
+            if not 0 < getattr(self, key) < math.inf:
+                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give more than 0.")
+        if not 0 <= self.dropout < 1:
+            raise DecabenchError(f"The {self.name}'s dropout is {self.dropout}: give at least 0 and below 1.")
+
+    @property
+    def is_modular(self) -> bool:
+        """Whether the extension is a modular network."""
+        return self.extension in ("rmn", "rrn")
+
+
+# Routers (Eq. 8 and 9) ------------------------------------------------------------------------------------------------
+
+
+def straight_through(soft: Tensor) -> Tensor:
+    """Return 1 where a probability is above one half, else 0, with the gradient of the probability."""
+    return (soft > 0.5).to(soft) + (soft - soft.detach())
+
+
+class Router(nn.Module):
+    """Turns scores of leaving a connection closed and of opening it, (..., 2), into 0 or 1, (...)."""
+
+    def __init__(self, first: float, least: float) -> None:
+        super().__init__()
+        self.first, self.least = first, least
+        self.register_buffer("temperature", torch.tensor(first))
+
+    def cool(self, epoch: int) -> None:
+        """Set the temperature of an epoch, counted from 1."""
+        cast(Tensor, self.temperature).fill_(max(self.least, self.first * 0.5 ** (epoch - 1)))
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Choose the higher score: in training after adding Gumbel noise, with the gradient of a softmax (Eq. 9)."""
+        if not self.training:
+            return (scores[..., 1] > scores[..., 0]).to(scores)
+        tiny = torch.finfo(scores.dtype).tiny
+        noise = (
+            -torch.empty_like(scores).exponential_().clamp_min(tiny).log()
+        )  # Gumbel, as -log(x) is exponential
+        noisy = (scores + noise) / cast(Tensor, self.temperature)
+        return straight_through((noisy[..., 1] - noisy[..., 0]).sigmoid())
+
+
+def _glorot(*shape: int) -> nn.Parameter:
+    """Matrices (..., from, to), each drawn uniformly from +-sqrt(6 / (from + to))."""
+    bound = math.sqrt(6 / (shape[-2] + shape[-1]))
+    return nn.Parameter(torch.empty(*shape).uniform_(-bound, bound))
+
+
+class Networks(nn.Module):
+    """Several networks of one hidden layer and the same sizes, W2 relu(W1 x + b1) + b2, each with its own input."""
+
+    def __init__(self, count: int, size: int) -> None:
+        super().__init__()
+        self.first, self.second = _glorot(count, size, size), _glorot(count, size, size)
+        self.first_bias = nn.Parameter(torch.zeros(count, 1, size))
+        self.second_bias = nn.Parameter(torch.zeros(count, 1, size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(N, n, r) -> (N, n, r)"""
+        inner = torch.baddbmm(self.first_bias, x.transpose(0, 1), self.first).relu()
+        return torch.baddbmm(self.second_bias, inner, self.second).transpose(0, 1)
+
+
+class Policies(nn.Module):
+    """Policy networks of one hidden layer: a network for each of several readers, over all that they may read."""
+
+    def __init__(self, readers: int, size: int, hidden: int, open_bias: float) -> None:
+        super().__init__()
+        self.readers, self.hidden = readers, hidden
+        self.first = _glorot(readers, size, hidden)
+        self.first_bias = nn.Parameter(torch.zeros(readers, hidden))
+        self.second = _glorot(readers, hidden, 2)
+        self.second_bias = nn.Parameter(torch.tensor([0.0, open_bias]).repeat(readers, 1))
+
+    def forward(self, u: Tensor, more: Tensor | None = None) -> Tensor:
+        """Score the connections from what is read, (N, n, r), to each reader, (N, n, readers, 2).
+
+        `more`, (N, q), is read beside each u: [u; more].
+        """
+        first = self.first.transpose(0, 1).flatten(1)  # (r + q, readers p)
+        width = u.shape[2]
+        inner = u @ first[:width] + self.first_bias.flatten()
+        if more is not None:
+            inner = inner + (more @ first[width:])[:, None]
+        inner = inner.relu().view(*u.shape[:2], self.readers, self.hidden)
+        return torch.einsum("nijp,jpc->nijc", inner, self.second) + self.second_bias
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Decisions on connections at N tokens, 0 or 1."""
+
+    chosen: Tensor
+    """(N, connections): as they were taken."""
+    likely: Tensor
+    """(N, connections): without noise."""
+
+
+def _decide(
+    router: Router, scores: Tensor | None, fixed: Tensor | None, like: Tensor
+) -> tuple[Tensor, Routes]:
+    """Decide on connections by scores (N, ..., 2), or as they are fixed (...)."""
+    if scores is None:
+        taken = cast(Tensor, fixed).to(like).expand(len(like), *cast(Tensor, fixed).shape)
+        return taken, Routes(taken.flatten(1), taken.flatten(1))
+    taken = router(scores)
+    return taken, Routes(taken.flatten(1), (scores[..., 1] > scores[..., 0]).to(like).flatten(1))
+
+
+def _average(taken: Tensor, u: Tensor) -> Tensor:
+    """Average what is connected (Eq. 4): (N, n, readers), (N, n, r) -> (N, readers, r); zeros if nothing is."""
+    shares = taken / taken.sum(1, keepdim=True).clamp_min(1)
+    return shares.transpose(1, 2) @ u
+
+
+def _fixed_gates(config: RecurrentModulesConfig, share: float, *shape: int) -> Tensor | None:
+    """The gates of a control: all open, or open at random with probability `share`; None if they are learned."""
+    if config.gates == "learned":
+        return None
+    return torch.ones(shape) if config.gates == "open" else (torch.rand(shape) < share).float()
+
+
+# The shared encoder and the decoders of tasks -------------------------------------------------------------------------
+
+
+class SubEncoders(nn.Module):
+    """A layer of sub-encoders, each with a policy network that connects it with the layer below (Eq. 2 to 5)."""
+
+    def __init__(self, config: RecurrentModulesConfig, below: int) -> None:
+        super().__init__()
+        n, r = config.modules, config.module_size
+        self.networks = Networks(n, r)
+        self.policies = (
+            Policies(n, r, config.policy_size, config.open_bias) if config.gates == "learned" else None
+        )
+        self.register_buffer("fixed", _fixed_gates(config, config.encoder_open, below, n))
+
+    def forward(self, u: Tensor, router: Router) -> tuple[Tensor, Routes]:
+        """(N, n below, r) -> (N, n, r)"""
+        scores = None if self.policies is None else self.policies(u)
+        fixed = cast("Tensor | None", self.fixed)
+        taken, routes = _decide(router, scores, None if fixed is None else fixed[: u.shape[1]], u)
+        return self.networks(_average(taken, u)), routes
+
+
+class ModularEncoder(nn.Module):
+    """The shared encoder: recurrent independent cells (Eq. 1), then layers of sub-encoders."""
+
+    def __init__(self, config: RecurrentModulesConfig, d: int) -> None:
+        super().__init__()
+        n, c = config.modules, config.cells
+        self.cells = nn.ModuleList(LSTM(d, config.module_size) for _ in range(c))
+        widths = [c, *[n] * (config.depth - 2)]
+        if config.extension == "rrn":  # one layer, which reads the cells first and then itself
+            self.layers = nn.ModuleList([SubEncoders(config, max(c, n))])
+        else:
+            self.layers = nn.ModuleList(SubEncoders(config, width) for width in widths)
+        self.router = Router(config.temperature, config.least_temperature)
+        self.times = config.depth - 1
+        self.possible = sum(width * n for width in widths)  # C_1
+
+    def read(self, x: Tensor) -> list[Tensor]:
+        """Read words with all cells: (B, T, d) -> c times (B, T, r)."""
+        return [cell(x) for cell in self.cells]
+
+    def forward(self, u: Tensor) -> tuple[list[Tensor], Routes]:
+        """The cells' states at N tokens, (N, c, r) -> the outputs of each layer of sub-encoders, (N, n, r) each."""
+        outputs, routes = [], list[Routes]()
+        for time in range(self.times):
+            u, own = self.layers[min(time, len(self.layers) - 1)](u, self.router)
+            outputs.append(u)
+            routes.append(own)
+        return outputs, Routes(
+            torch.cat([own.chosen for own in routes], 1), torch.cat([own.likely for own in routes], 1)
+        )
+
+
+class TaskDecoder(nn.Module):
+    """A task's decoder: a sub-decoder for each layer of sub-encoders, all connected by the task's policy network."""
+
+    def __init__(self, config: RecurrentModulesConfig) -> None:
+        super().__init__()
+        self.layers, self.modules_per_layer, self.reads = (
+            config.depth - 1,
+            config.modules,
+            config.policy_reads,
+        )
+        r = config.module_size
+        self.networks = Networks(self.layers, r)
+        self.transform: nn.Linear | None = None
+        self.policy: Policies | None = None
+        if config.gates == "learned":
+            if self.reads != "output":
+                self.transform = nn.Linear(config.hidden, r, bias=False)  # W_k
+            size = 2 * r if self.reads == "concat" else r
+            self.policy = Policies(1, size, config.policy_size, config.open_bias)
+        fixed = _fixed_gates(config, config.decoder_open, self.layers, self.modules_per_layer)
+        self.register_buffer("fixed", fixed)
+        self.possible = self.layers * self.modules_per_layer  # C_2
+        self.width = self.layers * r
+
+    def forward(self, outputs: list[Tensor], states: Tensor, router: Router) -> tuple[Tensor, Routes]:
+        """The outputs of all layers, (N, n, r) each, and the task's states, (N, h) -> (N, (m - 1) r)."""
+        stacked = torch.stack(outputs, 1)  # (N, m - 1, n, r)
+        scores = self._score(stacked, states)
+        taken, routes = _decide(router, scores, cast("Tensor | None", self.fixed), states)
+        shares = taken / taken.sum(2, keepdim=True).clamp_min(1)
+        read = (shares[:, :, None] @ stacked).squeeze(2)
+        return self.networks(read).flatten(1), routes
+
+    def _score(self, stacked: Tensor, states: Tensor) -> Tensor | None:
+        """Eq. 6 and 7: (N, m - 1, n, 2)"""
+        if self.policy is None:
+            return None
+        u = stacked.flatten(1, 2)
+        more = None if self.transform is None else self.transform(states)
+        if self.reads == "product":
+            u, more = u * cast(Tensor, more)[:, None], None
+        return cast(Tensor, self.policy(u, more)).view(len(u), self.layers, self.modules_per_layer, 2)
+
+
+# The network ----------------------------------------------------------------------------------------------------------
+
+
+class TaskPart(Head):
+    """A task's own part: LSTMs, what the extension gives it, and the output layer."""
+
+    def __init__(self, config: RecurrentModulesConfig, d: int, output: Label | Tags, lstms: int) -> None:
+        super().__init__()
+        h = config.hidden
+        self.lstms = nn.ModuleList(LSTM(h if at else d, h) for at in range(lstms))
+        self.extension: nn.Module | None = None
+        width = h
+        if config.is_modular:
+            self.extension = TaskDecoder(config)
+            width += self.extension.width
+        elif config.extension != "none":
+            self.extension = DirectMessages(d, h) if config.extension == "direct" else SharedMessages(h)
+            width += h
+        self.is_tagger = isinstance(output, Tags)
+        kind = SoftmaxHead if self.is_tagger else ClassifierHead
+        self.output: Head = kind(width, cast(Any, output))
+
+    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
+        return self.output.losses(x, targets, lengths)
+
+    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
+        return self.output.answers(x, lengths)
+
+
+@dataclass(frozen=True)
+class Represented:
+    """What a batch is represented by, and how it was routed."""
+
+    x: Tensor
+    """(B, width) for labels, (B, T, width) for tags."""
+    encoder: Routes | None
+    """The connections in the shared encoder at each of N tokens; None without a modular network."""
+    decoder: Routes | None
+    """The connections to the task's decoder, layer by layer."""
+
+
+class RecurrentModules(MultitaskNetwork):
+    """Embeddings, the encoder, what all tasks share in its extension, and each task's own part."""
+
+    vocabulary_rows = ("embed.table",)
+
+    def __init__(
+        self, config: RecurrentModulesConfig, outputs: Mapping[str, Output], words: WordTable
+    ) -> None:
+        super().__init__()
+        self.config, self.tasks = config, list(outputs)
+        self._check_tasks()
+        self.embed = WordEmbedding(words, config.train_embeddings, config.sparse_gradients)
+        if config.train_embeddings:  # like words without a vector; by default it is large, and seldom trained
+            self.embed.table.weight.data[UNKNOWN] = 0
+        self.dropout = nn.Dropout(config.dropout)
+        d, h = words.dimension, config.hidden
+        self.encoder = self._make_encoder(d)
+        self.shared: nn.Module | None = None
+        if config.is_modular:
+            self.shared = ModularEncoder(config, d)
+        elif config.extension == "shared":
+            self.shared = LSTM(d, h)
+        stacked = config.name in ("cross-stitch", "sluice")
+        self.heads = TaskHeads({}, lambda output: Head())
+        for task, output in outputs.items():
+            lstms = config.layers if stacked else int(config.name != "girnet" or task != config.primary)
+            self.heads.add(task, TaskPart(config, d, cast(Any, output), lstms))
+        self.register_buffer("counts_epochs", torch.tensor(0.0))
+
+    def _check_tasks(self) -> None:
+        config, given = self.config, ", ".join(self.tasks)
+        if config.name == "girnet" and (config.primary not in self.tasks or len(self.tasks) < 2):
+            raise DecabenchError(
+                f"girnet needs a primary task and at least one other, but model.primary is {config.primary!r} and the "
+                f"tasks are {given}: name one of several tasks."
+            )
+        if config.primary and config.primary not in self.tasks:
+            raise DecabenchError(
+                f"model.primary is {config.primary!r}, but the tasks are {given}: name one of them."
+            )
+        if config.extension == "direct" and len(self.tasks) < 2:
+            raise DecabenchError(
+                f"With the extension direct, tasks read what the others send, but {given} is the only task: train on "
+                "several, or choose another extension."
+            )
+
+    def _make_encoder(self, d: int) -> TaskEncoder:
+        config, count = self.config, len(self.tasks)
+        match config.name:
+            case "cross-stitch":
+                return CrossStitch(count, config.layers, config.stitch)
+            case "sluice":
+                return Sluice(count, config.layers, config.stitch, config.orthogonality)
+            case "girnet":
+                return GIRNet(d, count - 1, config.gate_size)
+            case _:
+                return SeparateLSTMs()
+
+    def _parts(self) -> Iterator[TaskPart]:
+        for task in self.tasks:
+            yield cast(TaskPart, self.heads[task])
+
+    def represent(self, batch: ColumnBatch) -> Represented:
+        """Read a batch's texts for its task."""
+        part, lengths = cast(TaskPart, self.heads[batch.task]), batch.lengths["text"]
+        x = self.dropout(self.embed(batch, "text"))
+        networks = [list(cast(Any, own.lstms)) for own in self._parts()]
+        states = self.encoder(x, self.tasks.index(batch.task), networks, lengths)
+        where = _Places(part.is_tagger, x, lengths)
+        h = where(states)
+        encoder = decoder = None
+        match part.extension:
+            case TaskDecoder() as own:
+                modules = cast(ModularEncoder, self.shared)
+                outputs, encoder = modules(torch.stack([where(u) for u in modules.read(x)], 1))
+                more, decoder = own(outputs, h, modules.router)
+                h = torch.cat([more, h], 1)
+            case DirectMessages() as own:
+                others = [cast(Any, other.extension) for other in self._parts() if other is not part]
+                h = torch.cat([own(h, torch.stack([where(other.sender(x)) for other in others], 1)), h], 1)
+            case SharedMessages() as own:
+                h = torch.cat([own(h, where(cast(LSTM, self.shared)(x))), h], 1)
+            case _:
+                pass
+        h = self.dropout(h)
+        if part.is_tagger:
+            full = h.new_zeros(*x.shape[:2], h.shape[1])
+            full[token_mask(lengths, x)] = h
+            h = full
+        return Represented(h, encoder, decoder)
+
+    def losses(self, batch: ColumnBatch) -> Losses:
+        found = self.represent(batch)
+        part = cast(TaskPart, self.heads[batch.task])
+        made = part.losses(found.x, batch.columns, batch.lengths["text"])
+        penalty = self.encoder.penalty([list(cast(Any, own.lstms)) for own in self._parts()])
+        if penalty is not None:
+            made["orthogonality"] = (penalty, 1)
+        if found.encoder is not None and found.decoder is not None:
+            config = self.config
+            sides = {
+                "encoder": (found.encoder, cast(ModularEncoder, self.shared).possible, config.encoder_open),
+                "decoder": (found.decoder, cast(TaskDecoder, part.extension).possible, config.decoder_open),
+            }
+            for side, (routes, possible, share) in sides.items():
+                weight = getattr(config, f"{side}_sparsity") / (possible if config.mean_penalty else 1)
+                over = (routes.chosen.sum(1) - share * possible).relu()  # Eq. 10 and 11, at each token
+                tokens = len(over)
+                made[f"{side}_sparsity"] = (weight * over.sum(), tokens)
+                made[f"{side}_open"] = (routes.chosen.detach().mean(1).sum(), tokens)
+                made[f"{side}_likely"] = (routes.likely.mean(1).sum(), tokens)
+        return made
+
+    def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
+        part, lengths = cast(TaskPart, self.heads[batch.task]), batch.lengths["text"]
+        texts = part.answers(self.represent(batch).x, lengths)
+        return [
+            ModelReply(text, True, n, n if part.is_tagger else 1)
+            for text, n in zip(texts, lengths.tolist(), strict=True)
+        ]
+
+    def begin_epoch(self, epoch: int) -> None:
+        cast(Tensor, self.counts_epochs).fill_(1.0)
+        self._cool(epoch)
+
+    def begin_pass(self, task: str, number: int) -> None:
+        if not cast(Tensor, self.counts_epochs) and task == (self.config.primary or self.tasks[0]):
+            self._cool(number)
+
+    def _cool(self, epoch: int) -> None:
+        if isinstance(self.shared, ModularEncoder):
+            self.shared.router.cool(epoch)
+
+    def adjust_gradients(self) -> None:
+        if self.config.l2:
+            for name, parameter in self.named_parameters():
+                if parameter.grad is not None and not name.startswith("embed."):
+                    parameter.grad.add_(parameter.detach(), alpha=self.config.l2)
+
+
+class _Places:
+    """Picks what is read from (B, T, k): each token, or each text's last, zeros for a text without tokens: (N, k)."""
+
+    def __init__(self, every: bool, x: Tensor, lengths: Tensor) -> None:
+        self.mask = token_mask(lengths, x) if every else None
+        self.rows = torch.arange(len(x), device=x.device)
+        self.ends = (lengths - 1).clamp_min(0).to(x.device)
+        self.has_any = (lengths > 0).to(x.device)[:, None]
+
+    def __call__(self, states: Tensor) -> Tensor:
+        return states[self.mask] if self.mask is not None else states[self.rows, self.ends] * self.has_any
+
+
+FAMILY = Family(
+    config=RecurrentModulesConfig,
+    columns={"text": "words", "label": "labels", "tags": "labels"},
+    outputs=(Label, Tags),
+    encode=encode,
+    build=RecurrentModules,
+    losses=(
+        *("label", "tags", "orthogonality", "encoder_sparsity", "decoder_sparsity"),
+        *("encoder_open", "decoder_open", "encoder_likely", "decoder_likely"),
+    ),
+    measures=("encoder_open", "decoder_open", "encoder_likely", "decoder_likely"),
+    analyses={"routes": "decabench.models.route_analysis:ROUTES"},
+)

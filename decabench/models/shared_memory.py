@@ -1,0 +1,398 @@
+"""Shared memory and the models that its paper compares it with (Liu et al. 2016, "Deep Multi-Task ... Shared Memory").
+
+A family in one file; the recurrence with its memories is in `memory_cells.py`. Equation numbers are the paper's. Tasks
+share the embeddings, each has an output layer (Eq. 20), and MODELS says what else there is:
+
+| model | shared | each task's own |
+|---|---|---|
+| arc-i | the memory and what writes it | LSTM, fusion |
+| arc-ii | the global memory and what writes it | LSTM, fusion, local memory and what writes it |
+| me-lstm | | LSTM, fusion, memory: ARC-I without sharing |
+| mt-cnn | half of each word's vector | the other half, a convolution |
+| mt-dnn | a hidden layer | a hidden layer on top of it |
+| nbow | | nothing else |
+
+The paper's plain LSTM is `lstm` of `meta_lstm.py`. A text is represented by its last state, with `bidirectional` by
+those of both directions. G tasks, B texts, T tokens, m the width of the words, d that of the states, K segments of a
+memory, M their width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from decabench.errors import DecabenchError, require_name
+from decabench.models.family import ColumnBatch, Family, Losses, ModelReply, MultitaskNetwork
+from decabench.models.heads import ClassifierHead, Head, TaskHeads
+from decabench.models.layers import WordEmbedding, max_over_time, token_mask
+from decabench.models.memory_cells import MEMORY_READS, MemoryWeights, unroll
+from decabench.models.meta_lstm import encode, last_states, reverse
+from decabench.models.word_vectors import WordTable
+from decabench.models.words import UNKNOWN
+from decabench.tasks import Label, Output
+
+__all__ = ["FAMILY", "MODELS", "MemoryNetwork", "SharedMemoryConfig"]
+
+MODELS = ("arc-i", "arc-ii", "me-lstm", "mt-cnn", "mt-dnn", "nbow")
+
+
+@dataclass(frozen=True)
+class SharedMemoryConfig:
+    """Configuration of the shared-memory models and their competitors.
+
+    *Paper*: stated in its text or Table 2. *Guess*: not stated.
+    """
+
+    name: str = "arc-ii"
+    """`arc-ii`, `arc-i` or `me-lstm`, or a model that the paper compares with: `mt-cnn`, `mt-dnn`, `nbow`. Its LSTM is
+    the model `lstm`, with `model.initial = 0.1`."""
+    hidden: int = 100
+    """d: the width of the states (paper); for mt-cnn the number of filters (guess)."""
+    segments: int = 50
+    """K: the number of segments of a memory (paper)."""
+    segment_width: int = 20
+    """M: the width of a segment (paper)."""
+    bidirectional: bool = False
+    """Whether a second network with memories of its own reads the text backwards (paper: for its case study only)."""
+    reads: str = "both"
+    """What of `arc-ii`'s memories enters a state: `both`, the local read of the word before and the global read of this
+    one (guess); `global`, the latter alone; `late`, both reads of the word before."""
+    fusion: str = "own"
+    """Whether W_f, W_r and W_c are each task's own or shared (the paper can be read either way)."""
+    shared_layer: int = 300
+    """The width of mt-dnn's shared layer (Liu et al. 2015)."""
+    own_layer: int = 128
+    """The width of mt-dnn's layer of each task (Liu et al. 2015)."""
+    window: int = 3
+    """How many words a filter of mt-cnn spans (guess)."""
+    bag: str = "sum"
+    """How nbow (paper: the sum) and mt-dnn (guess) combine the vectors of a text."""
+    initial: float = 0.1
+    """All weights but the embeddings are drawn from [-initial, initial] (paper)."""
+    l2: float = 1e-5
+    """L2 penalty on everything but the embeddings, added to the gradient (paper: 1e-5 for products and 0 for films;
+    which weights it is on: guess)."""
+    dropout: float = 0.0
+    """The dropout rate on words and on representations (guess: the paper mentions none)."""
+    vocabulary: int = 50_000
+    """The size of the vocabulary: the most frequent words of the training data."""
+    train_embeddings: bool = True
+    """Whether to train the word vectors too (paper)."""
+    sparse_gradients: bool = False
+    """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad: the weights are the same, and a
+    step over a large vocabulary takes less time."""
+    unseen_vectors: bool = True
+    """Whether words outside the vocabulary keep the vectors of the files (guess); otherwise they are unknown words."""
+
+    def __post_init__(self) -> None:
+        require_name(self.name, MODELS, "model")
+        require_name(self.reads, MEMORY_READS, "choice of reads")
+        require_name(self.fusion, ("own", "shared"), "fusion")
+        require_name(self.bag, ("sum", "mean"), "bag")
+        for key in ("hidden", "segments", "segment_width", "shared_layer", "own_layer", "window"):
+            if getattr(self, key) < 1:
+                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 1 or more.")
+        for key in ("initial", "l2"):
+            if not 0 <= getattr(self, key) < math.inf:
+                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 0 or more.")
+        if not 0 <= self.dropout < 1:
+            raise DecabenchError(f"The {self.name}'s dropout is {self.dropout}: give at least 0 and below 1.")
+
+    @property
+    def directions(self) -> int:
+        """1, or 2 if bidirectional."""
+        return 1 + self.bidirectional
+
+
+class TaskLayers(Head):
+    """A task's own layers: those of its model, and the output layer (Eq. 20)."""
+
+    def __init__(self, width: int, output: Label, **layers: nn.Module) -> None:
+        super().__init__()
+        for name, layer in layers.items():
+            self.add_module(name, layer)
+        self.output = ClassifierHead(width, output)
+
+    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
+        """Return the cross-entropy, summed over texts."""
+        return self.output.losses(x, targets, lengths)
+
+    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
+        return self.output.answers(x, lengths)
+
+
+class TextClassifier(MultitaskNetwork):
+    """What all models have: embeddings, layers of each task, and one vector for each text."""
+
+    vocabulary_rows: tuple[str, ...] = ("embed.table",)
+
+    def __init__(self, config: SharedMemoryConfig, words: WordTable, part: slice = slice(None)) -> None:
+        super().__init__()
+        self.config = config
+        self.embed = self._make_embedding(words, part)
+        self.dropout = nn.Dropout(config.dropout)
+        self.heads: TaskHeads
+
+    def _make_embedding(self, words: WordTable, part: slice) -> WordEmbedding:
+        config = self.config
+        made = WordEmbedding(words, config.train_embeddings, config.sparse_gradients, part)
+        if config.train_embeddings:  # like words without a vector
+            made.table.weight.data[UNKNOWN] = 0
+        return made
+
+    def _weights(self) -> Iterator[nn.Parameter]:
+        """Yield the parameters that are not embeddings."""
+        return (value for name, value in self.named_parameters() if "embed" not in name.split("."))
+
+    def draw_weights(self) -> None:
+        """Draw all weights but the embeddings, as the paper does."""
+        for parameter in self._weights():
+            nn.init.uniform_(parameter, -self.config.initial, self.config.initial)
+
+    def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
+        """Represent the texts of each batch, (B, width)."""
+        raise NotImplementedError
+
+    def forward(self, *batches: ColumnBatch) -> list[Losses]:
+        """Compute the losses of batches of different tasks, read in one go (Eq. 21 for those that train together)."""
+        return [
+            self.heads[batch.task].losses(self.dropout(x), batch.columns, batch.lengths["text"])
+            for x, batch in zip(self.represent(batches), batches, strict=True)
+        ]
+
+    def losses(self, batch: ColumnBatch) -> Losses:
+        return self.forward(batch)[0]
+
+    def adjust_gradients(self) -> None:
+        if self.config.l2:
+            for parameter in self._weights():
+                if parameter.grad is not None:
+                    parameter.grad.add_(parameter.detach(), alpha=self.config.l2)
+
+    def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
+        lengths = batch.lengths["text"]
+        (x,) = self.represent([batch])
+        texts = self.heads[batch.task].answers(self.dropout(x), lengths)
+        return [ModelReply(text, True, n, 1) for text, n in zip(texts, lengths.tolist(), strict=True)]
+
+
+def _empty(*shape: int) -> nn.Parameter:
+    return nn.Parameter(torch.empty(*shape))
+
+
+class MemoryCell(nn.Module):
+    """The LSTM of ME-LSTM (Eq. 1): 4d (m + d) + 4d parameters."""
+
+    def __init__(self, m: int, d: int) -> None:
+        super().__init__()
+        self.weight = _empty(4 * d, m + d)  # W_p, gates in the order o, i, f, g
+        self.bias = _empty(4 * d)  # b_p
+
+
+class DeepFusion(nn.Module):
+    """Deep fusion (Eq. 11 and 12): 2dR + d^2 parameters, for reads of width R in all."""
+
+    def __init__(self, d: int, reads: int) -> None:
+        super().__init__()
+        self.read = _empty(2 * d, reads)  # W_f above W_r
+        self.cell = _empty(d, d)  # W_c
+
+
+class ExternalMemory(nn.Module):
+    """A memory and what emits its keys and the vectors to erase and to add (Eq. 5): KM + 3M (n + 1) parameters.
+
+    A text begins with the content that was learned. Its segments are drawn apart: equal ones would stay equal, and for
+    zeros the cosine of Eq. 8 has no value.
+    """
+
+    def __init__(self, segments: int, width: int, n: int) -> None:
+        super().__init__()
+        self.initial = _empty(segments, width)
+        self.weight = _empty(3 * width, n)  # W_m, in the order key, add, erase
+        self.bias = _empty(3 * width)  # b_m
+
+
+class MemoryNetwork(TextClassifier):
+    """ME-LSTM, ARC-I and ARC-II: a recurrent network for each task, with its own or a shared memory, or with both."""
+
+    def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
+        super().__init__(config, words)
+        d, segments, width = config.hidden, config.segments, config.segment_width
+        has_global = config.name == "arc-ii"
+        reads = width * (2 if has_global and config.reads != "global" else 1)
+        own: dict[str, Callable[[], nn.Module]] = {"cell": lambda: MemoryCell(words.dimension, d)}
+        shared: dict[str, Callable[[], nn.Module]] = {}
+        (own if config.fusion == "own" else shared)["fusion"] = lambda: DeepFusion(d, reads)
+        local = shared if config.name == "arc-i" else own
+        local["memory"] = lambda: ExternalMemory(segments, width, d)
+        if has_global:
+            shared["global_memory"] = lambda: ExternalMemory(segments, width, width)
+
+        def layers(parts: Mapping[str, Callable[[], nn.Module]]) -> dict[str, nn.Module]:
+            return {
+                name: nn.ModuleList(make() for _ in range(config.directions)) for name, make in parts.items()
+            }
+
+        self.shared = nn.ModuleDict(layers(shared))
+        self.heads = TaskHeads(
+            outputs, lambda output: TaskLayers(d * config.directions, output, **layers(own))
+        )
+        self.draw_weights()
+
+    def _parts(self, name: str, way: int, tasks: Sequence[str]) -> list[nn.Module]:
+        """Return the part `name` of one direction for each task."""
+        places = [self.shared if name in self.shared else self.heads[task]._modules for task in tasks]
+        return [cast(nn.ModuleList, place[name])[way] for place in places]
+
+    def _read(self, x: Tensor, way: int, tasks: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """Read the words of all tasks, (G, B, T, m), in one direction: states and fusion gates, (G, B, T, d) each."""
+
+        def join(name: str, weight: str) -> Tensor:
+            parts = [cast(Tensor, getattr(part, weight)) for part in self._parts(name, way, tasks)]
+            same = all(part is parts[0] for part in parts)
+            return parts[0].expand(len(parts), *parts[0].shape) if same else torch.stack(parts)
+
+        memories = tuple(
+            MemoryWeights(
+                join(name, "initial"), join(name, "weight").transpose(1, 2), join(name, "bias")[:, None]
+            )
+            for name in ("memory", "global_memory")
+            if name == "memory" or name in self.shared
+        )
+        weight, bias = join("cell", "weight"), join("cell", "bias")
+        return unroll(
+            x, weight, bias, join("fusion", "read"), join("fusion", "cell"), memories, self.config.reads
+        )
+
+    def read(self, batches: Sequence[ColumnBatch]) -> list[tuple[Tensor, Tensor]]:
+        """Read one batch of each task at once: its states and fusion gates, (B, T, d or 2d) each."""
+        texts = [self.dropout(self.embed(batch, "text")) for batch in batches]
+        rows, longest = max(map(len, texts)), max(x.shape[1] for x in texts)
+        x = torch.stack([F.pad(x, (0, 0, 0, longest - x.shape[1], 0, rows - len(x))) for x in texts])
+        lengths = torch.cat([F.pad(b.lengths["text"], (0, rows - len(b))) for b in batches])
+        tasks = [batch.task for batch in batches]
+        ways = [self._read(x, 0, tasks)]
+        if self.config.bidirectional:
+            back = reverse(x.flatten(0, 1), lengths).view_as(x)
+            turned = (reverse(part.flatten(0, 1), lengths) for part in self._read(back, 1, tasks))
+            there, gates = (part.view(*x.shape[:3], -1) for part in turned)
+            ways.append((there, gates))
+        states, gates = (torch.cat(parts, 3) for parts in zip(*ways, strict=True))
+        return [
+            (states[at, : x.shape[0], : x.shape[1]], gates[at, : x.shape[0], : x.shape[1]])
+            for at, x in enumerate(texts)
+        ]
+
+    def trace(self, batch: ColumnBatch) -> tuple[Tensor, Tensor]:
+        """Return the state and the fusion gate of every word, (B, T, d or 2d) each."""
+        ((states, gates),) = self.read([batch])
+        return states, gates
+
+    def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
+        """Represent each text by its last state, of both directions if there are two."""
+        return [
+            last_states(states, batch.lengths["text"], self.config.directions)
+            for (states, _), batch in zip(self.read(batches), batches, strict=True)
+        ]
+
+
+class BagNetwork(TextClassifier):
+    """NBOW, the sum of the vectors, and MT-DNN, two hidden layers on it, of which the first is shared."""
+
+    def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
+        super().__init__(config, words)
+        m, inner, outer = words.dimension, config.shared_layer, config.own_layer
+        self.is_deep = config.name == "mt-dnn"
+        if self.is_deep:
+            self.shared = nn.Linear(m, inner)
+            self.heads = TaskHeads(
+                outputs, lambda output: TaskLayers(outer, output, layer=nn.Linear(inner, outer))
+            )
+        else:
+            self.heads = TaskHeads(outputs, lambda output: TaskLayers(m, output))
+        self.draw_weights()
+
+    def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
+        """Represent each text by the non-linearity of its bag (NBOW) or by the upper hidden layer (MT-DNN)."""
+        found = []
+        for batch in batches:
+            lengths, x = batch.lengths["text"], self.dropout(self.embed(batch, "text"))
+            mask = token_mask(lengths, x)
+            bag = (x * mask[..., None]).sum(1)
+            if self.config.bag == "mean":
+                bag = bag / lengths.clamp_min(1).to(bag)[:, None]
+            if self.is_deep:
+                layer = cast(nn.Linear, self.heads[batch.task].layer)
+                found.append(layer(self.shared(bag).tanh()).tanh())
+            else:
+                found.append(bag.relu())
+        return found
+
+
+class ConvolutionNetwork(TextClassifier):
+    """MT-CNN: word vectors of which tasks share one half, a convolution, the maximum over the text, and tanh."""
+
+    def __init__(self, config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
+        m = words.dimension
+        if m < 2:
+            raise DecabenchError("The mt-cnn splits word vectors in two, and these have only one number.")
+        super().__init__(config, words, slice(m // 2))
+        self.heads = TaskHeads(
+            outputs,
+            lambda output: TaskLayers(
+                config.hidden,
+                output,
+                embed=self._make_embedding(words, slice(m // 2, m)),
+                filters=nn.Linear(config.window * m, config.hidden),
+            ),
+        )
+        self.vocabulary_rows = (
+            "embed.table",
+            *(f"heads.{task.replace('.', '/')}.embed.table" for task in outputs),
+        )
+        self.draw_weights()
+
+    def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
+        """Represent each text by the largest value of each filter."""
+        found = []
+        for batch in batches:
+            task, lengths = self.heads[batch.task], batch.lengths["text"]
+            own = cast(WordEmbedding, task.embed)
+            x = self.dropout(torch.cat([self.embed(batch, "text"), own(batch, "text")], 2))
+            x = x * token_mask(lengths, x)[..., None]
+            before = (self.config.window - 1) // 2  # as many positions as words, with zeros around the text
+            around = F.pad(x, (0, 0, before, self.config.window - 1 - before))
+            # Not by a convolution of torch, whose gradients depend on the number of threads.
+            windows = torch.cat([around[:, k : k + x.shape[1]] for k in range(self.config.window)], 2)
+            filtered = cast(nn.Linear, task.filters)(windows)
+            found.append(max_over_time(filtered, lengths).tanh())
+        return found
+
+
+def build(config: SharedMemoryConfig, outputs: Mapping[str, Output], words: WordTable) -> TextClassifier:
+    """Build the network of a configuration."""
+    match config.name:
+        case "mt-cnn":
+            return ConvolutionNetwork(config, outputs, words)
+        case "mt-dnn" | "nbow":
+            return BagNetwork(config, outputs, words)
+        case _:
+            return MemoryNetwork(config, outputs, words)
+
+
+FAMILY = Family(
+    config=SharedMemoryConfig,
+    columns={"text": "words", "label": "labels"},
+    outputs=(Label,),
+    encode=encode,
+    build=build,
+    losses=("label",),
+    analyses={"fusion": "decabench.models.fusion_analysis:FUSION"},
+)

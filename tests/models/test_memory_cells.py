@@ -1,0 +1,69 @@
+"""The recurrence with external memories: its gradient, its attention, and half precision."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
+
+from decabench.models.memory_cells import MEMORY_READS, MemoryWeights, unroll
+
+TASKS, TEXTS, LENGTH, M, D, SEGMENTS, WIDTH = 2, 3, 4, 3, 2, 4, 2
+
+
+def make(memories=1, reads=None, dtype=torch.float64, scale=0.6):
+    """Words, and weights as the arguments of `unroll`, flat."""
+    torch.manual_seed(0)
+    reads = reads or WIDTH * memories
+    sizes = [(TEXTS, LENGTH, M), (4 * D, M + D), (4 * D,), (2 * D, reads), (D, D)]
+    for n in (D, WIDTH)[:memories]:
+        sizes += [(SEGMENTS, WIDTH), (n, 3 * WIDTH), (1, 3 * WIDTH)]
+    return [(torch.randn(TASKS, *size, dtype=dtype) * scale).requires_grad_() for size in sizes]
+
+
+def run(tensors, reads="both"):
+    memories = tuple(MemoryWeights(*tensors[at : at + 3]) for at in range(5, len(tensors), 3))
+    return unroll(*tensors[:5], memories, reads)
+
+
+@pytest.mark.parametrize("reads", ["one", *MEMORY_READS])
+def test_the_gradient_against_finite_differences(reads):
+    """Of all states, of all weights, of two tasks at once."""
+    tensors = make() if reads == "one" else make(2, WIDTH if reads == "global" else None)
+    assert torch.autograd.gradcheck(lambda *given: run(given, reads)[0], tensors)
+
+
+def test_a_segment_never_gets_much_of_the_attention():
+    """A cosine is at most 1: of 50 segments none gets more than e / (e + 49 / e), however well the key fits."""
+    from decabench.models.memory_cells import _Memory
+
+    initial = -torch.eye(50)[:1].repeat(50, 1)
+    initial[0] *= -1
+    memory = _Memory(MemoryWeights(initial[None], torch.zeros(1, 2, 150), torch.zeros(1, 1, 150)), 2, 1)
+    memory.contents[1].copy_(memory.contents[0])
+    memory.keys[1].copy_(initial[0])
+    memory.attend(0)
+    assert torch.equal(memory.attentions[1], torch.full((1, 1, 50), 1 / 50))
+    memory.attend(1)
+    e = torch.tensor(1.0).exp()
+    assert memory.attentions[2].max().item() == pytest.approx((e / (e + 49 / e)).item())
+    assert memory.attentions[2].max() < 0.132
+
+
+def test_a_memory_of_zeros_has_a_finite_gradient():
+    tensors = make(2)
+    for at in (5, 8):
+        tensors[at].data.zero_()
+    states, _ = run(tensors)
+    states.sum().backward()
+    assert states.isfinite().all()
+    assert all(tensor.grad.isfinite().all() for tensor in tensors)
+
+
+def test_half_precision_is_left_for_the_words_alone():
+    tensors = make(2, dtype=torch.float32)
+    expected, _ = run(tensors)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        states, gates = run(tensors)
+    assert states.dtype == gates.dtype == torch.float32
+    torch.testing.assert_close(states, expected, rtol=0, atol=0.02)
+    states.sum().backward()
+    assert all(tensor.grad.dtype == torch.float32 for tensor in tensors)

@@ -1,0 +1,445 @@
+"""Recurrent modules and the encoders that they extend, against a transcription of the papers' equations."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
+
+from benchmarks import modular_equations as equations
+from decabench.errors import DecabenchError
+from decabench.models import recurrent_modules
+from decabench.models.family import ColumnBatch
+from decabench.models.recurrent_modules import (
+    ENCODERS,
+    EXTENSIONS,
+    FAMILY,
+    RecurrentModules,
+    RecurrentModulesConfig,
+    Router,
+)
+from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
+from decabench.models.words import Lexicon
+from decabench.tasks import Label, Tags
+
+LABELS = {
+    "hien.pos": Label(names=("bad", "good")),
+    "hi": Label(names=("bad", "so", "good")),
+    "en": Label(names=("a", "b")),
+}
+TAGGING = {
+    "hien.pos": Tags(names=("N", "V", "X")),
+    "hi": Tags(names=("B", "O")),
+    "en": Tags(names=("X", "Y", "Z")),
+}
+D, H = 4, 4
+EACH = [(name, extension) for name in ENCODERS for extension in EXTENSIONS]
+MODULAR = [(name, extension) for name, extension in EACH if extension in ("rmn", "rrn")]
+SIZES = {
+    "hidden": H,
+    "layers": 2,
+    "gate_size": 3,
+    "cells": 2,
+    "modules": 3,
+    "module_size": 3,
+    "policy_size": 5,
+    "primary": "hien.pos",
+    "orthogonality": 0.3,
+}
+
+
+def table():
+    return WordTable(Lexicon([f" w{n} " for n in range(9)]), JoinedVectors((NoVectors(D),)))
+
+
+def make(name, extension="none", outputs=TAGGING, **settings):
+    """A small network in double precision, with weights of a size that shows a wrong term."""
+    torch.manual_seed(0)
+    config = RecurrentModulesConfig(name=name, extension=extension, **{**SIZES, **settings})
+    model = RecurrentModules(config, outputs, table()).double()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.6)
+    return model
+
+
+def make_batch(outputs=TAGGING, task="hien.pos", lengths=(5, 3, 1)):
+    random = np.random.default_rng(0)
+    output, items = outputs[task], []
+    for n in lengths:
+        text = random.integers(4, 13, n).astype(np.int32)
+        labels = random.integers(0, len(output.names), n if isinstance(output, Tags) else 1)
+        kind = "tags" if isinstance(output, Tags) else "label"
+        items.append({"text": text, kind: labels.astype(np.int32)})
+    return items, collate(task, items)
+
+
+def collate(task, items):
+    return ColumnBatch.of(task, items, table(), FAMILY.columns, vectors=False)
+
+
+def transcribe(model, item, task):
+    weights = dict(model.named_parameters())
+    x = weights["embed.table.weight"][torch.from_numpy(item["text"]).long()]
+    return equations.run(x, weights, task, model.tasks, model.config)
+
+
+@pytest.mark.parametrize("name, extension", EACH)
+@pytest.mark.parametrize("outputs", [LABELS, TAGGING], ids=["labels", "tags"])
+@pytest.mark.parametrize("task", TAGGING)
+def test_the_losses_are_what_the_equations_say(name, extension, outputs, task):
+    """Without noise, so that a transcription takes the same decisions; the router has tests of its own."""
+    model = make(
+        name, extension, outputs, mean_penalty=False, encoder_sparsity=0.7, decoder_sparsity=0.4
+    ).eval()
+    weights, config, total = dict(model.named_parameters()), model.config, 0.0
+    items, batch = make_batch(outputs, task)
+    texts = [transcribe(model, item, task) for item in items]
+    opened = {"encoder": [], "decoder": []}
+    for item, text in zip(items, texts, strict=True):
+        if outputs is TAGGING:
+            total = total + sum(
+                equations.loss(state, weights, task, int(tag))
+                for state, tag in zip(text.states, item["tags"], strict=True)
+            )
+            for side, kept in opened.items():
+                kept += getattr(text, side)
+        else:
+            total = total + equations.loss(text.states[-1], weights, task, int(item["label"][0]))
+            for side, kept in opened.items():
+                kept += getattr(text, side)[-1:]
+    found = model.losses(batch)
+    key = "tags" if outputs is TAGGING else "label"
+    torch.testing.assert_close(found[key][0], total, rtol=1e-9, atol=1e-11)
+    read = 9 if outputs is TAGGING else 3
+    assert found[key][1] == read
+    if name == "sluice":
+        expected = 0.3 * equations.subspace_penalty(weights, model.tasks, config)
+        torch.testing.assert_close(found["orthogonality"][0], expected)
+    if not config.is_modular:
+        assert found.keys() <= {key, "orthogonality"}
+        return
+    for side, factor in (("encoder", 0.7), ("decoder", 0.4)):
+        value, count = found[f"{side}_sparsity"]
+        assert value.item() == pytest.approx(factor * equations.sparsity(opened[side], 0.75))
+        assert count == read
+        for measure in (f"{side}_open", f"{side}_likely"):
+            value, count = found[measure]
+            assert value.item() / count == pytest.approx(np.mean(opened[side]))
+    total = np.concatenate([np.ravel(kept) for kept in opened.values()])
+    assert 0 < total.mean() < 1  # the case has connections of both kinds
+
+
+@pytest.mark.parametrize("reads", ["concat", "product", "output"])
+@pytest.mark.parametrize("extension", ["rmn", "rrn"])
+def test_what_a_policy_reads(reads, extension):
+    model = make("ns-mtl", extension, policy_reads=reads, depth=4).eval()
+    items, batch = make_batch(task="hi")
+    found = model.represent(batch)
+    for row, item in enumerate(items):
+        expected = transcribe(model, item, "hi")
+        torch.testing.assert_close(found.x[row, : len(item["text"])], expected.states)
+    texts = [transcribe(model, item, "hi") for item in items]
+    assert found.decoder.chosen.tolist() == [row for text in texts for row in text.decoder]
+    assert found.encoder.chosen.tolist() == [row for text in texts for row in text.encoder]
+
+
+def test_sums_and_means_of_the_penalty():
+    values = {}
+    for mean in (True, False):
+        model = make("ns-mtl", "rmn", mean_penalty=mean, encoder_open=0.1, decoder_open=0.1).eval()
+        found = model.losses(make_batch()[1])
+        values[mean] = [found[f"{side}_sparsity"][0].item() for side in ("encoder", "decoder")]
+    assert values[False] == pytest.approx([values[True][0] * (2 * 3 + 3 * 3), values[True][1] * 6])
+    assert all(value > 0 for value in values[True])
+
+
+# The router
+
+
+def test_a_decision_is_hard_with_the_gradient_of_the_softmax():
+    """Eq. 8 on the way forward, Eq. 9 on the way back."""
+    scores = torch.randn(50, 2, dtype=torch.double, requires_grad=True)
+    router, given = Router(0.7, 0.1), torch.randn(50, dtype=torch.double)
+    torch.manual_seed(3)
+    chosen = router(scores)
+    torch.manual_seed(3)
+    uniform = (-torch.empty_like(scores).exponential_()).exp()
+    noise = -(-uniform.log()).log()  # g = -log(-log(x))
+    assert torch.equal(chosen, (scores + noise).argmax(1).double())
+    (own,) = torch.autograd.grad((chosen * given).sum(), scores)
+    mu = ((scores + noise) / router.temperature).softmax(1)[:, 1]
+    (expected,) = torch.autograd.grad((mu * given).sum(), scores)
+    torch.testing.assert_close(own, expected)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 100.0])
+def test_decisions_follow_the_probabilities_at_any_temperature(temperature):
+    """exp(a1) / (exp(a0) + exp(a1)), which the temperature does not change: 4 standard errors of 100,000 draws."""
+    router = Router(temperature, 0.1)
+    torch.manual_seed(0)
+    for scores in ((0.0, 1.0), (0.3, -1.2), (0.0, 0.0)):
+        p = math.exp(scores[1]) / sum(map(math.exp, scores))
+        share = router(torch.tensor(scores).expand(100_000, 2)).mean().item()
+        assert abs(share - p) < 4 * math.sqrt(p * (1 - p) / 100_000)
+
+
+def test_answers_have_no_noise():
+    router = Router(1.0, 0.1).eval()
+    scores = torch.tensor([[0.0, 0.1], [0.1, 0.0], [0.0, 0.0]])
+    assert router(scores).tolist() == [1, 0, 0]
+
+
+def test_the_temperature_is_halved_at_each_epoch():
+    model = make("ns-mtl", "rmn", least_temperature=5.0)
+    router, found = model.shared.router, []
+    for epoch in range(1, 8):
+        model.begin_epoch(epoch)
+        model.begin_pass("hien.pos", epoch + 7)  # an epoch counts, not the passes within it
+        found.append(router.temperature.item())
+    assert found == [100, 50, 25, 12.5, 6.25, 5, 5]
+    by_steps = make("ns-mtl", "rmn")
+    for task, number in (("hien.pos", 1), ("en", 1), ("en", 2), ("en", 3), ("hien.pos", 2)):
+        by_steps.begin_pass(task, number)
+        assert by_steps.shared.router.temperature == (100 if task != "hien.pos" or number == 1 else 50)
+    assert "shared.router.temperature" in by_steps.state_dict()  # so that a resumed run has it
+
+
+def test_noise_comes_from_the_seed_of_the_step():
+    model, batch = make("girnet", "rmn"), make_batch()[1]
+    drawn = []
+    for seed in (1, 2, 1):
+        torch.manual_seed(seed)
+        drawn.append(model.represent(batch).encoder.chosen)
+    assert torch.equal(drawn[0], drawn[2])
+    assert not torch.equal(drawn[0], drawn[1])
+
+
+@pytest.mark.parametrize("bias, likely", [(2.0, 1.0), (-2.0, 0.0)])
+def test_the_first_gates_follow_the_bias(bias, likely):
+    torch.manual_seed(0)
+    config = RecurrentModulesConfig(extension="rmn", **{**SIZES, "open_bias": bias, "module_size": 30})
+    found = RecurrentModules(config, TAGGING, table()).losses(make_batch()[1])
+    assert found["encoder_likely"][0] == likely * 9
+    share = (found["encoder_open"][0] / 9).item()
+    assert abs(share - 1 / (1 + math.exp(-bias))) < 0.15
+
+
+# Gradients and use
+
+
+def loss_of(model, batch):
+    values = model.losses(batch)
+    return sum(value for key, (value, _) in values.items() if key not in FAMILY.measures)
+
+
+@pytest.mark.parametrize(
+    "name, extension, outputs",
+    [
+        *(("ns-mtl", extension, TAGGING) for extension in EXTENSIONS),
+        *((name, "none", LABELS) for name in ENCODERS),
+        ("girnet", "rmn", TAGGING),
+        ("girnet", "rmn", LABELS),
+    ],
+)
+def test_gradients_against_finite_differences(name, extension, outputs, monkeypatch):
+    """On the soft path: gates are their probabilities, whose gradient is the one that training uses."""
+    monkeypatch.setattr(recurrent_modules, "straight_through", lambda soft: soft)
+    model = make(name, extension, outputs, encoder_open=0.3, decoder_open=0.3, temperature=1.5)
+    _, batch = make_batch(outputs, "hien.pos", lengths=(4, 2))
+
+    def loss():
+        torch.manual_seed(1)
+        return loss_of(model, batch)
+
+    loss().backward()
+    random = np.random.default_rng(0)
+    for key, parameter in model.named_parameters():
+        values = parameter.data.view(-1)
+        for at in random.choice(len(values), min(2, len(values)), replace=False):
+            found, kept = [], values[at].item()
+            for step in (1e-5, -1e-5):
+                values[at] = kept + step
+                found.append(loss().item())
+                values[at] = kept
+            own = 0.0 if parameter.grad is None else parameter.grad.reshape(-1)[at].item()
+            assert own == pytest.approx((found[0] - found[1]) / 2e-5, rel=1e-4, abs=1e-7), key
+
+
+def test_the_interleaved_recurrence_against_autograd():
+    """The gradient that is written out, of all its arguments."""
+    from decabench.models.multitask_encoders import InterleavedRecurrence
+
+    torch.manual_seed(0)
+    given, recurrent = torch.randn(4, 2, 3 * 4 * 3), torch.randn(3 * 4 * 3, 3)
+    weights = torch.randn(4, 2, 4).softmax(2)
+    tensors = [part.double().requires_grad_() for part in (given, recurrent, weights)]
+    assert torch.autograd.gradcheck(InterleavedRecurrence.apply, tensors)
+
+
+@pytest.mark.parametrize("name, extension", EACH)
+def test_every_parameter_is_used(name, extension):
+    """By the losses of all tasks together; a head's last layer only by its own task."""
+    model, used = make(name, extension, mean_penalty=True), set()
+    for task in TAGGING:
+        model.zero_grad()
+        torch.manual_seed(0)
+        loss_of(model, make_batch(TAGGING, task)[1]).backward()
+        own = {key for key, p in model.named_parameters() if p.grad is not None and (p.grad != 0).any()}
+        assert {key.split(".")[1] for key in own if ".output." in key} == {task.replace(".", "/")}
+        used |= own
+    assert used == dict(model.named_parameters()).keys()
+
+
+@pytest.mark.parametrize("name, extension", EACH)
+@pytest.mark.parametrize("outputs", [LABELS, TAGGING], ids=["labels", "tags"])
+@pytest.mark.parametrize("task", ["hien.pos", "en"])
+def test_padding_changes_nothing(name, extension, outputs, task):
+    """An example alone has the loss and the answer that it has in a batch, at any place in it."""
+    model = make(name, extension, outputs).eval()
+    items, batch = make_batch(outputs, task, lengths=(2, 6, 1, 4))
+    alone = [collate(task, [item]) for item in items]
+    whole = model.losses(batch)
+    for key in whole.keys() - {"orthogonality"}:
+        total = sum(model.losses(one)[key][0] for one in alone)
+        torch.testing.assert_close(whole[key][0], total, rtol=1e-10, atol=1e-12)
+    assert [reply.text for reply in model.answers(batch)] == [model.answers(one)[0].text for one in alone]
+
+
+@pytest.mark.parametrize("name, extension", EACH)
+def test_a_text_without_words(name, extension):
+    for outputs in (LABELS, TAGGING):
+        model = make(name, extension, outputs)
+        _, batch = make_batch(outputs, lengths=(0, 3))
+        loss_of(model, batch).backward()
+        assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+        assert [reply.read for reply in model.eval().answers(batch)] == [0, 3]
+        alone = collate("hien.pos", [{**make_batch(outputs, lengths=(0,))[0][0]}])
+        assert model.answers(alone)[0].text == model.answers(batch)[0].text
+
+
+# Controls
+
+
+@pytest.mark.parametrize("name, extension", MODULAR)
+@pytest.mark.parametrize("gates", ["open", "random"])
+def test_gates_that_are_not_learned(name, extension, gates):
+    """They are the same for each text, and kept with the weights; nothing is spent on policies."""
+    model = make(name, extension, gates=gates, encoder_open=0.5, decoder_open=0.5)
+    assert not any("polic" in key or "transform" in key for key, _ in model.named_parameters())
+    found = model.represent(make_batch()[1])
+    for routes in (found.encoder, found.decoder):
+        assert (routes.chosen == routes.chosen[0]).all()
+        assert routes.chosen[0].unique().tolist() == ([1] if gates == "open" else [0, 1])
+    if gates == "open":
+        return
+    own = model.state_dict()
+    assert {"shared.layers.0.fixed", "heads.hi.extension.fixed"} <= own.keys()
+    loss_of(model, make_batch()[1]).backward()
+
+
+def test_closed_gates_give_zeros():
+    model = make("ns-mtl", "rmn", gates="random", encoder_open=0.0, decoder_open=0.0).eval()
+    found = model.represent(make_batch(lengths=(2,))[1])
+    networks = model.heads["hien.pos"].extension.networks
+    nothing = networks(torch.zeros(1, 2, 3, dtype=torch.double)).flatten()
+    torch.testing.assert_close(found.x[0, 0, :6], nothing)
+
+
+def test_cross_stitch_with_everything_to_itself_is_separate():
+    """Weights 1 for itself and 0 for others: the states of the task's own LSTMs."""
+    stitched = make("cross-stitch", layers=1)
+    stitched.encoder.stitches.data = torch.eye(3, dtype=torch.double)[None]
+    separate = make("ns-mtl")
+    separate.load_state_dict({k: v for k, v in stitched.state_dict().items() if not k.startswith("encoder.")})
+    batch = make_batch()[1]
+    torch.testing.assert_close(stitched.losses(batch)["tags"], separate.losses(batch)["tags"])
+
+
+@pytest.mark.parametrize("name", ["cross-stitch", "sluice"])
+def test_first_mixtures(name):
+    config = RecurrentModulesConfig(name=name, **{**SIZES, "stitch": 0.8})
+    model = RecurrentModules(config, TAGGING, table())
+    stitches = model.encoder.stitches
+    size = 3 if name == "cross-stitch" else 6
+    assert stitches.shape == (2, size, size)
+    torch.testing.assert_close(stitches.sum(2), torch.ones(2, size))
+    assert (stitches.diagonal(dim1=1, dim2=2) == 0.8).all()
+    alone = RecurrentModules(replace(config, primary=""), {"hi": TAGGING["hi"]}, table())
+    if name == "cross-stitch":
+        assert alone.encoder.stitches.tolist() == [[[1.0]], [[1.0]]]
+
+
+def test_girnet_that_reads_one_cell_is_that_cell():
+    """With all weight on one auxiliary cell, the composite state is the state of that task's LSTM."""
+    model = make("girnet")
+    model.encoder.gates.weight.data.zero_()
+    model.encoder.gates.bias.data = torch.tensor([-1e9, -1e9, 0.0], dtype=torch.double)
+    _, batch = make_batch()
+    x, lengths = model.embed(batch, "text"), batch.lengths["text"]
+    lstms = [list(model.heads[task].lstms) for task in TAGGING]
+    states = model.encoder(x, 0, lstms, lengths)
+    torch.testing.assert_close(states, lstms[2][0](x))
+
+
+def count(model, *beginnings):
+    return sum(
+        p.numel() for key, p in model.named_parameters() if key.startswith(beginnings) and "embed" not in key
+    )
+
+
+def test_parameter_counts():
+    """d and h as in GIRNet's code (50, 100), r 100: the modular network adds .4 M weights, as was measured before."""
+    words = WordTable(Lexicon(), JoinedVectors((NoVectors(50),)))
+    outputs = {name: Tags(names=tuple(map(str, range(n)))) for name, n in (("p", 18), ("hi", 25), ("en", 44))}
+    sizes = {}
+    for name, extension in itertools.product(("ns-mtl", "girnet"), ("none", "rmn", "rrn")):
+        config = RecurrentModulesConfig(name=name, extension=extension, primary="p")
+        sizes[name, extension] = count(RecurrentModules(config, outputs, words), "shared", "heads", "encoder")
+    lstm, sub_network = 4 * 100 * (50 + 100 + 1), 2 * (100 * 100 + 100)
+    policy = 32 * (100 + 1) + 2 * (32 + 1)
+    assert sizes["ns-mtl", "none"] == 3 * lstm + 101 * (18 + 25 + 44)
+    shared = 3 * lstm + 6 * (sub_network + policy)
+    decoder = 100 * 100 + (policy + 100 * 32) + 2 * sub_network
+    more = shared + 3 * decoder + 200 * (18 + 25 + 44)
+    assert sizes["ns-mtl", "rmn"] - sizes["ns-mtl", "none"] == more
+    assert sizes["girnet", "rmn"] - sizes["girnet", "none"] == more
+    assert 400_000 < more < 520_000
+    assert sizes["ns-mtl", "rmn"] - sizes["ns-mtl", "rrn"] == 3 * (sub_network + policy)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"hidden": 0}, "hidden is 0"),
+        ({"depth": 1}, "depth is 1: give 2"),
+        ({"name": "sluice", "hidden": 5}, "give an even number"),
+        ({"encoder_sparsity": -1.0}, "encoder_sparsity is -1"),
+        ({"decoder_open": 1.5}, "decoder_open is 1.5: give 0 to 1"),
+        ({"temperature": 0.0}, "temperature is 0.0: give more"),
+        ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"extension": "rmm"}, "Did you mean rmn"),
+        ({"gates": "opem"}, "Did you mean open"),
+        ({"policy_reads": "sum"}, "input of a policy"),
+        ({"name": "girnett"}, "Did you mean girnet"),
+    ],
+)
+def test_settings_that_cannot_be(changes, message):
+    with pytest.raises(DecabenchError, match=message):
+        RecurrentModulesConfig(**changes)
+
+
+@pytest.mark.parametrize(
+    "settings, outputs, message",
+    [
+        ({"name": "girnet"}, TAGGING, "model.primary is ''"),
+        ({"name": "girnet", "primary": "hi"}, {"hi": TAGGING["hi"]}, "the tasks are hi: name one of several"),
+        ({"primary": "fr"}, TAGGING, "model.primary is 'fr'"),
+        ({"extension": "direct"}, {"hi": TAGGING["hi"]}, "hi is the only task"),
+    ],
+)
+def test_tasks_that_do_not_fit(settings, outputs, message):
+    with pytest.raises(DecabenchError, match=message):
+        RecurrentModules(RecurrentModulesConfig(**settings), outputs, table())

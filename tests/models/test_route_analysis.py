@@ -1,0 +1,94 @@
+"""Routes as the analysis counts them, against the gates of one text after another."""
+
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[models]'")
+
+from decabench.errors import DecabenchError
+from decabench.models.checkpoint import TrainedModel
+from decabench.models.family import TextReader
+from decabench.models.recurrent_modules import FAMILY, RecurrentModules, RecurrentModulesConfig
+from decabench.models.route_analysis import ROUTES, STEPS, TaskRoutes, measure_routes, task_shares
+from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
+from decabench.models.words import Lexicon
+from decabench.tasks import TASKS, Example, Question
+
+TEXTS = ["a b c d e f g h", "c", "b a", "h h h h h h h"]
+EXAMPLES = [Example(str(at), "?", text, ("",), (str(at),)) for at, text in enumerate(TEXTS)]
+
+
+def make(task="hien.pos", extension="rmn", **settings):
+    words = WordTable(Lexicon([f" {letter} " for letter in "abcdefgh"]), JoinedVectors((NoVectors(4),)))
+    config = RecurrentModulesConfig(
+        extension=extension, hidden=4, module_size=4, modules=2, cells=2, unseen_vectors=False, **settings
+    )
+    torch.manual_seed(0)
+    network = RecurrentModules(config, {task: TASKS[task].output}, words)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter)
+    return TrainedModel(FAMILY, config, network, words, {}, {}, torch.device("cpu"), "float32")
+
+
+def gates_of(model, task, text):
+    """(words read, m - 1, n), of one text alone."""
+    reader = TextReader(TASKS[task], model.words.lexicon)
+    item = FAMILY.encode(Question("", "?", text), None, TASKS[task], reader)
+    batch = FAMILY.make_batch(task, [item], model.words, model.config)
+    with torch.no_grad():
+        return model.network.eval().represent(batch).decoder.chosen.view(-1, 2, 2).numpy()
+
+
+def test_shares_of_tags():
+    model = make()
+    found = measure_routes(model, TASKS["hien.pos"], EXAMPLES)
+    alone = [gates_of(model, "hien.pos", text) for text in TEXTS]
+    assert found.words == sum(map(len, alone)) == 18
+    assert found.texts == [4, 3, 2, 2, 2, 2]
+    np.testing.assert_allclose(found.sub_encoders, np.concatenate(alone).mean(0), rtol=1e-6)
+    for step in range(STEPS):
+        there = [gates[step] for gates in alone if len(gates) > step]
+        np.testing.assert_allclose(found.steps[step], np.mean(there, 0), rtol=1e-6)
+    assert 0 < np.mean(found.sub_encoders) < 1
+
+
+def test_labels_are_read_at_the_last_word():
+    model = make("sst")
+    found = measure_routes(model, TASKS["sst"], EXAMPLES)
+    assert found.words == 4
+    assert found.texts == [1, 1, 0, 0, 0, 0]  # texts of one and two words; the others are longer than STEPS
+    alone = np.concatenate([gates_of(model, "sst", text) for text in TEXTS])
+    np.testing.assert_allclose(found.sub_encoders, alone.mean(0), rtol=1e-6)
+    assert found.steps[5] == [[0, 0], [0, 0]]
+
+
+def test_tasks_share_a_sub_encoder():
+    one, two = ([[0.5, 0.0]], [[0.25, 0.0]])
+    routes = {
+        name: TaskRoutes((), (), 1, grid, 0.0) for name, grid in zip(("one", "two"), (one, two), strict=True)
+    }
+    shares = task_shares(routes)
+    np.testing.assert_allclose(shares["one"], [[2 / 3, 0]])
+    np.testing.assert_allclose(shares["two"], [[1 / 3, 0]])
+
+
+def test_files_and_messages(tmp_path):
+    model = make(gates="open")
+    (told, *written) = ROUTES.run(model, {"hien.pos": (TASKS["hien.pos"], EXAMPLES)}, tmp_path)
+    assert told.startswith(
+        "hien.pos: 100.0% of connections to the decoder open (100.0% to 100.0% by sub-encoder)"
+    )
+    assert "100.0% within the encoder, at 18 words" in told
+    content = json.loads((tmp_path / "routes.json").read_text())
+    assert content["format"] == "decabench.routes/1"
+    assert content["tasks"]["hien.pos"]["sub_encoders"] == [[1, 1], [1, 1]]
+    assert content["shares"] == {"hien.pos": [[1, 1], [1, 1]]}
+    assert (tmp_path / "routes.png").read_bytes().startswith(b"\x89PNG")
+    assert len(written) == 2
+
+
+def test_a_model_without_modules_has_no_routes(tmp_path):
+    with pytest.raises(DecabenchError, match="has the extension 'none' and so no routes"):
+        list(ROUTES.run(make(extension="none"), {}, tmp_path))

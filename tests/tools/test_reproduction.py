@@ -1,0 +1,415 @@
+"""Contrasts over made answers: against sums by hand, a normal approximation, and their errors in a simulation."""
+
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from decabench.errors import DataError
+from decabench.metrics import METRICS, Item
+from decabench.scoring import DataUsed, Sample, ScoredTask, TaskResult
+from decabench.tasks import SUITES
+from tests.sources import ROOT
+
+sys.path.insert(0, str(ROOT / "tools"))
+
+from reproduction.curves import LINES, make_panels, plot_panels
+from reproduction.effort import count_parameters, count_weights, settings_of
+from reproduction.plan import Contrast, Measure, Place, Plan, Run, Table, read_plan
+from reproduction.scores import compare_rows, find_left_out, values
+
+PRODUCTS = SUITES["products"].tasks
+PLACE = Place(Path("plan.toml"), Path("out"), None, (), "cpu")
+MEAN = Measure(suite="products")
+
+
+def make_scored(task, answers, golds, metric="accuracy", units=None):
+    """Score answers as `score_submission` does, without files."""
+    from decabench.scoring import score_task
+
+    references = [
+        Item([gold], f"{task}.{at}", () if units is None else (units[at],)) for at, gold in enumerate(golds)
+    ]
+    found = score_task((metric,), answers, references, None)
+    sample = Sample.of(
+        METRICS[metric].for_data(references), found.rows, [item.units for item in references], task
+    )
+    data = DataUsed("sha256:0", "mirror", True, len(golds), None, "")
+    result = TaskResult("scored", metric, found.headline, data, scores=dict(found.scores))
+    return ScoredTask(result, references, answers, sample, found.rows)
+
+
+def make_rows(random, quality, seeds, n=400, shared=0.0):
+    """Make right and wrong answers of rows to four tasks: row to task to seed; `shared` moves single texts."""
+    scored, right = {}, {}
+    for task in PRODUCTS:
+        hard = random.normal(size=n) * shared
+        for row, level in quality.items():
+            for seed in seeds:
+                p = np.clip(level + hard + 0.1 * random.normal(size=n), 0, 1)
+                hits = random.random(n) < p
+                right[row, task, seed] = hits
+                answers = ["positive" if hit else "negative" for hit in hits]
+                made = make_scored(task, answers, ["positive"] * n)
+                scored.setdefault(row, {}).setdefault(task, {})[seed] = made
+    return scored, right
+
+
+def test_a_mean_over_tasks_and_seeds_by_hand():
+    scored, right = make_rows(np.random.default_rng(1), {"b": 0.715, "a": 0.7}, (0, 1, 2), shared=0.3)
+    tested = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, scored, PLACE)
+    units = {  # of each text: how many more of the seeds are right, in points
+        task: 100
+        * np.mean([right["b", task, s].astype(float) - right["a", task, s] for s in (0, 1, 2)], axis=0)
+        for task in PRODUCTS
+    }
+    difference = np.mean([own.mean() for own in units.values()])
+    error = math.sqrt(sum(own.var(ddof=1) / len(own) for own in units.values())) / 4
+    assert tested.difference == pytest.approx(difference, abs=1e-9)
+    interval = tested.test.interval(0, 1)
+    assert interval.low == pytest.approx(difference - 1.96 * error, abs=0.06 * error)
+    assert interval.high == pytest.approx(difference + 1.96 * error, abs=0.06 * error)
+    p = math.erfc(difference / error / math.sqrt(2))
+    assert 0.01 < p < 0.3 and float(tested.test.p[0, 1]) == pytest.approx(p, abs=0.02)
+    assert tested.examples == 1_600
+    for seed in (0, 1, 2):
+        by_hand = 100 * np.mean([right["b", t, seed].mean() - right["a", t, seed].mean() for t in PRODUCTS])
+        assert tested.by_seed[seed] == pytest.approx(by_hand)
+    figures = values(scored, "b", MEAN, PLACE)
+    assert figures[1] == pytest.approx(100 * np.mean([right["b", task, 1].mean() for task in PRODUCTS]))
+
+
+def test_a_baseline_of_several_rows_is_their_mean():
+    scored, right = make_rows(np.random.default_rng(2), {"b": 0.8, "a": 0.7, "c": 0.6}, (0,))
+    del scored["c"][PRODUCTS[0]]
+    contrast = Contrast("b", ("a", "c"), ("mean",))
+    assert compare_rows(contrast, MEAN, scored, PLACE) is None  # a row that is not complete is no baseline
+    scored, right = make_rows(np.random.default_rng(2), {"b": 0.8, "a": 0.7, "c": 0.6}, (0,))
+    tested = compare_rows(contrast, MEAN, scored, PLACE)
+    means = {row: np.mean([right[row, task, 0].mean() for task in PRODUCTS]) for row in "abc"}
+    assert tested.difference == pytest.approx(100 * (means["b"] - (means["a"] + means["c"]) / 2))
+    assert tested.test.is_tested(0, 1) and tested.test.interval(0, 1).low > 0
+
+
+def test_seeds_that_only_one_side_has():
+    scored, right = make_rows(np.random.default_rng(3), {"b": 0.8, "a": 0.7}, (0, 1))
+    for task in PRODUCTS:
+        del scored["a"][task][1]
+    tested = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, scored, PLACE)
+    assert (tested.seeds, tested.baseline_seeds, list(tested.by_seed)) == ((0, 1), (0,), [0])
+    ours = np.mean([right["b", task, seed].mean() for task in PRODUCTS for seed in (0, 1)])
+    theirs = np.mean([right["a", task, 0].mean() for task in PRODUCTS])
+    assert tested.difference == pytest.approx(100 * (ours - theirs))
+
+
+def test_examples_that_are_left_out():
+    scored, right = make_rows(np.random.default_rng(4), {"b": 0.8, "a": 0.7}, (0,))
+    left_out = {task: [f"{task}.{at}" for at in range(0, 400, 3)] for task in PRODUCTS[:2]}
+    kept = {task: [at for at in range(400) if at % 3 or task not in PRODUCTS[:2]] for task in PRODUCTS}
+    tested = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, scored, PLACE, left_out)
+    means = {row: np.mean([right[row, task, 0][kept[task]].mean() for task in PRODUCTS]) for row in "ab"}
+    assert tested.examples == sum(map(len, kept.values())) == 2 * 266 + 2 * 400
+    assert tested.difference == pytest.approx(100 * (means["b"] - means["a"]))
+    assert values(scored, "a", MEAN, PLACE, left_out) == {0: pytest.approx(100 * means["a"])}
+    assert tested.difference != pytest.approx(
+        compare_rows(Contrast("b", ("a",), ()), MEAN, scored, PLACE).difference
+    )
+
+
+def test_a_score_beside_the_headline_is_tested_by_its_own_statistics():
+    """UAS: heads alone count, and the interval is not that of LAS."""
+    random = np.random.default_rng(5)
+    golds = ["2:nsubj 0:root 2:obj 3:amod 2:obl"] * 300
+
+    def parse(heads, relations):
+        rows = (
+            " ".join(
+                f"{head if random.random() < heads else 9}:{relation if random.random() < relations else 'dep'}"
+                for head, _, relation in (token.partition(":") for token in gold.split())
+            )
+            for gold in golds
+        )
+        return make_scored("ud.dep", list(rows), golds, "parsing")
+
+    scored = {"b": {"ud.dep": {0: parse(0.9, 0.5)}}, "a": {"ud.dep": {0: parse(0.7, 0.9)}}}
+    contrast = Contrast("b", ("a",), ())
+    uas = compare_rows(contrast, Measure("ud.dep", "uas"), scored, PLACE)
+    las = compare_rows(contrast, Measure("ud.dep", "las"), scored, PLACE)
+
+    def heads(row):
+        tokens = [text.split() for text in scored[row]["ud.dep"][0].predictions]
+        gold = golds[0].split()
+        return np.array(
+            [
+                np.mean([a.split(":")[0] == b.split(":")[0] for a, b in zip(t, gold, strict=True)])
+                for t in tokens
+            ]
+        )
+
+    gains = 100 * (heads("b") - heads("a"))
+    interval, error = uas.test.interval(0, 1), gains.std(ddof=1) / math.sqrt(300)
+    assert uas.difference == pytest.approx(gains.mean())
+    assert interval.low == pytest.approx(gains.mean() - 1.96 * error, abs=0.1 * error)
+    assert interval.low > 0 > las.test.interval(0, 1).high  # better heads, worse trees
+
+
+def test_a_score_that_sums_cannot_give_is_not_tested():
+    random = np.random.default_rng(6)
+    golds = [f"{value:.3f}" for value in random.uniform(1, 5, 200)]
+    noisy = [[f"{float(gold) + random.normal() * sd:.3f}" for gold in golds] for sd in (0.2, 2.0)]
+    scored = {
+        row: {"sick.relatedness": {0: make_scored("sick.relatedness", answers, golds, "mse")}}
+        for row, answers in zip("ba", noisy, strict=True)
+    }
+    mse = compare_rows(Contrast("b", ("a",), ()), Measure("sick.relatedness", "mse"), scored, PLACE)
+    assert mse.test.interval(0, 1).high < 0  # a smaller error
+    missing = Measure("sick.relatedness", "bleu")
+    with pytest.raises(DataError, match="no score 'bleu' of sick"):
+        values(scored, "b", missing, PLACE)
+    for measure in ("pearson", "spearman"):  # secondary metrics have their own statistics
+        for own in scored.values():
+            own["sick.relatedness"][0].result.scores.setdefault(measure, 0.0)
+        found = compare_rows(Contrast("b", ("a",), ()), Measure("sick.relatedness", measure), scored, PLACE)
+        assert found.test.interval(0, 1).low > 0
+
+
+@pytest.mark.parametrize("score", ["pearson", "spearman", "mse"])
+def test_seeds_whose_statistics_are_on_other_scales(score):
+    """Seeds that answer on other scales: the pooled difference is the mean over seeds, its error that of the texts."""
+    random = np.random.default_rng(8)
+    golds = random.uniform(1, 5, 600)
+    scored = {}
+    for row, sd in (("b", 0.8), ("a", 1.0)):
+        for seed, (scale, shift) in enumerate([(1, 0), (9, 30), (0.1, -3)]):
+            answers = [f"{(gold + random.normal() * sd) * scale + shift:.6f}" for gold in golds]
+            made = make_scored("sick.relatedness", answers, [f"{gold:.6f}" for gold in golds], score)
+            scored.setdefault(row, {}).setdefault("sick.relatedness", {})[seed] = made
+    tested = compare_rows(Contrast("b", ("a",), ()), Measure("sick.relatedness", score), scored, PLACE)
+    assert tested.difference == pytest.approx(np.mean(list(tested.by_seed.values())))
+    if score == "pearson":
+
+        def mean_correlation(row, rows):
+            found = scored[row]["sick.relatedness"].values()
+            numbers = [np.array([float(text) for text in one.predictions])[rows] for one in found]
+            return 100 * np.mean([np.corrcoef(own, golds[rows])[0, 1] for own in numbers])
+
+        draws = [random.integers(0, 600, 600) for _ in range(400)]  # the bootstrap
+        spread = np.std([mean_correlation("b", rows) - mean_correlation("a", rows) for rows in draws])
+        everything = np.arange(600)
+        assert tested.difference == pytest.approx(
+            mean_correlation("b", everything) - mean_correlation("a", everything), abs=1e-3
+        )
+        assert float(tested.test.errors[0, 1]) == pytest.approx(spread, rel=0.12)
+
+
+def test_what_stands_in_training_data_is_left_out(tmp_path):
+    """Texts of a test split that stand in any split to learn from, of any of the suite's tasks."""
+    import json
+
+    from decabench.tasks import get_task, known_tasks
+    from decabench.tasks.preparation import Request, prepare_task
+
+    for name, train, test in (
+        ("left", ["one", "two", "three"], ["two", "four", "six", "One"]),
+        ("right", ["four", "five"], ["five", "seven"]),
+    ):
+        for split, texts in (("train", train), ("test", test)):
+            lines = [json.dumps({"text": text, "label": "yes"}) for text in texts]
+            (tmp_path / f"{name}.{split}.jsonl").write_text("\n".join(lines) + "\n")
+        (tmp_path / f"{name}.toml").write_text(
+            f'format = "decabench.taskfile/1"\nname = "{name}"\ntitle = "T"\ndataset = "D"\nmetric = "em"\n'
+            f'licence = "CC0"\nquestion = "Is it?"\ncontext = "{{text}}"\nanswer = "label"\n'
+            f'[files]\ntrain = "{name}.train.jsonl"\ntest = "{name}.test.jsonl"\n'
+        )
+    (tmp_path / "suite.toml").write_text(
+        'format = "decabench.suite/1"\nname = "two"\ntitle = "Two"\ntasks = ["left", "right"]\ntotal = "mean"\n'
+    )
+    include = tuple(tmp_path / f"{name}.toml" for name in ("left", "right", "suite"))
+    for name in ("left", "right"):
+        prepare_task(get_task(name, known_tasks(include)), Request(tmp_path / "home", progress=False))
+    place = Place(tmp_path / "plan.toml", tmp_path, tmp_path / "home", include, "cpu")
+    run = Run("all", ("left", "right"))
+    plan = Plan("T", "P", "two", {"mean": Measure(suite="two")}, (run,), overlap=("train",))
+    assert find_left_out(plan, place) == {"left": {"left.test.0", "left.test.1"}, "right": {"right.test.0"}}
+
+
+# Plans ---------------------------------------------------------------------------------------------------------------
+
+FDU = read_plan(ROOT / "examples" / "training" / "fdu" / "plan.toml")
+JMT = read_plan(ROOT / "examples" / "training" / "jmt" / "plan.toml")
+DOMAINS = [task.removeprefix("fdu.") for task in SUITES["fdu"].tasks]
+
+
+def test_the_runs_of_meta_lstm():
+    """Names and settings that earlier runs were trained with: another one would train for hours again."""
+    runs = {run.name: run for run in FDU.runs}
+    assert len(runs) == len(FDU.runs)
+    expected = {}
+    for name in ("lstm", "hyper-lstm", "meta-lstm"):
+        for domain in DOMAINS:
+            expected[f"{name}-{domain}"] = ([domain], "single.toml", "", {"model.name": name})
+    for name in ("psp-mtl", "ssp-mtl", "asp-mtl", "meta-lstm", "lstm", "shared-lstm"):
+        expected[f"all-{name}"] = (DOMAINS, "", "", {"model.name": name})
+    groups = [
+        ["apparel", "dvd", "kitchen_housewares", "software"],
+        ["baby", "electronics", "magazines", "sports_outdoors"],
+        ["books", "health_personal_care", "mr", "toys_games"],
+        ["camera_photo", "imdb", "music", "video"],
+    ]
+    assert sorted(domain for group in groups for domain in group) == DOMAINS
+    for number, group in enumerate(groups, 1):
+        rest = [domain for domain in DOMAINS if domain not in group]
+        expected[f"without-{number}"] = (rest, "", "", {})
+        for domain in group:
+            expected[f"transfer-{domain}"] = (
+                [domain],
+                "single.toml",
+                f"without-{number}",
+                {"freeze": ["shared"]},
+            )
+    for domain in DOMAINS:
+        expected[f"random-{domain}"] = ([domain], "single.toml", "", {"freeze": ["shared"]})
+    for rank in (20, 60, 30, 50):
+        expected[f"all-meta-lstm-z{rank}"] = (
+            DOMAINS,
+            "",
+            "",
+            {"model.name": "meta-lstm", "model.rank": rank},
+        )
+    tagging = ("conll2000", "conll2003", "ud.pos")
+    assert [run.name for run in FDU.runs[: len(expected)]] == list(expected)
+    for name, (domains, config, init, settings) in expected.items():
+        found = runs[name]
+        assert found.tasks == tuple(f"fdu.{domain}" for domain in domains), name
+        assert (found.config, found.init, found.settings) == (config, init, settings), name
+    assert {task for run in FDU.runs[len(expected) :] for task in run.tasks} == set(tagging)
+    assert FDU.runs_of("Meta-MTL, z = 20")[0].settings["model.rank"] == 20  # a number, not a text
+
+
+def test_the_runs_of_the_joint_model():
+    depth = {"ud.pos": 1, "conll2000": 2, "ud.dep": 3, "sick.relatedness": 3, "sick.entailment": 3}
+    for run in JMT.runs:
+        if run.title == "single+":  # min(3, depth)
+            (task,) = run.tasks
+            assert run.settings.get("clip", 1.0) == depth[task]
+        if "ud.dep" in run.tasks:
+            sizes = run.settings.get("batch_sizes", {}).get("ud.dep"), run.settings.get("batch_examples")
+            assert 15 in sizes, run.name
+        if len(run.tasks) == 5:
+            assert run.settings["clip"] == 3.0 and run.settings["clips"] == {"ud.pos": 1.0, "conll2000": 2.0}
+    rows = {row for table in JMT.tables for row in table.rows}
+    assert rows == set(JMT.rows)  # nothing is trained without a place to show it
+
+
+@pytest.mark.parametrize("name", [count.name for count in FDU.counts])
+def test_the_parameters_of_the_papers_example(name):
+    """By the paper's formulas, d = h = 100 and m = z = 20: as printed, and with Q of the right shape."""
+    pytest.importorskip("torch")
+    d = h = 100
+    m = z = 20
+    expected = {
+        "LSTM": (4 * h * (h + d) + 4 * h, 4 * h * (h + d) + 4 * h),
+        "basic LSTM": (8 * h * z + 4 * d * z, 12 * h * z + 4 * d * z),
+        "meta-network": (4 * m * (d + h + m + 1) + m * z,) * 2,
+    }
+    expected["Meta-LSTM, which is both"] = tuple(
+        map(sum, zip(expected["basic LSTM"], expected["meta-network"], strict=True))
+    )
+    (count,) = [count for count in FDU.counts if count.name == name]
+    assert (count.printed, count_parameters(count)) == expected[name]
+    assert expected["Meta-LSTM, which is both"] == (42_080, 50_080) and expected["LSTM"] == (80_400, 80_400)
+
+
+def test_settings_of_a_row():
+    one = Run("one", ("a",), row="r", settings={"x": 1, "y": True, "z": ["s"]})
+    two = Run("two", ("b",), row="r", settings={"x": 1, "y": False, "z": ["s"]})
+    plan = Plan("T", "P", "products", {}, (one, two))
+    assert list(settings_of(plan, "r")) == ["`x=1`", '`z=["s"]`', "one: `y=true`", "two: `y=false`"]
+
+
+# Curves --------------------------------------------------------------------------------------------------------------
+
+
+def make_done(tmp_path, runs, scores):
+    """Write the logs of runs as if they had been trained."""
+    place = Place(tmp_path / "plan.toml", tmp_path, None, (), "cpu")
+    plan = Plan(
+        "T", "P", "products", {"mean": Measure(suite="products")}, tuple(runs), seeds=(0, 1),
+        tables=(Table("All", ("mean",)),),
+    )  # fmt: skip
+    for run in runs:
+        for seed in (0, 1):
+            folder, results = place.run(run.name, seed), place.results(plan, run, seed)
+            folder.mkdir(parents=True)
+            results.parent.mkdir(parents=True)
+            results.write_text("{}")
+            (folder / "config.toml").write_text("epochs = 2\nvalidate_every = 0\n")
+            lines = ["step,task,score"]
+            for epoch in (1, 2):
+                step = epoch * (80 + 10 * len(run.name))
+                lines += [f"{step},{task},{scores(run, task, seed, epoch)}" for task in run.tasks]
+                lines += [f"{step},total,0"]
+            (folder / "validation.csv").write_text("\n".join(lines) + "\n")
+    return plan, place
+
+
+def test_curves_are_means_over_a_suites_tasks_and_have_at_most_eight_lines(tmp_path):
+    runs = [Run(f"one-{task}", (task,), row="single") for task in PRODUCTS]
+    runs += [Run(f"row-{number}", PRODUCTS) for number in range(9)]
+
+    def scores(run, task, seed, epoch):
+        return 50 + 10 * PRODUCTS.index(task) + seed + 5 * epoch + len(run.row)
+
+    plan, place = make_done(tmp_path, runs, scores)
+    panels = list(make_panels(plan, place, plan.tables[0]))
+    assert [len(panel.curves) for panel in panels] == [LINES, 2]
+    assert {panel.unit for panel in panels} == {"epoch"}
+    single = 50 + 15 + 5 + 6  # the mean of the four tasks after the first epoch, with seed 0
+    assert panels[0].curves["single"] == [
+        [(1, single), (2, single + 5)],
+        [(1, single + 1), (2, single + 6)],
+    ]
+    place.results(plan, runs[0], 1).unlink()  # a row that lacks a task has no mean
+    panels = list(make_panels(plan, place, plan.tables[0]))
+    assert len(panels[0].curves["single"]) == 1
+    pytest.importorskip("matplotlib")
+    plot_panels(panels, tmp_path / "deep" / "plot.png")
+    assert (tmp_path / "deep" / "plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_weights_of_the_last_checkpoint(tmp_path):
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    for step, size in ((10, 3), (20, 5)):
+        folder = tmp_path / "checkpoints" / f"step-{step:08}"
+        folder.mkdir(parents=True)
+        tensors = {
+            "embed.words": torch.zeros(99),
+            "layer.weight": torch.zeros(size, 7),
+            "bias": torch.zeros(2),
+        }
+        save_file({**tensors, "reference/embed/words": torch.zeros(99)}, folder / "model.safetensors")
+        save_file({"layer.weight": torch.zeros(1000)}, folder / "optimizer.safetensors")
+    assert count_weights(tmp_path) == 5 * 7 + 2
+    assert count_weights(tmp_path / "checkpoints") is None
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("effect", [0.0, 0.03])
+def test_errors_and_coverage_of_a_suites_mean(effect):
+    """Texts are drawn anew, models and seeds stay: each text has its own chance with each model and seed."""
+    random = np.random.default_rng(7)
+    tests, inside, below = 300, 0, 0
+    for _ in range(tests):
+        scored, _ = make_rows(random, {"b": 0.7 + effect, "a": 0.7}, (0, 1), n=100)
+        tested = compare_rows(Contrast("b", ("a",), ()), MEAN, scored, PLACE)
+        interval = tested.test.interval(0, 1)
+        inside += interval.low <= 100 * effect <= interval.high
+        below += bool(tested.test.p[0, 1] < 0.05)
+    assert 0.92 <= inside / tests <= 0.98  # 95 %, within 2.4 standard errors
+    if not effect:
+        assert 0.02 <= below / tests <= 0.08
+    print(f"effect {effect}: coverage {inside / tests:.3f}, p < 0.05 in {below / tests:.3f}")

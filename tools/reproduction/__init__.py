@@ -1,0 +1,1 @@
+"""What `tools/reproduce.py` is made of: plans, scores and contrasts, curves, boards, and the page."""

@@ -1,0 +1,111 @@
+"""The boards of a plan's suites: for each row and seed a submission with the answers of all its runs."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from decabench.submission import FOLDER, METADATA_NAME, SubmissionInfo, open_submission, render_metadata
+from reproduction.plan import BOARDS, Place, Plan
+
+
+def shown_rows(plan: Plan, place: Place) -> dict[str, list[str]]:
+    """Return the rows of the tables, by the suite that their runs are reported on."""
+    rows = [row for table in plan.tables for row in plan.rows_of(table, place.include)] or plan.rows
+    found: dict[str, list[str]] = {}
+    for row in dict.fromkeys(rows):
+        found.setdefault(plan.runs_of(row)[0].suite or plan.suite, []).append(row)
+    return found
+
+
+def folder_name(row: str, seed: int) -> str:
+    """Return the name of a folder for a row and a seed: `w/o SR` is `w-o-sr-seed-0`."""
+    return f"{re.sub(r'[^a-z0-9]+', '-', row.lower()).strip('-')}-seed-{seed}"
+
+
+def join_row(plan: Plan, place: Place, row: str, seed: int, folder: Path) -> bool:
+    """Write the answers of a row's runs with a seed as one submission; return whether there are any."""
+    runs = [
+        run
+        for run in plan.runs_of(row)
+        if seed in plan.seeds_of(run) and place.results(plan, run, seed).exists()
+    ]
+    if not runs:
+        return False
+    data: dict[str, str] = {}
+    predictor: dict[str, dict[str, Any]] = {}
+    (folder / FOLDER).mkdir(parents=True)
+    for run in runs:
+        with open_submission(place.submission(run.name, seed)) as opened:
+            for (task, split), file in opened.files.items():
+                if split == plan.split:
+                    shutil.copyfile(file.path, folder / FOLDER / file.path.name)
+                    data[f"{task}.{split}"] = opened.info.data[f"{task}.{split}"]
+            backend = opened.info.predictor.get("backend", {})
+            predictor[run.name] = {
+                key: backend[key] for key in ("model", "weights", "vectors", "step") if key in backend
+            }
+    count = f"{len(runs)} model{'s' if len(runs) > 1 else ''}"
+    info = SubmissionInfo(
+        f"{row}, seed {seed}",
+        description=f"{row} of the reproduction of {plan.paper}: {count}.",
+        predictor={"name": row, "seed": seed, "runs": predictor},
+        data=data,
+    )
+    (folder / METADATA_NAME).write_bytes(render_metadata(info))
+    return True
+
+
+def build_boards(plan: Plan, place: Place, site: Path) -> Iterator[Path]:
+    """Join, score and rank what is done: yield the folder of each suite's board."""
+    shared = [option for path in place.include for option in ("--include", str(path))]
+    shared += ["--home", str(place.home)] if place.home else []
+    for suite, rows in shown_rows(plan, place).items():
+        submissions = place.output / BOARDS / suite
+        if submissions.exists():
+            shutil.rmtree(submissions)
+        found = False
+        for row in rows:
+            for seed in sorted({seed for run in plan.runs_of(row) for seed in plan.seeds_of(run)}):
+                folder = submissions / folder_name(row, seed)
+                if join_row(plan, place, row, seed, folder):
+                    found = True
+                    call(
+                        "evaluate",
+                        "--submission",
+                        str(folder),
+                        "--split",
+                        plan.split,
+                        "--suite",
+                        suite,
+                        *shared,
+                    )
+        if found:
+            call(
+                "leaderboard",
+                "--submissions",
+                str(submissions),
+                "--output",
+                str(site / suite),
+                "--suite",
+                suite,
+                *shared,
+            )
+            yield site / suite
+
+
+def call(*arguments: str) -> None:
+    """Run a command of decabench. Ends the script if it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "decabench", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    if done.returncode:
+        sys.exit(f"decabench {arguments[0]} failed:\n{done.stderr}")

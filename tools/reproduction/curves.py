@@ -1,0 +1,139 @@
+"""Learning curves: a panel a measure, at most eight rows in it, their mean over seeds, and the range over them."""
+
+from __future__ import annotations
+
+import csv
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from reproduction.plan import Measure, Place, Plan, Table, tasks_of
+
+LINES = 8
+"""The most lines in a panel."""
+
+Curve = list[tuple[float, float]]
+"""(epoch or step, score) of each validation."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel of the plot."""
+
+    title: str
+    """What is validated."""
+    unit: str
+    """What the horizontal axis counts."""
+    curves: Mapping[str, Sequence[Curve]]
+    """Row to a curve for each seed."""
+
+
+def read_log(path: Path) -> Iterator[dict[str, str]]:
+    """Yield the rows of a run's log."""
+    with path.open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def counts_epochs(run: Path) -> bool:
+    """Return whether a run was validated at the end of each epoch, so that validations can be numbered by epochs."""
+    config = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))
+    return bool(config.get("epochs")) and not config.get("validate_every")
+
+
+def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) -> tuple[str, Curve] | None:
+    """Return the unit and the validation scores of a row, for a suite their mean; None unless all tasks are there.
+
+    Only runs that are done count. Runs of a suite's tasks are put together validation by validation.
+    """
+    tasks = tasks_of(measure, place.include)
+    found: dict[str, Curve] = {}
+    epochs = True
+    for run in plan.runs_of(row):
+        folder = place.run(run.name, seed)
+        log = folder / "validation.csv"
+        if seed not in plan.seeds_of(run) or not place.results(plan, run, seed).exists() or not log.exists():
+            continue
+        own = counts_epochs(folder)
+        rows = list(read_log(log))
+        for task in set(run.tasks) & set(tasks):
+            points = [(float(one["step"]), float(one["score"])) for one in rows if one["task"] == task]
+            found[task] = [(at, score) for at, (_, score) in enumerate(points, 1)] if own else points
+            epochs = epochs and own
+    if set(found) != set(tasks) or not all(found.values()):
+        return None
+    curves = [found[task] for task in tasks]
+    points = [
+        (mean(x for x, _ in together), mean(score for _, score in together))
+        for together in zip(*curves, strict=False)
+    ]
+    return "epoch" if epochs else "step", points
+
+
+def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
+    """Yield the panels of a table: for each task or suite, as many as its rows need; none of a transposed table."""
+    seen = set()
+    for name in () if table.transposed else table.measures:
+        measure = plan.measures[name]
+        if (tasks := tasks_of(measure, place.include)) in seen:  # two scores of one task are validated once
+            continue
+        seen.add(tasks)
+        found: dict[str, list[Curve]] = {}
+        units = set()
+        for row in plan.rows_of(table, place.include):
+            for seed in sorted({seed for run in plan.runs_of(row) for seed in plan.seeds_of(run)}):
+                if (read := read_curve(plan, place, row, measure, seed)) is not None:
+                    units.add(read[0])
+                    found.setdefault(row, []).append(read[1])
+        title = f"{name} of {measure.suite}" if measure.suite else measure.task
+        shown = list(found)
+        for start in range(0, len(shown), LINES):
+            part = {row: found[row] for row in shown[start : start + LINES]}
+            yield Panel(title, "epoch" if units == {"epoch"} else "step", part)
+
+
+def plot_panels(panels: Sequence[Panel], path: Path) -> None:
+    """Plot panels, at most three beside each other: lines are means over seeds, shades their range."""
+    from matplotlib.figure import Figure
+
+    across = min(3, len(panels))
+    down = -(-len(panels) // across)
+    figure = Figure(figsize=(4.6 * across, 3.4 * down), layout="constrained")
+    for at, panel in enumerate(panels, 1):
+        axes: Any = figure.add_subplot(down, across, at, title=panel.title, xlabel=panel.unit)
+        for number, (row, curves) in enumerate(panel.curves.items()):
+            together = list(zip(*curves, strict=False))
+            steps = [mean(x for x, _ in points) for points in together]
+            scores = [[score for _, score in points] for points in together]
+            style = "-" if number < LINES // 2 else "--"
+            axes.plot(steps, list(map(mean, scores)), style, color=f"C{number}", linewidth=1.3, label=row)
+            if len(curves) > 1:
+                axes.fill_between(
+                    steps,
+                    list(map(min, scores)),
+                    list(map(max, scores)),
+                    color=f"C{number}",
+                    alpha=0.15,
+                    linewidth=0,
+                )
+        axes.set_ylabel("validation score", fontsize="small")
+        axes.set_ylim(*_limits([one for one in panels if one.title == panel.title]))
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="x-small")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+
+
+def _limits(panels: Sequence[Panel]) -> tuple[float, float]:
+    """Return the ends of the vertical axis of panels that show the same scores."""
+    scores = [
+        score
+        for panel in panels
+        for curves in panel.curves.values()
+        for curve in curves
+        for _, score in curve
+    ]
+    margin = 0.04 * (max(scores) - min(scores)) or 1.0
+    return min(scores) - margin, max(scores) + margin

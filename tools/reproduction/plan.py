@@ -1,0 +1,332 @@
+"""Plans: the runs, figures and contrasts of a paper, read from TOML."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from decabench.errors import DecabenchError
+from decabench.tasks import Suite, Task, get_task, known_tasks, select_suite
+
+RUNS, SUBMISSIONS, LOCKS, BOARDS = "runs", "submissions", "locks", "boards"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column of a table: a score of one task, or of a whole suite."""
+
+    task: str = ""
+    """The task."""
+    score: str = ""
+    """Which of its scores; the task's headline if empty."""
+    digits: int = 1
+    """The number of decimals."""
+    suite: str = ""
+    """In place of a task: the suite over whose tasks to combine the headlines, as the suite says (sum or mean)."""
+    remark: str = ""
+    """What to know of its published figures, in a word: `recalled`, or other data (`PTB`)."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model, trained with each seed."""
+
+    name: str
+    """Its name, which its folders begin with."""
+    tasks: tuple[str, ...] = ()
+    """The tasks that it learns; all of the suite if empty."""
+    omit: tuple[str, ...] = ()
+    """Tasks of the suite that it does not learn."""
+    row: str = ""
+    """Its row of the tables; its name if empty."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings beside those of all runs."""
+    seeds: tuple[int, ...] = ()
+    """Seeds in place of the plan's."""
+    config: str = ""
+    """A training configuration in place of the plan's."""
+    init: str = ""
+    """The run whose weights it starts from."""
+    suite: str = ""
+    """The suite that its results are reported on, in place of the plan's."""
+
+    @property
+    def title(self) -> str:
+        return self.row or self.name
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of published beside measured figures."""
+
+    title: str
+    """Its heading."""
+    measures: tuple[str, ...]
+    """Its columns."""
+    rows: tuple[str, ...] = ()
+    """Its rows; if empty, those with a run of any of the measures' tasks."""
+    text: str = ""
+    """A paragraph above it."""
+    transposed: bool = False
+    """Whether measures are the rows instead: for many of them. Published figures are then left out."""
+    development: bool = False
+    """Whether its published figures are those of development sets."""
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two rows to compare."""
+
+    row: str
+    """The row that should be better."""
+    baseline: tuple[str, ...]
+    """The row that it is compared with; of several, their mean."""
+    measures: tuple[str, ...]
+    """The columns to compare."""
+    claimed: float | None = None
+    """The difference that the paper's text states."""
+    development: bool = False
+    """Whether its published difference is of development sets."""
+
+    @property
+    def title(self) -> str:
+        *first, last = self.baseline
+        baseline = f"the mean of {', '.join(first)} and {last}" if first else last
+        return f"{self.row} over {baseline}"
+
+
+@dataclass(frozen=True)
+class Count:
+    """A number of parameters that the paper works out, and the modules that have it here."""
+
+    name: str
+    """What is counted."""
+    printed: int
+    """The paper's number."""
+    modules: dict[str, tuple[int, ...]]
+    """Classes (`package.module:Class`) and the sizes to build them with: their parameters add up."""
+    remark: str = ""
+    """Why the two differ."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A paper's runs and figures."""
+
+    title: str
+    """The page's title."""
+    paper: str
+    """The paper, as it is cited."""
+    suite: str
+    """The suite that results are reported on."""
+    measures: dict[str, Measure]
+    """The tables' columns, by name."""
+    runs: tuple[Run, ...]
+    """The runs, in the order in which they are trained."""
+    tables: tuple[Table, ...] = ()
+    """The tables; if empty, one of all measures."""
+    published: dict[str, dict[str, float]] = field(default_factory=dict)
+    """The paper's figures: row to measure to figure."""
+    development: dict[str, dict[str, float]] = field(default_factory=dict)
+    """The paper's figures of development sets, where it has no others."""
+    parameters: dict[str, int] = field(default_factory=dict)
+    """The paper's numbers of parameters, by row."""
+    parameters_remark: str = ""
+    """What to know of these numbers, in a word: `recalled`."""
+    contrasts: tuple[Contrast, ...] = ()
+    """What is tested."""
+    counts: tuple[Count, ...] = ()
+    """Worked examples of numbers of parameters."""
+    config: str = ""
+    """The training configuration of all runs, beside the plan."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of all runs."""
+    seeds: tuple[int, ...] = (0,)
+    """The seeds of all runs."""
+    split: str = "test"
+    """The split that is answered."""
+    overlap: tuple[str, ...] = ()
+    """Splits to learn from: suites are also scored without the texts that stand in one, word for word, in any task."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the page has to know, a paragraph each."""
+
+    def published_figure(self, row: str, measure: str, development: bool) -> float | None:
+        """Return the paper's figure of a row, or None."""
+        return (self.development if development else self.published).get(row, {}).get(measure)
+
+    def seeds_of(self, run: Run) -> tuple[int, ...]:
+        return run.seeds or self.seeds
+
+    def runs_of(self, row: str) -> list[Run]:
+        return [run for run in self.runs if run.title == row]
+
+    @property
+    def rows(self) -> list[str]:
+        return list(dict.fromkeys(run.title for run in self.runs))
+
+    def rows_of(self, table: Table, include: Sequence[Path] = ()) -> list[str]:
+        """Return a table's rows: those that it names, or all with a run of any of its tasks."""
+        tasks = {task for name in table.measures for task in tasks_of(self.measures[name], include)}
+        found = [row for row in self.rows if any(tasks & set(run.tasks) for run in self.runs_of(row))]
+        return list(table.rows) or found
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where data and results are, and how to train."""
+
+    plan: Path
+    """The plan's file."""
+    output: Path
+    """The folder of runs and submissions."""
+    home: Path | None
+    """The folder of prepared data."""
+    include: tuple[Path, ...]
+    """Files that define tasks."""
+    device: str
+    """The device."""
+
+    def run(self, name: str, seed: int) -> Path:
+        return self.output / RUNS / f"{name}-seed-{seed}"
+
+    def submission(self, name: str, seed: int) -> Path:
+        return self.output / SUBMISSIONS / f"{name}-seed-{seed}"
+
+    def results(self, plan: Plan, run: Run, seed: int) -> Path:
+        return results_file(self.submission(run.name, seed), run.suite or plan.suite, plan.split)
+
+
+def results_file(submission: Path, suite: str, split: str) -> Path:
+    """Return where `decabench evaluate` writes the results of a submission."""
+    return submission / "results" / (split if suite == "decathlon" else f"{split}-{suite}") / "results.json"
+
+
+@cache
+def suite_of(name: str, include: tuple[Path, ...] = ()) -> Suite:
+    """Return a suite by name; looked for once, as installed packages are searched."""
+    return select_suite(name, include)
+
+
+@cache
+def task_of(name: str, include: tuple[Path, ...] = ()) -> Task:
+    """Return a task by name."""
+    return get_task(name, known_tasks(include))
+
+
+def tasks_of(measure: Measure, include: Sequence[Path] = ()) -> tuple[str, ...]:
+    """Return the tasks of a measure, in its suite's order."""
+    return suite_of(measure.suite, tuple(include)).tasks if measure.suite else (measure.task,)
+
+
+def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
+    """Read a plan, and check that its names refer to each other. Ends the script if it has a fault."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        lists = content.pop("lists", {})
+        content["runs"] = [
+            _with_tasks(made, content["suite"], include)
+            for run in content["runs"]
+            for _, made in _expand("", run, lists)
+        ]
+        content["measures"] = dict(
+            pair for name, own in content["measures"].items() for pair in _expand(name, own, lists)
+        )
+        for table in content.get("tables", ()):
+            table |= {key: _listed(table[key], lists) for key in ("measures", "rows") if key in table}
+        for contrast in content.get("contrasts", ()):
+            contrast["measures"] = _listed(contrast["measures"], lists)
+            if isinstance(contrast["baseline"], str):
+                contrast["baseline"] = [contrast["baseline"]]
+        plan = msgspec.convert(content, Plan)
+        _require_known_keys(content)
+        for measure in plan.measures.values():
+            tasks_of(measure, include)
+    except (OSError, ValueError, KeyError, TypeError, DecabenchError) as error:
+        sys.exit(f"{path} is not a plan ({error}).")
+    if wrong := list(_faults(plan)):
+        sys.exit(f"{path} has no such thing, or has it twice: {', '.join(wrong)}.")
+    return plan
+
+
+def _expand(name: str, table: Mapping[str, Any], lists: Mapping[str, list[Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield a name and a table, or with `each` one for every member of that list, which takes the place of `{}`."""
+    own = dict(table)
+    each = own.pop("each", None)
+    for member in ["{}"] if each is None else _listed(each, lists):
+        yield _fill(name, member), _fill(own, member)
+
+
+def _fill(value: Any, member: Any) -> Any:
+    """Put a member in the place of `{}`: as it is where that is the whole text, otherwise as text."""
+    if isinstance(value, str):
+        return member if value == "{}" else value.replace("{}", str(member))
+    if isinstance(value, list):
+        return [_fill(one, member) for one in value]
+    if isinstance(value, dict):
+        return {key: _fill(one, member) for key, one in value.items()}
+    return value
+
+
+def _listed(names: str | list[Any], lists: Mapping[str, list[Any]]) -> list[Any]:
+    """Return a list: one of the plan's `lists` by its name, or the names themselves."""
+    if not isinstance(names, str):
+        return names
+    if names not in lists:
+        raise ValueError(f"there is no list {names!r}; the lists are {', '.join(lists) or 'none'}")
+    return lists[names]
+
+
+def _with_tasks(run: dict[str, Any], suite: str, include: Sequence[Path]) -> dict[str, Any]:
+    """Give a run without tasks those of its suite, but for the ones that it omits."""
+    if run.get("tasks"):
+        return run
+    tasks = suite_of(run.get("suite") or suite, tuple(include)).tasks
+    if strange := set(run.get("omit", ())) - set(tasks):
+        raise ValueError(f"{run['name']} omits what is no task of its suite: {', '.join(sorted(strange))}")
+    return {**run, "tasks": [task for task in tasks if task not in run.get("omit", ())]}
+
+
+def _require_known_keys(content: Mapping[str, Any]) -> None:
+    """Raise ValueError for keys that mean nothing, which would be passed over in silence."""
+    tables = [(Plan, "the plan", content)]
+    for kind, name in ((Run, "runs"), (Table, "tables"), (Contrast, "contrasts"), (Count, "counts")):
+        tables += [(kind, f"one of the {name}", one) for one in content.get(name, ())]
+    tables += [(Measure, f"measure {name}", one) for name, one in content["measures"].items()]
+    for kind, name, table in tables:
+        if strange := set(table) - {entry.name for entry in fields(kind)}:
+            raise ValueError(f"{name} has no setting {', '.join(sorted(strange))}")
+
+
+def _faults(plan: Plan) -> Iterator[str]:
+    """Yield what names nothing, or twice the same."""
+    rows, names = set(plan.rows), [run.name for run in plan.runs]
+    yield from (f"row {row!r} of published" for row in plan.published if row not in rows)
+    yield from (f"row {row!r} of development" for row in plan.development if row not in rows)
+    yield from (f"row {row!r} of parameters" for row in plan.parameters if row not in rows)
+    for own in (*plan.published.values(), *plan.development.values()):
+        yield from (f"measure {name!r}" for name in own if name not in plan.measures)
+    for contrast in plan.contrasts:
+        used = (contrast.row, *contrast.baseline)
+        yield from (f"row {row!r} of a contrast" for row in used if row not in rows)
+        yield from (
+            f"measure {name!r} of a contrast" for name in contrast.measures if name not in plan.measures
+        )
+    for table in plan.tables:
+        yield from (f"row {row!r} of a table" for row in table.rows if row not in rows)
+        yield from (f"measure {name!r} of a table" for name in table.measures if name not in plan.measures)
+    for name, measure in plan.measures.items():
+        if bool(measure.task) == bool(measure.suite):
+            yield f"one task or suite of measure {name!r}"
+    yield from (f"init {run.init!r} of {run.name}" for run in plan.runs if run.init and run.init not in names)
+    yield from (f"a second run {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1)
+    for row in rows:
+        for seed in {seed for run in plan.runs_of(row) for seed in plan.seeds_of(run)}:
+            tasks = [task for run in plan.runs_of(row) if seed in plan.seeds_of(run) for task in run.tasks]
+            yield from (f"a second {task} in row {row!r}" for task in set(tasks) if tasks.count(task) > 1)
