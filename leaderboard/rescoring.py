@@ -187,6 +187,7 @@ def _score_again(
         options.jobs,
         options.include,
         "raw" if entry.is_raw else "extracted",
+        reuse=True,
     )
     examples = sum(scored[name].rows for name in at_hand)
     tasks = f"{len(at_hand)} task{'s' if len(at_hand) > 1 else ''}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
@@ -129,6 +129,11 @@ _TO_TOKENS = bytes(
     ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else 32 for byte in range(256)
 )
 """Lower-case ASCII letters and digits; every other byte becomes a space, as Perl saw bytes."""
+_TO_SENTENCES = {
+    separator: _TO_TOKENS[: ord(separator)] + separator.encode() + _TO_TOKENS[ord(separator) + 1 :]
+    for separator in ".\n"
+}
+"""The same, but for what ends a sentence."""
 
 
 @cache
@@ -156,8 +161,9 @@ def tokens(text: str) -> list[str]:
 
 
 def sentence_tokens(text: str, separator: str) -> Sentences:
-    """Split a text into sentences of stemmed tokens, leaving out empty ones."""
-    return [sentence for part in text.split(separator) if (sentence := tokens(part))]
+    """Split a text at "." or "\\n" into sentences of stemmed tokens, leaving out empty ones."""
+    plain = text.encode("utf-8", "surrogatepass").translate(_TO_SENTENCES[separator]).decode("ascii")
+    return [[base_form(word) for word in words] for part in plain.split(separator) if (words := part.split())]
 
 
 def precision_recall_f1(hits: int, candidate: int, reference: int) -> tuple[float, float, float]:
@@ -183,9 +189,10 @@ def overlap(candidate: Sentences, reference: Sentences, order: int) -> tuple[int
 def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
     """Count tokens on the LCS of a reference sentence with any candidate sentence, none of them twice."""
     left, right = Counter(chain(*candidate)), Counter(chain(*reference))
+    others = [(other, _find_places(other)) for other in candidate]
     hits = 0
     for sentence in reference:
-        marked = set().union(*(marked_positions(sentence, other) for other in candidate))
+        marked = set[int]().union(*(_mark(sentence, other, places) for other, places in others))
         for position in sorted(marked):
             token = sentence[position]
             if left[token] > 0 and right[token] > 0:
@@ -199,38 +206,44 @@ def marked_positions(reference: Sequence[str], candidate: Sequence[str]) -> list
     """Find the reference's positions on its longest common subsequence with the candidate, last first.
 
     Of several such subsequences it is the one that the Perl script finds: the table has the reference as rows, and
-    on a tie the way back goes up. A row is one integer (Hyyrö 2004): bit j is set where the length in column j + 1
+    on a tie the way back goes up. A row is one integer (Hyyrö 2004): bit j is clear where the length in column j + 1
     is one more than in column j, so that a cell is a count of bits and a row one addition.
     """
-    rows = _lcs_rows(reference, candidate)
+    return _mark(reference, candidate, _find_places(candidate))
+
+
+def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[str, int]) -> list[int]:
+    rows = _lcs_rows(reference, places, len(candidate))
     marked = []
     i, j = len(reference), len(candidate)
-    while i and j:
+    below = (1 << j) - 1  # the bits of the columns up to j
+    length = j - rows[i].bit_count()
+    while length:  # that of the common subsequence up to here
         if reference[i - 1] == candidate[j - 1]:
-            i, j = i - 1, j - 1
+            i, j, below, length = i - 1, j - 1, below >> 1, length - 1
             marked.append(i)
-        elif rows[i] >> (j - 1) & 1 or _same_length(rows[i], rows[i - 1], j):
+        elif not rows[i] >> (j - 1) & 1 or j - (rows[i - 1] & below).bit_count() == length:
             i -= 1
         else:
-            j -= 1
+            j, below = j - 1, below >> 1
     return marked
 
 
-def _same_length(row: int, above: int, columns: int) -> bool:
-    """Tell whether two rows of the table have equal lengths in a column."""
-    mask = (1 << columns) - 1
-    return (row & mask).bit_count() == (above & mask).bit_count()
-
-
-def _lcs_rows(reference: Sequence[str], candidate: Sequence[str]) -> list[int]:
-    """Compute the table of LCS lengths, each row as the integer of its steps."""
+def _find_places(sentence: Sequence[str]) -> dict[str, int]:
+    """Return the columns of each token, as bits."""
     places: dict[str, int] = {}
-    for column, token in enumerate(candidate):
+    for column, token in enumerate(sentence):
         places[token] = places.get(token, 0) | 1 << column
-    full = (1 << len(candidate)) - 1
-    flat, rows = full, [0]
+    return places
+
+
+def _lcs_rows(reference: Sequence[str], places: Mapping[str, int], columns: int) -> list[int]:
+    """Compute the table of LCS lengths, each row as the integer of its steps."""
+    row = full = (1 << columns) - 1
+    rows = [row]
     for token in reference:
-        matches = flat & places.get(token, 0)
-        flat = (flat + matches | flat - matches) & full
-        rows.append(full & ~flat)
+        if token in places:
+            matches = row & places[token]
+            row = (row + matches | row - matches) & full
+        rows.append(row)
     return rows

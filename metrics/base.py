@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar, Literal, Protocol
 
 __all__ = [
@@ -272,6 +272,7 @@ def score_rows(metric: Metric, rows: Sequence[Row]) -> Score:
     return Score(metric.headline, scores[metric.headline], scores, len(rows), metric.full_signature)
 
 
+@cache  # it reads the packages' folders, and every score asks for it
 def _installed_version(package: str) -> str:
     from importlib.metadata import PackageNotFoundError, version
 

@@ -1,8 +1,9 @@
-"""Corpus BLEU: sacrebleu counts n-grams, and the score is computed from sums of its counts."""
+"""Corpus BLEU: sacrebleu splits texts into tokens, and the score is computed from sums of counts of their n-grams."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .base import (
@@ -47,20 +48,47 @@ def load_scorer(name: str) -> Any:
 
 
 def _statistics(predictions: Sequence[str], references: Sequence[Reference]) -> list[Row]:
-    scorer = load_scorer("BLEU")
-    # effective_order changes only the sentence's own score, which is not read here; without it sacrebleu warns.
-    lower = scorer(lowercase=True, tokenize="13a", effective_order=True)
-    cased = scorer(lowercase=False, tokenize="13a", effective_order=True)
+    tokenize = load_scorer("BLEU")(tokenize="13a").tokenizer
     return [
-        _count(lower, text, reference.answers) + _count(cased, text, reference.answers)
+        _row(text, reference.answers, tokenize)
         for text, reference in zip(predictions, references, strict=True)
     ]
 
 
-def _count(scorer: Any, prediction: str, answers: Sequence[str]) -> Row:
-    """Count one segment's clipped and total n-grams, and its length and the closest reference's."""
-    found = scorer.sentence_score(prediction, list(answers))
-    return tuple(map(float, (*found.counts, *found.totals, found.sys_len, found.ref_len)))
+def _row(prediction: str, answers: Sequence[str], tokenize: Callable[[str], str]) -> Row:
+    """Return the counts of a segment in lower case, and then as it is written."""
+    segments = [_read_words(text, tokenize) for text in (prediction, *answers)]
+    lower = _count([words for words, _ in segments])
+    if all(words == cased for words, cased in segments):
+        return lower + lower
+    return lower + _count([cased for _, cased in segments])
+
+
+def _read_words(text: str, tokenize: Callable[[str], str]) -> tuple[list[str], list[str]]:
+    """Return the tokens of a text in lower case, and as it is written."""
+    cased = tokenize(text.rstrip())
+    if "&" in text or "<" in text or "Σ" in text:  # where lower case changes what the tokenizer finds
+        return tokenize(text.lower().rstrip()).split(), cased.split()
+    return cased.lower().split(), cased.split()
+
+
+def _count(segments: Sequence[Sequence[str]]) -> Row:
+    """Count clipped and total n-grams of the first segment, its length and the closest length of the others."""
+    words, *answers = segments
+    right, total = [], []
+    for order in _ORDERS:
+        available = Counter(_ngrams(answers[0], order))
+        for answer in answers[1:]:
+            available |= Counter(_ngrams(answer, order))
+        grams = Counter(_ngrams(words, order))
+        right.append(sum(min(grams[gram], available[gram]) for gram in grams.keys() & available.keys()))
+        total.append(max(len(words) - order + 1, 0))
+    _, closest = min((abs(len(words) - len(answer)), len(answer)) for answer in answers)
+    return tuple(map(float, (*right, *total, len(words), closest)))
+
+
+def _ngrams(words: Sequence[str], order: int) -> Iterable[object]:
+    return words if order == 1 else zip(*(words[start:] for start in range(order)), strict=False)
 
 
 def _corpus_bleu(totals: Totals, prefix: str) -> Any:
@@ -99,7 +127,7 @@ def bleu(predictions: Sequence[str], references: Sequence[Any]) -> Score:
 
     p_n is the percentage of the predictions' n-grams that a reference has (clipped), smoothed as in sacrebleu;
     BP = exp(1 - r/c) where the predictions' length c is below the closest references' length r, else 1. `details`
-    also has `bleu_cased`. sacrebleu counts; its version ends the signature. Raises MetricError if it is not
+    also has `bleu_cased`. sacrebleu tokenizes; its version ends the signature. Raises MetricError if it is not
     installed, for unequal numbers, or for an example without a reference.
     """
     return evaluate(BLEU, predictions, items(references))

@@ -270,18 +270,17 @@ def read_normalised(text: str, header: Sequence[str]) -> LogicalForm | None:
 
     Case, spacing and a final semicolon do not matter. Raises nothing: None for anything else.
     """
-    line = " ".join(text.lower().split())
+    line, names = _on_one_line(text), tuple(map(_on_one_line, header))
     if len(line) > _LONGEST_QUERY:
         return None
-    names = [" ".join(name.lower().split()) for name in header]
-    whole, condition = _patterns(tuple(names))
-    found = next((match for pattern in whole if (match := pattern.fullmatch(line))), None)
+    patterns = (_selection_pattern(names, kind) for kind in _SELECTIONS)
+    found = next((match for pattern in patterns if (match := pattern.fullmatch(line))), None)
     if found is None:
         return None
     parts = found.groupdict()
     conditions, position, rest = list[_Condition](), 0, parts["conditions"] or ""
     while position < len(rest):
-        match = condition.match(rest, position)
+        match = _condition_pattern(names).match(rest, position)
         if match is None:
             return None
         operator = OPERATORS.index("=" if match["operator"] == "==" else match["operator"])
@@ -291,30 +290,62 @@ def read_normalised(text: str, header: Sequence[str]) -> LogicalForm | None:
     return LogicalForm(_find_column(parts["column"], names), aggregator, tuple(conditions))
 
 
-@lru_cache(maxsize=64)
-def _patterns(names: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], ...], re.Pattern[str]]:
-    """Make the patterns of a whole query, the first that fits counts, and of a condition."""
+def _on_one_line(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+_AGGREGATOR = f"(?P<aggregator>{'|'.join(filter(None, AGGREGATORS))})"
+_SELECTIONS = ("{column}", rf"{_AGGREGATOR} ?\( ?{{column}} ?\)", f"{_AGGREGATOR} {{column}}")
+"""What may stand between `select` and `from`; the first that fits counts."""
+
+
+def _column_pattern(names: Sequence[str]) -> str:
     longest_first = sorted(filter(None, names), key=len, reverse=True)
-    column = f"{_OPEN}(?P<column>{'|'.join(map(re.escape, longest_first)) or '(?!)'}){_CLOSE}"
-    other = column.replace("(?P<column>", "(?:")
-    aggregator = f"(?P<aggregator>{'|'.join(filter(None, AGGREGATORS))})"
+    return f"{_OPEN}(?P<column>{'|'.join(map(re.escape, longest_first)) or '(?!)'}){_CLOSE}"
+
+
+# Compiling a pattern takes a hundred times as long as matching it, so each is made when a query first needs it.
+
+
+@lru_cache(maxsize=128)
+def _selection_pattern(names: tuple[str, ...], kind: str) -> re.Pattern[str]:
+    """Make the pattern of a whole query."""
     tail = rf" from {_OPEN}[\w.]+{_CLOSE}(?: where (?P<conditions>.+?))?(?: ?;)?"
-    selections = (column, rf"{aggregator} ?\( ?{column} ?\)", f"{aggregator} {column}")
+    return re.compile(f"select {kind.replace('{column}', _column_pattern(names))}{tail}")
+
+
+@lru_cache(maxsize=64)
+def _condition_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Make the pattern of a condition, with the `and` after it."""
+    column = _column_pattern(names)
+    other = column.replace("(?P<column>", "(?:")
     operator = r" ?(?P<operator>==|[=<>]| op ) ?"
-    condition = (
+    return re.compile(
         rf"(?P<open>\()?{column}{operator}(?P<value>.+?)(?(open)\))(?: and (?=\(?{other} ?(?:[=<>]|op ))|$)"
     )
-    return tuple(re.compile(f"select {each}{tail}") for each in selections), re.compile(condition)
 
 
 def _bare(value: str) -> str:
     """Return a value on one line, without the quotation marks around it."""
-    text = " ".join(value.lower().split())
+    text = _on_one_line(value)
     for start, end in _QUOTE_PAIRS:
         inner = text[len(start) : len(text) - len(end)].strip()
         if inner and text.startswith(start) and text.endswith(end):
             return _bare(inner.replace("''", "'") if start == "'" else inner)  # `'"Hell"'` has two pairs
     return text
+
+
+def _is_same_normalised(text: str, header: Sequence[str], gold: LogicalForm) -> bool:
+    """Return whether a query reads as the gold form. One that lacks a gold column or value is not parsed."""
+    line = _on_one_line(text)
+    bare = tuple((column, operator, _bare(value)) for column, operator, value in gold.conditions)
+    columns = (gold.select, *(column for column, _, _ in bare))
+    parts = [_on_one_line(header[at]) for at in columns if isinstance(at, int) and 0 <= at < len(header)]
+    if "''" not in line:  # which stands for one quotation mark of a value
+        parts += (value for _, _, value in bare)
+    return all(part in line for part in parts) and read_normalised(text, header) == replace(
+        gold, conditions=bare
+    )
 
 
 def _normalised_row(prediction: str, reference: Reference) -> Row:
@@ -323,11 +354,7 @@ def _normalised_row(prediction: str, reference: Reference) -> Row:
     same = (
         parse_query(prediction, header) == gold
         or prediction.lower().split() == reference.answers[0].lower().split()
-        or read_normalised(prediction, header)
-        == replace(
-            gold,
-            conditions=tuple((column, operator, _bare(value)) for column, operator, value in gold.conditions),
-        )
+        or _is_same_normalised(prediction, header, gold)
     )
     return (1.0, float(same))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from statistics import median
 from typing import Any
 
 from .base import (
@@ -93,6 +92,8 @@ def _centred(values: Sequence[float]) -> list[float]:
     A correlation ignores both, but sums of squares far from 0 would cancel to nothing, and huge or tiny ones leave the
     range of floats. The median is near the bulk of any part of them, too, and dividing by a power of 2 rounds nothing.
     """
+    from statistics import median  # which loads fractions and decimals
+
     middle = median(values)
     distances = [value - middle for value in values]
     _, exponent = math.frexp(math.fsum(map(abs, distances)) / len(distances))

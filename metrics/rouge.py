@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Literal
@@ -41,25 +41,19 @@ _Counts = tuple[int, int, int]
 """Hits, units of the candidate, units of the reference."""
 
 
-def _count_lcs(candidate: perl.Sentences, reference: perl.Sentences) -> _Counts:
-    _, left, right = perl.overlap(candidate, reference, 1)
-    return (perl.lcs_hits(candidate, reference), left, right)
-
-
-_COUNTERS: tuple[Callable[[perl.Sentences, perl.Sentences], _Counts], ...] = (
-    partial(perl.overlap, order=1),
-    partial(perl.overlap, order=2),
-    _count_lcs,
-)
+def _count(candidate: perl.Sentences, reference: perl.Sentences) -> tuple[_Counts, ...]:
+    """Return the counts of each kind."""
+    words = perl.overlap(candidate, reference, 1)
+    pairs = perl.overlap(candidate, reference, 2)
+    return words, pairs, (perl.lcs_hits(candidate, reference), *words[1:])
 
 
 def _row(prediction: str, reference: Reference, separator: str) -> Row:
     """Return 1, then P, R and F of each kind. Counts are summed over the references first (`-f A`)."""
     candidate = perl.sentence_tokens(prediction, separator)
-    answers = [perl.sentence_tokens(answer, separator) for answer in reference.answers]
+    found = [_count(candidate, perl.sentence_tokens(answer, separator)) for answer in reference.answers]
     values = [1.0]
-    for counter in _COUNTERS:
-        counts = [counter(candidate, answer) for answer in answers]
+    for counts in zip(*found, strict=True):
         hits, left, right = map(sum, zip(*counts, strict=True))
         values.extend(perl.precision_recall_f1(hits, left, right))
     return tuple(values)

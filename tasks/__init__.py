@@ -22,6 +22,7 @@ from decabench.tasks.preparation import (
     prepare_all,
     requested_splits,
 )
+from decabench.tasks.references import read_references
 from decabench.tasks.registry import (
     SUITES,
     TASKS,
@@ -117,6 +118,7 @@ __all__ = [
     "prepare",
     "prepare_all",
     "read_prompt",
+    "read_references",
     "requested_splits",
     "select_suite",
     "select_tasks",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from decabench.errors import DataError, DecabenchError, MissingDataError, StorageError
 from decabench.files import Paths, as_paths, atomic_file, make_folder, storage_errors, sweep_temporary
 from decabench.tasks.example import SPLITS, Example
+from decabench.tasks.references import keep_references
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder
 from decabench.tasks.suites.decathlon import DECATHLON
@@ -439,6 +440,7 @@ def _prepare_split(task: Task, split: str, request: Request, store: Store, opene
     except DataError:  # a damaged record is replaced with what was just prepared
         records = {}
     store.write_records(task, {**records, split: record})
+    keep_references(store, task.name, split, record)
     stamps = _stamp_files(task, record, request)
     _write_inputs(store, task, split, {"place": request.place, "files": stamps})
 

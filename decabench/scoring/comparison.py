@@ -175,12 +175,16 @@ def compare(
 ) -> Comparison:
     """Compare submission B with submission A, both scored on the prepared data.
 
+    What this machine has evaluated before is not scored again, if answers, data, metrics and code are the same.
+
     The first parameters are those of `evaluate`; `suite` is the one whose totals are compared, `seed` determines
     the resamples, and `flips` is the number of worst regressions to return per task.
     Raises SubmissionError if they have no scored task in common, and the errors of `evaluate`.
     """
     names = [tasks] if isinstance(tasks, str) else tasks
-    options = ScoringOptions(split, names, home, jobs, include, suite=select_suite(suite, include))
+    options = ScoringOptions(
+        split, names, home, jobs, include, suite=select_suite(suite, include), reuse=True
+    )
     results_a, scored_a = score_submission(a, options)
     results_b, scored_b = score_submission(b, options)
     left_out = _left_out(scored_a, scored_b)

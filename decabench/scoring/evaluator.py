@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
@@ -25,6 +25,7 @@ from decabench.files import Paths, file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, count_faults, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
+from decabench.scoring.receipts import Deferred, Scored, find_receipt
 from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
 from decabench.scoring.scored_examples import ExamplesHead, ScoredExample, make_examples
 from decabench.scoring.significance import (
@@ -42,6 +43,7 @@ from decabench.submission import (
     Submission,
     answers_digest,
     open_submission,
+    read_answers,
 )
 from decabench.tasks import (
     DECATHLON,
@@ -54,12 +56,11 @@ from decabench.tasks import (
     Tags,
     Task,
     Tree,
-    fingerprint_line,
     get_task,
     home_folder,
     known_tasks,
+    read_references,
     select_suite,
-    units_line,
 )
 from decabench.text import excerpt
 from decabench.workers import process_pool
@@ -108,6 +109,8 @@ class ScoringOptions:
     """By task, the ids of examples of the split: besides the score of all, score the others alone."""
     all_texts: bool = False
     """Whether the files of scored examples hold texts that may not be passed on, too."""
+    reuse: bool = False
+    """Use the statistics of a task that this machine scored before, with the same answers, data and code."""
 
 
 @dataclass(frozen=True)
@@ -213,23 +216,26 @@ def score_submission(
         known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
         _require_same_data(opened, files, store)
+        known_scores = _find_known(submission, opened, files, known, options) if options.reuse else {}
         jobs = [
             _Job(
                 known[name],
                 file,
-                _read_references(store, name, file.split),
+                read_references(store, name, file.split),
                 store,
                 opened,
                 options.answers,
                 options.without.get(name, ()),
             )
             for name, file in files.items()
+            if name not in known_scores
         ]
         with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
-            scored = {
+            now = {
                 job.task.name: replace(_score_file(job, pool), files=job.digests(), unknown=job.unknown())
                 for job in jobs
             }
+        scored = {name: known_scores.get(name) or now[name] for name in files}
         description = opened.info.described()
     samples = {name: found.sample for name, found in scored.items() if found.sample}
     results, ends = add_intervals(
@@ -239,6 +245,44 @@ def score_submission(
         Results(description, options.split, results, ends, answers=options.answers, suite=options.suite),
         scored,
     )
+
+
+def _find_known(
+    submission: str | Path,
+    opened: Submission,
+    files: Mapping[str, PredictionFile],
+    known: Mapping[str, Task],
+    options: ScoringOptions,
+) -> dict[str, ScoredTask]:
+    """Return the tasks that this machine scored before. Their answers and references are read when they are needed."""
+    folder, store = Path(submission), Store(home_folder(options.home))
+    found: dict[str, ScoredTask] = {}
+    if not folder.is_dir():
+        return found  # an archive is unpacked only while it is scored
+    for name, file in files.items():
+        marks = opened.info.marks(name, file.split)
+        if marks.partial or marks.incomplete or options.without.get(name):
+            continue
+        digests = _file_digests(opened, name, file.split)
+        receipt = find_receipt(store, Scored(known[name], file.split, digests, options.answers), folder)
+        if receipt is None:
+            continue
+        references = Deferred(partial(read_references, store, name, file.split))
+        predictions = Deferred(partial(_read_predictions, file, options.answers, references))
+        found[name] = ScoredTask(
+            receipt.result, references, predictions, receipt.sample, receipt.rows, digests
+        )
+    return found
+
+
+def _read_predictions(file: PredictionFile, kind: AnswerKind, references: Sequence[Item]) -> list[str]:
+    answers = read_answers(file, kind)
+    return [answers[item.id] for item in references]
+
+
+def _file_digests(submission: Submission, task: str, split: str) -> dict[str, str]:
+    """Return the sha256 of each file that the submission has for the task, by its path there."""
+    return {name: file_digest(path) for name, path in submission.files_of(task, split).items()}
 
 
 def add_intervals(
@@ -322,22 +366,6 @@ def _require_same_data(submission: Submission, files: Mapping[str, PredictionFil
         )
 
 
-def _read_references(store: Store, task: str, split: str) -> list[Item]:
-    """Read the gold answers. Raises DataError if the prepared data does not match its record."""
-    digest, units_digest, references = hashlib.sha256(), hashlib.sha256(), []
-    for example in store.examples(task, split):
-        digest.update(fingerprint_line(example))
-        units_digest.update(units_line(example.units))
-        references.append(Item(example.answers, example.id, example.units, example.meta))
-    record = store.record(task, split)
-    found = (f"sha256:{digest.hexdigest()}", f"sha256:{units_digest.hexdigest()}")
-    if found != (record.fingerprint, record.units_digest):
-        raise DataError(
-            f"The prepared data of {task}, {split}, does not match its record: run decabench prepare {task} --force."
-        )
-    return references
-
-
 @dataclass(frozen=True)
 class _Job:
     """A file of answers, and the data that it answers."""
@@ -366,8 +394,7 @@ class _Job:
 
     def digests(self) -> dict[str, str]:
         """Return the sha256 of each file that the submission has for the task, by its path there."""
-        files = self.submission.files_of(self.task.name, self.file.split)
-        return {name: file_digest(path) for name, path in files.items()}
+        return _file_digests(self.submission, self.task.name, self.file.split)
 
 
 class _FaultyFileError(SubmissionError):
@@ -397,14 +424,14 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     if counts.context_kept and task.extractive:
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
         ceiling = context_ceiling(counts.context_kept, references, contexts)
-    partial = job.submission.info.partial.get(f"{task.name}.{job.file.split}", {})
+    limits = job.submission.info.partial.get(f"{task.name}.{job.file.split}", {})
     score = found.scores[found.headline]
     units = [item.units for item in references]
     sample = Sample.of(metric.for_data(references), found.rows, units, task.name)
     variant_rows: dict[int, Sequence[Row]] = {}
     result = replace(
         result,
-        status="partial" if partial else "scored",
+        status="partial" if limits else "scored",
         n=len(references),
         score=score,
         scores=found.scores,
@@ -414,7 +441,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         predictions=answers_digest(answers),
         answers=counts.by_kind,
         ceiling=ceiling,
-        partial=partial,
+        partial=limits,
         variants=_score_variants(job, references, score, pool, variant_rows),
         units=describe_units(sample, task.unit_names),
         without=_score_without(job, references, list(answers.values()), found),
@@ -555,6 +582,8 @@ def count_answers(lines: Iterable[AnswerLine]) -> AnswerCounts:
 # Scores of a task by its metrics
 
 _CHUNK = 500
+_SLOW = 1e-4
+"""Seconds for an example; for less, another process costs more than it saves."""
 _WORTH_A_PROCESS = 2_000
 """So many examples of a slow metric take longer than starting processes."""
 
@@ -628,31 +657,37 @@ def score_task(
         metric = find_metric(name).for_data(references)
         if metric.headline in known:
             continue  # em, nem and nf1 come from the same rows
-        if pool is None:
-            rows = metric.statistics(predictions, references)
-        else:
-            cuts = list(_cuts(metric, len(references)))
-            parts = pool.map(
-                _statistics,
-                [name] * len(cuts),
-                [list(predictions[start:end]) for start, end in cuts],
-                [list(references[start:end]) for start, end in cuts],
-            )
-            rows = [row for part in parts for row in part]
-        statistics[name] = rows
+        statistics[name] = rows = _compute_rows(name, metric, predictions, references, pool)
         known |= score_rows(metric, rows[:1]).details.keys()
     return TaskScores.of_rows(statistics, references)
 
 
+def _compute_rows(
+    name: str,
+    metric: Metric,
+    predictions: Sequence[str],
+    references: Sequence[Reference],
+    pool: Executor | None,
+) -> Sequence[Row]:
+    """Compute the statistics, in other processes where that takes less time than sending them the examples."""
+    if pool is None or metric.scope != "example":
+        return metric.statistics(predictions, references)
+    begun = time.process_time()
+    rows = list(metric.statistics(predictions[:_CHUNK], references[:_CHUNK]))
+    if (time.process_time() - begun) / _CHUNK < _SLOW:
+        return rows + list(metric.statistics(predictions[_CHUNK:], references[_CHUNK:]))
+    starts = range(_CHUNK, len(references), _CHUNK)
+    parts = pool.map(
+        _statistics,
+        [name] * len(starts),
+        [list(predictions[start : start + _CHUNK]) for start in starts],
+        [list(references[start : start + _CHUNK]) for start in starts],
+    )
+    return rows + [row for part in parts for row in part]
+
+
 def _statistics(name: str, predictions: list[str], references: list[Reference]) -> list[Row]:
     return find_metric(name).statistics(predictions, references)
-
-
-def _cuts(metric: Metric, examples: int) -> Iterator[tuple[int, int]]:
-    """Yield the slices to compute apart; metrics of groups or corpora, none of them slow, need all examples at once."""
-    step = _CHUNK if metric.scope == "example" else examples
-    for start in range(0, examples, step):
-        yield start, min(start + step, examples)
 
 
 @contextmanager

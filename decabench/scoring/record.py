@@ -29,6 +29,7 @@ from decabench.scoring.manifest import (
     read_manifest,
     write_manifest,
 )
+from decabench.scoring.receipts import Scored, write_receipt
 from decabench.scoring.results import (
     STATISTICS,
     InvalidResultsError,
@@ -159,6 +160,7 @@ def record_scores(
         examples_path(folder, path.stem).unlink(missing_ok=True)
     write_statistics(folder, scored)
     write_examples(folder, submission, scored, options)
+    _write_receipts(folder, scored, merged, options)
     path = write_results_file(folder, merged)
     bound = {name: bind_task(root, folder, name, merged, found.files) for name, found in scored.items()}
     for name, held in kept.items():
@@ -168,6 +170,18 @@ def record_scores(
     mine = BoundResults(merged.split, file_digest(path), bound)
     write_manifest(root, Manifest({**elsewhere, earlier.name: mine}), signed)
     return Recorded(merged, path, root, tuple(kept), tuple(left_out), tuple(again))
+
+
+def _write_receipts(
+    folder: Path, scored: Mapping[str, ScoredTask], merged: Results, options: ScoringOptions
+) -> None:
+    store = Store(home_folder(options.home))
+    for name, found in scored.items():
+        path = folder / STATISTICS / f"{name}.parquet"
+        if name in TASKS and path.is_file():
+            write_receipt(
+                store, Scored(TASKS[name], merged.split, found.files, merged.answers), found.result, path
+            )
 
 
 def _write_kept(folder: Path, merged: Results, kept: Mapping[str, _Kept]) -> None:

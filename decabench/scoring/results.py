@@ -50,6 +50,7 @@ __all__ = [
     "read_results_file",
     "score_digits",
     "show_units",
+    "without_defaults",
     "write_results_file",
 ]
 
@@ -288,8 +289,8 @@ class Results:
             "submission": self.submission,
             "split": self.split,
             "interval": self.interval,
-            "tasks": {name: _without_defaults(asdict(task)) for name, task in self.tasks.items()},
-            "total": _without_defaults(asdict(self.total)),
+            "tasks": {name: without_defaults(asdict(task)) for name, task in self.tasks.items()},
+            "total": without_defaults(asdict(self.total)),
         }
         if self.suite == DECATHLON:
             content["decascore"] = self.decascore
@@ -315,7 +316,8 @@ _ADDED_LATER = ("answers", "ceiling", "partial", "units", "variants", "without")
 """Fields that the first files lacked: left out if empty."""
 
 
-def _without_defaults(content: dict[str, Any]) -> dict[str, Any]:
+def without_defaults(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a result without those that were added later and are empty."""
     return {
         key: value
         for key, value in content.items()

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu import corpus_bleu
+from sacrebleu.metrics import BLEU as SacreBLEU
 
-from decabench.metrics import bleu
+from decabench.metrics import Item, bleu
+from decabench.metrics.bleu import BLEU
 
 CASES = [
     (["The cat sat on the mat."], ["The cat sat on the mat."]),
@@ -45,6 +47,34 @@ def test_equals_sacrebleu_on_anything(pairs):
     predictions, references = map(list, zip(*pairs, strict=True))
     expected = corpus_bleu(predictions, [references], lowercase=True).score
     assert float(bleu(predictions, references)) == pytest.approx(expected, abs=1e-9)
+
+
+def official_row(prediction: str, answers: list[str]) -> tuple[float, ...]:
+    """The counts of sacrebleu itself."""
+    row: list[float] = []
+    for lowercase in (True, False):
+        found = SacreBLEU(lowercase=lowercase, effective_order=True).sentence_score(prediction, answers)
+        row += [*found.counts, *found.totals, found.sys_len, found.ref_len]
+    return tuple(map(float, row))
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from(
+                ["a", "A", "ab", "Σ", "ΑΣ", "İ", "&QUOT;", "&amp;", "<SKIPPED>", "1,5", "1-", ".", "ß", "\n"]
+            )
+            | st.text(max_size=3),
+            max_size=9,
+        ).map(" ".join),
+        min_size=2,
+        max_size=4,
+    )
+)
+def test_counts_are_those_of_sacrebleu(texts):
+    prediction, *answers = texts
+    assert BLEU.statistics([prediction], [Item(answers)]) == [official_row(prediction, answers)]
 
 
 def test_the_signature_has_the_version_that_counted():

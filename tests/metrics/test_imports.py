@@ -48,6 +48,20 @@ def test_inside_the_package():
     assert loaded - {"decabench"} <= sys.stdlib_module_names
 
 
+def test_what_takes_long_to_load_is_loaded_when_it_is_used():
+    _, loaded = probe("decabench.metrics", Path(decabench.__file__).resolve().parents[1])
+    assert not loaded & {
+        "asyncio",
+        "decimal",
+        "difflib",
+        "fractions",
+        "importlib.metadata",
+        "json",
+        "sqlite3",
+        "statistics",
+    }
+
+
 def test_import_takes_under_a_tenth_of_a_second(copied):
     probe("metrics", copied)  # compiles
     assert min(probe("metrics", copied)[0] for _ in range(5)) < 0.1

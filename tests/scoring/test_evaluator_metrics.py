@@ -71,13 +71,35 @@ def test_no_processes_where_there_is_little_to_do(jobs, examples):
         assert pool is None
 
 
+class _Here:
+    """A pool that computes in this process and remembers how many examples it was sent at once."""
+
+    def __init__(self):
+        self.sent = []
+
+    def map(self, function, *columns):
+        self.sent = [len(references) for references in columns[-1]]
+        return map(function, *columns)
+
+
 @pytest.mark.parametrize(
-    ("metric", "cuts"),
-    [("nf1", [(0, 3), (3, 6), (6, 7)]), ("joint_goal_em", [(0, 7)]), ("pearson", [(0, 7)])],
+    ("name", "slow", "sent"),
+    [
+        ("nf1", 0, [3, 1]),
+        ("nf1", 60, []),  # so fast that another process costs more than it saves
+        ("joint_goal_em", 0, []),  # dialogues, which only the metric knows, must stay whole
+        ("pearson", 0, []),
+    ],
 )
-def test_only_examples_are_cut(monkeypatch, metric, cuts):
+def test_only_slow_metrics_of_single_examples_are_sent_to_processes(monkeypatch, name, slow, sent):
     monkeypatch.setattr(evaluator, "_CHUNK", 3)
-    assert list(evaluator._cuts(METRICS[metric], 7)) == cuts
+    monkeypatch.setattr(evaluator, "_SLOW", slow)
+    answers = [f"{number}" if name == "pearson" else f"{number}; {number}" for number in range(7)]
+    examples = [Item([text], f"en_{number}_0", (f"{number}",)) for number, text in enumerate(answers)]
+    metric, pool = METRICS[name], _Here()
+    rows = evaluator._compute_rows(name, metric, answers, examples, pool)
+    assert pool.sent == sent
+    assert list(rows) == list(metric.statistics(answers, examples))
 
 
 @pytest.mark.slow

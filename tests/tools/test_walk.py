@@ -8,7 +8,7 @@ import pytest
 
 from tests.tasks.commands import ROOT
 
-LIMITS = {"prepare": 15, "predict": 22, "evaluate": 22}
+LIMITS = {"prepare": 16, "predict": 22, "evaluate": 24}
 
 
 @pytest.fixture(scope="module")

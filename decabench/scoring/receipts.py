@@ -1,0 +1,170 @@
+"""Receipts of what this machine scored itself, by which `compare` and boards use statistics instead of scoring again.
+
+A receipt holds the result of a task and the digest of its statistics. It is named after a digest of everything that
+decides them: the bytes of the answers, the data, the metrics' signatures and the code. Receipts are kept beside the
+prepared data, never in a submission, whose author could have written them: statistics without one count for nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import decabench
+from decabench.errors import DecabenchError, StorageError
+from decabench.files import atomic_file, canonical_json, file_digest
+from decabench.metrics import METRICS
+from decabench.scoring.results import TaskResult, parse_task, without_defaults
+from decabench.scoring.significance import Sample, read_rows, stored_metric
+from decabench.submission import AnswerKind
+from decabench.tasks import TASKS, Store, Task
+from decabench.untrusted import read_json
+
+__all__ = ["Deferred", "Receipt", "Scored", "find_receipt", "write_receipt"]
+
+FORMAT = "decabench.receipt/1"
+
+_FOLDER = "receipts"
+_LARGEST = 1 << 20
+_ROOMS = ("metrics", "prompts", "scoring", "submission", "tasks")
+"""The rooms whose code decides a result, beside the files above the rooms."""
+
+Value = TypeVar("Value")
+
+
+class Deferred(Sequence[Value]):
+    """A sequence that is read when something of it is first needed."""
+
+    def __init__(self, read: Callable[[], Sequence[Value]]) -> None:
+        self._read = read
+        self._known: Sequence[Value] | None = None
+
+    @property
+    def _values(self) -> Sequence[Value]:
+        if self._known is None:
+            self._known = self._read()
+        return self._known
+
+    @overload
+    def __getitem__(self, index: int) -> Value: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Value]: ...
+    def __getitem__(self, index: Any) -> Any:
+        return self._values[index]
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What was scored, and by what: everything that decides a result, besides the code."""
+
+    task: Task
+    """The task."""
+    split: str
+    """The split."""
+    files: Mapping[str, str]
+    """The files of its answers: path in the submission to sha256."""
+    answers: AnswerKind
+    """Which text of a line was scored."""
+
+    def receipt_path(self, store: Store) -> Path | None:
+        """Return where the receipt is; None if there can be none.
+
+        There is none for tasks and metrics of others, whose code nothing here stands for, nor for several wordings.
+        """
+        names = (self.task.metric, *self.task.secondary)
+        if (
+            TASKS.get(self.task.name) is not self.task
+            or len(self.files) != 1
+            or not METRICS.keys() >= {*names}
+        ):
+            return None
+        content = [
+            FORMAT,
+            _code_digest(),
+            sys.version,
+            self.task.name,
+            self.split,
+            dict(self.files),
+            self.answers,
+            asdict(store.record(self.task.name, self.split)),
+            {name: METRICS[name].full_signature for name in names},
+        ]
+        key = hashlib.sha256(canonical_json(content).encode("utf-8", "surrogatepass")).hexdigest()
+        return store.home / _FOLDER / f"{key[:40]}.json"
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A result of this machine, with the statistics behind it."""
+
+    result: TaskResult
+    """The result, without its interval."""
+    sample: Sample
+    """The statistics by unit."""
+    rows: Any
+    """(examples, columns): the statistics of each example."""
+
+
+@lru_cache(maxsize=1)
+def _code_digest() -> str:
+    """Compute a digest of the code and tables that decide a result, so that no receipt outlives a change to them."""
+    digest = hashlib.sha256()
+    for path in sorted(_code_files(Path(decabench.__file__).parent)):
+        digest.update(f"{path.name}\n{file_digest(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _code_files(package: Path) -> Iterator[Path]:
+    yield from package.glob("*.py")
+    for room in _ROOMS:
+        for path in (package / room).resolve().rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts and "sample" not in path.parts:
+                yield path
+
+
+def write_receipt(store: Store, scored: Scored, result: TaskResult, statistics: Path) -> None:
+    """Keep a receipt for a task that was scored as a whole. A home that cannot be written gets none."""
+    path = scored.receipt_path(store)
+    if path is None or result.status != "scored" or result.variants or result.without:
+        return
+    content = {
+        "format": FORMAT,
+        "result": without_defaults(asdict(result)),
+        "statistics": file_digest(statistics),
+        "path": str(statistics.absolute()),
+    }
+    with suppress(StorageError), atomic_file(path) as file:
+        file.write((json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode())
+
+
+def find_receipt(store: Store, scored: Scored, submission: Path) -> Receipt | None:
+    """Return what this machine found before, if the statistics are still there, byte for byte; else None."""
+    path = scored.receipt_path(store)
+    if path is None or not path.is_file():
+        return None
+    name = scored.task.name
+    try:
+        content = read_json(path, _LARGEST)
+        places = (
+            Path(content["path"]),
+            submission / "results" / scored.split / "statistics" / f"{name}.parquet",
+        )
+        for place in places:
+            if place.is_file() and file_digest(place) == content["statistics"]:
+                result = parse_task(name, content["result"])
+                metric = stored_metric(METRICS[scored.task.metric], place)
+                units, rows = read_rows(place, metric.columns)
+                return Receipt(result, Sample.of_levels(metric, rows, units, name), rows)
+    except (DecabenchError, OSError, ValueError, KeyError, TypeError):
+        return None
+    return None
