@@ -162,10 +162,11 @@ def test_changed_answers_are_scored_anew(command: Command, home: Path, submit: S
     [
         b"",
         b"not gzip",
-        gzip.compress(b'{"format": "decabench.results/1"}\n'),
-        gzip.compress(b'{"format": "decabench.examples/1", "task": "sst"}\n'),
-        gzip.compress(b"[" * 100_000),
+        gzip.compress(b'{"format": "decabench.results/1"}\n', mtime=0),
+        gzip.compress(b'{"format": "decabench.examples/1", "task": "sst"}\n', mtime=0),
+        gzip.compress(b"[" * 100_000, mtime=0),
     ],
+    ids=["empty", "no gzip", "another format", "no digests", "deep"],
 )
 def test_a_damaged_file_is_refused_and_done_without(
     command: Command, home: Path, submit: Submit, damage: bytes
