@@ -232,6 +232,8 @@ def _total(results: Results) -> str:
     total, suite = results.total, results.suite
     if total.score is None or not (total.tasks or total.failed or total.partial):
         return ""
+    if not total.tasks:
+        return f"No {suite.total_name}: none of the suite's {len(suite.tasks)} tasks is scored whole."
     part = f"{suite.total.capitalize()} (no {suite.total_name})"
     ends = f" (95 %: {_interval(results.interval, results.total_digits)})" if results.interval else ""
     return f"{suite.total_name if total.complete else part}: {total.text}{ends}"

@@ -334,7 +334,8 @@ def score_digits(task: str, metric: str) -> int:
 def describe_partial(task: TaskResult) -> str:
     """Return what a limited run answered: `100 of 872 examples, limit 100`."""
     answered, whole, chosen = (task.partial.get(key) for key in ("answered", "of", "chosen"))
-    return f"{answered:,} of {whole:,} examples" + (f", {printable(chosen)}" if chosen else "")
+    shown = re.sub("(sha256:[0-9a-f]{12})[0-9a-f]{52}", r"\1…", printable(chosen)) if chosen else ""
+    return f"{answered:,} of {whole:,} examples" + (f", {shown}" if shown else "")
 
 
 def show_units(units: Mapping[str, Any]) -> str:
@@ -348,12 +349,17 @@ def show_units(units: Mapping[str, Any]) -> str:
     if not number:
         return ""
     level, within = (printable(str(units.get(key, "unit"))[:40]) for key in ("level", "within"))
-    text = f"{number:,} {level}{'' if number == 1 else 's'}"
+    text = f"{number:,} {level if number == 1 else _plural(level)}"
     if effective and abs(number - effective) >= 0.05:
         text += f" ({effective:,.1f} effective)"
     if fixed == 1:
         return f"{text} in this 1 {within}"
-    return f"{text} in these {fixed} {within}s" if fixed else text
+    return f"{text} in these {fixed} {_plural(within)}" if fixed else text
+
+
+def _plural(noun: str) -> str:
+    """`copies`, `articles`: the units of tasks have no other forms."""
+    return f"{noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{noun}s"
 
 
 def write_results_file(folder: Path, results: Results) -> Path:

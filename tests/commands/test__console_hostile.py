@@ -121,7 +121,7 @@ def test_prompts(place: Path, options: tuple[object, ...]) -> None:
 
 def test_answers(place: Path, options: tuple[object, ...]) -> None:
     a, b = place / "says", place / "other"
-    assert r"A         \u001b[2J" in run("compare", a, b, "--flips", "3", *options)
+    assert r"A        \u001b[2J" in run("compare", a, b, "--flips", "3", *options)
     content = run("compare", a, b, "--json", *options)
     assert json.loads(content)["tasks"]["hostile"]["worst"][0]["a"] == HOSTILE
     for folder in (a, b):

@@ -207,6 +207,15 @@ def test_a_limited_run_is_marked_and_no_fault(command, home, submit):
     assert not (folder / "results/validation/statistics/sst.parquet").exists()
 
 
+def test_limited_runs_alone_have_no_total(command, home, submit):
+    folder, chosen = submit("oracle", ["sst"]), "8 ids, sha256:" + "0123456789abcdef" * 4
+    cut_to(folder, "sst", 8)
+    with_marks(folder, partial=("sst.validation", {"answered": 8, "of": 32, "chosen": chosen}))
+    done = command("evaluate", "--submission", folder, "--home", home)
+    assert "\nNo decaScore: none of the suite's 10 tasks is scored whole.\n" in done.stdout
+    assert "8 of 32 examples, 8 ids, sha256:0123456789ab…: left out" in done.stdout
+
+
 def test_an_incomplete_run_ends_with_1(command, home, submit):
     folder = submit("oracle", ["sst"])
     cut_to(folder, "sst", 31)

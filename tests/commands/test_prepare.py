@@ -19,8 +19,10 @@ def test_the_sample(command, tmp_path):
         "inputs.json",
         "task.json",
         "test.parquet",
+        "test.references.parquet",
         "train.parquet",
         "validation.parquet",
+        "validation.references.parquet",
     ]
 
 

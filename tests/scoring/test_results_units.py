@@ -20,6 +20,8 @@ from decabench.scoring.results import show_units
             {"number": 1200, "effective": 1200.0, "level": "sentence", "fixed": 6, "within": "relation"},
             "1,200 sentences in these 6 relations",
         ),
+        ({"number": 4, "level": "copy"}, "4 copies"),
+        ({"number": 9, "level": "post", "fixed": 2, "within": "essay"}, "9 posts in these 2 essays"),
         ({"number": "<b>", "effective": 1}, ""),
         ({"number": 3, "effective": float("inf")}, ""),
         ({"number": 3, "effective": True, "level": "a\x1b[31m"}, ""),
