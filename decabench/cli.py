@@ -54,6 +54,7 @@ class _LazyCommands(UserDict[str, click.Command]):
             children = command.commands.values() if isinstance(command, click.Group) else ()
             for each in (command, *children):
                 each.params.append(_debug_option())
+                each.short_help = each.short_help or _first_sentence(each.help or "")
             self.data[name] = command
         return self.data[name]
 
@@ -65,6 +66,12 @@ class _LazyCommands(UserDict[str, click.Command]):
 
     def __len__(self) -> int:
         return len(_COMMANDS)
+
+
+def _first_sentence(help_text: str) -> str:
+    """Return the first sentence of a help text whole: click would cut it to fit a line."""
+    paragraph = " ".join(help_text.partition("\n\n")[0].split())
+    return paragraph.partition(". ")[0].removesuffix(".") + "."
 
 
 def _debug_option() -> click.Option:

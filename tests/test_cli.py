@@ -117,6 +117,12 @@ def test_help(command, name):
         assert "Usage:" in shown.output and "--debug" in shown.output
 
 
+@pytest.mark.parametrize("words", [(), ("tasks",), ("metrics",), ("vectors",)])
+def test_summaries_of_commands_are_whole(command, words):
+    lists = command(*words, "--help").output.partition("Commands:")[2]
+    assert lists and "..." not in lists
+
+
 def test_help_names_every_family_and_scheme(command):
     from decabench.predictors.schemes import SCHEMES
 
