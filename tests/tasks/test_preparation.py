@@ -104,7 +104,8 @@ def test_force(request_for: Requests, words: Path) -> None:
 def test_a_split_at_a_time(request_for: Requests, words: Path) -> None:
     request = request_for(mirror=str(words))
     assert list(prepare_task(TASK, replace(request, split="validation"))) == ["validation"]
-    assert sorted(stamps(request)) == ["inputs.json", "task.json", "validation.parquet"]
+    made = ["inputs.json", "task.json", "validation.parquet", "validation.references.parquet"]
+    assert sorted(stamps(request)) == made
     assert not is_prepared(TASK, request)
     before = stamps(request)["validation.parquet"]
     assert list(prepare_task(TASK, request)) == ["train", "validation", "test"]
@@ -183,7 +184,7 @@ def test_what_was_taken_away_is_made_again(request_for: Requests, words: Path, n
     (Store(request.home).folder("lines") / name).unlink()
     assert not is_prepared(TASK, request)
     assert prepare_task(TASK, request) == first
-    assert len(stamps(request)) == 5
+    assert len(stamps(request)) == 7
 
 
 @pytest.mark.parametrize("name", ["task.json", "inputs.json"])
@@ -206,8 +207,10 @@ def test_leftovers_of_a_killed_run_are_removed(request_for: Requests, words: Pat
         "inputs.json",
         "task.json",
         "test.parquet",
+        "test.references.parquet",
         "train.parquet",
         "validation.parquet",
+        "validation.references.parquet",
     ]
 
 
