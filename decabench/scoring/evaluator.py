@@ -25,7 +25,7 @@ from decabench.files import Paths, file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, count_faults, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import is_other_label
-from decabench.scoring.receipts import Deferred, Scored, find_receipt
+from decabench.scoring.receipts import Deferred, ScoredFile, find_receipt
 from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
 from decabench.scoring.scored_examples import ExamplesHead, ScoredExample, make_examples
 from decabench.scoring.significance import (
@@ -264,7 +264,7 @@ def _find_known(
         if marks.partial or marks.incomplete or options.without.get(name):
             continue
         digests = _file_digests(opened, name, file.split)
-        receipt = find_receipt(store, Scored(known[name], file.split, digests, options.answers), folder)
+        receipt = find_receipt(store, ScoredFile(known[name], file.split, digests, options.answers), folder)
         if receipt is None:
             continue
         references = Deferred(partial(read_references, store, name, file.split))

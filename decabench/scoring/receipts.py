@@ -27,7 +27,7 @@ from decabench.submission import AnswerKind
 from decabench.tasks import TASKS, Store, Task
 from decabench.untrusted import read_json
 
-__all__ = ["Deferred", "Receipt", "Scored", "find_receipt", "write_receipt"]
+__all__ = ["Deferred", "Receipt", "ScoredFile", "find_receipt", "write_receipt"]
 
 FORMAT = "decabench.receipt/1"
 
@@ -64,7 +64,7 @@ class Deferred(Sequence[Value]):
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredFile:
     """What was scored, and by what: everything that decides a result, besides the code."""
 
     task: Task
@@ -132,7 +132,7 @@ def _code_files(package: Path) -> Iterator[Path]:
                 yield path
 
 
-def write_receipt(store: Store, scored: Scored, result: TaskResult, statistics: Path) -> None:
+def write_receipt(store: Store, scored: ScoredFile, result: TaskResult, statistics: Path) -> None:
     """Keep a receipt for a task that was scored as a whole. A home that cannot be written gets none."""
     path = scored.receipt_path(store)
     if path is None or result.status != "scored" or result.variants or result.without:
@@ -147,7 +147,7 @@ def write_receipt(store: Store, scored: Scored, result: TaskResult, statistics: 
         file.write((json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode())
 
 
-def find_receipt(store: Store, scored: Scored, submission: Path) -> Receipt | None:
+def find_receipt(store: Store, scored: ScoredFile, submission: Path) -> Receipt | None:
     """Return what this machine found before, if the statistics are still there, byte for byte; else None."""
     path = scored.receipt_path(store)
     if path is None or not path.is_file():

@@ -29,7 +29,7 @@ from decabench.scoring.manifest import (
     read_manifest,
     write_manifest,
 )
-from decabench.scoring.receipts import Scored, write_receipt
+from decabench.scoring.receipts import ScoredFile, write_receipt
 from decabench.scoring.results import (
     STATISTICS,
     InvalidResultsError,
@@ -180,7 +180,7 @@ def _write_receipts(
         path = folder / STATISTICS / f"{name}.parquet"
         if name in TASKS and path.is_file():
             write_receipt(
-                store, Scored(TASKS[name], merged.split, found.files, merged.answers), found.result, path
+                store, ScoredFile(TASKS[name], merged.split, found.files, merged.answers), found.result, path
             )
 
 

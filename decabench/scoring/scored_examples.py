@@ -149,7 +149,7 @@ def examples_path(folder: Path, task: str) -> Path:
 # Making rows of what was scored
 
 
-class Scored(Protocol):
+class ScoredAnswers(Protocol):
     """What is needed of `ScoredTask`, which is made further up."""
 
     @property
@@ -184,7 +184,7 @@ _EXACT = 0.005
 
 
 def make_examples(
-    opened: Submission, task: Task, found: Scored, options: Options
+    opened: Submission, task: Task, found: ScoredAnswers, options: Options
 ) -> tuple[ExamplesHead, Iterator[ScoredExample]]:
     """Return the scored examples of a task: the head of their file, and the rows of every wording."""
     assert found.sample is not None  # tasks that failed have no examples
@@ -218,7 +218,7 @@ def _left_out(task: Task) -> tuple[str, ...]:
 
 
 def _make_rows(
-    opened: Submission, task: Task, found: Scored, options: Options, best: float | None
+    opened: Submission, task: Task, found: ScoredAnswers, options: Options, best: float | None
 ) -> Iterator[ScoredExample]:
     questions = label_questions(task, options)
     wordings = {0: (opened.files[task.name, options.split], found.rows)}
