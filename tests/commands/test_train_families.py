@@ -21,6 +21,8 @@ from tests.sources import ROOT
 
 TAGGING = ROOT / "examples" / "tagging"
 POS, SUITE = TAGGING / "pos.toml", TAGGING / "suite.toml"
+HEAVY = pytest.mark.heavy
+
 SHORT = ("steps=60", "checkpoint_every=4", "validate_every=30", "validation_examples=20", "batch_examples=8")
 SHORT += ("rate=constant", "learning_rate=0.01", "model.dimension=16", "best_by=last")
 
@@ -177,7 +179,7 @@ def paper_settings(*values):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["meta-lstm", "asp-mtl", "hyper-lstm"])
+@pytest.mark.parametrize("model", ["meta-lstm", "asp-mtl", pytest.param("hyper-lstm", marks=HEAVY)])
 def test_meta_lstm_and_its_competitors(command, home, glove, tmp_path, model):
     arguments = [
         *(
@@ -209,9 +211,9 @@ def test_meta_lstm_and_its_competitors(command, home, glove, tmp_path, model):
     ("model", "own"),
     [
         ("arc-ii", ("together=true", "order=turn", "model.sparse_gradients=true")),
-        ("arc-i", ("model.bidirectional=true",)),
+        pytest.param("arc-i", ("model.bidirectional=true",), marks=HEAVY),
         ("mt-cnn", ("model.sparse_gradients=true",)),
-        ("mt-dnn", ("model.bag=mean",)),
+        pytest.param("mt-dnn", ("model.bag=mean",), marks=HEAVY),
     ],
 )
 def test_the_models_with_shared_memory(command, home, glove, tmp_path, model, own):
@@ -339,7 +341,11 @@ def two_tagging_tasks(command, tagging, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "model, extension, counted",
-    [("girnet", "rmn", "epochs=6"), ("ns-mtl", "rrn", "steps=60"), ("sluice", "direct", "steps=60")],
+    [
+        ("girnet", "rmn", "epochs=6"),
+        pytest.param("ns-mtl", "rrn", "steps=60", marks=HEAVY),
+        pytest.param("sluice", "direct", "steps=60", marks=HEAVY),
+    ],
 )
 def test_recurrent_modules(command, two_tagging_tasks, tmp_path, model, extension, counted):
     """The temperature of the gates and their noise go on where they stopped."""
@@ -439,7 +445,7 @@ def levels(command, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sparse", ["true", "false"])
+@pytest.mark.parametrize("sparse", ["true", pytest.param("false", marks=HEAVY)])
 def test_the_joint_many_task_model(command, levels, tmp_path, sparse):
     """An epoch is 15 steps, so that the kill falls inside one, after some of its passes."""
     includes, home = levels

@@ -192,6 +192,7 @@ def test_dropout_is_for_training_alone(kit):
     assert torch.equal(made.model.log_likelihood(batch), made.model.log_likelihood(batch))
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of torch itself while it compiles
 def test_a_compiled_step_says_the_same(kit):

@@ -165,9 +165,9 @@ def test_settings_beside_an_experiment_are_refused(given):
 def test_every_option_of_predict_is_a_setting():
     command = cli.commands["predict"]
     names = {
-        parameter.opts[0].removeprefix("--").replace("-", "_")
+        parameter.opts[-1].removeprefix("--").replace("-", "_")
         for parameter in command.get_params(click.Context(command))
     }
     above = {"predictor", "tasks", "suite", "split", "output", "home", "include", "force"}
     printed = {"dry_run", "show_prompt", "price_in", "price_out", "debug", "help"}
-    assert names - above - printed - {"h"} == set(_predict_fields())
+    assert names - above - printed == set(_predict_fields())

@@ -219,6 +219,7 @@ def test_the_same_bytes_as_in_this_process(cluster, run, tmp_path, somebodys, pr
     assert len(contents(remote)) == len(tasks) + 1
 
 
+@pytest.mark.heavy
 def test_a_language_model(cluster, run, tmp_path):
     pytest.importorskip("transformers", reason="needs the extra hf")
     from tests.predictors.hf.hf_models import save_llama
@@ -232,6 +233,7 @@ def test_a_language_model(cluster, run, tmp_path):
     assert journals(remote) == journals(local)
 
 
+@pytest.mark.heavy
 def test_a_program(cluster, run, tmp_path):
     program = Path(__file__).parents[2] / "examples" / "echo_model.py"
     asked = {
@@ -245,6 +247,7 @@ def test_a_program(cluster, run, tmp_path):
     assert journals(remote) == journals(local)
 
 
+@pytest.mark.heavy
 def test_a_task_of_a_file_that_no_worker_can_import(cluster, tmp_path, somebodys):
     name, _ = somebodys
     path = tmp_path / "mine.py"
@@ -281,6 +284,7 @@ def test_a_task_that_cannot_be_sent(cluster):
             list(engine.outcomes(setting, [Question("1", "Is it", "")]))
 
 
+@pytest.mark.heavy
 def test_the_model_is_loaded_once_a_worker_and_task_and_workers_live_on(cluster, run, somebodys):
     name, folder = somebodys
     answer(run(f"{name}:loaded", ("sst", "schema"), engine="ray"))
@@ -315,6 +319,7 @@ def test_a_worker_that_is_killed(cluster, run, tmp_path, somebodys):
     assert contents(remote) == contents(local)
 
 
+@pytest.mark.heavy
 def test_an_example_that_kills_every_worker_fails_alone(cluster, run, somebodys, home):
     name, folder = somebodys
     poison = [id for id in Store(home).ids("sst", "validation") if id.endswith(".7")]
@@ -327,6 +332,7 @@ def test_an_example_that_kills_every_worker_fails_alone(cluster, run, somebodys,
     assert [line["id"] for line in failed] == poison
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("what", "sentence"),
     [

@@ -52,6 +52,7 @@ def packers(folder: Path) -> list[str]:
     return [pq.read_metadata(path).created_by for path in sorted(folder.rglob("*.parquet"))]
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.mirror
 def test_the_same_mirror_gives_the_committed_bytes(tool: ModuleType, shared: Path) -> None:

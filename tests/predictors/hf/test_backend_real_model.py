@@ -36,6 +36,7 @@ def file() -> Path:
     return path
 
 
+@pytest.mark.heavy
 def test_a_real_model(file: Path, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
     rows = list(islice(Store(home).read("sst", "validation"), 16))
     questions = [Question(row["id"], row["question"], row["context"]) for row in rows]
