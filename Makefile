@@ -1,6 +1,6 @@
-# make demo: the whole way on the bundled sample. make test: every test but those of clusters that are broken on purpose,
-# which make test-cluster runs, the heaviest of others, which make test-heavy runs, and those that simulate intervals and boards for many minutes, which make test-simulation
-# runs. All set themselves up in .venv/.
+# make demo: the whole way on the bundled sample. make test: every test but three kinds, which have commands of their own:
+# clusters that are broken on purpose (make test-cluster), simulations of many minutes (make test-simulation), and the
+# longest kin of other tests (make test-heavy). All set themselves up in .venv/.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
