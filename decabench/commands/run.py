@@ -196,10 +196,17 @@ def _amiss(done: Outcome) -> Iterator[str]:
 
 def _next(experiment: Experiment, done: Outcome) -> Iterator[str]:
     """Yield what to do with the submission now."""
-    home = f" --home {experiment.home}" if experiment.home else ""
+    from shlex import quote
+
+    folder, above = quote(str(done.folder)), quote(str(done.folder.parent))
+    home = f" --home {quote(str(experiment.home))}" if experiment.home else ""
+    home += "".join(f" --include {quote(str(path))}" for path in experiment.include)
     suite = f" --suite {experiment.suite}" if experiment.suite else ""
+    split = f" --split {experiment.split}" if experiment.split != "validation" else ""
     yield f"Submission: {done.folder}"
-    yield f"Every score: decabench evaluate --submission {done.folder} --all-scores{suite}{home}"
+    task = next(iter(done.results.tasks))
+    yield f"What it got wrong: decabench show {folder} --task {task} --wrong{split}{home}"
+    yield f"Every score: decabench evaluate {folder} --all-scores{suite}{split}{home}"
     if not done.comparisons:
-        yield f"Compare it with another: decabench compare OTHER {done.folder}{suite}{home}"
-    yield f"A page of it: decabench leaderboard --submissions {done.folder.parent} --output site{home}"
+        yield f"Compare it with another: decabench compare OTHER {folder}{suite}{split}{home}"
+    yield f"A page of it: decabench leaderboard --submissions {above} --output site{home}"

@@ -25,6 +25,12 @@ def test_a_summary_that_fits_80_columns(command, file, tmp_path, monkeypatch):
     assert all(len(line) <= 80 for part in table[:2] for line in part.splitlines())
     assert f"Submission: {tmp_path / 'out'}" in done.stdout
     assert "Scored on the bundled sample" in done.stdout
+    advice = [
+        line.split(": decabench ")[1].split() for line in done.stdout.splitlines() if ": decabench " in line
+    ]
+    assert [words[0] for words in advice] == ["show", "evaluate", "leaderboard"]
+    for words in advice[:2]:  # as pasted
+        assert command(*words).exit_code == 0
 
 
 def test_json(command, file):
