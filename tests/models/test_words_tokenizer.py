@@ -54,7 +54,7 @@ def test_the_ten_tasks_come_back(task, home):
 
 
 @pytest.mark.mirror
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_the_real_data_comes_back(task, prepared):  # noqa: F811
     # Every fourth row of every split: all of them take minutes.

@@ -337,7 +337,7 @@ def test_gold_answers_of_the_sample_stay(home: Path, task: str) -> None:
     assert assert_kept(Store(home), task) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.mirror
 @pytest.mark.parametrize("task", DECATHLON.tasks)
 def test_gold_answers_of_the_real_data_stay(prepared: Prepared, task: str) -> None:

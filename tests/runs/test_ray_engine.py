@@ -205,7 +205,7 @@ def journals(folder):
     [
         ("majority", ("sst", "schema", "woz.en")),
         ("random", ("sst", "squad")),
-        ("{}:echo", ("sst", "wikisql")),
+        pytest.param("{}:echo", ("sst", "wikisql"), marks=pytest.mark.heavy),
         ("{}:careful", ("sst",)),
         ("{}:backwards", ("schema",)),
     ],

@@ -259,8 +259,8 @@ def test_tasks_that_are_all_right_add_their_own_intervals():
     "tasks",
     [
         [(20, 0.98)] * 9 + [(4_000, 0.8)],
-        [(41, 0.99)] * 5 + [(4_000, 0.8)] * 5,
-        [(20, 0.97)] + [(4_000, 0.8)] * 9,
+        pytest.param([(41, 0.99)] * 5 + [(4_000, 0.8)] * 5, marks=pytest.mark.simulation),
+        pytest.param([(20, 0.97)] + [(4_000, 0.8)] * 9, marks=pytest.mark.simulation),
         [(12, 0.7)] * 10,
         [(20, 0.95)] * 10,
         [(12, 0.5)] + [(1_000, 0.8)] * 9,

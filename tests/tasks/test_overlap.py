@@ -154,6 +154,7 @@ def test_known_figures(prepared_suites: PreparedSuites) -> None:
 
 
 @pytest.mark.mirror
+@pytest.mark.heavy
 def test_no_text_of_products_is_in_two_splits(prepared_suites: PreparedSuites) -> None:
     names = [name for name in prepared_suites.names if name.startswith("products.")]
     found = [one for one in find_overlap(prepared_suites.store, names) if one.task == one.source]

@@ -428,7 +428,7 @@ def check_out(out: Path) -> None:
     assert all(path.is_file() for path in out.iterdir())
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_path: Path) -> None:
     site, bundle = tmp_path / "site", tmp_path / "bundle"
     write(replace(config, steps=100_000), home, bundle)

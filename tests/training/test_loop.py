@@ -339,7 +339,11 @@ def test_it_learns_by_heart(make_run):
     [
         (replace(TINY.model, dropout=0.0), ("sst", "schema")),
         # A step leaves the other task's head without a gradient.
-        (ClassifierConfig(dimension=8, dropout=0.0, train_embeddings=True), ("sst", "multinli.in.out")),
+        pytest.param(
+            ClassifierConfig(dimension=8, dropout=0.0, train_embeddings=True),
+            ("sst", "multinli.in.out"),
+            marks=pytest.mark.heavy,
+        ),
     ],
     ids=["mqan", "classifier"],
 )
