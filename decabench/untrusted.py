@@ -156,9 +156,9 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 _TOML_TOKEN = re.compile(
     r'''
-      """(?:[^"\\]|\\.|"(?!""))*+"{3,5}   # a string of several lines, which may end in two more quotes
-    | \'\'\'(?:[^']|'(?!\'\'))*+'{3,5}
-    | "(?:[^"\\\n]|\\.)*+"
+      """(?:[^"\\]|\\.|"(?!""))*"{3,5}   # a string of several lines, which may end in two more quotes
+    | \'\'\'(?:[^']|'(?!\'\'))*'{3,5}
+    | "(?:[^"\\\n]|\\.)*"
     | '[^'\n]*+'
     | \#[^\n]*+
     | [^"'\#.,=\[\]{}\n]++                # a bare key, a number, blanks
@@ -171,7 +171,10 @@ _TOML_TOKEN = re.compile(
 def _check_toml(text: str) -> None:
     """Refuse what tomllib would take minutes or gigabytes for; what is not TOML at all is left to tomllib."""
     dots = depth = line = 0
-    for token in _TOML_TOKEN.findall(text):
+    for found in _TOML_TOKEN.finditer(text):
+        token = found[0]
+        if token in ('"', "'"):  # a string without an end, where tomllib stops
+            return
         line += token.count("\n")
         if token == ".":
             dots += 1

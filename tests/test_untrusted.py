@@ -107,6 +107,11 @@ def test_toml_that_is_refused(text: str, reason: str) -> None:
     assert str(caught.value) == reason
 
 
+def test_toml_of_a_string_without_an_end_is_refused_in_linear_time() -> None:
+    with pytest.raises(ValueError, match="Unterminated string"):
+        parse_toml('x = """' + r"\"" * 120_000)  # six minutes before
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -135,7 +135,7 @@ def _index_words(words: Sequence[str]) -> dict[str, int]:
     return index
 
 
-_WINK_ROW = re.compile(r'("(?:[^"\\]|\\.)*+"):\[([^\]"]*+)\]')
+_WINK_ROW = re.compile(r'("(?:[^"\\]|\\.)*"):\[([^\]"]*+)\]')
 
 
 def _read_wink(path: Path) -> WordVectors:
