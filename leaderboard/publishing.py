@@ -93,16 +93,33 @@ def _require_site(site: Path) -> list[str]:
     Raises LeaderboardError unless the folder is empty or wholly a site.
     """
     for attempt in range(_ATTEMPTS):
-        before = _identity(site)
-        try:
-            return _inspect(site)
-        except (LeaderboardError, OSError):
-            if _identity(site) == before or attempt == _ATTEMPTS - 1:
-                raise  # and not because another build has put its site there meanwhile
+        with _held(site) as before:
+            try:
+                return _inspect(site)
+            except (LeaderboardError, OSError):
+                if _identity(site) == before or attempt == _ATTEMPTS - 1:
+                    raise  # and not because another build has put its site there meanwhile
     return []
 
 
-def _identity(site: Path) -> tuple[int, int] | None:
+@contextmanager
+def _held(site: Path) -> Iterator[tuple[int, int] | None]:
+    """Provide the identity of a folder, None if there is none; until the block ends, no other folder gets the same.
+
+    A file system gives the inode of a removed folder to the next one, but not while the folder is open.
+    """
+    try:
+        handle = os.open(site, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    except OSError:
+        yield _identity(site)
+        return
+    try:
+        yield _identity(handle)
+    finally:
+        os.close(handle)
+
+
+def _identity(site: Path | int) -> tuple[int, int] | None:
     try:
         found = os.stat(site)
     except OSError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -232,6 +233,35 @@ def test_two_builds_at_once(tmp_path: Path) -> None:
     (number,) = {int(content.split()[1]) for content in found.values()}
     assert found == dict(site_of(number, pages=number + 2))
     assert os.listdir(tmp_path) == ["site"]
+
+
+def test_a_site_replaced_while_it_is_inspected_is_inspected_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File systems give the inode of a removed folder to the next one: the same number is not yet the same folder."""
+    site, inspect, calls = tmp_path / "site", publishing._inspect, 0
+    publish(site_of(0), site)
+
+    def interrupted(folder: Path) -> list[str]:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            return inspect(folder)
+        number = site.stat().st_ino
+        shutil.rmtree(site)
+        for attempt in range(100):
+            other = tmp_path / "others" / str(attempt)
+            other.mkdir(parents=True)
+            if other.stat().st_ino == number:
+                break
+        publishing._write(other, site_of(1))
+        other.rename(site)
+        raise LeaderboardError("index.html (changed since it was built)")
+
+    monkeypatch.setattr(publishing, "_inspect", interrupted)
+    publish(site_of(2), site)
+    assert contents(site)["index.html"] == b"build 2"
+    assert calls > 1
 
 
 def test_only_what_a_build_left_is_swept(tmp_path: Path) -> None:
