@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -145,11 +146,16 @@ class MetaLSTMConfig:
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Encode the whitespace tokens of the context. The question adds nothing, as it is the same for all examples."""
-    if answer is not None:
-        reader.check_question(question.question)
+    """Encode the whitespace tokens of the context, and after them those of the question if a task asks several.
+
+    Where the question is the same for all examples, it adds nothing.
+    """
     is_tagging = isinstance(task.output, Tags)
     text = reader.tokens(question.context) if is_tagging else reader.first_tokens(question.context)
+    if task.question_varies and not is_tagging:
+        text = np.concatenate([text, reader.words(question.question)])
+    elif answer is not None:
+        reader.check_question(question.question)
     return (
         {"text": text}
         if answer is None
