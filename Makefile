@@ -1,4 +1,4 @@
-# make demo: the whole way on the bundled sample. make test: every test but three kinds, which have commands of their own:
+# make demo: what decabench is for, in a minute, on the bundled sample. make test: every test but three kinds, which have commands of their own:
 # clusters that are broken on purpose (make test-cluster), simulations of many minutes (make test-simulation), and the
 # longest kin of other tests (make test-heavy). All set themselves up in .venv/.
 PYTHON ?= python3
