@@ -17,12 +17,11 @@ demo: $(VENV)/base.stamp
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
 
 docs: $(VENV)/docs.stamp
-	$(BIN)/python tools/make_docs.py
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs site-docs
 	@echo "The site: file://$(CURDIR)/site-docs/index.html"
 
 notebook: $(VENV)/docs.stamp # docs/notebook.ipynb is kept with its outputs
-	$(BIN)/jupyter execute --inplace docs/notebook.ipynb
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter execute --inplace docs/notebook.ipynb
 
 test: lint unit
 
