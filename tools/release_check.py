@@ -99,13 +99,13 @@ def megabytes(folder: Path) -> float:
     return sum(path.lstat().st_blocks for path in folder.rglob("*")) * 512 / 2**20
 
 
-def attempt(python: str, wheel: Path, folder: Path) -> str:
-    """Install the wheel into an empty environment and run what a newcomer runs first."""
+def attempt(python: str, package: Path, folder: Path) -> str:
+    """Install a wheel, or a source archive, into an empty environment and run what a newcomer runs first."""
     run(python, "-m", "venv", folder / "venv")
     before = megabytes(folder / "venv")
     tool = folder / "venv" / "bin"
     pip = [tool / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    run(*pip, "--constraint", ROOT / "constraints.txt", wheel)
+    run(*pip, "--constraint", ROOT / "constraints.txt", package)
     size = megabytes(folder / "venv") - before
     work = folder / "work"
     work.mkdir()
@@ -137,11 +137,15 @@ def main() -> None:
     if absent := list(missing(wheel, archive)):
         sys.exit("Missing from " + "\nMissing from ".join(absent))
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    assert wheel.name.startswith(f"decabench-{version}-py3-")
+    if not wheel.name.startswith(f"decabench-{version}-"):
+        sys.exit(f"{wheel.name} is not of version {version}.")
+    installed = (
+        wheel if wheel.name.endswith("-none-any.whl") else archive
+    )  # compiled: each Python builds its own
     found = {f"at {python}": python for python in given.only} or pythons(given.python)
     for name, python in found.items():
         with tempfile.TemporaryDirectory(prefix="decabench-release-") as folder:
-            print(f"Python {name}: {attempt(python, wheel, Path(folder))}", flush=True)
+            print(f"Python {name}: {attempt(python, installed, Path(folder))}", flush=True)
     if absent := [name for name in VERSIONS if name not in found and not given.only]:
         print(f"Not tried, for there is none here: Python {', '.join(absent)}")
     if not found:
