@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DataError, MissingDataError, require_name
+from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
 from decabench.files import atomic_file, canonical_json
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks
@@ -310,9 +310,13 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
     """Load a prepared split as a memory-mapped `datasets.Dataset`.
 
     Columns: id, question, context, answers (a list), units (a list), meta (JSON text). Raises MissingDataError if the
-    split is not prepared, UnknownNameError if the task is neither known nor prepared, DataError for damaged data.
+    split is not prepared, UnknownNameError if the task is neither known nor prepared, DataError for damaged data,
+    DecabenchError if datasets is not installed, which the extra `datasets` brings.
     """
-    import datasets
+    try:
+        import datasets
+    except ImportError as error:
+        raise DecabenchError(f"decabench.load needs datasets: {install_hint('datasets')}.") from error
 
     store = Store(home_folder(home))
     require_name(split, SPLITS, "split")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
-from decabench.errors import DataError, DecabenchError, MissingDataError, require_name
+from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
 from decabench.files import atomic_file
 from decabench.metrics import METRICS
 from decabench.scoring.display import show_html, show_lines
@@ -584,9 +584,12 @@ def read_results(folder: str | Path) -> pandas.DataFrame:
 
     A failed task has status `failed` and no score, a missing task of the suite status `missing`; a task of a limited
     run has status `partial` and is left out of totals. Raises MissingDataError if there is no results file,
-    InvalidResultsError if one is damaged.
+    InvalidResultsError if one is damaged, DecabenchError if pandas is not installed, which the extra `pandas` brings.
     """
-    import pandas
+    try:
+        import pandas
+    except ImportError as error:
+        raise DecabenchError(f"read_results needs pandas: {install_hint('pandas')}.") from error
 
     paths = sorted(Path(folder).glob("**/results.json"))
     if not paths:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from decabench.errors import SubmissionError
-from decabench.files import Writable
+from decabench.files import Writable, import_zstd
 from decabench.submission.faults import KEPT, WARNINGS, Fault, FileCount
 from decabench.submission.metadata import Marks
 from decabench.text import excerpt, printable, quoted
@@ -80,8 +80,6 @@ class PredictionFile:
 # Bytes to lines. A file may be compressed and untrusted, so everything is bounded.
 
 CHUNK = 1 << 16
-ZSTD_CHUNK = 1 << 10
-"""A zstd block of 4 bytes can unpack to 128 KiB, so this many bytes unpack to 32 MiB at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,21 +166,20 @@ def _chunks(path: Path) -> Generator[bytes, None, None]:
 
 
 class _ZstdDamage(Exception):
-    """An error from zstandard, or a file that ends inside a frame, which zstandard accepts."""
+    """An error of zstd, or a file that ends inside a frame, which zstd accepts."""
 
 
 def _zstd_chunks(path: Path) -> Iterator[bytes]:
-    import zstandard
-
-    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-    frame: zstandard.ZstdDecompressionObj | None = None
+    zstd = import_zstd()
+    options = {zstd.DecompressionParameter.window_log_max: 27}
+    frame: Any = None
     with open(path, "rb") as packed:
-        while chunk := packed.read(ZSTD_CHUNK):
-            while chunk:
-                current = frame = frame or decompressor.decompressobj()
+        while chunk := packed.read(CHUNK):
+            while chunk or (frame and not frame.needs_input):
+                current = frame = frame or zstd.ZstdDecompressor(options=options)
                 try:
-                    unpacked = current.decompress(chunk)
-                except zstandard.ZstdError as error:
+                    unpacked = current.decompress(chunk, CHUNK)
+                except zstd.ZstdError as error:
                     raise _ZstdDamage(str(error)) from error
                 chunk = b""
                 if current.eof:
