@@ -2,6 +2,7 @@
 
 from decabench.exchange.foreign_files import FORMATS, Places
 from decabench.exchange.imports import ImportReport, ImportSettings, RefusedImportError, import_answers
+from decabench.exchange.result_exports import export_results, find_results
 
 __all__ = [
     "FORMATS",
@@ -9,5 +10,7 @@ __all__ = [
     "ImportSettings",
     "Places",
     "RefusedImportError",
+    "export_results",
+    "find_results",
     "import_answers",
 ]
