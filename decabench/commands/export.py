@@ -8,6 +8,8 @@ import click
 
 from decabench.commands._console import echo
 from decabench.commands._options import (
+    home_option,
+    include_option,
     output_option,
     require_torch,
     size_option,
@@ -102,3 +104,48 @@ def results(submissions: tuple[Path, ...], form: str, split: str, output: Path |
     with atomic_file(output) as file:
         file.write(text.encode())
     echo(f"{output}: {form}")
+
+
+@export.command()
+@click.argument("names", metavar="TASK...", nargs=-1, required=True)
+@click.option(
+    "--for",
+    "harness",
+    type=click.Choice(["lm-eval", "inspect"]),
+    required=True,
+    help="The harness that is to run them.",
+)
+@output_option("Folder to write.")
+@split_option("validation", "The split to export.")
+@click.option(
+    "--shots",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Worked examples of the training split in each prompt.",
+)
+@click.option("--seed", default=0, show_default=True, metavar="N", help="Seed of the worked examples.")
+@home_option
+@include_option
+def tasks(
+    names: tuple[str, ...],
+    harness: str,
+    output: Path,
+    split: str,
+    shots: int,
+    seed: int,
+    home: Path | None,
+    include: tuple[Path, ...],
+) -> None:
+    """Write tasks for another harness, with these data, prompts and scorers.
+
+    The folder's README.md says how to run it. decabench must be installed beside the harness, which gives the same
+    scores as decabench evaluate on the same answers.
+    """
+    from decabench.exchange import export_tasks
+
+    made = export_tasks(names, output, harness, split, shots, seed, home, include)
+    for path in made:
+        echo(str(path))
+    echo(f"Run it: see {output / 'README.md'}")
