@@ -9,20 +9,26 @@ from decabench.exchange.foreign_files import FORMATS, Places
 from decabench.exchange.imports import ImportReport, ImportSettings, RefusedImportError, import_answers
 from decabench.exchange.result_exports import export_results, find_results
 from decabench.exchange.task_exports import HARNESSES, ExportedTask, export_tasks
+from decabench.exchange.trackers import TRACKERS, Tracker, Trackers, make_trackers, track_results
 
 __all__ = [
     "FORMATS",
     "HARNESSES",
+    "TRACKERS",
     "ExportedTask",
     "ImportReport",
     "ImportSettings",
     "Places",
     "RefusedImportError",
+    "Tracker",
+    "Trackers",
     "export_results",
     "export_tasks",
     "find_results",
     "import_answers",
     "make_inspect_task",
+    "make_trackers",
+    "track_results",
 ]
 
 
