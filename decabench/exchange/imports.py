@@ -139,7 +139,7 @@ def import_answers(
         opened = frame_answers(source, settings.places, isinstance(chosen.output, Number))
         title, origin, format = "The table", {"name": type(source).__name__}, "table"
     ids = store.ids(chosen.name, split)
-    matched = _match(opened, title, ids, settings)
+    matched = _match(opened, title, ids, _upstream_ids(store, chosen.name, split), settings)
     if not matched.rows:
         raise SubmissionError(
             f"{title} has no answer to any of the {len(ids):,} examples of {chosen.name}, {split}."
@@ -243,7 +243,22 @@ class _Matched:
     """Whether rows were matched by order."""
 
 
-def _match(opened: ForeignFile, name: str, ids: list[str], settings: ImportSettings) -> _Matched:
+def _upstream_ids(store: Store, task: str, split: str) -> dict[str, str]:
+    """Return upstream's id of each example to ours, where ours are others since upstream's tell the answers."""
+    found: dict[str, str] = {}
+    repeated = set()
+    for row in store.read(task, split, ("id", "meta")):
+        upstream = row["meta"].get("id")
+        if not isinstance(upstream, str):
+            return {}
+        if found.setdefault(upstream, row["id"]) != row["id"]:
+            repeated.add(upstream)
+    return {upstream: id_ for upstream, id_ in found.items() if upstream not in repeated}
+
+
+def _match(
+    opened: ForeignFile, name: str, ids: list[str], upstream: Mapping[str, str], settings: ImportSettings
+) -> _Matched:
     """Match every row to an example. Raises RefusedImportError with all rows that match none, or that match twice."""
     in_order = opened.in_order or settings.in_order
     rows: dict[str, ForeignAnswer] = {}
@@ -261,6 +276,7 @@ def _match(opened: ForeignFile, name: str, ids: list[str], settings: ImportSetti
             id_ = ids[at] if 0 <= at < len(ids) else None
         if id_ is None:
             continue  # beyond the last example, which the count below reports
+        id_ = id_ if id_ in known else upstream.get(id_, id_)
         if id_ not in known:
             left_out += 1
             if not settings.ignore_unknown:
@@ -269,7 +285,7 @@ def _match(opened: ForeignFile, name: str, ids: list[str], settings: ImportSetti
             before = rows[id_].line
             where = f" (first on line {before})" if before else ""
             same = "the same answer" if rows[id_].answer == row.answer else "another answer"
-            message = f"the id {quoted(id_)} occurs again, with {same}{where}"
+            message = f"the id {quoted(row.id or id_)} occurs again, with {same}{where}"
             faults.append(Fault("duplicate-id", message, name, row.line))
         else:
             rows[id_] = row

@@ -75,6 +75,19 @@ def test_predictions_of_squad(bring, golds, home, tmp_path):
     assert about["words"] == "32 of 32 examples matched by id; answers taken as they are."
 
 
+def test_predictions_of_squad_2_have_upstreams_ids(bring, home, tmp_path):
+    """Ours are numbers, for upstream's tell which questions have an answer."""
+    examples = list(Store(home).examples("squad2", "validation"))
+    gold = {row.meta["id"]: row.answers[0].replace("unanswerable", "") for row in examples}
+    path = tmp_path / "predictions.json"
+    path.write_text(json.dumps(gold))
+    done = bring(path, "squad2", "squad")
+    assert evaluate(done.folder, tasks="squad2", home=home).tasks["squad2"].score == 100.0
+    path.write_text(json.dumps({**gold, examples[0].id: "x"}))
+    with pytest.raises(RefusedImportError, match=r"'squad2.validation.0' occurs again, with another answer"):
+        bring(path, "squad2", "squad", force=True)
+
+
 def test_a_table_with_commas_quotes_and_line_ends(bring, golds, tmp_path):
     gold = {id_: f'{text}, "so"\nit is' for id_, text in golds("squad").items()}
     done = bring(write_csv(tmp_path / "answers.csv", gold), "squad", "csv")
