@@ -6,7 +6,8 @@ written then. Examples without an answer are no obstacle: `decabench check` repo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from decabench.submission import (
     SIGNATURE,
     CheckReport,
     Fault,
+    Limits,
     SubmissionInfo,
     check_submission,
     find_predictions,
@@ -30,7 +32,7 @@ from decabench.submission import (
     write_predictions,
 )
 from decabench.tasks import SPLITS, Label, Number, Store, Task, get_task, home_folder, known_tasks
-from decabench.text import excerpt, quoted
+from decabench.text import excerpt, printable, quoted
 
 __all__ = ["ImportReport", "ImportSettings", "RefusedImportError", "import_answers"]
 
@@ -134,7 +136,7 @@ def import_answers(
                 f"Which format does {path.name} have? Give format: squad, csv, text, lm-eval or inspect."
             )
         opened, title = open_foreign(path, format, settings.places), path.name
-        origin = {"name": path.name, "bytes": path.stat().st_size, "sha256": file_digest(path)}
+        origin = {"name": printable(path.name), "bytes": path.stat().st_size, "sha256": file_digest(path)}
     else:
         opened = frame_answers(source, settings.places, isinstance(chosen.output, Number))
         title, origin, format = "The table", {"name": type(source).__name__}, "table"
@@ -173,9 +175,10 @@ def import_answers(
         data={**info.data, key: record.fingerprint},
         partial=partial,
     )
-    _write(
-        folder, info, chosen.name, split, _lines(store, chosen, split, matched.rows, is_raw, settings.labels)
-    )
+    lines = list(_lines(store, chosen, split, matched.rows, is_raw, settings.labels))
+    if faults := list(_unwritable(lines, title, matched.rows)):
+        raise RefusedImportError(title, faults)
+    _write(folder, info, chosen.name, split, lines)
     report = check_submission(
         folder,
         {(chosen.name, split): ids},
@@ -353,13 +356,34 @@ def _lines(
         yield line
 
 
+def _unwritable(
+    lines: Iterable[Mapping[str, Any]], name: str, rows: Mapping[str, ForeignAnswer]
+) -> Iterator[Fault]:
+    """Yield a fault for each line that a submission cannot hold."""
+    most = Limits().line_bytes
+    for line in lines:
+        row = rows[line["id"]].line
+        try:
+            size = len(json.dumps(line, ensure_ascii=False).encode()) + 1
+        except UnicodeEncodeError:
+            message = (
+                f"the answer to {quoted(line['id'])} has half of a surrogate pair, which is not a character"
+            )
+            yield Fault("bad-encoding", message, name, row)
+        else:
+            if size > most:
+                message = (
+                    f"the answer to {quoted(line['id'])} takes {size:,} bytes; at most {most:,} can be kept"
+                )
+                yield Fault("too-large", message, name, row)
+
+
 def _write(
-    folder: Path, info: SubmissionInfo, task: str, split: str, lines: Iterable[Mapping[str, Any]]
+    folder: Path, info: SubmissionInfo, task: str, split: str, lines: Sequence[Mapping[str, Any]]
 ) -> None:
     """Write submission.toml and the answers. What an earlier import left for the split goes first, with its results."""
     metadata = render_metadata(info)
     old = find_predictions(folder)[0].get((task, split)) if folder.exists() else None
-    made = list(lines)  # whatever fails does so before anything changes
     with storage_errors(folder):
         if old is not None:
             stale = (folder / MANIFEST, folder / SIGNATURE, *folder.glob("results/*/results.json"), old.path)
@@ -368,4 +392,4 @@ def _write(
                 path.unlink(missing_ok=True)
     with atomic_file(folder / METADATA_NAME) as file:
         file.write(metadata)
-    write_predictions(folder, {(task, split): made})
+    write_predictions(folder, {(task, split): lines})

@@ -233,11 +233,10 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': r"\char34{}",  # also where babel gives it a meaning
     "[": "{[}",
     "]": "{]}",
-    "`": r"\textasciigrave{}",
-    "'": r"\textquotesingle{}",
+    "`": "{`}",
     "–": "--",
     "↓": r"$\downarrow$",
 }

@@ -93,13 +93,18 @@ class ExportedTask:
     def aggregate(self, name: str) -> Callable[[Sequence[Sequence[str]]], float]:
         """Return the function that scores what `results` returned for all examples."""
 
+        metric = self.metrics[self.headlines.index(name)]
+
         def score(collected: Sequence[Sequence[str]]) -> float:
-            return self.scores([(id_, answer) for id_, answer in collected])[name]
+            return self._scores([metric], [(id_, answer) for id_, answer in collected])[name]
 
         return score
 
     def scores(self, answers: Sequence[tuple[str, str]]) -> dict[str, float]:
         """Score (id, answer) pairs: every score of the task's metrics. Raises DataError for an id that occurs twice."""
+        return self._scores(self.metrics, answers)
+
+    def _scores(self, metrics: Sequence[str], answers: Sequence[tuple[str, str]]) -> dict[str, float]:
         given = dict(answers)
         if len(given) < len(answers):
             raise DataError(
@@ -110,7 +115,7 @@ class ExportedTask:
             raise DataError(
                 f"{self.name} has no example {quoted(next(iter(given.keys() - self.rows.keys())))}."
             )
-        found = score_task(self.metrics, [given[id_] for id_ in ids], [self._item(id_) for id_ in ids], None)
+        found = score_task(metrics, [given[id_] for id_ in ids], [self._item(id_) for id_ in ids], None)
         return dict(found.scores)
 
     def example_score(self, id: str, answer: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import zipfile
 from pathlib import Path
@@ -9,6 +10,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from decabench.errors import DecabenchError, SubmissionError
 from decabench.exchange.foreign_files import ForeignAnswer, Places, frame_answers, open_foreign
@@ -123,3 +126,37 @@ def test_numbers_are_answers_where_numbers_are_asked_for():
     rows = list(frame_answers(table, Places(), numbers=True).rows)
     assert [(row.id, row.answer) for row in rows] == [("3", "1.5"), ("4", "2.0"), ("5", None)]
     assert all(row.answer is None for row in frame_answers(table, Places()).rows)
+
+
+# What no file may do
+
+
+@given(
+    st.sampled_from(["squad", "csv", "text", "lm-eval"]),
+    st.binary(max_size=400)
+    | st.text(max_size=400).map(lambda text: text.encode("utf-8", "surrogatepass"))
+    | st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["doc", "id", "doc_id", "filter", "resps", "filtered_resps", "arguments"]),
+                inner,
+            )
+        ),
+        max_leaves=12,
+    ).map(lambda value: json.dumps(value).encode()),
+)
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_any_file_gives_rows_or_a_sentence(tmp_path, format, content):
+    path = tmp_path / "given"
+    path.write_bytes(content)
+    try:
+        rows = list(open_foreign(path, format, Places()).rows)
+    except SubmissionError as error:
+        assert str(error).endswith(".")
+        return
+    for row in rows:
+        assert (
+            row.answer is not None and (row.id is not None or format == "text")
+        ) or row.problem is not None

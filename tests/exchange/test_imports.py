@@ -284,6 +284,24 @@ def test_files_that_are_not_what_they_should_be(bring, tmp_path, format, content
 
 
 @pytest.mark.parametrize(
+    ("answer", "says"),
+    [("\\ud800", "has half of a surrogate pair"), ("x" * (1 << 20), "bytes; at most 1,048,576 can be kept")],
+)
+def test_answers_that_no_submission_can_hold_are_refused_before_anything_changes(
+    bring, golds, tmp_path, answer, says
+):
+    done = bring(write_csv(tmp_path / "good.csv", golds("squad")), "squad", "csv")
+    before = {path: path.read_bytes() for path in done.folder.rglob("*") if path.is_file()}
+    first, second, *_ = golds("squad")
+    path = tmp_path / "bad.json"
+    path.write_text(f'{{"{first}": "{answer}", "{second}": "{answer}"}}')
+    with pytest.raises(RefusedImportError, match=says) as caught:
+        bring(path, "squad", "squad", force=True)
+    assert len(caught.value.faults) == 2
+    assert {path: path.read_bytes() for path in done.folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
     ("table", "says"),
     [
         ({"id": ["a"], "text": ["x"]}, "no columns 'answer'"),

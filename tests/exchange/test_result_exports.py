@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -150,9 +152,8 @@ def latex_text(source):
         r"\textless{}": "<",
         r"\textgreater{}": ">",
         r"\textbar{}": "|",
-        r"\textquotedbl{}": '"',
-        r"\textasciigrave{}": "`",
-        r"\textquotesingle{}": "'",
+        r"\char34{}": '"',
+        "{`}": "`",
         r"$\downarrow$": "↓",
         "{[}": "[",
         "{]}": "]",
@@ -189,6 +190,23 @@ def test_latex_keeps_a_name_a_text(scored):
     )
     assert r"\input" not in text
     assert len(text.splitlines()) == len(latex_table([scored["majority"], scored["oracle"]]).splitlines())
+
+
+@pytest.mark.skipif(
+    shutil.which("pdflatex") is None, reason="there is no pdflatex: the table was only parsed"
+)
+def test_latex_compiles(scored, tmp_path):
+    name = HOSTILE.replace("\ud800", "")
+    table = latex_table([renamed(scored["majority"], name), renamed(scored["oracle"], "b")])
+    page = (
+        "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
+        + table
+        + "\n\\end{document}\n"
+    )
+    (tmp_path / "page.tex").write_text(page, encoding="utf-8")
+    command = ["pdflatex", "-halt-on-error", "-no-shell-escape", "page.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 # What may stand together, and where results are found
