@@ -43,6 +43,9 @@ _SHOWN = 20
 _NOTE_LENGTH = 2_000
 
 
+_UNKNOWN = "\nCheck the task and the split, or leave out rows without an example with --ignore-unknown."
+
+
 class RefusedImportError(SubmissionError):
     """Rows that are not the answer to exactly one example; nothing was imported."""
 
@@ -55,7 +58,7 @@ class RefusedImportError(SubmissionError):
         rows = "1 row is" if len(faults) == 1 else f"{len(faults):,} rows are"
         super().__init__(
             f"{name} was not imported: {rows} not the answer to exactly one example. Nothing was written.\n"
-            f"{shown}{more}"
+            f"{shown}{more}{_UNKNOWN if any(fault.code == 'unknown-id' for fault in faults) else ''}"
         )
 
 

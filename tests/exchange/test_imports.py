@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from decabench import evaluate, import_answers
 from decabench.errors import DecabenchError, SubmissionError
 from decabench.exchange import ImportSettings, Places, RefusedImportError
 from decabench.submission import read_answers
-from decabench.tasks import Store
+from decabench.tasks import TASKS, Request, Store
+from decabench.tasks.preparation import prepare_task
 
 FILES = Path(__file__).with_name("files")
 
@@ -212,7 +214,8 @@ def test_many_faults_are_counted_in_the_message_and_listed_in_the_error(bring, g
     with pytest.raises(RefusedImportError, match=r"50 rows are not .*") as caught:
         bring(write_csv(tmp_path / "bad.csv", rows), "sst", "csv")
     assert len(caught.value.faults) == 50
-    assert str(caught.value).endswith("… and 30 more: list them all with --report FILE")
+    assert "… and 30 more: list them all with --report FILE\n" in str(caught.value)
+    assert str(caught.value).endswith("leave out rows without an example with --ignore-unknown.")
 
 
 def test_unknown_rows_are_left_out_on_request_and_counted(bring, golds, tmp_path):
@@ -383,3 +386,48 @@ def test_answers_are_extracted_on_request_and_the_text_is_kept(bring, golds, tmp
     assert answers(done.folder, "sst") == golds("sst")
     line = json.loads((done.folder / "predictions" / "sst.validation.jsonl").read_text().splitlines()[0])
     assert line["raw"] == "Answer: negative."
+
+
+# Real predictions on real data
+
+SHARED = Path(os.environ.get("DECABENCH_SHARED", Path(__file__).parents[2].parent / "shared"))
+
+
+@pytest.fixture(scope="module")
+def real_home(tmp_path_factory):
+    """SQuAD, prepared from the mirror."""
+    if not (SHARED / "mirror" / "squad").is_dir() or not (SHARED / "conformance").is_dir():
+        pytest.skip("the real data is not beside the project (set DECABENCH_SHARED)")
+    home = tmp_path_factory.mktemp("real")
+    prepare_task(TASKS["squad"], Request(home, mirror=str(SHARED / "mirror"), progress=False))
+    return home
+
+
+@pytest.mark.mirror
+@pytest.mark.slow
+def test_published_predictions_of_squad_have_their_official_scores(real_home, tmp_path):
+    path = SHARED / "conformance" / "squad.r-net-plus-ensemble.predictions.json"
+    official = json.loads(path.with_name("squad.r-net-plus-ensemble.expected.json").read_text())["expected"]
+    done = import_answers(path, "squad", tmp_path / "out", "R-NET+", format="squad", home=real_home)
+    assert (done.imported, done.check.exit_code) == (10_570, 0)
+    scores = evaluate(done.folder, tasks="squad", home=real_home).tasks["squad"].scores
+    assert scores["nf1"] == pytest.approx(official["f1"], abs=1e-9)
+    assert scores["nem"] == pytest.approx(official["exact_match"], abs=1e-9)
+
+
+@pytest.mark.mirror
+@pytest.mark.slow
+def test_published_predictions_for_other_examples_are_told_apart(real_home, tmp_path):
+    """The baseline of the paper answered an earlier release."""
+    path = SHARED / "conformance" / "squad.logistic-regression.predictions.json"
+    ours = {row["id"] for row in Store(real_home).read("squad", "validation", ("id",))}
+    theirs = json.loads(path.read_text()).keys()
+    with pytest.raises(RefusedImportError) as caught:
+        import_answers(path, "squad", tmp_path / "out", "LR", format="squad", home=real_home)
+    assert len(caught.value.faults) == len(theirs - ours) == 28
+    settings = ImportSettings(ignore_unknown=True)
+    done = import_answers(
+        path, "squad", tmp_path / "out", "LR", format="squad", settings=settings, home=real_home
+    )
+    assert done.left_out == 28
+    assert done.check.fault_count == len(ours - theirs) == 13
