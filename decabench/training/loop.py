@@ -137,6 +137,7 @@ def train(
     resume: bool = False,
     include: Paths = (),
     report: Callable[[str], None] = print,
+    trackers: Trackers | None = None,
 ) -> FinishedRun:
     """Train a model on prepared tasks (the decathlon's by default) and write its checkpoints to a folder.
 
@@ -147,12 +148,12 @@ def train(
         resume: Resume from the folder's latest checkpoint, if there is one, as if the run had not been interrupted.
         include: Files that define tasks.
         report: Called with each progress message.
+        trackers: Trackers to send losses and scores to, as `decabench.exchange.make_trackers(["wandb"])` makes them.
 
     Raises DecabenchError; errors in the configuration are raised before any data is read.
     """
-    return run_training(
-        plan_training(output, tasks, model, settings, config, init, home, device, resume, include, report)
-    )
+    run = plan_training(output, tasks, model, settings, config, init, home, device, resume, include, report)
+    return run_training(replace(run, trackers=trackers))
 
 
 def plan_training(
