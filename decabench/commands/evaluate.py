@@ -115,7 +115,6 @@ def evaluate(
     """
     from decabench.commands._console import start_clock, write_run_file
     from decabench.commands._options import chosen_tasks
-    from decabench.exchange import make_trackers, track_results
     from decabench.scoring import (
         ScoringOptions,
         record_scores,
@@ -126,7 +125,11 @@ def evaluate(
     )
     from decabench.tasks import select_suite
 
-    clock, trackers = start_clock(), make_trackers(log)
+    clock, trackers = start_clock(), None
+    if log:
+        from decabench.exchange import make_trackers, track_results
+
+        trackers = make_trackers(log)
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     options = ScoringOptions(
         split, names, home, processes(jobs), include, answers, reported, all_texts=all_texts
@@ -138,7 +141,8 @@ def evaluate(
     folder = output or results_folder(submission, results)
     recorded = record_scores(submission, folder, results, scored, options)
     write_run_file(folder, clock)
-    track_results(trackers, recorded.results, folder)
+    if trackers is not None:
+        track_results(trackers, recorded.results, folder)
     signature = sign_manifest(recorded.root, sign_with) if sign_with else None
     expected = names or reported.tasks
     missing = [name for name in expected if name not in (results if names else recorded.results).tasks]

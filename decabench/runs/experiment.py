@@ -15,7 +15,6 @@ from typing import Any, Literal, cast, get_type_hints
 import msgspec
 
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
-from decabench.exchange import make_trackers, track_results
 from decabench.files import atomic_file
 from decabench.predictors import PREDICTORS, ModelOptions
 from decabench.runs.ask import Progress
@@ -364,7 +363,11 @@ def run_experiment(
     """Run an experiment; what is done already is not done again. Raises DecabenchError."""
     suite, tasks = _chosen(experiment)
     _require_baselines(experiment)
-    trackers = make_trackers(experiment.log)
+    trackers = None
+    if experiment.log:
+        from decabench.exchange import make_trackers, track_results
+
+        trackers = make_trackers(experiment.log)
     say(f"Data: {_count(tasks)} of {experiment.split}")
     _prepare(experiment, tasks)
     plan = _plan(experiment, tasks)
@@ -388,7 +391,8 @@ def run_experiment(
     results, scored = score_submission(experiment.output, options)
     folder = results_folder(experiment.output, results)
     record_scores(experiment.output, folder, results, scored, options)
-    track_results(trackers, results, folder)
+    if trackers is not None:
+        track_results(trackers, results, folder)
     comparisons: dict[str, Comparison] = {}
     not_compared: dict[str, str] = {}
     is_limited = any(task.status == "partial" for task in results.tasks.values())
