@@ -14,6 +14,7 @@ from decabench.commands._options import (
     require_torch,
     size_option,
     split_option,
+    suite_option,
 )
 
 __all__ = ["export"]
@@ -107,7 +108,8 @@ def results(submissions: tuple[Path, ...], form: str, split: str, output: Path |
 
 
 @export.command()
-@click.argument("names", metavar="TASK...", nargs=-1, required=True)
+@click.argument("names", metavar="[TASK]...", nargs=-1)
+@suite_option
 @click.option(
     "--for",
     "harness",
@@ -130,6 +132,7 @@ def results(submissions: tuple[Path, ...], form: str, split: str, output: Path |
 @include_option
 def tasks(
     names: tuple[str, ...],
+    suite: str | None,
     harness: str,
     output: Path,
     split: str,
@@ -144,8 +147,17 @@ def tasks(
     scores as decabench evaluate on the same answers.
     """
     from decabench.exchange import export_tasks
+    from decabench.tasks import available_splits, known_tasks, select_suite
 
-    made = export_tasks(names, output, harness, split, shots, seed, home, include)
+    if bool(names) == (suite is not None):
+        raise click.UsageError("Which tasks? Name them, or a suite with --suite.")
+    chosen = names
+    if suite is not None:
+        known = known_tasks(include)
+        chosen = tuple(
+            name for name in select_suite(suite, include).tasks if split in available_splits(known[name])
+        )
+    made = export_tasks(chosen, output, harness, split, shots, seed, home, include)
     for path in made:
         echo(str(path))
     echo(f"Run it: see {output / 'README.md'}")

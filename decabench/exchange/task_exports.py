@@ -365,7 +365,7 @@ HARNESSES: Mapping[str, Callable[[Sequence[Task], str], dict[str, str]]] = {
 
 _COMMANDS = {
     "lm-eval": "lm_eval --model hf --model_args pretrained=MODEL --include_path . --tasks {tasks} --log_samples "
-    "--output_path out",
+    "--output_path out  # for chat models also --apply_chat_template",
     "inspect": "inspect eval decabench_tasks.py{tasks} --model PROVIDER/MODEL",
 }
 

@@ -199,3 +199,15 @@ def test_the_command(command, home, tmp_path):
         gzip.decompress((out / "data" / "sst.validation.jsonl.gz").read_bytes()).split(b"\n")[0]
     )
     assert (head["format"], head["rows"]) == ("decabench.exported/1", 32)
+
+
+def test_the_command_takes_a_suite(command, home, tmp_path):
+    out = tmp_path / "out"
+    done = command(
+        "export", "tasks", "--suite", "decathlon", "--for", "inspect", "--output", out, "--home", home
+    )
+    assert done.exit_code == 0, done.output
+    assert len(list((out / "data").iterdir())) == 10
+    for wrong in ((), ("sst", "--suite", "decathlon")):
+        done = command("export", "tasks", *wrong, "--for", "inspect", "--output", out, "--home", home)
+        assert (done.exit_code, "Which tasks?" in done.stderr) == (2, True)
