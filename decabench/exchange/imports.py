@@ -14,7 +14,14 @@ from typing import Any
 
 import decabench
 from decabench.errors import DecabenchError, SubmissionError, UnknownNameError, require_name
-from decabench.exchange.foreign_files import ForeignAnswer, ForeignFile, Places, frame_answers, open_foreign
+from decabench.exchange.foreign_files import (
+    FORMATS,
+    ForeignAnswer,
+    ForeignFile,
+    Places,
+    frame_answers,
+    open_foreign,
+)
 from decabench.files import Paths, atomic_file, file_digest, require_within, storage_errors
 from decabench.prompts import EXTRACTION_VERSION, extract, load_template, make_prompting
 from decabench.submission import (
@@ -130,57 +137,31 @@ def import_answers(
     store, folder = Store(home_folder(home)), Path(output)
     require_name(split, SPLITS, "split")
     _check_settings(settings, chosen)
-    record = store.record(chosen.name, split)
-    info = _occupant(folder, name, f"{chosen.name}.{split}", settings.force)
-    if isinstance(source, str | Path):
-        path = Path(source)
-        if not format:
-            raise UnknownNameError(
-                f"Which format does {path.name} have? Give format: squad, csv, text, lm-eval or inspect."
-            )
-        opened, title = open_foreign(path, format, settings.places), path.name
-        origin = {"name": printable(path.name), "bytes": path.stat().st_size, "sha256": file_digest(path)}
-    else:
-        opened = frame_answers(source, settings.places, isinstance(chosen.output, Number))
-        title, origin, format = "The table", {"name": type(source).__name__}, "table"
+    fingerprint, key = store.record(chosen.name, split).fingerprint, f"{chosen.name}.{split}"
+    info = _occupant(folder, name, key, settings.force)
+    given = _open(source, format, chosen, settings)
     ids = store.ids(chosen.name, split)
-    matched = _match(opened, title, ids, _upstream_ids(store, chosen.name, split), settings)
+    matched = _match(given.file, given.title, ids, _upstream_ids(store, chosen.name, split), settings)
     if not matched.rows:
         raise SubmissionError(
-            f"{title} has no answer to any of the {len(ids):,} examples of {chosen.name}, {split}."
+            f"{given.title} has no answer to any of the {len(ids):,} examples of {chosen.name}, {split}."
         )
-    is_raw = opened.is_raw if settings.extract is None else settings.extract
+    is_raw = given.file.is_raw if settings.extract is None else settings.extract
+    lines = list(_lines(store, chosen, split, matched.rows, is_raw, settings.labels))
+    if faults := list(_unwritable(lines, given.title, matched.rows)):
+        raise RefusedImportError(given.title, faults)
     words = _words(matched, len(ids), is_raw, settings)
-    entry = {
-        "format": format,
-        "file": origin,
-        "rows": len(matched.rows) + matched.left_out,
-        "imported": len(matched.rows),
-        "left_out": matched.left_out,
-        "words": words,
-        "decabench": decabench.__version__,
-        **({"facts": {key: value[:200] for key, value in opened.facts.items()}} if opened.facts else {}),
-        **({"labels": dict(settings.labels)} if settings.labels else {}),
-        **({"note": settings.note} if settings.note else {}),
+    earlier = info.predictor.get("imports")
+    imports = {
+        **(earlier if isinstance(earlier, Mapping) else {}),
+        key: _describe(given, matched, words, settings),
     }
-    key = f"{chosen.name}.{split}"
-    imports = {**info.predictor.get("imports", {}), key: entry}
-    partial = {other: mark for other, mark in info.partial.items() if other != key}
-    if settings.partial and len(matched.rows) < len(ids):
-        partial[key] = {
-            "answered": len(matched.rows),
-            "of": len(ids),
-            "chosen": "the examples in the imported file",
-        }
     info = replace(
         info,
         predictor={"name": IMPORTED, "imports": imports},
-        data={**info.data, key: record.fingerprint},
-        partial=partial,
+        data={**info.data, key: fingerprint},
+        partial=_partial(info, key, len(matched.rows), len(ids), settings.partial),
     )
-    lines = list(_lines(store, chosen, split, matched.rows, is_raw, settings.labels))
-    if faults := list(_unwritable(lines, title, matched.rows)):
-        raise RefusedImportError(title, faults)
     _write(folder, info, chosen.name, split, lines)
     report = check_submission(
         folder,
@@ -188,11 +169,66 @@ def import_answers(
         known,
         tasks=[chosen.name],
         splits=[split],
-        fingerprints={(chosen.name, split): record.fingerprint},
+        fingerprints={(chosen.name, split): fingerprint},
     )
     return ImportReport(
         folder, chosen.name, split, len(matched.rows), len(ids), matched.left_out, words, report
     )
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What is imported."""
+
+    file: ForeignFile
+    """Its rows."""
+    title: str
+    """Its name, for messages."""
+    format: str
+    """The name of its format; `table` for one in memory."""
+    origin: Mapping[str, Any]
+    """Name, size and digest, for the submission to keep."""
+
+
+def _open(source: Any, format: str, task: Task, settings: ImportSettings) -> _Source:
+    if not isinstance(source, str | Path):
+        opened = frame_answers(source, settings.places, isinstance(task.output, Number))
+        return _Source(opened, "The table", "table", {"name": type(source).__name__})
+    path = Path(source)
+    if not format:
+        raise UnknownNameError(f"Which format does {path.name} have? Give format: {', '.join(FORMATS)}.")
+    opened = open_foreign(path, format, settings.places)
+    origin = {"name": printable(path.name), "bytes": path.stat().st_size, "sha256": file_digest(path)}
+    return _Source(opened, path.name, format, origin)
+
+
+def _describe(given: _Source, matched: _Matched, words: str, settings: ImportSettings) -> dict[str, Any]:
+    """Return what the submission keeps of an import."""
+    optional = {
+        "facts": {key: excerpt(value) for key, value in given.file.facts.items()},
+        "labels": dict(settings.labels),
+        "note": settings.note,
+    }
+    return {
+        "format": given.format,
+        "file": dict(given.origin),
+        "rows": len(matched.rows) + matched.left_out,
+        "imported": len(matched.rows),
+        "left_out": matched.left_out,
+        "words": words,
+        "decabench": decabench.__version__,
+        **{key: value for key, value in optional.items() if value},
+    }
+
+
+def _partial(
+    info: SubmissionInfo, key: str, answered: int, whole: int, is_partial: bool
+) -> dict[str, Mapping[str, Any]]:
+    """Return the marks of limited runs, with that of this import if it is one."""
+    marks = {other: mark for other, mark in info.partial.items() if other != key}
+    if is_partial and answered < whole:
+        marks[key] = {"answered": answered, "of": whole, "chosen": "the examples in the imported file"}
+    return marks
 
 
 def _check_settings(settings: ImportSettings, task: Task) -> None:
