@@ -197,12 +197,13 @@ def markdown_table(results: Sequence[Results]) -> str:
     return "\n".join([*lines, *(f"\n{_markdown(note)}" for note in notes)]) + "\n"
 
 
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#+!|~&$:@-])")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~&$@]|:(?=//))")
+"""What Markdown acts on inside a line, and what makes an address a link. Parentheses stay: `\\(` may begin a formula."""
 
 
 def _markdown(text: str) -> str:
-    """Escape everything that Markdown acts on, and addresses, which GitHub turns into links without any mark."""
-    return re.sub(r"\bwww\\?\.", r"www\\.", _MARKDOWN.sub(r"\\\1", _line(text)))
+    """Escape what Markdown acts on inside a line. No line begins with the text of strangers."""
+    return re.sub(r"\bwww\.", r"www\\.", _MARKDOWN.sub(r"\\\1", _line(text)))
 
 
 def latex_table(results: Sequence[Results]) -> str:
@@ -271,7 +272,7 @@ def _cells(results: Sequence[Results]) -> tuple[list[str], list[list[str]], list
         else:
             cells += [_with_interval(task, each) for each in found]
         rows.append([task, *cells])
-    if any(each.total.score is not None for each in results):
+    if len(rows) > 1 and any(each.total.score is not None for each in results):
         rows.append(_total_row(results, alone))
     return heading, rows, list(_notes(first, results))
 
@@ -310,8 +311,8 @@ def _total_row(results: Sequence[Results], alone: bool) -> list[str]:
 def _notes(first: Results, results: Sequence[Results]) -> Iterator[str]:
     """Yield what a reader of the numbers must know."""
     raw = ", the models' whole output" if first.answers == "raw" else ""
-    name = f"{first.submission['name']}, " if len(results) == 1 else ""
-    yield f"{name}{first.split}{raw}. Scores and 95 % intervals by decabench {first.decabench}."
+    name = f" of {first.submission['name']}" if len(results) == 1 else ""
+    yield f"Results{name}, {first.split}{raw}. Scores and 95 % intervals by decabench {first.decabench}."
     origins = {task.data.origin for each in results for task in each.tasks.values()}
     if "sample" in origins:
         yield "Scored on decabench's bundled sample: not comparable with scores on the full datasets."
@@ -319,7 +320,8 @@ def _notes(first: Results, results: Sequence[Results]) -> Iterator[str]:
         for task, found in each.tasks.items():
             if found.status == "partial":
                 answered, whole = found.partial["answered"], found.partial["of"]
-                yield f"{each.submission['name']}, {task}: a limited run, {answered:,} of {whole:,} examples."
+                limit = f"{answered:,} of {whole:,} examples of {task}"
+                yield f"A limited run of {each.submission['name']}: {limit}."
 
 
 TABLES: Mapping[str, Callable[[Sequence[Results]], str]] = {

@@ -140,6 +140,19 @@ def test_markdown_keeps_a_name_a_text(scored):
     assert heading[2] == " ".join(HOSTILE.replace("\x1b", " ").replace("\ud800", "\ufffd").split())
 
 
+def test_markdown_keeps_a_name_in_the_notes_a_text(scored):
+    markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
+    name = "# - " + HOSTILE
+    tokens = markdown.parse(markdown_table([renamed(scored["majority"], name)]))
+    (note,) = (token for token in tokens if token.type == "inline" and token.content.startswith("Results of"))
+    assert {child.type for child in note.children} <= {"text", "text_special"}
+    assert {token.type for token in tokens if token.type.endswith("_open")} >= {
+        "table_open",
+        "paragraph_open",
+    }
+    assert not [token for token in tokens if token.type in ("heading_open", "bullet_list_open", "html_block")]
+
+
 # LaTeX
 
 
