@@ -198,7 +198,7 @@ def markdown_table(results: Sequence[Results]) -> str:
 
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~&$@]|:(?=//))")
-"""What Markdown acts on inside a line, and what makes an address a link. Parentheses stay: `\\(` may begin a formula."""
+"""What Markdown acts on inside a line, and what makes an address a link. `\\(` might begin a formula."""
 
 
 def _markdown(text: str) -> str:
