@@ -25,7 +25,8 @@ class _Export(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read `export CHECKPOINT …` as `export weights CHECKPOINT …`."""
-        first = next((arg for arg in args if arg != "--debug"), "--help")
+        flags = {flag for parameter in self.params for flag in parameter.opts}
+        first = next((arg for arg in args if arg not in flags), "--help")
         if first not in self.commands and first not in ctx.help_option_names:
             args = ["weights", *args]
         return super().parse_args(ctx, args)

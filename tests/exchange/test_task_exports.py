@@ -63,6 +63,7 @@ def load_yaml(path: Path, utils: Any) -> Any:
 
 @pytest.mark.parametrize("name", DECATHLON.tasks)
 def test_scores_are_those_of_evaluate(export, home, tmp_path, name):
+    pytest.importorskip("datasets", reason="datasets is not installed; lm-eval brings it")
     folder = export(name)
     utils = load_utils(folder)
     task = load_yaml(folder / f"decabench_{name}.yaml", utils)
@@ -86,6 +87,7 @@ def test_scores_are_those_of_evaluate(export, home, tmp_path, name):
 
 
 def test_prompts_are_those_of_predict(export, home):
+    pytest.importorskip("datasets", reason="datasets is not installed; lm-eval brings it")
     folder = export("sst")
     documents = load_utils(folder).documents_of_sst()["validation"]
     task = load_yaml(folder / "decabench_sst.yaml", load_utils(folder))
