@@ -30,7 +30,7 @@ from decabench.untrusted import parse_json
 
 __all__ = ["HARNESSES", "ExportedTask", "export_tasks"]
 
-FORMAT = "decabench.exported/1"
+FORMAT = "decabench.harness/1"
 DATA = "data"
 """The folder of the files of examples."""
 

@@ -143,7 +143,7 @@ def test_an_id_twice_is_refused(export):
         (lambda lines: [], "is not an exported task"),
         (lambda lines: ["{}", *lines[1:]], "'format'"),
         (lambda lines: ["[", *lines[1:]], "is not an exported task"),
-        (lambda lines: [lines[0].replace("exported/1", "exported/9"), *lines[1:]], "exported/9"),
+        (lambda lines: [lines[0].replace("harness/1", "harness/9"), *lines[1:]], "harness/9"),
         (lambda lines: [lines[0].replace("em|", "em|other:yes|"), *lines[1:]], "was exported for the metric"),
     ],
 )
@@ -200,7 +200,7 @@ def test_the_command(command, home, tmp_path):
     head = json.loads(
         gzip.decompress((out / "data" / "sst.validation.jsonl.gz").read_bytes()).split(b"\n")[0]
     )
-    assert (head["format"], head["rows"]) == ("decabench.exported/1", 32)
+    assert (head["format"], head["rows"]) == ("decabench.harness/1", 32)
 
 
 def test_the_command_takes_a_suite(command, home, tmp_path):
