@@ -147,7 +147,11 @@ def test_numbers_are_answers_where_numbers_are_asked_for():
         max_leaves=12,
     ).map(lambda value: json.dumps(value).encode()),
 )
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_any_file_gives_rows_or_a_sentence(tmp_path, format, content):
     path = tmp_path / "given"
     path.write_bytes(content)

@@ -1,7 +1,7 @@
 """YAML: what is written is what PyYAML reads, whatever the texts and numbers."""
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from decabench.exchange.yaml_text import Tagged, dump_yaml
@@ -13,6 +13,7 @@ SCALARS = TEXTS | st.none() | st.booleans() | st.integers() | st.floats(allow_na
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner), max_leaves=20)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(TEXTS, VALUES))
 def test_it_is_read_back(value):
     assert (yaml.safe_load(dump_yaml(value)) or {}) == value
