@@ -8,6 +8,7 @@ import warnings
 from collections import UserDict
 from collections.abc import Iterator
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any, NoReturn
 
 import click
@@ -23,6 +24,7 @@ _COMMANDS = (
     "compare",
     "evaluate",
     "export",
+    "import",
     "leaderboard",
     "metrics",
     "predict",
@@ -35,7 +37,7 @@ _COMMANDS = (
     "vectors",
     "verify",
 )
-"""Each is a function in a file of that name in `commands/`."""
+"""Each is a function in a file of that name in `commands/`; `import`, a keyword, is `import_` there."""
 
 _INTERRUPTED = 130
 _BUG = 70
@@ -50,7 +52,8 @@ class _LazyCommands(UserDict[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self.data and name in _COMMANDS:
-            command: click.Command = getattr(import_module(f"decabench.commands.{name}"), name)
+            own = f"{name}_" if iskeyword(name) else name
+            command: click.Command = getattr(import_module(f"decabench.commands.{own}"), own)
             children = command.commands.values() if isinstance(command, click.Group) else ()
             for each in (command, *children):
                 each.params.append(_debug_option())

@@ -103,6 +103,7 @@ def test_it_holds_the_package_and_nothing_else(built):
     inside = {name.split("/")[1] for name in names if name.startswith("decabench/") and name.count("/") > 1}
     assert inside - {"models", "training"} == {
         "commands",
+        "exchange",
         "leaderboard",
         "metrics",
         "predictors",

@@ -24,6 +24,7 @@ __all__ = [
     "home_option",
     "include_option",
     "jobs_option",
+    "log_option",
     "options_of",
     "output_option",
     "processes",
@@ -230,6 +231,12 @@ jobs_option = click.option(
     type=click.IntRange(min=1),
     metavar="N",
     help="Number of processes.  [default: one per core]",
+)
+log_option = click.option(
+    "--log",
+    type=click.Choice(["wandb", "mlflow", "tensorboard"]),
+    multiple=True,
+    help="Send the numbers to this tracker too, whose package must be installed; may be repeated.",
 )
 suite_option = click.option(
     "--suite", metavar="NAME", help="Only the tasks in this suite (see decabench suites)."

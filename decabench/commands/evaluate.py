@@ -14,6 +14,7 @@ from decabench.commands._options import (
     home_option,
     include_option,
     jobs_option,
+    log_option,
     output_option,
     processes,
     submission_argument,
@@ -78,6 +79,7 @@ __all__ = ["evaluate"]
     is_flag=True,
     help="Print counts by class, and what was taken for what, of labels and tags.",
 )
+@log_option
 @home_option
 @jobs_option
 @include_option
@@ -95,6 +97,7 @@ def evaluate(
     all_texts: bool,
     all_scores: bool,
     confusion: bool,
+    log: tuple[str, ...],
     home: Path | None,
     jobs: int | None,
     include: tuple[Path, ...],
@@ -122,7 +125,11 @@ def evaluate(
     )
     from decabench.tasks import select_suite
 
-    clock = start_clock()
+    clock, trackers = start_clock(), None
+    if log:
+        from decabench.exchange import make_trackers, track_results
+
+        trackers = make_trackers(log)
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     options = ScoringOptions(
         split, names, home, processes(jobs), include, answers, reported, all_texts=all_texts
@@ -134,6 +141,8 @@ def evaluate(
     folder = output or results_folder(submission, results)
     recorded = record_scores(submission, folder, results, scored, options)
     write_run_file(folder, clock)
+    if trackers is not None:
+        track_results(trackers, recorded.results, folder)
     signature = sign_manifest(recorded.root, sign_with) if sign_with else None
     expected = names or reported.tasks
     missing = [name for name in expected if name not in (results if names else recorded.results).tasks]

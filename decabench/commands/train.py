@@ -10,6 +10,7 @@ from decabench.commands._console import echo
 from decabench.commands._options import (
     home_option,
     include_option,
+    log_option,
     output_option,
     require_torch,
     size_option,
@@ -77,6 +78,7 @@ __all__ = ["train"]
     help="Train nothing: write the run's data as files, to train from elsewhere with examples/gpu/run.py.",
 )
 @size_option("--bundle-size", "60M", "Most bytes of a bundle and, in half precision, the model's weights.")
+@log_option
 @home_option
 @include_option
 def train(
@@ -94,6 +96,7 @@ def train(
     stop_after: float | None,
     bundle: Path | None,
     bundle_size: int,
+    log: tuple[str, ...],
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
@@ -112,9 +115,11 @@ def train(
         raise click.UsageError("Give a folder for the run as --output, or for its data alone as --bundle.")
     require_torch()
     from decabench.commands._options import chosen_tasks
+    from decabench.exchange import make_trackers
     from decabench.tasks import DECATHLON
     from decabench.training import plan_training, run_training, write_bundle
 
+    trackers = make_trackers(name for name in log if name != "tensorboard")  # the run's own log writes that
     chosen = None
     if tasks or suite:
         chosen = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)  # None: all were asked for
@@ -143,7 +148,7 @@ def train(
             f"Train from it: python examples/gpu/run.py smoke {bundle} --trust {made.code[7:23]} --out one"
         )
         return
-    finished = run_training(replace(run, stop_after=60 * (stop_after or 0.0)))
+    finished = run_training(replace(run, stop_after=60 * (stop_after or 0.0), trackers=trackers))
     if os.environ.get("RANK", "0") == "0":
         which = "last" if run.config.best_by == "last" else "best"
         score = "" if finished.best is None else f" ({finished.best:.1f})"

@@ -117,6 +117,8 @@ class Experiment:
     """Number of processes; one per core by default."""
     force: bool = False
     """Replace another predictor's submission in the folder."""
+    log: tuple[str, ...] = ()
+    """Trackers to send the scores to, such as `wandb` or `mlflow`."""
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
     """Where data comes from."""
     predict: Mapping[str, Any] = field(default_factory=dict)
@@ -146,6 +148,7 @@ _PLAIN = {
     "include": tuple[str, ...] | str,
     "jobs": int | None,
     "force": bool,
+    "log": tuple[str, ...] | str,
 }
 """The keys above the tables, and what may stand there."""
 
@@ -189,7 +192,7 @@ def read_experiment(
     if faults:
         where = f"{source}: " if isinstance(source, str | Path) else ""
         raise DecabenchError(f"{where}{'; '.join(fault.rstrip('.') for fault in faults)}.")
-    for name in ("tasks", "baselines", "include"):
+    for name in ("tasks", "baselines", "include", "log"):
         value = given.get(name, ())
         given[name] = tuple(value) if not isinstance(value, str) else _names(value)
     given["include"] = tuple(map(Path, given["include"]))
@@ -360,6 +363,11 @@ def run_experiment(
     """Run an experiment; what is done already is not done again. Raises DecabenchError."""
     suite, tasks = _chosen(experiment)
     _require_baselines(experiment)
+    trackers = None
+    if experiment.log:
+        from decabench.exchange import make_trackers, track_results
+
+        trackers = make_trackers(experiment.log)
     say(f"Data: {_count(tasks)} of {experiment.split}")
     _prepare(experiment, tasks)
     plan = _plan(experiment, tasks)
@@ -383,6 +391,8 @@ def run_experiment(
     results, scored = score_submission(experiment.output, options)
     folder = results_folder(experiment.output, results)
     record_scores(experiment.output, folder, results, scored, options)
+    if trackers is not None:
+        track_results(trackers, results, folder)
     comparisons: dict[str, Comparison] = {}
     not_compared: dict[str, str] = {}
     is_limited = any(task.status == "partial" for task in results.tasks.values())
