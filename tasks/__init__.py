@@ -21,6 +21,7 @@ from decabench.tasks.preparation import (
     prepare,
     prepare_all,
     requested_splits,
+    tasks_with_split,
 )
 from decabench.tasks.references import read_references
 from decabench.tasks.registry import (
@@ -122,6 +123,7 @@ __all__ = [
     "requested_splits",
     "select_suite",
     "select_tasks",
+    "tasks_with_split",
     "units_line",
     "wrapped",
 ]

@@ -113,6 +113,11 @@ def available_splits(task: Task) -> tuple[str, ...]:
     return tuple(split for split in SPLITS if any(split in source.files for source in task.sources))
 
 
+def tasks_with_split(names: Iterable[str], split: str, known: Mapping[str, Task]) -> list[str]:
+    """Return those of the names whose tasks have a split: of a whole suite, some may lack it."""
+    return [name for name in names if split in available_splits(known[name])]
+
+
 def requested_splits(task: Task, request: Request) -> tuple[str, ...]:
     """Return the splits to prepare; empty if the one asked for is not public."""
     return tuple(split for split in available_splits(task) if request.split in (None, split))

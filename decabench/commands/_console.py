@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,12 @@ import click
 from decabench.text import terminal_safe
 
 if TYPE_CHECKING:
+    from http.server import HTTPServer
+
     from rich.console import Console
     from rich.text import Text
+
+    from decabench.scoring import TaskResult
 
 __all__ = [
     "Clock",
@@ -24,8 +28,11 @@ __all__ = [
     "echo",
     "format_count",
     "format_score",
+    "headline_name",
     "peak_memory",
     "print_field",
+    "serve",
+    "shortened",
     "start_clock",
     "write_run_file",
 ]
@@ -67,6 +74,29 @@ def print_field(out: Console, label: str, text: str) -> None:
             )
             head = "" if line else head
         out.print(f"{head}{line}")
+
+
+def shortened(text: str, limit: int) -> str:
+    """Cut a long text, and say how long it is."""
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+
+
+def serve(server: HTTPServer, ready: Callable[[str], object] = str) -> None:
+    """Print a server's address, call `ready` with it, and serve until Ctrl-C."""
+    address = f"http://127.0.0.1:{server.server_address[1]}/"
+    echo(f"Serving on {address} until Ctrl-C.")
+    ready(address)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        echo("Stopped.")
+
+
+def headline_name(task: TaskResult) -> str:
+    """Return the name of a task's headline score: `em`, or `mse ↓` if lower is better."""
+    from decabench.scoring import find_metric
+
+    return task.headline if find_metric(task.metric).higher_is_better else f"{task.headline} ↓"
 
 
 def format_count(value: int | None) -> str:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
+_MOST_OF_A_TEXT = 300
+"""Characters of a context or answer to show."""
+
 _SUBMISSION = click.Path(path_type=Path, exists=True)
 
 
@@ -110,6 +113,8 @@ def _limit(text: str) -> tuple[str, float]:
 
 
 def _regression(found: Comparison, name: str, points: float) -> str:
+    from decabench.scoring import show_p
+
     totals = {found.suite.total_name.lower(): found.total, "total": found.total} if found.total else {}
     compared = {**totals, **found.tasks}.get(name)
     if compared is None:
@@ -119,12 +124,12 @@ def _regression(found: Comparison, name: str, points: float) -> str:
         )
     if compared.gain >= -points:
         return ""
-    loss = f"{-compared.gain:.2f} points, more than {points:g} (p {_show_p(compared.p)})"
+    loss = f"{-compared.gain:.2f} points, more than {points:g} (p {show_p(compared.p)})"
     return f"Regression: on {name}, B is worse by {loss}."
 
 
 def _print(found: Comparison) -> None:
-    from decabench.commands._console import console, print_field
+    from decabench.commands._console import console, print_field, shortened
     from decabench.scoring import show_units
 
     out = console()
@@ -144,10 +149,10 @@ def _print(found: Comparison) -> None:
                 f"\n{task}, {flip.id}: B loses {flip.loss:.4f} points here", style="bold", soft_wrap=True
             )
             print_field(out, "  question", flip.question)
-            print_field(out, "  context", _cut(flip.context))
-            print_field(out, "  gold", _cut(" | ".join(dict.fromkeys(flip.gold))))
-            print_field(out, "  A", _cut(flip.a))
-            print_field(out, "  B", _cut(flip.b))
+            print_field(out, "  context", shortened(flip.context, _MOST_OF_A_TEXT))
+            print_field(out, "  gold", shortened(" | ".join(dict.fromkeys(flip.gold)), _MOST_OF_A_TEXT))
+            print_field(out, "  A", shortened(flip.a, _MOST_OF_A_TEXT))
+            print_field(out, "  B", shortened(flip.b, _MOST_OF_A_TEXT))
 
 
 def _table(found: Comparison, width: int) -> Table:
@@ -178,30 +183,17 @@ def _name(name: str, compared: Compared) -> str:
 
 def _cells(compared: Compared) -> list[str]:
     from decabench.commands._console import format_count
+    from decabench.scoring import show_difference, show_p
 
     return [
         f"{compared.a:.2f}",
         f"{compared.b:.2f}",
         f"{compared.difference:+.2f}",
-        _show_interval(compared),
-        _show_p(compared.p),
-        _show_p(compared.p_holm),
+        show_difference(compared.interval, compared.same),
+        show_p(compared.p),
+        show_p(compared.p_holm),
         format_count(compared.a_wins),
         format_count(compared.b_wins),
         format_count(compared.examples),
         format_count(compared.examples_for_one_point),
     ]
-
-
-def _show_interval(compared: Compared) -> str:
-    if compared.same:
-        return "nothing differs"
-    return "{:+.2f} to {:+.2f}".format(*compared.interval) if compared.interval else "–"
-
-
-def _show_p(p: float | None) -> str:
-    return "–" if p is None else f"{p:.4f}"
-
-
-def _cut(text: str, limit: int = 300) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"

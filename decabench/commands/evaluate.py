@@ -229,21 +229,23 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
 
 def _total(results: Results) -> str:
     """Return `decaScore: 590.5 (95 %: 588.1 to 592.7)`, or a partial sum, or nothing if there is none."""
+    from decabench.scoring import show_interval
+
     total, suite = results.total, results.suite
     if total.score is None or not (total.tasks or total.failed or total.partial):
         return ""
     if not total.tasks:
         return f"No {suite.total_name}: none of the suite's {len(suite.tasks)} tasks is scored whole."
     part = f"{suite.total.capitalize()} (no {suite.total_name})"
-    ends = f" (95 %: {_interval(results.interval, results.total_digits)})" if results.interval else ""
+    ends = f" (95 %: {show_interval(results.interval, results.total_digits)})" if results.interval else ""
     return f"{suite.total_name if total.complete else part}: {total.text}{ends}"
 
 
 def _table(results: Results) -> Table:
     from rich.table import Table
 
-    from decabench.commands._console import format_count, format_score
-    from decabench.scoring import score_digits
+    from decabench.commands._console import format_count, format_score, headline_name
+    from decabench.scoring import score_digits, show_interval
 
     table = Table(box=None, header_style="bold")
     for heading in ("task", "metric"):
@@ -255,9 +257,9 @@ def _table(results: Results) -> Table:
         digits = score_digits(name, task.metric)
         cells = [
             name,
-            _metric(task),
+            headline_name(task),
             format_score(task.score, max(2, digits)),
-            _interval(task.interval, digits),
+            show_interval(task.interval, digits),
             format_count(task.n),
         ]
         cells += [format_count(task.empty), _data(task.data)]
@@ -270,16 +272,14 @@ def _table(results: Results) -> Table:
 
 
 def _all_scores(name: str, task: TaskResult) -> str:
+    from decabench.commands._console import headline_name
     from decabench.scoring import score_digits
 
     digits = max(2, score_digits(name, task.metric))
-    shown = {_metric(task) if key == task.headline else key: value for key, value in task.scores.items()}
+    shown = {
+        headline_name(task) if key == task.headline else key: value for key, value in task.scores.items()
+    }
     return ", ".join(f"{key} {value:.{digits}f}" for key, value in shown.items()) or "–"
-
-
-def _metric(task: TaskResult) -> str:
-    """Return `em`, or `mse ↓` if lower is better."""
-    return task.headline if _higher_is_better(task) else f"{task.headline} ↓"
 
 
 def _higher_is_better(task: TaskResult) -> bool:
@@ -293,7 +293,7 @@ def _print_without(results: Results) -> None:
     from rich.table import Table
 
     from decabench.commands._console import console
-    from decabench.scoring import score_digits
+    from decabench.scoring import score_digits, show_interval
 
     fewer = {name: task for name, task in results.tasks.items() if task.without}
     if not fewer:
@@ -307,7 +307,7 @@ def _print_without(results: Results) -> None:
             name,
             "–" if task.score is None else f"{task.score:.{digits}f}",
             f"{rest['score']:.{digits}f}",
-            _interval(rest["interval"] and tuple(rest["interval"]), score_digits(name, task.metric)),
+            show_interval(rest["interval"] and tuple(rest["interval"]), score_digits(name, task.metric)),
             f"{rest['n']:,}",
             f"{len(rest['ids']):,}",
         )
@@ -438,10 +438,6 @@ def _matrix(pairs: Mapping[tuple[str, str], int], stated: Mapping[str, str]) -> 
         row = (f"{counts[label, other]:,}" for other in shown)
         table.add_row(excerpt(stated.get(label, label), 40), *row)
     return table
-
-
-def _interval(ends: tuple[float, float] | None, digits: int) -> str:
-    return "–" if ends is None else f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
 
 
 def _data(data: DataUsed) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from decabench.commands._console import echo
+from decabench.commands._console import serve as run_server
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -99,11 +100,7 @@ def leaderboard(
     _print_evidence(site, submissions)
     if serve:
         with open_server(output, port) as server:
-            echo(f"Serving on http://127.0.0.1:{server.server_address[1]}/ until Ctrl-C.")
-            try:
-                server.serve_forever()
-            except KeyboardInterrupt:
-                echo("Stopped.")
+            run_server(server)
 
 
 def _print_evidence(site: Site, submissions: Path) -> None:

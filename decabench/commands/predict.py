@@ -32,7 +32,16 @@ if TYPE_CHECKING:
     from decabench.commands._console import Clock
     from decabench.runs import Estimate, Plan, Report, Run, Tally
 
-__all__ = ["Bar", "Lines", "Prices", "predict", "print_estimate", "print_report", "write_record"]
+__all__ = [
+    "Bar",
+    "Lines",
+    "Prices",
+    "describe_failures",
+    "predict",
+    "print_estimate",
+    "print_report",
+    "write_record",
+]
 
 
 def _options() -> list[Any]:
@@ -120,13 +129,12 @@ def _run(given: dict[str, Any]) -> Run:
     from decabench.commands._options import chosen_tasks
     from decabench.predictors import ModelOptions
     from decabench.runs import Prompts, Run, Selection
-    from decabench.tasks import DECATHLON, Store, available_splits, home_folder, known_tasks
+    from decabench.tasks import DECATHLON, Store, home_folder, known_tasks, tasks_with_split
 
     known = known_tasks(given["include"])
     names = chosen_tasks(given["tasks"], given["include"], given["suite"])
-    if names is None or not given["tasks"]:  # a whole suite: some of its tasks may lack the split
-        whole = names or DECATHLON.tasks
-        names = [task for task in whole if given["split"] in available_splits(known[task])]
+    if names is None or not given["tasks"]:
+        names = tasks_with_split(names or DECATHLON.tasks, given["split"], known)
     return fill(
         Run,
         given,
@@ -404,13 +412,17 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
     if limited := [task for task in rows if totals.get(task, rows[task]) < rows[task]]:
         remarks.append(f"Partial: {', '.join(limited)}: only {run.selection}; its scores are not ranked.")
     remarks += [sentence for tally in report.tallies for sentence in _forms(tally)]
+    return [*remarks, *describe_failures(report)]
+
+
+def describe_failures(report: Report) -> Iterator[str]:
+    """Say for each task how many examples failed."""
     for tally in report.tallies:
         if tally.failed:
-            remarks.append(
+            yield (
                 f"Incomplete: {tally.task}: {tally.failed:,} of {tally.total:,} examples failed "
                 f"({tally.commonest_error}); run the same command again to retry them."
             )
-    return remarks
 
 
 def _forms(tally: Tally) -> Iterator[str]:

@@ -100,15 +100,15 @@ def _to_json(done: Outcome) -> str:
 
 def _print(experiment: Experiment, done: Outcome) -> None:
     from decabench.commands._console import console
+    from decabench.scoring import show_interval
 
     out = console()
     results = done.results
     out.print(f"{results.submission['name']}, {results.split}", style="bold")
     out.print(_scores(done))
     if results.total.score is not None and results.total.complete:
-        ends = results.interval
-        digits = results.total_digits
-        interval = f" (95 %: {ends[0]:.{digits}f} to {ends[1]:.{digits}f})" if ends else ""
+        ends = show_interval(results.interval, results.total_digits)
+        interval = f" (95 %: {ends})" if results.interval else ""
         out.print(f"{results.suite.total_name}: {results.total.text}{interval}", style="bold")
     for name, found in done.comparisons.items():
         out.print(f"\nAgainst {name}", style="bold")
@@ -125,8 +125,8 @@ def _print(experiment: Experiment, done: Outcome) -> None:
 def _scores(done: Outcome) -> Table:
     from rich.table import Table
 
-    from decabench.commands._console import format_count
-    from decabench.scoring import score_digits
+    from decabench.commands._console import format_count, headline_name
+    from decabench.scoring import score_digits, show_interval
 
     table = Table(box=None, header_style="bold")
     for heading in ("task", "metric"):
@@ -135,16 +135,9 @@ def _scores(done: Outcome) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for name, task in done.results.tasks.items():
         digits = score_digits(name, task.metric)
-        ends = task.interval
-        interval = "–" if ends is None else f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
-        table.add_row(name, _metric(task), _score(task, digits), interval, format_count(task.n))
+        interval = show_interval(task.interval, digits)
+        table.add_row(name, headline_name(task), _score(task, digits), interval, format_count(task.n))
     return table
-
-
-def _metric(task: TaskResult) -> str:
-    from decabench.scoring import find_metric
-
-    return task.headline if find_metric(task.metric).higher_is_better else f"{task.headline} ↓"
 
 
 def _score(task: TaskResult, digits: int) -> str:
@@ -156,29 +149,25 @@ def _score(task: TaskResult, digits: int) -> str:
 def _differences(found: Comparison) -> Table:
     from rich.table import Table
 
+    from decabench.scoring import show_difference, show_p
+
     table = Table("task", box=None, header_style="bold")
     for heading in ("theirs", "difference", "95 %", "p (Holm)"):
         table.add_column(heading, justify="right", no_wrap=True)
     total = {found.suite.total_name: found.total} if found.total else {}
     for name, each in {**found.tasks, **total}.items():
-        ends = "nothing differs" if each.same else "–"
-        if each.interval and not each.same:
-            ends = "{:+.2f} to {:+.2f}".format(*each.interval)
         p = each.p_holm if name in found.tasks else each.p
         arrow = "" if each.higher_is_better else " ↓"
-        shown = "–" if p is None else f"{p:.4f}"
-        table.add_row(f"{name}{arrow}", f"{each.a:.2f}", f"{each.difference:+.2f}", ends, shown)
+        ends = show_difference(each.interval, each.same)
+        table.add_row(f"{name}{arrow}", f"{each.a:.2f}", f"{each.difference:+.2f}", ends, show_p(p))
     return table
 
 
 def _amiss(done: Outcome) -> Iterator[str]:
     """Yield what keeps the scores from being whole."""
-    for tally in done.report.tallies:
-        if tally.failed:
-            yield (
-                f"Incomplete: {tally.task}: {tally.failed:,} of {tally.total:,} examples failed "
-                f"({tally.commonest_error}); run the same command again to retry them."
-            )
+    from decabench.commands.predict import describe_failures
+
+    yield from describe_failures(done.report)
     for name, task in done.results.tasks.items():
         if task.status == "failed":
             yield f"Failed: {name}: {task.reason}"

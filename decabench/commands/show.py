@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from decabench.commands._console import console, echo, format_score
+from decabench.commands._console import console, echo, format_score, shortened
+from decabench.commands._console import serve as run_server
 from decabench.commands._options import home_option, include_option, submission_argument
 from decabench.text import terminal_safe
 
@@ -200,11 +201,11 @@ def _print_example(out: Console, shown: Inspected, each: Browsed, place: str, wh
     _print_line(out, "question", each.question)
     _print_line(out, "context", _mark_answers(each.context, row.references, shown, whole))
     for at, reference in enumerate(dict.fromkeys(row.references)):
-        text = gold if reference == nearest else _cut(reference, 2_000)
+        text = gold if reference == nearest else shortened(reference, 2_000)
         _print_line(out, "" if at else "gold", text)
     _print_line(out, "answer", answer if row.prediction else "(empty)")
     if row.raw is not None:
-        _print_line(out, "raw", row.raw if whole else _cut(row.raw, 300))
+        _print_line(out, "raw", row.raw if whole else shortened(row.raw, 300))
     for number, wording in sorted(each.wordings.items()):
         text = f"{wording.prediction or '(empty)'}  ({_verdict(wording, shown)})"
         _print_line(out, f"wording {number}", text)
@@ -232,10 +233,6 @@ def _verdict(row: ScoredExample, shown: Inspected) -> str:
     if row.right is False and row.score and shown.head.higher_is_better:
         word = "partly right"
     return word if row.score is None else f"{word}, {shown.head.headline} {row.score:.2f}"
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
 def _mark_answers(context: str, references: Sequence[str], shown: Inspected, whole: bool) -> Text:
@@ -274,7 +271,7 @@ def _differing(answer: str, references: Sequence[str]) -> tuple[Text, str, Text]
         if matched is None or matcher.ratio() > matched.ratio():
             best, matched = reference, matcher
     if matched is None:
-        return Text(terminal_safe(_cut(answer, 2_000))), "", Text()
+        return Text(terminal_safe(shortened(answer, 2_000))), "", Text()
     blocks = matched.get_matching_blocks()
     mine = {block.a + at for block in blocks for at in range(block.size)}
     theirs = {block.b + at for block in blocks for at in range(block.size)}
@@ -319,10 +316,4 @@ def _write_page(
         if not serve:
             return
         with open_server(folder, port) as server:
-            address = f"http://127.0.0.1:{server.server_address[1]}/"
-            echo(f"Serving on {address} until Ctrl-C.")
-            webbrowser.open(address)
-            try:
-                server.serve_forever()
-            except KeyboardInterrupt:
-                echo("Stopped.")
+            run_server(server, webbrowser.open)

@@ -85,7 +85,7 @@ def _status(store: Store, task: Task) -> str:
 @include_option
 def show(name: str, examples: int, split: str, home: Path | None, include: tuple[Path, ...]) -> None:
     """Show where a task comes from, what is prepared, and a few examples."""
-    from decabench.commands._console import console, print_field
+    from decabench.commands._console import console, print_field, shortened
     from decabench.errors import MissingDataError
     from decabench.tasks import SPLITS, Store, get_task, home_folder, known_tasks
 
@@ -109,9 +109,9 @@ def show(name: str, examples: int, split: str, home: Path | None, include: tuple
             break
         out.print(f"\n{example.id}", style="bold")
         print_field(out, "question", example.question)
-        print_field(out, "context", _cut(example.context))
+        print_field(out, "context", shortened(example.context, 400))
         for answer in dict.fromkeys(example.answers):
-            print_field(out, "answer", _cut(answer))
+            print_field(out, "answer", shortened(answer, 400))
 
 
 def _facts(task: Task) -> list[tuple[str, str]]:
@@ -192,10 +192,6 @@ def _print_record(split: str, record: SplitRecord) -> None:
         )
     if record.note:
         out.print(f"           {record.note}", style="yellow")
-
-
-def _cut(text: str, limit: int = 400) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
 @tasks.command()

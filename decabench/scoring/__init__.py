@@ -2,6 +2,7 @@
 
 from decabench.scoring.browsing import Browsed, Chosen, Order, browse_examples, show_json
 from decabench.scoring.comparison import Compared, Comparison, compare
+from decabench.scoring.display import show_difference, show_interval, show_p
 from decabench.scoring.evaluator import (
     ScoredTask,
     ScoringOptions,
@@ -134,7 +135,10 @@ __all__ = [
     "score_interval",
     "score_submission",
     "score_task",
+    "show_difference",
+    "show_interval",
     "show_json",
+    "show_p",
     "show_units",
     "shown_ids",
     "sign_manifest",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError
-from decabench.scoring.display import show_html, show_lines
+from decabench.scoring.display import show_difference, show_html, show_lines, show_p
 from decabench.scoring.evaluator import ScoredTask, ScoringOptions, find_metric, score_submission
 from decabench.scoring.pairs import (
     RESAMPLES,
@@ -132,15 +132,14 @@ class Comparison:
     def _rows(self) -> Iterator[tuple[str, ...]]:
         total = {self.suite.total_name: self.total} if self.total else {}
         for name, one in {**self.tasks, **total}.items():
-            ends = "{:+.2f} to {:+.2f}".format(*one.interval) if one.interval else "–"
-            numbers = (one.p, one.p_holm)
             wins = ("–" if count is None else f"{count:,}" for count in (one.a_wins, one.b_wins))
             yield (
                 name if one.higher_is_better else f"{name} (lower is better)",
                 *(f"{value:.2f}" for value in (one.a, one.b)),
                 f"{one.difference:+.2f}",
-                "nothing differs" if one.same else ends,
-                *("–" if value is None else f"{value:.4f}" for value in numbers),
+                show_difference(one.interval, one.same),
+                show_p(one.p),
+                show_p(one.p_holm),
                 *(("", "") if one is self.total else wins),
                 f"{one.examples:,}",
             )

@@ -127,15 +127,11 @@ def _read_current(
     if not submission.is_dir():
         return None
     results = submission / "results"
-    suffix = "-raw" if options.answers == "raw" else ""
+    is_raw = options.answers == "raw"
     folders = sorted(results.glob(f"{options.split}*")) if results.is_dir() else []
     for folder in folders:
         path = examples_path(folder, name)
-        if (
-            folder.name.endswith("-raw") != bool(suffix)
-            or not path.is_file()
-            or not is_within(submission, path)
-        ):
+        if folder.name.endswith("-raw") != is_raw or not path.is_file() or not is_within(submission, path):
             continue
         try:
             head, made = open_examples(path)

@@ -18,7 +18,7 @@ import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, require_name
 from decabench.files import atomic_file
 from decabench.metrics import METRICS
-from decabench.scoring.display import show_html, show_lines
+from decabench.scoring.display import show_html, show_interval, show_lines
 from decabench.scoring.scored_examples import (
     ExamplesHead,
     ScoredExample,
@@ -278,8 +278,14 @@ class Results:
         for name, task in self.tasks.items():
             digits = score_digits(name, task.metric)
             score = task.status if task.score is None else f"{task.score:.{max(2, digits)}f}"
-            ends = f"{task.interval[0]:.{digits}f} to {task.interval[1]:.{digits}f}" if task.interval else "–"
-            yield name, task.headline, score, ends, f"{task.n:,}", f"{task.empty:,}"
+            yield (
+                name,
+                task.headline,
+                score,
+                show_interval(task.interval, digits),
+                f"{task.n:,}",
+                f"{task.empty:,}",
+            )
 
     def to_json(self) -> str:
         """Return canonical JSON: sorted keys, shortest exact floats, and a final newline."""
