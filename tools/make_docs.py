@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import click
+import json_documents
 from click.testing import CliRunner
 
 from decabench.cli import cli
@@ -159,7 +160,7 @@ def filled(text: str) -> str:
 def pages() -> dict[Path, str]:
     """Every page as it should be."""
     made = {path: filled(path.read_text(encoding="utf-8")) for path in sorted(DOCS.glob("*.md"))}
-    return {**made, DOCS / "cli.md": cli_page()}
+    return {**made, DOCS / "cli.md": cli_page(), DOCS / "json.md": json_documents.page()}
 
 
 def main(check: bool) -> int:
@@ -169,6 +170,8 @@ def main(check: bool) -> int:
             stale.append(path.name)
             if not check:
                 path.write_text(text, encoding="utf-8")
+    if not json_documents.write(DOCS / "schemas", check):
+        stale.append("schemas")
     print(f"{'stale' if check else 'written'}: {', '.join(stale) or 'none'}")
     return 1 if check and stale else 0
 

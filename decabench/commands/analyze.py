@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import echo, is_set, print_json
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -94,5 +94,19 @@ def analyze(
         sample[name] = (known[name], list(islice(rows, 1 if found.single else examples)))
         if not sample[name][1]:
             raise DataError(f"{name}, {split}, has no example {example!r}.")
+    lines = []
     for line in found.run(saved.load(device), sample, output):
+        lines.append(line)
         echo(line)
+    if is_set("json"):
+        from decabench.commands._documents import AnalysisDocument
+
+        print_json(
+            AnalysisDocument(
+                analysis=analysis,
+                checkpoint=str(checkpoint),
+                output=str(output),
+                examples={name: len(rows) for name, (_, rows) in sample.items()},
+                lines=lines,
+            )
+        )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import echo, is_set, write_json
 from decabench.commands._options import home_option, include_option, submission_option, tasks_option
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ __all__ = ["check"]
     metavar="FILE",
     help="Id list from `prepare --export-ids`, to check without prepared data.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @home_option
 @include_option
 @click.pass_context
@@ -41,7 +40,6 @@ def check(
     suite: str | None,
     split: str | None,
     ids: Path | None,
-    as_json: bool,
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
@@ -66,7 +64,7 @@ def check(
         fingerprints=id_list.fingerprints,
         words=None if ids else _words(store, [known[name] for name in names or known]),
     )
-    echo(report.to_json() if as_json else report.text(), nl=False)
+    write_json(report.to_json()) if is_set("json") else echo(report.text(), nl=False)
     context.exit(report.exit_code)
 
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import TableColumn, echo, is_set, print_table, write_json
 from decabench.commands._options import home_option, include_option, jobs_option, processes, tasks_option
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
     from decabench.scoring import Compared, Comparison
 
@@ -42,7 +42,6 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
     show_default=True,
     help="Number of worst regressions to show per task.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -69,7 +68,6 @@ def compare(
     split: str,
     seed: int,
     flips: int,
-    as_json: bool,
     html: Path | None,
     limits: tuple[str, ...],
     home: Path | None,
@@ -89,13 +87,13 @@ def compare(
     allowed = [_limit(text) for text in limits]
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     found = run(a, b, split, names, home, processes(jobs), include, reported, seed, flips)
-    echo(found.to_json(), nl=False) if as_json else _print(found)
+    broken = [sentence for name, points in allowed if (sentence := _regression(found, name, points))]
+    write_json(found.to_json()) if is_set("json") else _print(found)
     if html:
         from decabench.leaderboard import write_comparison_page
 
         write_comparison_page(found, html)
-        echo(f"Page: {html.resolve().as_uri()}", err=as_json)
-    broken = [sentence for name, points in allowed if (sentence := _regression(found, name, points))]
+        echo(f"Page: {html.resolve().as_uri()}")
     for sentence in broken:
         echo(sentence, err=True)
     context.exit(1 if broken else 0)
@@ -134,13 +132,11 @@ def _print(found: Comparison) -> None:
 
     out = console()
     out.print(f"A {found.a}   B {found.b}   {found.split}", style="bold")
-    out.print(_table(found, out.width))
+    _print_table(out, found)
     if not all(compared.higher_is_better for compared in found.tasks.values()):
         out.print("↓ lower is better")
     if units := [f"{task} {text}" for task, one in found.tasks.items() if (text := show_units(one.units))]:
         out.print(f"Resampled: {'; '.join(units)}.")
-    if out.width < _WIDE:
-        out.print("Wins, examples and n for 1 point: in a wider window, or with --json.", style="dim")
     for task, reason in found.not_compared.items():
         out.print(f"{task}: not compared, {reason}", soft_wrap=True)
     for task, compared in found.tasks.items():
@@ -155,26 +151,27 @@ def _print(found: Comparison) -> None:
             print_field(out, "  B", shortened(flip.b, _MOST_OF_A_TEXT))
 
 
-def _table(found: Comparison, width: int) -> Table:
-    from rich.table import Table
+_COLUMNS = (
+    TableColumn("task"),
+    TableColumn("A", right=True),
+    TableColumn("B", right=True),
+    TableColumn("B - A", right=True),
+    TableColumn("95 %", right=True),
+    TableColumn("p", right=True),
+    TableColumn("p (Holm)", right=True),
+    TableColumn("A wins", right=True, rank=1),
+    TableColumn("B wins", right=True, rank=1),
+    TableColumn("examples", right=True, rank=1),
+    TableColumn("n for 1 point", right=True, rank=1),
+)
 
-    table = Table(box=None, header_style="bold")
-    table.add_column("task", overflow="fold")
-    headings = ("A", "B", "B - A", "95 %", "p", "p (Holm)", "A wins", "B wins", "n", "n for 1 point")
-    shown = headings if width >= _WIDE else headings[:6]  # figures cut in two would be worse than none
-    for heading in shown:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for task, compared in found.tasks.items():
-        table.add_row(_name(task, compared), *_cells(compared)[: len(shown)])
+
+def _print_table(out: Console, found: Comparison) -> None:
+    rows = [[_name(task, compared), *_cells(compared)] for task, compared in found.tasks.items()]
     if found.total:
         cells = _cells(found.total)
-        cells = [*cells[:5], "", "", "", *cells[8:]][: len(shown)]
-        table.add_row(_name(found.suite.total_name, found.total), *cells, style="bold")
-    return table
-
-
-_WIDE = 120
-"""From how many columns on the table has all of its figures; `--json` always has them."""
+        rows.append([_name(found.suite.total_name, found.total), *cells[:5], "", "", "", *cells[8:]])
+    print_table(out, _COLUMNS, rows, totals=1 if found.total else 0)
 
 
 def _name(name: str, compared: Compared) -> str:

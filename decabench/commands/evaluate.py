@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import TableColumn, echo, is_set, print_json, print_table
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from decabench.metrics import Reference
-    from decabench.scoring import DataUsed, Results, ScoredTask, ScoringOptions, TaskResult
+    from decabench.scoring import DataUsed, Recorded, Results, ScoredTask, ScoringOptions, TaskResult
     from decabench.submission import AnswerKind
 
 __all__ = ["evaluate"]
@@ -110,6 +110,8 @@ def evaluate(
 
     Scores without some examples stand beside the scores of all in results.json, and are never ranked.
     """
+    import json
+
     from decabench.commands._console import start_clock, write_run_file
     from decabench.commands._options import chosen_tasks
     from decabench.scoring import (
@@ -139,26 +141,49 @@ def evaluate(
     missing = [name for name in expected if name not in (results if names else recorded.results).tasks]
     if not names and len(missing) == len(expected):
         missing = []  # nothing of the suite was answered: other tasks were meant
-    _print(recorded.results, missing, all_scores)
-    for sentence in _other_forms(options, scored):
-        echo(sentence)
-    _print_without(recorded.results)
-    for sentence in _not_left_out(options, scored):
-        echo(sentence)
-    _print_variants(recorded.results)
-    if confusion:
-        _print_confusions(scored, include)
+    forms, absent = list(_other_forms(options, scored)), list(_not_left_out(options, scored))
+    if is_set("json"):
+        from decabench.commands._documents import EvaluationDocument
+
+        print_json(
+            EvaluationDocument(
+                results=json.loads(recorded.results.to_json()),
+                path=str(recorded.path),
+                scored=list(results.tasks),
+                missing=missing,
+                kept=recorded.kept,
+                again=recorded.again,
+                left_out=recorded.left_out,
+                remarks=[*_remarks(recorded.results, missing), *forms, *absent],
+                signature=None if signature is None else str(signature),
+            )
+        )
+    else:
+        _print(recorded.results, missing, all_scores)
+        for sentence in forms:
+            echo(sentence)
+        _print_without(recorded.results)
+        for sentence in absent:
+            echo(sentence)
+        _print_variants(recorded.results)
+        if confusion:
+            _print_confusions(scored, include)
+        _print_record(recorded)
+        if signature:
+            echo(f"Signature: {signature}")
+        echo(f"Results: {recorded.path}")
+    whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
+    context.exit(0 if whole and not (tasks and names and missing) else 1)
+
+
+def _print_record(recorded: Recorded) -> None:
+    """Print what became of the earlier results of other tasks."""
     if recorded.kept:
         echo(f"Kept from the earlier results.json: {', '.join(recorded.kept)} (not scored again)")
     if recorded.again:
         echo(f"Scored again, since no manifest bound the earlier results: {', '.join(recorded.again)}")
     for sentence in recorded.left_out:
         echo(f"Not kept from the earlier results.json: {sentence}")
-    if signature:
-        echo(f"Signature: {signature}")
-    echo(f"Results: {recorded.path}")
-    whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
-    context.exit(0 if whole and not (tasks and names and missing) else 1)
 
 
 def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str, ...]]:
@@ -217,7 +242,7 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
     out = console()
     raw = ", raw answers" if results.answers == "raw" else ""
     out.print(f"{results.submission['name']}, {results.split}{raw}", style="bold")
-    out.print(_table(results))
+    print_table(out, _COLUMNS, [_row(name, task) for name, task in results.tasks.items()])
     if all_scores:
         for name, task in results.tasks.items():
             out.print(f"{name}: {_all_scores(name, task)}")
@@ -241,34 +266,32 @@ def _total(results: Results) -> str:
     return f"{suite.total_name if total.complete else part}: {total.text}{ends}"
 
 
-def _table(results: Results) -> Table:
-    from rich.table import Table
+_COLUMNS = (
+    TableColumn("task"),
+    TableColumn("metric"),
+    TableColumn("score", right=True),
+    TableColumn("95 %", right=True),
+    TableColumn("n", right=True, rank=1),
+    TableColumn("empty", right=True, rank=2),
+    TableColumn("data", rank=3, is_text=True),
+)
 
+
+def _row(name: str, task: TaskResult) -> list[str]:
     from decabench.commands._console import format_count, format_score, headline_name
     from decabench.scoring import score_digits, show_interval
 
-    table = Table(box=None, header_style="bold")
-    for heading in ("task", "metric"):
-        table.add_column(heading, no_wrap=True)  # names are typed again, so none may be cut
-    for heading in ("score", "95 %", "n", "empty"):
-        table.add_column(heading, justify="right")
-    table.add_column("data")
-    for name, task in results.tasks.items():
-        digits = score_digits(name, task.metric)
-        cells = [
-            name,
-            headline_name(task),
-            format_score(task.score, max(2, digits)),
+    digits = score_digits(name, task.metric)
+    figures = ["failed", "–", "–", "–"]
+    if task.status != "failed":
+        partial = " partial" if task.status == "partial" else ""
+        figures = [
+            f"{format_score(task.score, max(2, digits))}{partial}",
             show_interval(task.interval, digits),
             format_count(task.n),
+            format_count(task.empty),
         ]
-        cells += [format_count(task.empty), _data(task.data)]
-        if task.status == "partial":
-            cells[2] += " partial"
-        if task.status == "failed":
-            cells[2:6] = ["failed", "–", "–", "–"]
-        table.add_row(*cells)
-    return table
+    return [name, headline_name(task), *figures, _data(task.data)]
 
 
 def _all_scores(name: str, task: TaskResult) -> str:
@@ -290,38 +313,28 @@ def _higher_is_better(task: TaskResult) -> bool:
 
 def _print_without(results: Results) -> None:
     """Print the headlines of all examples and of those that are left without some, where there are such scores."""
-    from rich.table import Table
-
     from decabench.commands._console import console
     from decabench.scoring import score_digits, show_interval
 
     fewer = {name: task for name, task in results.tasks.items() if task.without}
     if not fewer:
         return
-    table = Table("task", box=None, header_style="bold")
-    for heading in ("all", "without", "95 %", "n", "left out"):
-        table.add_column(heading, justify="right")
+    rows = []
     for name, task in fewer.items():
         digits, rest = max(2, score_digits(name, task.metric)), task.without
-        table.add_row(
-            name,
-            "–" if task.score is None else f"{task.score:.{digits}f}",
-            f"{rest['score']:.{digits}f}",
-            show_interval(rest["interval"] and tuple(rest["interval"]), score_digits(name, task.metric)),
-            f"{rest['n']:,}",
-            f"{len(rest['ids']):,}",
-        )
+        cells = ["–" if task.score is None else f"{task.score:.{digits}f}", f"{rest['score']:.{digits}f}"]
+        ends = show_interval(rest["interval"] and tuple(rest["interval"]), score_digits(name, task.metric))
+        rows.append([name, *cells, ends, f"{rest['n']:,}", f"{len(rest['ids']):,}"])
     out = console()
     out.print("\nWithout some examples (never ranked)", style="bold")
-    out.print(table)
+    columns = [TableColumn(heading, right=True) for heading in ("all", "without", "95 %", "n", "left out")]
+    print_table(out, [TableColumn("task"), *columns], rows)
     if results.total.complete and (total := results.total_without) is not None:
         out.print(f"{results.suite.total_name} without them: {total:.{results.total_digits}f}", style="bold")
 
 
 def _print_variants(results: Results) -> None:
     """Print the headline under every wording of the questions, if there is more than one."""
-    from rich.table import Table
-
     from decabench.commands._console import console
     from decabench.scoring import score_digits
 
@@ -329,17 +342,17 @@ def _print_variants(results: Results) -> None:
     if not asked:
         return
     numbers = sorted({int(number) for variants in asked.values() for number in variants["scores"]})
-    table = Table("task", box=None, header_style="bold")
-    for heading in ("mean", "worst", "spread", *(f"variant {number}" for number in numbers)):
-        table.add_column(heading, justify="right")
+    columns = [TableColumn(heading, right=True) for heading in ("mean", "worst", "spread")]
+    columns += [TableColumn(f"variant {number}", right=True, rank=1) for number in numbers]
+    rows = []
     for name, variants in asked.items():
         scores = [variants["scores"].get(str(number)) for number in numbers]
         values = [*(variants[key] for key in ("mean", "worst", "spread")), *scores]
         digits = score_digits(name, results.tasks[name].metric)
-        table.add_row(name, *("–" if value is None else f"{value:.{digits}f}" for value in values))
+        rows.append([name, *("–" if value is None else f"{value:.{digits}f}" for value in values)])
     out = console()
     out.print("\nOther wordings of the questions (0 is the dataset's own)", style="bold")
-    out.print(table)
+    print_table(out, [TableColumn("task"), *columns], rows)
     for name, variants in asked.items():
         for number, reason in variants.get("failed", {}).items():
             out.print(f"Not scored: {name}, variant {number}: {reason}")

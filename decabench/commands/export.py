@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import echo, is_set, print_json
 from decabench.commands._options import output_option, require_torch, size_option
 
 __all__ = ["export"]
@@ -41,5 +41,9 @@ def export(checkpoint: Path, output: Path, words: int, full: bool, shard: int) -
     if output.exists() and not is_unfinished(output):
         raise click.UsageError(f"{output} is not empty: name another folder.")
     made = export_checkpoint(Checkpoint.open(checkpoint), output, words, not full, shard)
+    if is_set("json"):
+        from decabench.commands._documents import ExportDocument
+
+        print_json(ExportDocument(path=str(output), bytes=made.size, words=made.words, shards=made.shards))
     weights = f", its weights in {made.shards} {'file' if made.shards == 1 else 'files'}" if shard else ""
     echo(f"{output}: {made.size / 1e6:.1f} MB, with vectors for {made.words:,} words{weights}.")

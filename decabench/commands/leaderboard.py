@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import echo, is_set, note, print_json
 from decabench.commands._console import serve as run_server
 from decabench.commands._options import (
     home_option,
@@ -94,10 +94,21 @@ def leaderboard(
         verify=verify,
         jobs=processes(jobs),
         require_results=True,
-        report=lambda line: echo(f"{line} ...", err=True),
+        report=lambda line: note(f"{line} ..."),
     )
-    echo(f"Board: {site.index.resolve().as_uri()}")
-    _print_evidence(site, submissions)
+    if is_set("json"):
+        from decabench.commands._documents import BoardDocument, RefusedFile
+
+        print_json(
+            BoardDocument(
+                index=site.index.resolve().as_uri(),
+                kinds=dict(site.kinds),
+                refused=[RefusedFile(path=each.path, reason=each.reason) for each in site.refused],
+            )
+        )
+    else:
+        echo(f"Board: {site.index.resolve().as_uri()}")
+        _print_evidence(site, submissions)
     if serve:
         with open_server(output, port) as server:
             run_server(server)

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from math import isinf
+
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import TableColumn, echo, is_set, print_json, print_table
 
 __all__ = ["metrics"]
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @click.pass_context
-def metrics(context: click.Context, as_json: bool) -> None:
+def metrics(context: click.Context) -> None:
     """List the metrics: what they measure, their ranges, and the scorers they reproduce."""
     if context.invoked_subcommand is not None:
         return
-    import json
-
     from decabench.metrics import METRICS
 
-    if as_json:
-        keys = ("definition", "range", "higher_is_better", "headline", "signature", "source")
-        content = {name: {key: getattr(metric, key) for key in keys} for name, metric in METRICS.items()}
-        echo(json.dumps(content, indent=1))
+    if is_set("json"):
+        from decabench.commands._formats import MetricFields
+
+        described = {
+            name: MetricFields(
+                definition=metric.definition,
+                range=(metric.range[0], None if isinf(metric.range[1]) else metric.range[1]),
+                higher_is_better=metric.higher_is_better,
+                headline=metric.headline,
+                signature=metric.signature,
+                source=metric.source,
+            )
+            for name, metric in METRICS.items()
+        }
+        print_json({name: asdict(each) for name, each in described.items()})
         return
     for name, metric in METRICS.items():
         low, high = metric.range
@@ -39,17 +50,25 @@ def metrics(context: click.Context, as_json: bool) -> None:
 @click.pass_context
 def selftest(context: click.Context) -> None:
     """Check this installation against bundled official scores: offline, in a few seconds."""
-    from rich.table import Table
-
     from decabench.commands._console import console
     from decabench.metrics.selftest import run_selftest
 
     results = run_selftest()
-    table = Table("case", "scorer", "score", "expected", "got", "", box=None, header_style="bold")
-    for case in results:
-        state = "pass" if case.passed else "FAIL"
-        table.add_row(case.name, case.scorer, case.score, f"{case.expected:.6f}", f"{case.got:.6f}", state)
-    console().print(table)
     failed = sum(not case.passed for case in results)
+    if is_set("json"):
+        from decabench.commands._documents import SelftestCase, SelftestDocument
+
+        names = ("name", "scorer", "score", "expected", "got", "passed")
+        cases = [SelftestCase(**{name: getattr(case, name) for name in names}) for case in results]
+        print_json(SelftestDocument(cases=cases, failed=failed))
+        context.exit(1 if failed else 0)
+    rows = [
+        [*(case.name, case.scorer, case.score), f"{case.expected:.6f}", f"{case.got:.6f}", state]
+        for case in results
+        for state in ["pass" if case.passed else "FAIL"]
+    ]
+    columns = [TableColumn("case"), TableColumn("scorer", is_text=True), TableColumn("score")]
+    columns += [TableColumn("expected", right=True), TableColumn("got", right=True), TableColumn("")]
+    print_table(console(), columns, rows)
     echo(f"{len(results)} scores: " + (f"{failed} differ" if failed else "all agree"))
     context.exit(1 if failed else 0)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import TableColumn, echo, is_set, note, print_json, print_table, write_json
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
     from decabench.runs import Experiment, Forecast, Outcome
     from decabench.scoring import Comparison, TaskResult
@@ -30,11 +29,8 @@ __all__ = ["run"]
     help="One setting in place of the file's, such as predict.limit=20 or output=runs/one; may be repeated.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be prepared and asked, and write nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print scores and comparisons as JSON.")
 @click.pass_context
-def run(
-    context: click.Context, file: Path | None, settings: tuple[str, ...], dry_run: bool, as_json: bool
-) -> None:
+def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dry_run: bool) -> None:
     """Prepare data, ask a model, check, score and compare its answers, as FILE (TOML) says.
 
     \b
@@ -55,7 +51,7 @@ def run(
     if context.obj == "console":  # now, before a library starts threads
         context.with_resource(watched_process())
 
-    from decabench.commands.predict import Bar, Lines
+    from decabench.commands.predict import show_progress
     from decabench.runs import forecast, read_experiment, run_experiment
 
     if file is None and not settings:
@@ -64,15 +60,21 @@ def run(
     if dry_run:
         _print_forecast(experiment, forecast(experiment))
         return
-    with Bar() if sys.stderr.isatty() else Lines() as progress:
-        done = run_experiment(experiment, progress, lambda line: echo(line, err=True))
-    echo(_to_json(done), nl=False) if as_json else _print(experiment, done)
+    with show_progress() as progress:
+        done = run_experiment(experiment, progress, note)
+    write_json(_to_json(done)) if is_set("json") else _print(experiment, done)
     context.exit(done.exit_code)
 
 
 def _print_forecast(experiment: Experiment, found: Forecast) -> None:
-    from decabench.commands.predict import Prices, print_estimate
+    from decabench.commands.predict import Prices, estimated, print_estimate
 
+    if is_set("json"):
+        from decabench.commands._documents import ForecastDocument
+
+        tasks = estimated(found.estimates, Prices(None, None))
+        print_json(ForecastDocument(to_prepare=dict(found.missing), tasks=tasks))
+        return
     for task, splits in found.missing.items():
         echo(f"{task}: {', '.join(splits)} would be prepared")
     if found.estimates:
@@ -105,39 +107,35 @@ def _print(experiment: Experiment, done: Outcome) -> None:
     out = console()
     results = done.results
     out.print(f"{results.submission['name']}, {results.split}", style="bold")
-    out.print(_scores(done))
+    _print_scores(out, done)
     if results.total.score is not None and results.total.complete:
         ends = show_interval(results.interval, results.total_digits)
         interval = f" (95 %: {ends})" if results.interval else ""
         out.print(f"{results.suite.total_name}: {results.total.text}{interval}", style="bold")
     for name, found in done.comparisons.items():
         out.print(f"\nAgainst {name}", style="bold")
-        out.print(_differences(found))
+        _print_differences(out, found)
         for task, reason in found.not_compared.items():
             out.print(f"{task}: not compared, {reason}", soft_wrap=True)
     for name, reason in done.not_compared.items():
         out.print(f"\nNot compared with {name}: {reason}", soft_wrap=True)
     out.print()
-    for sentence in (*_amiss(done), *_next(experiment, done)):
+    advice = () if is_set("quiet") else _next(experiment, done)
+    for sentence in (*_amiss(done), *advice):
         out.print(sentence, soft_wrap=True)
 
 
-def _scores(done: Outcome) -> Table:
-    from rich.table import Table
-
+def _print_scores(out: Console, done: Outcome) -> None:
     from decabench.commands._console import format_count, headline_name
     from decabench.scoring import score_digits, show_interval
 
-    table = Table(box=None, header_style="bold")
-    for heading in ("task", "metric"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("score", "95 %", "n"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    rows = []
     for name, task in done.results.tasks.items():
         digits = score_digits(name, task.metric)
-        interval = show_interval(task.interval, digits)
-        table.add_row(name, headline_name(task), _score(task, digits), interval, format_count(task.n))
-    return table
+        figures = [_score(task, digits), show_interval(task.interval, digits), format_count(task.n)]
+        rows.append([name, headline_name(task), *figures])
+    columns = [TableColumn(heading, right=True) for heading in ("score", "95 %", "n")]
+    print_table(out, [TableColumn("task"), TableColumn("metric"), *columns], rows)
 
 
 def _score(task: TaskResult, digits: int) -> str:
@@ -146,21 +144,18 @@ def _score(task: TaskResult, digits: int) -> str:
     return f"{task.score:.{max(2, digits)}f}{' partial' if task.status == 'partial' else ''}"
 
 
-def _differences(found: Comparison) -> Table:
-    from rich.table import Table
-
+def _print_differences(out: Console, found: Comparison) -> None:
     from decabench.scoring import show_difference, show_p
 
-    table = Table("task", box=None, header_style="bold")
-    for heading in ("theirs", "difference", "95 %", "p (Holm)"):
-        table.add_column(heading, justify="right", no_wrap=True)
     total = {found.suite.total_name: found.total} if found.total else {}
+    rows = []
     for name, each in {**found.tasks, **total}.items():
         p = each.p_holm if name in found.tasks else each.p
         arrow = "" if each.higher_is_better else " ↓"
         ends = show_difference(each.interval, each.same)
-        table.add_row(f"{name}{arrow}", f"{each.a:.2f}", f"{each.difference:+.2f}", ends, show_p(p))
-    return table
+        rows.append([f"{name}{arrow}", f"{each.a:.2f}", f"{each.difference:+.2f}", ends, show_p(p)])
+    columns = [TableColumn(heading, right=True) for heading in ("theirs", "difference", "95 %", "p (Holm)")]
+    print_table(out, [TableColumn("task"), *columns], rows)
 
 
 def _amiss(done: Outcome) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from decabench.commands._console import console, echo, format_score, shortened
+from decabench.commands._console import console, echo, format_score, is_set, print_json, shortened
 from decabench.commands._console import serve as run_server
 from decabench.commands._options import home_option, include_option, submission_argument
 from decabench.text import terminal_safe
@@ -80,7 +80,6 @@ _MOST_WORDS = 400
     show_default=True,
     help="Show the scores of the extracted answers, or of the model's whole output.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the examples as JSON.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -105,7 +104,6 @@ def show(
     order: str,
     limit: int,
     answers: AnswerKind,
-    as_json: bool,
     output: Path | None,
     as_page: bool,
     port: int,
@@ -128,8 +126,8 @@ def show(
         _write_page(shown, other, output, as_page, port)
         return
     found = browse_examples(shown, chosen, other)
-    if as_json:
-        _print_json(show_json(shown, found, limit or len(found), other))
+    if is_set("json"):
+        print_json(show_json(shown, found, limit or len(found), other))
     else:
         _print(console(), shown, found, limit or len(found), chosen, other)
 
@@ -148,12 +146,6 @@ def _only_task(submission: Path, options: ScoringOptions) -> str:
             f"The submission has no answers on {options.split}, only on {', '.join(splits)}: choose with --split."
         )
     raise click.UsageError(f"Which task? The submission answers {', '.join(names)}: choose one with --task.")
-
-
-def _print_json(content: object) -> None:
-    import json
-
-    echo(json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False))
 
 
 # In the terminal
@@ -186,7 +178,7 @@ def _print(
         _print_example(out, shown, each, f"{number:,}/{len(found):,}", bool(chosen.ids))
     if not found:
         out.print("No example matches.")
-    elif len(found) > limit:
+    elif len(found) > limit and not is_set("quiet"):
         out.print(
             f"\n{limit:,} of {len(found):,} shown: --limit 0 shows all, --open a page with all of them."
         )
@@ -311,9 +303,23 @@ def _write_page(
     with tempfile.TemporaryDirectory(prefix="decabench-") as temporary:
         folder = output or Path(temporary) / "page"
         index = write_example_pages(shown, folder, other)
-        if output is not None:
-            echo(f"Page: {index.resolve().as_uri()}")
+        page = index.resolve().as_uri() if output is not None else None
+        if page is not None:
+            echo(f"Page: {page}")
         if not serve:
+            _print_place(page, None)
             return
+
+        def open_browser(address: str) -> None:
+            _print_place(page, address)
+            webbrowser.open(address)
+
         with open_server(folder, port) as server:
-            run_server(server, webbrowser.open)
+            run_server(server, open_browser)
+
+
+def _print_place(page: str | None, address: str | None) -> None:
+    if is_set("json"):
+        from decabench.commands._documents import PageDocument
+
+        print_json(PageDocument(page=page, address=address))

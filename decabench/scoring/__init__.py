@@ -2,7 +2,6 @@
 
 from decabench.scoring.browsing import Browsed, Chosen, Order, browse_examples, show_json
 from decabench.scoring.comparison import Compared, Comparison, compare
-from decabench.scoring.display import show_difference, show_interval, show_p
 from decabench.scoring.evaluator import (
     ScoredTask,
     ScoringOptions,
@@ -61,11 +60,15 @@ from decabench.scoring.significance import (
     number_units,
     read_rows,
     score_interval,
+    show_difference,
+    show_interval,
+    show_p,
     stored_metric,
     total_interval,
 )
 from decabench.scoring.signing import SignatureError, check_signature, sign_manifest
 from decabench.scoring.verification import (
+    Discrepancy,
     VerifiedResults,
     require_remade,
     results_files,
@@ -83,6 +86,7 @@ __all__ = [
     "Compared",
     "Comparison",
     "DataUsed",
+    "Discrepancy",
     "ExamplesHead",
     "FlippedTask",
     "Inspected",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import SubmissionError
-from decabench.scoring.display import show_difference, show_html, show_lines, show_p
+from decabench.scoring.display import show_html, show_lines
 from decabench.scoring.evaluator import ScoredTask, ScoringOptions, find_metric, score_submission
 from decabench.scoring.pairs import (
     RESAMPLES,
@@ -21,7 +21,7 @@ from decabench.scoring.pairs import (
     holm,
 )
 from decabench.scoring.results import Results, describe_partial
-from decabench.scoring.significance import Sample
+from decabench.scoring.significance import Sample, show_difference, show_p
 from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
 __all__ = ["Compared", "Comparison", "Flip", "compare"]

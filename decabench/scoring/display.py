@@ -7,22 +7,7 @@ from html import escape
 
 from decabench.text import terminal_safe
 
-__all__ = ["show_difference", "show_html", "show_interval", "show_lines", "show_p"]
-
-
-def show_interval(ends: tuple[float, float] | None, digits: int = 2, sign: str = "") -> str:
-    """Return `24.5 to 59.1`, or with the sign `+` `+0.12 to +0.98`; a dash if there is no interval."""
-    return "–" if ends is None else f"{ends[0]:{sign}.{digits}f} to {ends[1]:{sign}.{digits}f}"
-
-
-def show_difference(interval: tuple[float, float] | None, same: bool) -> str:
-    """Return the interval of a difference, with signs; or that no sampled unit tells the two apart."""
-    return "nothing differs" if same else show_interval(interval, sign="+")
-
-
-def show_p(p: float | None) -> str:
-    """Return a p-value as `0.0312`, or a dash if there was no test."""
-    return "–" if p is None else f"{p:.4f}"
+__all__ = ["show_html", "show_lines"]
 
 
 def show_html(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

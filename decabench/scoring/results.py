@@ -18,7 +18,7 @@ import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, require_name
 from decabench.files import atomic_file
 from decabench.metrics import METRICS
-from decabench.scoring.display import show_html, show_interval, show_lines
+from decabench.scoring.display import show_html, show_lines
 from decabench.scoring.scored_examples import (
     ExamplesHead,
     ScoredExample,
@@ -26,6 +26,7 @@ from decabench.scoring.scored_examples import (
     examples_path,
     open_examples,
 )
+from decabench.scoring.significance import show_interval
 from decabench.submission import AnswerKind
 from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite, is_task_name
 from decabench.text import excerpt, printable, quoted
