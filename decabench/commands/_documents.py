@@ -536,6 +536,7 @@ DOCUMENTS: Mapping[str, Sequence[Any]] = {
     "leaderboard": [BoardDocument],
     "metrics": [Mapping[str, MetricFields]],
     "metrics selftest": [SelftestDocument],
+    "metrics show": [MetricFields],
     "predict": [PredictionDocument, EstimateDocument, PromptDocument],
     "prepare": [PreparationDocument],
     "run": [OutcomeDocument, ForecastDocument],

@@ -9,6 +9,7 @@ import click
 
 from decabench.commands._console import echo, is_set, print_json
 from decabench.commands._options import (
+    complete_task,
     home_option,
     include_option,
     output_option,
@@ -25,7 +26,12 @@ __all__ = ["analyze"]
 @click.argument("checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @output_option("Folder for the figures and their numbers.")
 @tasks_option
-@click.option("--task", metavar="NAME", help="Task of the example, for an analysis of one example.")
+@click.option(
+    "--task",
+    metavar="NAME",
+    shell_complete=complete_task,
+    help="Task of the example, for an analysis of one example.",
+)
 @click.option("--id", "example", default="", help="Id of the example, with --task.  [default: the first one]")
 @click.option(
     "--examples",

@@ -10,6 +10,7 @@ import click
 from decabench.commands._console import echo, is_set, note, print_json
 from decabench.commands._console import serve as run_server
 from decabench.commands._options import (
+    complete_suite,
     home_option,
     include_option,
     jobs_option,
@@ -37,6 +38,7 @@ __all__ = ["leaderboard"]
     "suites",
     multiple=True,
     metavar="NAME",
+    shell_complete=complete_suite,
     help="Only the board of this suite; may be repeated.  [default: every suite that there are results for]",
 )
 @click.option(

@@ -1,13 +1,18 @@
-"""`decabench metrics`: list, selftest."""
+"""`decabench metrics`: list, show, selftest."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from math import isinf
+from typing import TYPE_CHECKING
 
 import click
 
 from decabench.commands._console import TableColumn, echo, is_set, print_json, print_table
+from decabench.commands._options import complete_metric
+
+if TYPE_CHECKING:
+    from decabench.commands._formats import MetricFields
 
 __all__ = ["metrics"]
 
@@ -21,29 +26,54 @@ def metrics(context: click.Context) -> None:
     from decabench.metrics import METRICS
 
     if is_set("json"):
-        from decabench.commands._formats import MetricFields
-
-        described = {
-            name: MetricFields(
-                definition=metric.definition,
-                range=(metric.range[0], None if isinf(metric.range[1]) else metric.range[1]),
-                higher_is_better=metric.higher_is_better,
-                headline=metric.headline,
-                signature=metric.signature,
-                source=metric.source,
-            )
-            for name, metric in METRICS.items()
-        }
-        print_json({name: asdict(each) for name, each in described.items()})
+        print_json({name: asdict(_describe(name)) for name in METRICS})
         return
-    for name, metric in METRICS.items():
-        low, high = metric.range
-        direction = "higher is better" if metric.higher_is_better else "lower is better"
-        echo(name, bold=True)
-        echo(f"  {metric.definition}")
-        echo(f"  range      {low:g} to {high:g}, {direction}")
-        echo(f"  signature  {metric.signature}")
-        echo(f"  source     {metric.source}\n")
+    for name in METRICS:
+        _print_metric(name)
+        echo("")
+
+
+@metrics.command()
+@click.argument("name", shell_complete=complete_metric)
+def show(name: str) -> None:
+    """Show what a metric measures, its range, and the scorers it reproduces."""
+    from decabench.errors import require_name
+    from decabench.metrics import METRICS
+
+    require_name(name, METRICS, "metric")
+    if is_set("json"):
+        print_json(_describe(name))
+    else:
+        _print_metric(name)
+
+
+def _print_metric(name: str) -> None:
+    from decabench.metrics import METRICS
+
+    metric = METRICS[name]
+    low, high = metric.range
+    direction = "higher is better" if metric.higher_is_better else "lower is better"
+    echo(name, bold=True)
+    echo(f"  {metric.definition}")
+    echo(f"  range      {low:g} to {high:g}, {direction}")
+    echo(f"  signature  {metric.signature}")
+    echo(f"  source     {metric.source}")
+
+
+def _describe(name: str) -> MetricFields:
+    """Return a metric as `--json` prints it."""
+    from decabench.commands._formats import MetricFields
+    from decabench.metrics import METRICS
+
+    metric = METRICS[name]
+    return MetricFields(
+        definition=metric.definition,
+        range=(metric.range[0], None if isinf(metric.range[1]) else metric.range[1]),
+        higher_is_better=metric.higher_is_better,
+        headline=metric.headline,
+        signature=metric.signature,
+        source=metric.source,
+    )
 
 
 @metrics.command()

@@ -29,6 +29,7 @@ from decabench.commands._console import (
 )
 from decabench.commands._options import (
     SectionedCommand,
+    complete_task,
     fill,
     home_option,
     include_option,
@@ -95,6 +96,7 @@ def _options() -> list[Any]:
         questions(
             "--show-prompt",
             metavar="TASK",
+            shell_complete=complete_task,
             help="Print what would be sent for the first example of TASK, without asking anything.",
         ),
         options_of(Prompts),

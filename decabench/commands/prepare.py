@@ -9,6 +9,7 @@ import click
 
 from decabench.commands._console import TableColumn, is_set, print_table
 from decabench.commands._options import (
+    complete_task,
     home_option,
     include_option,
     jobs_option,
@@ -27,7 +28,7 @@ __all__ = ["describe_split", "prepare"]
 
 
 @click.command()
-@click.argument("tasks", nargs=-1, metavar="[TASK]…")
+@click.argument("tasks", nargs=-1, metavar="[TASK]…", shell_complete=complete_task)
 @suite_option
 @split_option(None, "Only this split.  [default: all public splits]")
 @click.option(

@@ -11,7 +11,7 @@ import click
 
 from decabench.commands._console import console, echo, format_score, is_set, print_json, shortened
 from decabench.commands._console import serve as run_server
-from decabench.commands._options import home_option, include_option, submission_argument
+from decabench.commands._options import complete_task, home_option, include_option, submission_argument
 from decabench.text import terminal_safe
 
 if TYPE_CHECKING:
@@ -30,7 +30,12 @@ _MOST_WORDS = 400
 
 @click.command()
 @submission_argument
-@click.option("--task", metavar="NAME", help="The task to show.  [default: the only one that was answered]")
+@click.option(
+    "--task",
+    metavar="NAME",
+    shell_complete=complete_task,
+    help="The task to show.  [default: the only one that was answered]",
+)
 @click.option(
     "--split",
     type=click.Choice(["validation", "test"]),

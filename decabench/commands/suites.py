@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from decabench.commands._console import TableColumn, echo, is_set, print_json, print_table
-from decabench.commands._options import home_option, include_option
+from decabench.commands._options import complete_suite, home_option, include_option
 
 if TYPE_CHECKING:
     from decabench.tasks import PublishedRow, Suite
@@ -40,7 +40,7 @@ def suites(context: click.Context, home: Path | None, include: tuple[Path, ...])
 
 
 @suites.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_suite)
 @home_option
 @include_option
 def show(name: str, home: Path | None, include: tuple[Path, ...]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from decabench.commands._console import TableColumn, is_set, print_table
-from decabench.commands._options import home_option, include_option, split_option, tasks_option
+from decabench.commands._options import complete_task, home_option, include_option, split_option, tasks_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,7 +115,7 @@ def _status(store: Store, task: Task) -> str:
 
 
 @tasks.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_task)
 @click.option(
     "--examples", type=click.IntRange(min=0), default=3, show_default=True, help="Number of examples to show."
 )
@@ -254,7 +254,7 @@ def _print_record(split: str, record: SplitRecord) -> None:
 
 
 @tasks.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_task)
 @split_option("validation", "Split to check.")
 @home_option
 @include_option

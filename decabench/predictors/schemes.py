@@ -38,7 +38,15 @@ from decabench.predictors.protocol import (
 )
 from decabench.text import describe_error, excerpt
 
-__all__ = ["GROUP", "PREDICTORS", "SCHEMES", "PythonBackend", "find_predictor", "make_backend"]
+__all__ = [
+    "GROUP",
+    "PREDICTORS",
+    "SCHEMES",
+    "PythonBackend",
+    "find_predictor",
+    "make_backend",
+    "predictor_names",
+]
 
 PREDICTORS: dict[str, PredictorFactory] = {
     "majority": majority,
@@ -84,6 +92,11 @@ def find_predictor(name: str) -> Any:
     points = plugin_names(GROUP)
     known = (*PREDICTORS, *points, *(f"{scheme}:…" for scheme in SCHEMES), "package.module:object")
     return load_entry_point(points[require_name(name, known, "predictor")])
+
+
+def predictor_names() -> list[str]:
+    """Return the names of predictors, and the beginnings of those that name something else: `hf:`."""
+    return [*PREDICTORS, *plugin_names(GROUP), *(f"{scheme}:" for scheme in SCHEMES if scheme != "mqan")]
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ def runs(home: Path, submit, place: Path):
         ),
         "metrics": (["metrics"], "metrics"),
         "metrics selftest": (["metrics", "selftest"], "metrics-selftest"),
+        "metrics show": (["metrics", "show", "mse"], "metrics-show"),
         "predict": ([*predict, "--output", place / "p"], "predict"),
         "predict --dry-run": ([*asked, "--dry-run"], "predict.estimate"),
         "predict --show-prompt": ([*asked, "--show-prompt", "sst"], "predict.prompt"),

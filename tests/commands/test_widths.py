@@ -78,6 +78,7 @@ def cases(place: Path, name: str) -> dict[str, list[object]]:
         "leaderboard": ["leaderboard", "--submissions", majority.parent, "--output", place / "site", *data],
         "metrics": ["metrics"],
         "metrics selftest": ["metrics", "selftest"],
+        "metrics show": ["metrics", "show", "rouge"],
         "predict": ["predict", "--predictor", "majority", *tasks, *data, "--output", place / "new"],
         "predict --dry-run": [*asked, "--dry-run", "--price-in", 1, "--price-out", 2],
         "prepare": ["prepare", "sst", name, "--sample", *data],
@@ -102,7 +103,7 @@ def test_the_cases_are_all_commands(place):
     assert commands - {"decabench", "vectors", *TRAINED} <= cases(place, "x").keys()
 
 
-WITHOUT_TASKS = ("leaderboard", "metrics", "metrics selftest", "vectors convert")
+WITHOUT_TASKS = ("leaderboard", "metrics", "metrics selftest", "metrics show", "vectors convert")
 
 
 @pytest.mark.parametrize("width", WIDTHS)
