@@ -46,6 +46,7 @@ from decabench.tasks.task import (
     Source,
     Task,
     context_limits,
+    describe_absent,
     is_task_name,
 )
 from decabench.tasks.wording import (
@@ -101,6 +102,7 @@ __all__ = [
     "available_splits",
     "context_limits",
     "default_metric",
+    "describe_absent",
     "describe_missing",
     "describe_output",
     "find_overlap",

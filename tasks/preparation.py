@@ -21,7 +21,7 @@ from decabench.tasks.references import keep_references
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder
 from decabench.tasks.suites.decathlon import DECATHLON
-from decabench.tasks.task import Source, Task
+from decabench.tasks.task import Source, Task, describe_absent
 from decabench.text import printable
 from decabench.untrusted import read_json
 
@@ -258,7 +258,7 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
     splits = requested_splits(task, request)
     if not splits:
         raise MissingDataError(
-            f"{task.name} has no public {request.split} split. It has {', '.join(available_splits(task))}."
+            f"{describe_absent(task, request.split or '')}. It has {', '.join(available_splits(task))}."
         )
     if not is_prepared(task, request):  # otherwise touch nothing, as the home may be read-only
         _refuse_sample_over_data(task, request, store)

@@ -137,6 +137,8 @@ def _print(found: Comparison) -> None:
         out.print("↓ lower is better")
     if units := [f"{task} {text}" for task, one in found.tasks.items() if (text := show_units(one.units))]:
         out.print(f"Resampled: {'; '.join(units)}.")
+    if (sentence := found.describe_correction()) and not is_set("quiet"):
+        out.print(sentence)
     for task, reason in found.not_compared.items():
         out.print(f"{task}: not compared, {reason}", soft_wrap=True)
     for task, compared in found.tasks.items():

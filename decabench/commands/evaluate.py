@@ -225,13 +225,13 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
 
 
 def _other_forms(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
-    """Yield for each task how many answers are labels in a form that scores as wrong, and what is amiss with them."""
-    from decabench.scoring import count_label_forms
+    """Yield for each task how many answers have a form that scores as wrong, and which."""
+    from decabench.scoring import count_forms
     from decabench.tasks import known_tasks
 
     known = known_tasks(options.include)
     for name, found in scored.items():
-        forms = count_label_forms(known[name], found, options)
+        forms = count_forms(known[name], found, options)
         if forms is not None and (sentence := forms.describe_forms()):
             yield f"{name}: {sentence}."
 

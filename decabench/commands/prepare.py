@@ -102,7 +102,7 @@ def prepare(
     requested = {task.name: requested_splits(task, request) for task in chosen}
     if not is_set("json"):
         _print_table(chosen, preparations, requested)
-    _print_missing(preparations, requested)
+    _print_missing(preparations, requested, (split,) if split else ())
     if export_ids:
         _export_ids(export_ids, request.home, preparations)
     if is_set("json"):
@@ -147,7 +147,9 @@ def _report(preparation: Preparation) -> None:
         note(f"  {preparation.task}: {rows}")
 
 
-def _print_missing(preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]]) -> None:
+def _print_missing(
+    preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]], wanted: tuple[str, ...]
+) -> None:
     """Say in a line what is prepared, and what is missing; the reasons were reported when they arose."""
     from decabench.commands._console import console
 
@@ -155,7 +157,7 @@ def _print_missing(preparations: list[Preparation], requested: Mapping[str, tupl
     if not failed:
         return
     missing = [
-        f"{each.task} ({', '.join(split for split in requested[each.task] if split not in each.records)})"
+        f"{each.task} ({', '.join(split for split in requested[each.task] or wanted if split not in each.records)})"
         for each in failed
     ]
     complete = f"Prepared: {len(preparations) - len(failed)} of {len(preparations)} tasks"

@@ -115,6 +115,8 @@ def _print(experiment: Experiment, done: Outcome) -> None:
     for name, found in done.comparisons.items():
         out.print(f"\nAgainst {name}", style="bold")
         _print_differences(out, found)
+        if (sentence := found.describe_correction()) and not is_set("quiet"):
+            out.print(sentence)
         for task, reason in found.not_compared.items():
             out.print(f"{task}: not compared, {reason}", soft_wrap=True)
     for name, reason in done.not_compared.items():

@@ -13,7 +13,7 @@ from decabench.scoring.evaluator import (
     shown_ids,
     write_statistics,
 )
-from decabench.scoring.inspection import Inspected, count_label_forms, find_examples
+from decabench.scoring.inspection import Inspected, count_forms, find_examples
 from decabench.scoring.manifest import (
     BoundResults,
     BoundTask,
@@ -111,7 +111,7 @@ __all__ = [
     "check_signature",
     "compare",
     "compare_pairs",
-    "count_label_forms",
+    "count_forms",
     "describe_partial",
     "describe_units",
     "evaluate",

@@ -12,6 +12,7 @@ from decabench.errors import SubmissionError
 from decabench.scoring.display import show_html, show_lines
 from decabench.scoring.evaluator import ScoredTask, ScoringOptions, find_metric, score_submission
 from decabench.scoring.pairs import (
+    LEVEL,
     RESAMPLES,
     FlippedTask,
     PairTests,
@@ -143,6 +144,27 @@ class Comparison:
                 *(("", "") if one is self.total else wins),
                 f"{one.examples:,}",
             )
+
+    def describe_correction(self) -> str:
+        """Say why intervals exclude 0 beside a corrected p above 0.05, which looks contradictory; empty if none does.
+
+        Interval and p are those of a task alone and agree with each other; Holm's p allows for the number of tasks.
+        """
+        tested = [one for one in self.tasks.values() if one.p is not None]
+        apart = [
+            name
+            for name, one in self.tasks.items()
+            if one.p is not None and one.p < LEVEL and one.interval and one.p_holm and one.p_holm >= LEVEL
+        ]
+        if not apart:
+            return ""
+        chance = 100 * (1 - (1 - LEVEL) ** len(tested))
+        verb = "excludes" if len(apart) == 1 else "exclude"
+        return (
+            f"{', '.join(apart)}: the interval {verb} 0, but p (Holm) is not below {LEVEL:g}. Both are right: the "
+            f"interval and p are of one task alone. Of {len(tested)} independent tasks without any difference, at "
+            f"least one shows such an interval in up to {chance:.0f} % of comparisons, which p (Holm) allows for."
+        )
 
     def to_json(self) -> str:
         """Return canonical JSON."""
