@@ -19,8 +19,7 @@ memory, M their width.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -30,12 +29,18 @@ from torch.nn import functional as F
 
 from decabench.errors import DecabenchError, require_name
 from decabench.models.family import ColumnBatch, Family, Losses, ModelReply, MultitaskNetwork
-from decabench.models.heads import ClassifierHead, Head, TaskHeads
-from decabench.models.layers import WordEmbedding, max_over_time, token_mask
+from decabench.models.heads import ClassifierHead, LayeredHead, TaskHeads
+from decabench.models.layers import (
+    WordEmbedding,
+    add_l2,
+    check_numbers,
+    max_over_time,
+    non_embeddings,
+    token_mask,
+)
 from decabench.models.memory_cells import MEMORY_READS, MemoryWeights, unroll
 from decabench.models.meta_lstm import encode, last_states, reverse
 from decabench.models.word_vectors import WordTable
-from decabench.models.words import UNKNOWN
 from decabench.tasks import Label, Output
 
 __all__ = ["FAMILY", "MODELS", "MemoryNetwork", "SharedMemoryConfig"]
@@ -96,14 +101,8 @@ class SharedMemoryConfig:
         require_name(self.reads, MEMORY_READS, "choice of reads")
         require_name(self.fusion, ("own", "shared"), "fusion")
         require_name(self.bag, ("sum", "mean"), "bag")
-        for key in ("hidden", "segments", "segment_width", "shared_layer", "own_layer", "window"):
-            if getattr(self, key) < 1:
-                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 1 or more.")
-        for key in ("initial", "l2"):
-            if not 0 <= getattr(self, key) < math.inf:
-                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 0 or more.")
-        if not 0 <= self.dropout < 1:
-            raise DecabenchError(f"The {self.name}'s dropout is {self.dropout}: give at least 0 and below 1.")
+        counts = ("hidden", "segments", "segment_width", "shared_layer", "own_layer", "window")
+        check_numbers(self.name, self, counts, ("initial", "l2"), ("dropout",))
 
     @property
     def directions(self) -> int:
@@ -111,7 +110,7 @@ class SharedMemoryConfig:
         return 1 + self.bidirectional
 
 
-class TaskLayers(Head):
+class TaskLayers(LayeredHead):
     """A task's own layers: those of its model, and the output layer (Eq. 20)."""
 
     def __init__(self, width: int, output: Label, **layers: nn.Module) -> None:
@@ -119,13 +118,6 @@ class TaskLayers(Head):
         for name, layer in layers.items():
             self.add_module(name, layer)
         self.output = ClassifierHead(width, output)
-
-    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return the cross-entropy, summed over texts."""
-        return self.output.losses(x, targets, lengths)
-
-    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        return self.output.answers(x, lengths)
 
 
 class TextClassifier(MultitaskNetwork):
@@ -142,18 +134,11 @@ class TextClassifier(MultitaskNetwork):
 
     def _make_embedding(self, words: WordTable, part: slice) -> WordEmbedding:
         config = self.config
-        made = WordEmbedding(words, config.train_embeddings, config.sparse_gradients, part)
-        if config.train_embeddings:  # like words without a vector
-            made.table.weight.data[UNKNOWN] = 0
-        return made
-
-    def _weights(self) -> Iterator[nn.Parameter]:
-        """Yield the parameters that are not embeddings."""
-        return (value for name, value in self.named_parameters() if "embed" not in name.split("."))
+        return WordEmbedding(words, config.train_embeddings, config.sparse_gradients, part, zero_unknown=True)
 
     def draw_weights(self) -> None:
         """Draw all weights but the embeddings, as the paper does."""
-        for parameter in self._weights():
+        for parameter in non_embeddings(self):
             nn.init.uniform_(parameter, -self.config.initial, self.config.initial)
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
@@ -171,10 +156,7 @@ class TextClassifier(MultitaskNetwork):
         return self.forward(batch)[0]
 
     def adjust_gradients(self) -> None:
-        if self.config.l2:
-            for parameter in self._weights():
-                if parameter.grad is not None:
-                    parameter.grad.add_(parameter.detach(), alpha=self.config.l2)
+        add_l2(self, self.config.l2)
 
     def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
         lengths = batch.lengths["text"]

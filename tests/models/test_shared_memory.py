@@ -15,6 +15,7 @@ from decabench.models.words import Lexicon
 from decabench.tasks import Label
 from decabench.training.config import TrainConfig
 from decabench.training.optimizers import clip_gradients, make_optimizer
+from tests.models.differences import check_gradients
 
 TASKS_OF_TEST = {"books": Label(names=("bad", "good")), "dvd.s": Label(names=("bad", "so", "good"))}
 M, D = 4, 3
@@ -129,18 +130,7 @@ def test_gradients_against_those_of_the_equations(name, settings):
 def test_gradients_against_finite_differences(name, settings):
     model = make(name, **settings)
     _, batch = make_batch(lengths=(4, 2))
-    model.losses(batch)["label"][0].backward()
-    random = np.random.default_rng(0)
-    for parameter in model.parameters():
-        values = parameter.data.view(-1)
-        for at in random.choice(len(values), min(3, len(values)), replace=False):
-            found, kept = [], values[at].item()
-            for step in (1e-5, -1e-5):
-                values[at] = kept + step
-                found.append(model.losses(batch)["label"][0].item())
-                values[at] = kept
-            own = 0.0 if parameter.grad is None else parameter.grad.reshape(-1)[at].item()
-            assert own == pytest.approx((found[0] - found[1]) / 2e-5, rel=1e-4, abs=1e-7)
+    check_gradients(model, lambda: model.losses(batch)["label"][0])
 
 
 @pytest.mark.parametrize("name", RECURRENT)

@@ -225,7 +225,7 @@ def test_plans_of_the_project(path):
     from decabench.models.words import Lexicon
     from decabench.training.config import read_config, with_settings
 
-    plan, built = read_plan(path), set()
+    plan, built = read_plan(path, list(path.parent.glob("suite.toml"))), set()
     for run in plan.runs:
         config = read_config(path.parent / (run.config or plan.config))
         made = with_settings(config, {**plan.settings, **run.settings, "tasks": run.tasks, "seed": 1})
