@@ -337,7 +337,7 @@ def describe_run(seconds: float) -> str:
     from decabench.tasks import home_folder
 
     names = sorted(name for name in os.environ if name.startswith("DECABENCH_") and name != "DECABENCH_DEBUG")
-    given = ", ".join(f"{name}={os.environ[name]}" for name in names) or "none"
+    given = ", ".join(names) or "none"  # without values: some are secret
     return (
         f"Took {seconds:.1f} s, at most {peak_memory():,.0f} MB. decabench {decabench.__version__}, Python "
         f"{platform.python_version()}; data in {home_folder(None)} unless --home; from the environment: {given}."
