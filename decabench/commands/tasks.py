@@ -352,7 +352,7 @@ def overlap(
     if not names or (absent and tasks):
         raise MissingDataError(
             f"{', '.join(absent) or 'Nothing'} is {'not ' if absent else ''}prepared in {store.home}: run decabench "
-            "prepare first."
+            f"prepare{' ' if absent else ''}{' '.join(absent)} first."
         )
     if not any(split in store.records(name) for name in names for split in against):
         raise MissingDataError(

@@ -448,7 +448,7 @@ def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
     if failed:
         reasons = "; ".join(f"{name}: {_reason(each)}" for name, each in failed.items())
         raise DataError(
-            f"The data of {len(failed)} of {_count(tasks)} is not there, so nothing was asked. {reasons}"
+            f"Data is missing for {len(failed)} of {_count(tasks)}, so nothing was asked. {reasons}"
         )
 
 

@@ -256,7 +256,8 @@ class Results:
         require_name(task, self.tasks, "task with results")
         if self.source is None:
             raise MissingDataError(
-                "These results were read from a text alone: use decabench.scoring.read_results_file, or evaluate."
+                "These results were read from JSON without the examples beside it: read the file with "
+                "decabench.scoring.read_results_file, or evaluate again."
             )
         return examples_frame(*self.source(task))
 
