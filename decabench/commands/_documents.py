@@ -21,6 +21,7 @@ from decabench.commands._formats import (
     SuiteDescription,
     SuiteDocument,
 )
+from decabench.scoring import Discrepancy, ProofStep, TaskCheck
 
 __all__ = [
     "DOCUMENTS",
@@ -397,18 +398,6 @@ class TaskDocument:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProofCheck:
-    """One thing that was checked."""
-
-    name: str
-    """What must hold."""
-    passed: bool
-    """Whether it does."""
-    detail: str
-    """The figures."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class ProofDocument:
     """What `tasks validate` checked."""
 
@@ -417,7 +406,7 @@ class ProofDocument:
     """The task."""
     split: str
     """The split."""
-    checks: Sequence[ProofCheck]
+    checks: Sequence[ProofStep]
     """All checks."""
     failed: int
     """The number of those that failed."""
@@ -473,32 +462,6 @@ class VectorsDocument:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DifferenceFields:
-    """A value that scoring again does not reproduce."""
-
-    where: str
-    """The task and the field, or the field alone."""
-    meaning: str
-    """What has changed."""
-    stated: str
-    """The value in the file."""
-    found: str
-    """The value from scoring again."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class VerifiedTask:
-    """What verification found about one task."""
-
-    status: Literal["same", "differs", "not at hand"]
-    """`not at hand` if its answers are withheld."""
-    differences: Sequence[DifferenceFields]
-    """Everything that differs."""
-    note: str
-    """For answers that are not at hand: what the result was held against instead."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class VerifiedFile:
     """What verification found about one results file."""
 
@@ -508,9 +471,9 @@ class VerifiedFile:
     """Whether it is verified, and signed if that was asked for."""
     verdict: str
     """The result in one line, or why it could not be verified."""
-    tasks: Mapping[str, VerifiedTask]
+    tasks: Mapping[str, TaskCheck]
     """By task."""
-    other: Sequence[DifferenceFields]
+    other: Sequence[Discrepancy]
     """Differences that concern no single task."""
     lacking: Sequence[str]
     """Tasks that the submission answers, but the file has no result for."""

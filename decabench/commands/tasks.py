@@ -272,10 +272,9 @@ def validate(
     failed = sum(not check.passed for check in checks)
     if is_set("json"):
         from decabench.commands._console import print_json
-        from decabench.commands._documents import ProofCheck, ProofDocument
+        from decabench.commands._documents import ProofDocument
 
-        listed = [ProofCheck(name=each.name, passed=each.passed, detail=each.detail) for each in checks]
-        print_json(ProofDocument(task=name, split=split, checks=listed, failed=failed))
+        print_json(ProofDocument(task=name, split=split, checks=checks, failed=failed))
         context.exit(1 if failed else 0)
     for check in checks:
         out.print(f"{'pass' if check.passed else 'FAIL'}  {check.name}: {check.detail}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +11,8 @@ from decabench.commands._console import echo, is_set, print_json
 from decabench.commands._options import home_option, include_option, jobs_option, processes, submission_option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from decabench.commands._documents import VerifiedFile
-    from decabench.scoring import Discrepancy, VerifiedResults
+    from decabench.scoring import VerifiedResults
 
 __all__ = ["verify"]
 
@@ -112,22 +109,15 @@ def verify(
 
 
 def _document(found: VerifiedResults, ok: bool, verdict: str, signer: str | None) -> VerifiedFile:
-    from decabench.commands._documents import DifferenceFields, VerifiedFile, VerifiedTask
+    from decabench.commands._documents import VerifiedFile
 
-    def fields(differences: Iterable[Discrepancy]) -> list[DifferenceFields]:
-        return [DifferenceFields(**asdict(each)) for each in differences]
-
-    tasks = {
-        name: VerifiedTask(status=check.status, differences=fields(check.differences), note=check.note)
-        for name, check in found.tasks.items()
-    }
     return VerifiedFile(
         path=str(found.path),
         ok=ok,
         verdict=verdict,
-        tasks=tasks,
-        other=fields(found.other),
-        lacking=list(found.lacking),
+        tasks=found.tasks,
+        other=found.other,
+        lacking=found.lacking,
         signed_by=signer,
     )
 

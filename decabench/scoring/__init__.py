@@ -24,7 +24,7 @@ from decabench.scoring.manifest import (
     read_manifest,
 )
 from decabench.scoring.pairs import FlippedTask, PairTests, compare_pairs, flip_signs
-from decabench.scoring.proof import prove_task
+from decabench.scoring.proof import ProofStep, prove_task
 from decabench.scoring.record import (
     TOLERANCE,
     Recorded,
@@ -69,6 +69,7 @@ from decabench.scoring.significance import (
 from decabench.scoring.signing import SignatureError, check_signature, sign_manifest
 from decabench.scoring.verification import (
     Discrepancy,
+    TaskCheck,
     VerifiedResults,
     require_remade,
     results_files,
@@ -96,6 +97,7 @@ __all__ = [
     "ManifestFault",
     "Order",
     "PairTests",
+    "ProofStep",
     "Recorded",
     "Results",
     "Sample",
@@ -104,6 +106,7 @@ __all__ = [
     "ScoringOptions",
     "SignatureError",
     "SuiteTotal",
+    "TaskCheck",
     "TaskResult",
     "VerifiedResults",
     "browse_examples",
