@@ -77,8 +77,9 @@ class SharedMemoryConfig:
     """The width of mt-dnn's layer of each task (Liu et al. 2015)."""
     window: int = 3
     """How many words a filter of mt-cnn spans (guess)."""
-    bag: str = "sum"
-    """How nbow (paper: the sum) and mt-dnn (guess) combine the vectors of a text."""
+    bag: str = ""
+    """How nbow and mt-dnn combine the vectors of a text: `sum`, `mean`, or, if empty, the sum for nbow (paper) and the
+    mean for mt-dnn (guess: the sum of a review of 150 words leaves nearly all units of its tanh saturated)."""
     initial: float = 0.1
     """All weights but the embeddings are drawn from [-initial, initial] (paper)."""
     l2: float = 1e-5
@@ -100,9 +101,14 @@ class SharedMemoryConfig:
         require_name(self.name, MODELS, "model")
         require_name(self.reads, MEMORY_READS, "choice of reads")
         require_name(self.fusion, ("own", "shared"), "fusion")
-        require_name(self.bag, ("sum", "mean"), "bag")
+        require_name(self.bag, ("", "sum", "mean"), "bag")
         counts = ("hidden", "segments", "segment_width", "shared_layer", "own_layer", "window")
         check_numbers(self.name, self, counts, ("initial", "l2"), ("dropout",))
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the vectors of a text are averaged, not added."""
+        return self.bag == "mean" or (not self.bag and self.name == "mt-dnn")
 
     @property
     def directions(self) -> int:
@@ -308,7 +314,7 @@ class BagNetwork(TextClassifier):
             lengths, x = batch.lengths["text"], self.dropout(self.embed(batch, "text"))
             mask = token_mask(lengths, x)
             bag = (x * mask[..., None]).sum(1)
-            if self.config.bag == "mean":
+            if self.config.is_mean:
                 bag = bag / lengths.clamp_min(1).to(bag)[:, None]
             if self.is_deep:
                 layer = cast(nn.Linear, self.heads[batch.task].layer)

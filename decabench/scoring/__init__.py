@@ -64,6 +64,8 @@ from decabench.scoring.significance import (
     show_interval,
     show_p,
     stored_metric,
+    student_p,
+    student_t,
     total_interval,
 )
 from decabench.scoring.signing import SignatureError, check_signature, sign_manifest
@@ -150,6 +152,8 @@ __all__ = [
     "shown_ids",
     "sign_manifest",
     "stored_metric",
+    "student_p",
+    "student_t",
     "submission_differences",
     "total_interval",
     "verify",

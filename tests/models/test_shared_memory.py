@@ -27,7 +27,7 @@ VARIANTS = [
     *((name, {"fusion": "shared"}) for name in RECURRENT),
     *(("arc-ii", {"reads": reads}) for reads in MEMORY_READS if reads != "both"),
     ("nbow", {"bag": "mean"}),
-    ("mt-dnn", {"bag": "mean"}),
+    ("mt-dnn", {"bag": "sum"}),
 ]
 every_variant = pytest.mark.parametrize(
     ("name", "settings"), VARIANTS, ids=["-".join([name, *map(str, own.values())]) for name, own in VARIANTS]
@@ -73,7 +73,7 @@ def represent(model, item, task):
     x = w["embed.table.weight"][rows]
     match config.name:
         case "nbow" | "mt-dnn":
-            return equations.bag(x, w, path(task), config.name, config.bag)
+            return equations.bag(x, w, path(task), config.name, "mean" if config.is_mean else "sum")
         case "mt-cnn":
             halves = torch.cat([x, w[f"heads.{path(task)}.embed.table.weight"][rows]], 1)
             return equations.convolution(halves, w, path(task))
@@ -358,3 +358,19 @@ def test_vectors_of_one_number_cannot_be_split():
 
 def test_the_family_has_all_models():
     assert all(find_family(name) is FAMILY for name in MODELS)
+
+
+def test_the_bag_of_a_long_text_does_not_saturate_the_hidden_layer():
+    """As a sum, the vectors of reviews left 89 % of the units of mt-dnn saturated, and its accuracy at chance."""
+    torch.manual_seed(0)
+    vectors = torch.nn.functional.normalize(torch.randn(150, 300) + 0.2, dim=1) * 5.4
+    layer = torch.nn.Linear(300, 300)
+    torch.nn.init.uniform_(layer.weight, -0.1, 0.1)
+    shares = {
+        how: (layer(getattr(vectors, how)(0)).tanh().abs() > 0.99).double().mean().item()
+        for how in ("sum", "mean")
+    }
+    assert shares["sum"] > 0.8 and shares["mean"] < 0.01
+    assert SharedMemoryConfig(name="mt-dnn").is_mean
+    assert not SharedMemoryConfig(name="nbow").is_mean, "the paper: the sum"
+    assert not SharedMemoryConfig(name="mt-dnn", bag="sum").is_mean
