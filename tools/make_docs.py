@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import click
+import json_documents
 from click.testing import CliRunner
 
 from decabench.cli import cli
@@ -342,7 +343,13 @@ def pages() -> dict[Path, str]:
     made = {path: filled(path.read_text(encoding="utf-8")) for path in sorted(DOCS.rglob("*.md"))}
     reference = DOCS / "reference"
     described = {reference / "schemas" / name: text for name, text in schemas().items()}
-    return {**made, DOCS / "cli.md": cli_page(), reference / "python.md": python_page(), **described}
+    return {
+        **made,
+        DOCS / "cli.md": cli_page(),
+        DOCS / "json.md": json_documents.page(),
+        reference / "python.md": python_page(),
+        **described,
+    }
 
 
 def main(check: bool) -> int:
@@ -353,6 +360,8 @@ def main(check: bool) -> int:
             if not check:
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(text, encoding="utf-8")
+    if not json_documents.write(DOCS / "schemas", check):
+        stale.append("schemas")
     print(f"{'stale' if check else 'written'}: {', '.join(stale) or 'none'}")
     return 1 if check and stale else 0
 

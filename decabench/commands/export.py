@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import echo, is_set, print_json
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -69,8 +69,12 @@ def weights(checkpoint: Path, output: Path, words: int, full: bool, shard: int) 
     if output.exists() and not is_unfinished(output):
         raise click.UsageError(f"{output} is not empty: name another folder.")
     made = export_checkpoint(Checkpoint.open(checkpoint), output, words, not full, shard)
-    files = f", its weights in {made.shards} {'file' if made.shards == 1 else 'files'}" if shard else ""
-    echo(f"{output}: {made.size / 1e6:.1f} MB, with vectors for {made.words:,} words{files}.")
+    if is_set("json"):
+        from decabench.commands._documents import ExportDocument
+
+        print_json(ExportDocument(path=str(output), bytes=made.size, words=made.words, shards=made.shards))
+    weights = f", its weights in {made.shards} {'file' if made.shards == 1 else 'files'}" if shard else ""
+    echo(f"{output}: {made.size / 1e6:.1f} MB, with vectors for {made.words:,} words{weights}.")
 
 
 @export.command()
@@ -100,12 +104,18 @@ def results(submissions: tuple[Path, ...], form: str, split: str, output: Path |
     from decabench.files import atomic_file
 
     text = export_results([find_results(path, split) for path in submissions], form)
-    if output is None:
+    if output is not None:
+        with atomic_file(output) as file:
+            file.write(text.encode())
+    if is_set("json"):
+        from decabench.commands._documents import ExportedResultsDocument
+
+        path = None if output is None else str(output)
+        print_json(ExportedResultsDocument(form=form, path=path, text=text))
+    elif output is None:
         echo(text, nl=False)
-        return
-    with atomic_file(output) as file:
-        file.write(text.encode())
-    echo(f"{output}: {form}")
+    else:
+        echo(f"{output}: {form}")
 
 
 @export.command()
@@ -159,6 +169,11 @@ def tasks(
             name for name in select_suite(suite, include).tasks if split in available_splits(known[name])
         )
     made = export_tasks(chosen, output, harness, split, shots, seed, home, include)
+    if is_set("json"):
+        from decabench.commands._documents import ExportedTasksDocument
+
+        print_json(ExportedTasksDocument(harness=harness, path=str(output), files=[str(path) for path in made]))
+        return
     for path in made:
         echo(str(path))
     echo(f"Run it: see {output / 'README.md'}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import echo, is_set, write_json
 from decabench.commands._options import home_option, include_option, output_option, split_option
 
 if TYPE_CHECKING:
@@ -130,6 +130,9 @@ def import_(
         if report is not None:
             _write_report(report, error)
         raise
+    if is_set("json"):
+        write_json(done.check.to_json())
+        context.exit(done.check.exit_code)
     echo(done.words)
     echo(done.check.text(), nl=False)
     echo(f"Score it: decabench evaluate {output}{f' --split {split}' if split == 'test' else ''}")

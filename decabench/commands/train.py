@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import echo, is_chatty, is_set, note, print_json
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -107,7 +107,6 @@ def train(
     """
     import json
     import os
-    import sys
     from dataclasses import replace
 
     folder = output or bundle
@@ -125,6 +124,7 @@ def train(
         chosen = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)  # None: all were asked for
     options = {"schedule": schedule, "freeze": list(freeze)}
     given = [f"{name}={json.dumps(value)}" for name, value in options.items() if value]
+    log = note if is_set("quiet") else echo
     run = plan_training(
         folder,
         chosen,
@@ -136,11 +136,23 @@ def train(
         device,
         resume,
         include,
-        echo,
-        bar=sys.stderr.isatty(),
+        log,
+        bar=is_chatty(),
     )
     if bundle is not None:
-        made = write_bundle(run.config, run.tasks, run.store, bundle, bundle_size, echo)
+        made = write_bundle(run.config, run.tasks, run.store, bundle, bundle_size, log)
+        if is_set("json"):
+            from decabench.commands._documents import BundleDocument
+
+            print_json(
+                BundleDocument(
+                    bundle=str(bundle),
+                    bytes=made.size,
+                    weights_bytes=made.state,
+                    code=made.code,
+                    cut=made.cut,
+                )
+            )
         for sentence in made.cut:
             echo(f"Cut to fit: {sentence}.")
         echo(
@@ -150,6 +162,18 @@ def train(
         return
     finished = run_training(replace(run, stop_after=60 * (stop_after or 0.0), trackers=trackers))
     if os.environ.get("RANK", "0") == "0":
+        if is_set("json"):
+            from decabench.commands._documents import TrainingDocument
+
+            print_json(
+                TrainingDocument(
+                    output=str(folder),
+                    step=finished.step,
+                    checkpoint=str(finished.checkpoint),
+                    best=finished.best,
+                    scores=dict(finished.scores),
+                )
+            )
         which = "last" if run.config.best_by == "last" else "best"
         score = "" if finished.best is None else f" ({finished.best:.1f})"
         echo(

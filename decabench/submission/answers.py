@@ -30,6 +30,7 @@ from decabench.untrusted import parse_json
 __all__ = [
     "FINISHES",
     "FOLDER",
+    "ID_FAULTS",
     "VARIANTS",
     "AnswerKind",
     "AnswerLine",
@@ -376,6 +377,13 @@ _UNKNOWN_IDS = Limits(file_bytes=1 << 28, file_lines=10_000_000)
 _UNMARKED = Marks()
 
 
+_FEW_IDS = 5
+"""Fewer unknown ids than this are listed one by one."""
+
+ID_FAULTS = ("unknown-id", "missing-id")
+"""The codes of faults that follow from answers for other data."""
+
+
 class AnswerReader:
     """Reads a file of answers once and checks every line against the ids of its split.
 
@@ -438,11 +446,13 @@ class AnswerReader:
 
     @property
     def reason(self) -> str:
-        """The first fault, or that examples failed, from which the other faults follow; empty if there is none."""
+        """The first fault, or the one from which the others follow; empty if there is none."""
         faults = [fault for fault in self.faults if fault.code not in WARNINGS]
         for fault in faults:
             if fault.code == "incomplete":
                 return f"{fault.code}: {fault.message}"
+        if sentence := self.describe_other_ids():
+            return f"other-ids: {sentence}"
         return str(faults[0]) if faults else ""
 
     def _note(self, code: str, message: str, line: int | None = None) -> None:
@@ -466,6 +476,17 @@ class AnswerReader:
             self._seen[line.id] = line.number
             return True
         return False
+
+    def describe_other_ids(self) -> str:
+        """Say that most ids are not in the split, if so: the answers are for other data. Empty if they are for this."""
+        unknown = self._counts["unknown-id"]
+        if unknown < _FEW_IDS or 2 * unknown <= self.count.lines:
+            return ""
+        return (
+            f"{unknown:,} of {self.count.lines:,} ids are not among the {self.count.expected or 0:,} examples of "
+            f"{self.file.task}, {self.file.split}: the answers are for other data or another split; prepare the data "
+            "that they are for"
+        )
 
     def _check_complete(self) -> None:
         if self.marks.partial or self.marks.incomplete:
