@@ -172,7 +172,9 @@ def tasks(
     if is_set("json"):
         from decabench.commands._documents import ExportedTasksDocument
 
-        print_json(ExportedTasksDocument(harness=harness, path=str(output), files=[str(path) for path in made]))
+        print_json(
+            ExportedTasksDocument(harness=harness, path=str(output), files=[str(path) for path in made])
+        )
         return
     for path in made:
         echo(str(path))

@@ -90,7 +90,17 @@ def runs(home: Path, submit, place: Path):
             "export-tasks",
         ),
         "import": (
-            ["import", "csv", place / "one.csv", "--task", "sst", "--home", home, "--output", place / "imported"],
+            [
+                "import",
+                "csv",
+                place / "one.csv",
+                "--task",
+                "sst",
+                "--home",
+                home,
+                "--output",
+                place / "imported",
+            ],
             "import",
         ),
         "leaderboard": (
