@@ -484,22 +484,35 @@ rouge_counts(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
     return result;
 }
 
+/* (texts, highest order): lists of words. */
 static PyObject *
 ngram_hits(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
-    if (count != 1)
-        return PyErr_Format(PyExc_TypeError, "ngram_hits takes 1 argument; given %zd", count);
+    if (count != 2)
+        return PyErr_Format(PyExc_TypeError, "ngram_hits takes 2 arguments; given %zd", count);
+    long orders = PyLong_AsLong(arguments[1]);
+    if (orders < 1 || orders > 4)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "orders are 1 to 4; given %ld", orders);
     PyObject *result = NULL, *vocabulary = PyDict_New();
     Sentences texts = {{NULL, 0}, NULL, 0, 0};
     Py_ssize_t hits[4];
     if (vocabulary == NULL || read_lists(arguments[0], vocabulary, &texts) < 0)
         goto done;
-    if (texts.count == 0)
+    if (texts.count == 0) {
         PyErr_SetString(PyExc_ValueError, "ngram_hits needs at least one text");
-    else if (count_ngrams(texts.sentences, texts.count, (Number)PyDict_Size(vocabulary), 4, hits) < 0)
+        goto done;
+    }
+    if (count_ngrams(texts.sentences, texts.count, (Number)PyDict_Size(vocabulary), (int)orders, hits) < 0) {
         PyErr_NoMemory();
-    else
-        result = Py_BuildValue("(nnnn)", hits[0], hits[1], hits[2], hits[3]);
+        goto done;
+    }
+    result = PyList_New(0);
+    for (long order = 0; result != NULL && order < orders; order++) {
+        PyObject *number = PyLong_FromSsize_t(hits[order]);
+        if (number == NULL || PyList_Append(result, number) < 0)
+            Py_CLEAR(result);
+        Py_XDECREF(number);
+    }
 done:
     Py_XDECREF(vocabulary);
     free_sentences(&texts);
@@ -674,7 +687,7 @@ static PyMethodDef functions[] = {
     {"rouge_counts", (PyCFunction)(void (*)(void))rouge_counts, METH_FASTCALL,
      "Do what _rouge155.count does, of texts in UTF-8."},
     {"ngram_hits", (PyCFunction)(void (*)(void))ngram_hits, METH_FASTCALL,
-     "Count the first text's n-grams of order 1 to 4 that others have."},
+     "Count the first text's n-grams that others have, for each order up to the highest."},
     {"tokenize_13a", tokenize_13a, METH_O,
      "Do what sacrebleu's TokenizerRegexp does, but for surplus spaces; None for a text that is not Unicode."},
     {"normalize_ascii", normalize_ascii, METH_O,

@@ -92,7 +92,7 @@ def _read_words(text: str, tokenize: Callable[[str], str]) -> tuple[list[str], l
 def _count(segments: list[list[str]]) -> Row:
     """Count clipped and total n-grams of the first segment, its length and the closest length of the others."""
     words, *answers = segments
-    right = ngram_hits(segments) if _compiled else _count_hits(words, answers)
+    right = ngram_hits(segments, _ORDERS[-1]) if _compiled else _count_hits(words, answers)
     total = [max(len(words) - order + 1, 0) for order in _ORDERS]
     _, closest = min([(abs(len(words) - len(answer)), len(answer)) for answer in answers])
     return tuple(map(float, (*right, *total, len(words), closest)))

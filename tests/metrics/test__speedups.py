@@ -121,7 +121,7 @@ def test_ngrams():
     drawn = random.Random(4)
     for _ in range(2_000):
         texts = [drawn.choices("abcdé", k=drawn.randrange(12)) for _ in range(drawn.randint(2, 4))]
-        assert list(speedups.ngram_hits(texts)) == bleu_module._count_hits(texts[0], texts[1:]), texts
+        assert speedups.ngram_hits(texts, 4) == bleu_module._count_hits(texts[0], texts[1:]), texts
 
 
 def test_tokens_of_bleu():
@@ -158,9 +158,8 @@ def test_rows_are_those_without_it(monkeypatch):
     references = [Item([draw_text(drawn) for _ in range(drawn.randint(1, 3))]) for _ in predictions]
     names = ("rouge", "rouge_lines", "bleu", "nf1", "squad2", "corpus_f1")
     here = {name: METRICS[name].statistics(predictions, references) for name in names}
-    for module in (bleu_module, rouge155):
+    for module in (bleu_module, rouge155, nf1_module):
         monkeypatch.setattr(module, "_compiled", False)
-    monkeypatch.setattr(nf1_module, "normalize_ascii", lambda text: None)
     for name in names:
         assert METRICS[name].statistics(predictions, references) == here[name]
 
@@ -181,9 +180,10 @@ def test_what_is_no_text_is_an_error():
         speedups.rouge_counts(b"b", [b"a"], b".", numbers)
     for texts in ([["a"], "a"], "a", [[["a"]]], None):
         with pytest.raises((TypeError, SystemError)):
-            speedups.ngram_hits(texts)
-    with pytest.raises(ValueError):
-        speedups.ngram_hits([])
+            speedups.ngram_hits(texts, 4)
+    for texts, orders in (([], 4), ([["a"]], 0), ([["a"]], 5)):
+        with pytest.raises(ValueError):
+            speedups.ngram_hits(texts, orders)
     for function in (speedups.normalize_ascii, speedups.tokenize_13a):
         with pytest.raises(TypeError):
             function(b"a")
