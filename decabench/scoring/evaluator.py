@@ -135,6 +135,8 @@ class ScoredTask:
     """The statistics of each example under other wordings, by their number."""
     lines: Mapping[int, Mapping[str, AnswerLine]] = field(default_factory=dict)
     """The lines of the answers as they were read, by id, for each wording."""
+    units: Any = None
+    """(examples, levels): the number of each example's unit, if known without reading the data."""
 
 
 def evaluate(
@@ -272,7 +274,13 @@ def _find_known(
         references = Deferred(partial(read_references, store, name, file.split))
         predictions = Deferred(partial(_read_predictions, file, options.answers, references))
         found[name] = ScoredTask(
-            receipt.result, references, predictions, receipt.sample, receipt.rows, digests
+            receipt.result,
+            references,
+            predictions,
+            receipt.sample,
+            receipt.rows,
+            digests,
+            units=receipt.units,
         )
     return found
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,6 +100,12 @@ class Sample:
         if metric.influence is not None:
             influence = np.bincount(unit, weights=metric.influence(rows), minlength=count)
         return cls(metric, sums, np.bincount(unit), strata, name, level, fixed, influence)
+
+    def condensed(self) -> Sample:
+        """Return a sample of the same score, effects and spread that holds no row for each unit but one for all."""
+        found = replace(self, rows=self.rows.sum(axis=0, keepdims=True), influence=None)
+        vars(found).update(score=self.score, effects=self.effects, spread=self.spread)
+        return found
 
     def headline(self, totals: Array) -> Array:
         """Compute the headline from sums of rows: (..., columns) to (...)."""
