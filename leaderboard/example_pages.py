@@ -50,6 +50,7 @@ def _files(shown: Inspected, other: Inspected | None) -> Iterator[tuple[str, byt
     numbers = sorted({number for each in examples for number in each.wordings})
     page = make_environment().get_template("examples.html")
     content = page.render(
+        root="",
         shown=shown,
         other=other,
         numbers=numbers,

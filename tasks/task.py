@@ -176,6 +176,8 @@ class Task:
     """The score that must be 100 for gold answers, if a quirk of the official scorer keeps the headline below that."""
     output: Output = field(default_factory=Text)
     """The type of an answer, which decides default metric, extraction, highlighting, limits and models' heads."""
+    question_varies: bool = False
+    """Whether examples ask different questions, so that a model must read them too."""
     unit_names: tuple[str, ...] = ()
     """The names of its sampling units, outermost first: `("article", "paragraph")`; none if each example is its own."""
     prompt: PromptTemplate | None = None

@@ -89,6 +89,7 @@ def task_from_toml(content: Mapping[str, Any], path: Path) -> Task:
             metric=metric,
             sources=(Source("local files", remote, _reader(columns, files)),),
             output=output,
+            question_varies=_PLACEHOLDER.search(columns.question) is not None,
             unit_names=columns.units,
             origin="user",
             folder=path.parent,

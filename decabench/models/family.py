@@ -239,6 +239,10 @@ class TextReader:
         self._check_length(len(tokens))
         return np.array(self.lexicon.number(f" {token} " for token in tokens[: self._cut]), dtype=np.int32)
 
+    def words(self, text: str) -> Ids:
+        """Number the lower-cased whitespace tokens of any other text."""
+        return np.array(self.lexicon.number(f" {token} " for token in text.lower().split()), dtype=np.int32)
+
     def count_kept(self, text: str) -> int | None:
         """Return how many characters of a context were read; None if it was not truncated."""
         if self._cut is None or self._cut_end is None:
@@ -246,13 +250,13 @@ class TextReader:
         return self._cut_end(text, self._cut)
 
     def check_question(self, text: str) -> None:
-        """Check that all examples have the same question, for families that do not read it. Raises DataError."""
+        """Check that all examples have the same question, as their task says, if it is not read. Raises DataError."""
         if self._first_question is None:
             self._first_question = text
         if text != self._first_question:
             raise DataError(
-                f"The question {text!r:.200} is not that of the examples before it, and this model reads only "
-                "contexts: choose another model, such as classifier."
+                f"The question {text!r:.200} is not that of the examples before it, and this model would read only "
+                "contexts: say question_varies=True in the task, or choose another model, such as classifier."
             )
 
     def labels(self, names: Iterable[str]) -> Ids:

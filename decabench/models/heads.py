@@ -33,6 +33,7 @@ __all__ = [
     "CrfHead",
     "GeneratorHead",
     "Head",
+    "LayeredHead",
     "ParserHead",
     "RegressorHead",
     "SoftmaxHead",
@@ -99,6 +100,18 @@ class Head(nn.Module):
     def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
         """Return the answers as texts, one for each example."""
         raise NotImplementedError
+
+
+class LayeredHead(Head):
+    """A task's own layers, which its network runs, below the head that compares and answers."""
+
+    output: Head
+
+    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
+        return self.output.losses(x, targets, lengths)
+
+    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
+        return self.output.answers(x, lengths)
 
 
 class TaskHeads(nn.Module):

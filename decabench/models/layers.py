@@ -6,6 +6,8 @@ Equation numbers are those of "The Natural Language Decathlon". Linear maps have
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import torch
@@ -26,9 +28,12 @@ __all__ = [
     "MultiHead",
     "SelfAttention",
     "WordEmbedding",
+    "add_l2",
+    "check_numbers",
     "check_sizes",
     "log_softmax_at",
     "max_over_time",
+    "non_embeddings",
     "positions",
     "token_mask",
 ]
@@ -48,11 +53,18 @@ class WordEmbedding(nn.Module):
     """
 
     def __init__(
-        self, words: WordTable, trainable: bool, sparse: bool = False, part: slice = slice(None)
+        self,
+        words: WordTable,
+        trainable: bool,
+        sparse: bool = False,
+        part: slice = slice(None),
+        *,
+        zero_unknown: bool = False,
     ) -> None:
         """With `sparse`, the table's gradient has only the rows of a batch, which not every optimizer can use.
 
-        `part` selects columns of the vectors, which are all that this embedding gives and trains.
+        `part` selects columns of the vectors, which are all that this embedding gives and trains. With `zero_unknown`,
+        the row of <unk> begins as that of a word without a vector; by default it is large, and seldom trained.
         """
         super().__init__()
         self.part = part
@@ -62,6 +74,8 @@ class WordEmbedding(nn.Module):
             self.table = nn.Embedding(
                 len(first), self.dimension, padding_idx=PAD, sparse=sparse, _weight=first
             )
+            if zero_unknown:
+                self.table.weight.data[UNKNOWN] = 0
         if sparse:  # the default, but Adagrad makes PyTorch warn unless it is said
             torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
 
@@ -101,6 +115,43 @@ def positions(length: int, dimension: int, start: int = 0) -> Tensor:
     t = torch.arange(start, start + length, dtype=torch.float64)[:, None]
     angle = t / 10_000 ** (even / (2 * dimension))
     return torch.where(k % 2 == 0, angle.sin(), angle.cos()).float()
+
+
+def non_embeddings(network: nn.Module) -> Iterator[nn.Parameter]:
+    """Yield a network's parameters but those of its word embeddings, in order."""
+    embeddings = {
+        id(parameter)
+        for module in network.modules()
+        if isinstance(module, WordEmbedding)
+        for parameter in module.parameters()
+    }
+    return (parameter for parameter in network.parameters() if id(parameter) not in embeddings)
+
+
+def add_l2(network: nn.Module, weight: float) -> None:
+    """Add the gradient of an L2 penalty, `weight` times the parameter, to all but word embeddings."""
+    if weight:
+        for parameter in non_embeddings(network):
+            if parameter.grad is not None:
+                parameter.grad.add_(parameter.detach(), alpha=weight)
+
+
+def check_numbers(
+    model: str, config: object, counts: Iterable[str], weights: Iterable[str], rates: Iterable[str]
+) -> None:
+    """Check settings by name: counts of 1 or more, finite weights of 0 or more, rates of dropout.
+
+    Raises DecabenchError.
+    """
+    for key in counts:
+        if (number := getattr(config, key)) < 1:
+            raise DecabenchError(f"The {model}'s {key} is {number}: give 1 or more.")
+    for key in weights:
+        if not 0 <= (number := getattr(config, key)) < math.inf:
+            raise DecabenchError(f"The {model}'s {key} is {number}: give 0 or more.")
+    for key in rates:
+        if not 0 <= (number := getattr(config, key)) < 1:
+            raise DecabenchError(f"The {model}'s {key} is {number}: give at least 0 and below 1.")
 
 
 def check_sizes(model: str, dimension: int, dropout: float) -> None:

@@ -20,17 +20,17 @@ B examples, T tokens, d the width of the words, h that of the states.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from decabench.errors import DecabenchError, require_name
+from decabench.errors import require_name
 from decabench.models.family import (
     ColumnBatch,
     Family,
@@ -40,11 +40,10 @@ from decabench.models.family import (
     MultitaskNetwork,
     TextReader,
 )
-from decabench.models.heads import ClassifierHead, CrfHead, Head, TaskHeads, encode_target
-from decabench.models.layers import WordEmbedding
+from decabench.models.heads import ClassifierHead, CrfHead, Head, LayeredHead, TaskHeads, encode_target
+from decabench.models.layers import WordEmbedding, add_l2, check_numbers, non_embeddings
 from decabench.models.recurrent_cells import LSTM, BasicLSTM, HyperLSTM, MetaNetwork
 from decabench.models.word_vectors import WordTable
-from decabench.models.words import UNKNOWN
 from decabench.tasks import Label, Output, Question, Tags, Task
 
 __all__ = ["FAMILY", "MODELS", "MetaLSTM", "MetaLSTMConfig", "Sharing"]
@@ -130,14 +129,10 @@ class MetaLSTMConfig:
 
     def __post_init__(self) -> None:
         require_name(self.name, MODELS, "model")
-        for key in ("hidden", "meta", "rank", "hyper", "hyper_embedding"):
-            if getattr(self, key) < 1:
-                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 1 or more.")
-        for key in ("adversarial", "orthogonality", "initial", "l2"):
-            if not 0 <= getattr(self, key) < math.inf:
-                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 0 or more.")
-        if not 0 <= self.dropout < 1:
-            raise DecabenchError(f"The {self.name}'s dropout is {self.dropout}: give at least 0 and below 1.")
+        counts = ("hidden", "meta", "rank", "hyper", "hyper_embedding")
+        check_numbers(
+            self.name, self, counts, ("adversarial", "orthogonality", "initial", "l2"), ("dropout",)
+        )
 
     @property
     def sharing(self) -> Sharing:
@@ -151,11 +146,16 @@ class MetaLSTMConfig:
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Encode the whitespace tokens of the context. The question adds nothing, as it is the same for all examples."""
-    if answer is not None:
-        reader.check_question(question.question)
+    """Encode the whitespace tokens of the context, and after them those of the question if a task asks several.
+
+    Where the question is the same for all examples, it adds nothing.
+    """
     is_tagging = isinstance(task.output, Tags)
     text = reader.tokens(question.context) if is_tagging else reader.first_tokens(question.context)
+    if task.question_varies and not is_tagging:
+        text = np.concatenate([text, reader.words(question.question)])
+    elif answer is not None:
+        reader.check_question(question.question)
     return (
         {"text": text}
         if answer is None
@@ -188,8 +188,8 @@ def last_states(states: Tensor, lengths: Tensor, directions: int) -> Tensor:
     return last * (lengths > 0).to(states.device)[:, None]
 
 
-class TaskNetwork(Head):
-    """A task's own part: a recurrent network for each direction, if it has any, and the output layer."""
+class TaskNetwork(LayeredHead):
+    """A task's own part: recurrent networks, one for each direction, and the output layer (Eq. 16, or a CRF)."""
 
     def __init__(self, config: MetaLSTMConfig, d: int, output: Label | Tags) -> None:
         super().__init__()
@@ -208,13 +208,6 @@ class TaskNetwork(Head):
         self.output: Head = kind(2 * width if sharing.is_parallel else width, cast(Any, output))
         self.is_tagger = isinstance(output, Tags)
 
-    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Compare representations with the targets: Eq. 16, or a CRF for tags."""
-        return self.output.losses(x, targets, lengths)
-
-    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        return self.output.answers(x, lengths)
-
 
 class MetaLSTM(MultitaskNetwork):
     """Embeddings, the shared network, and a network for each task."""
@@ -224,9 +217,7 @@ class MetaLSTM(MultitaskNetwork):
     def __init__(self, config: MetaLSTMConfig, outputs: Mapping[str, Output], words: WordTable) -> None:
         super().__init__()
         self.config, self.sharing = config, config.sharing
-        self.embed = WordEmbedding(words, config.train_embeddings, config.sparse_gradients)
-        if config.train_embeddings:  # like words without a vector; by default it is large, and seldom trained
-            self.embed.table.weight.data[UNKNOWN] = 0
+        self.embed = WordEmbedding(words, config.train_embeddings, config.sparse_gradients, zero_unknown=True)
         self.dropout = nn.Dropout(config.dropout)
         d, h = words.dimension, config.hidden
         make: Mapping[str, Callable[[], nn.Module]] = {
@@ -239,9 +230,8 @@ class MetaLSTM(MultitaskNetwork):
         if self.sharing.adversarial:
             self.tasks = sorted(outputs)  # in the order of the discriminator's rows
             self.discriminator = nn.Linear(h * config.directions, len(outputs))
-        for name, parameter in self.named_parameters() if config.initial else ():
-            if not name.startswith("embed."):
-                nn.init.uniform_(parameter, -config.initial, config.initial)
+        for parameter in non_embeddings(self) if config.initial else ():
+            nn.init.uniform_(parameter, -config.initial, config.initial)
 
     def _read(self, batch: ColumnBatch) -> list[Tensor]:
         """Return the states that represent tokens, (B, T, h or 2h): shared and own ones if they are side by side."""
@@ -293,10 +283,7 @@ class MetaLSTM(MultitaskNetwork):
         return {"adversarial": (adversarial, len(shared)), "orthogonality": (orthogonality, len(shared))}
 
     def adjust_gradients(self) -> None:
-        if self.config.l2:
-            for name, parameter in self.named_parameters():
-                if parameter.grad is not None and not name.startswith("embed."):
-                    parameter.grad.add_(parameter.detach(), alpha=self.config.l2)
+        add_l2(self, self.config.l2)
 
     def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
         x = self._represent(self._read(batch), batch)

@@ -28,8 +28,8 @@ from torch import Tensor, nn
 
 from decabench.errors import DecabenchError, require_name
 from decabench.models.family import ColumnBatch, Family, Losses, ModelReply, MultitaskNetwork
-from decabench.models.heads import ClassifierHead, Head, SoftmaxHead, TaskHeads
-from decabench.models.layers import WordEmbedding, token_mask
+from decabench.models.heads import ClassifierHead, Head, LayeredHead, SoftmaxHead, TaskHeads
+from decabench.models.layers import WordEmbedding, add_l2, check_numbers, token_mask
 from decabench.models.meta_lstm import encode
 from decabench.models.multitask_encoders import (
     CrossStitch,
@@ -42,7 +42,6 @@ from decabench.models.multitask_encoders import (
 )
 from decabench.models.recurrent_cells import LSTM
 from decabench.models.word_vectors import WordTable
-from decabench.models.words import UNKNOWN
 from decabench.tasks import Label, Output, Tags
 
 __all__ = [
@@ -142,24 +141,19 @@ class RecurrentModulesConfig:
         require_name(self.extension, EXTENSIONS, "extension (model.extension)")
         require_name(self.policy_reads, READS, "input of a policy (model.policy_reads)")
         require_name(self.gates, GATES, "kind of gates (model.gates)")
-        for key in ("hidden", "layers", "gate_size", "cells", "modules", "module_size", "policy_size"):
-            if getattr(self, key) < 1:
-                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 1 or more.")
+        counts = ("hidden", "layers", "gate_size", "cells", "modules", "module_size", "policy_size")
+        weights = ("orthogonality", "encoder_sparsity", "decoder_sparsity", "l2")
+        check_numbers(self.name, self, counts, weights, ("dropout",))
         if self.depth < 2:
             raise DecabenchError(f"The {self.name}'s depth is {self.depth}: give 2 or more.")
         if self.name == "sluice" and self.hidden % 2:
             raise DecabenchError(f"The sluice's hidden is {self.hidden}: give an even number.")
-        for key in ("orthogonality", "encoder_sparsity", "decoder_sparsity", "l2"):
-            if not 0 <= getattr(self, key) < math.inf:
-                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 0 or more.")
         for key in ("stitch", "encoder_open", "decoder_open"):
             if not 0 <= getattr(self, key) <= 1:
                 raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 0 to 1.")
         for key in ("temperature", "least_temperature"):
             if not 0 < getattr(self, key) < math.inf:
                 raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give more than 0.")
-        if not 0 <= self.dropout < 1:
-            raise DecabenchError(f"The {self.name}'s dropout is {self.dropout}: give at least 0 and below 1.")
 
     @property
     def is_modular(self) -> bool:
@@ -381,7 +375,7 @@ class TaskDecoder(nn.Module):
 # The network ----------------------------------------------------------------------------------------------------------
 
 
-class TaskPart(Head):
+class TaskPart(LayeredHead):
     """A task's own part: LSTMs, what the extension gives it, and the output layer."""
 
     def __init__(self, config: RecurrentModulesConfig, d: int, output: Label | Tags, lstms: int) -> None:
@@ -398,13 +392,7 @@ class TaskPart(Head):
             width += h
         self.is_tagger = isinstance(output, Tags)
         kind = SoftmaxHead if self.is_tagger else ClassifierHead
-        self.output: Head = kind(width, cast(Any, output))
-
-    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        return self.output.losses(x, targets, lengths)
-
-    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        return self.output.answers(x, lengths)
+        self.output = kind(width, cast(Any, output))
 
 
 @dataclass(frozen=True)
@@ -430,9 +418,7 @@ class RecurrentModules(MultitaskNetwork):
         super().__init__()
         self.config, self.tasks = config, list(outputs)
         self._check_tasks()
-        self.embed = WordEmbedding(words, config.train_embeddings, config.sparse_gradients)
-        if config.train_embeddings:  # like words without a vector; by default it is large, and seldom trained
-            self.embed.table.weight.data[UNKNOWN] = 0
+        self.embed = WordEmbedding(words, config.train_embeddings, config.sparse_gradients, zero_unknown=True)
         self.dropout = nn.Dropout(config.dropout)
         d, h = words.dimension, config.hidden
         self.encoder = self._make_encoder(d)
@@ -553,10 +539,7 @@ class RecurrentModules(MultitaskNetwork):
             self.shared.router.cool(epoch)
 
     def adjust_gradients(self) -> None:
-        if self.config.l2:
-            for name, parameter in self.named_parameters():
-                if parameter.grad is not None and not name.startswith("embed."):
-                    parameter.grad.add_(parameter.detach(), alpha=self.config.l2)
+        add_l2(self, self.config.l2)
 
 
 class _Places:

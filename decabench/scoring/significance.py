@@ -35,6 +35,7 @@ __all__ = [
     "read_rows",
     "score_interval",
     "stored_metric",
+    "student_p",
     "student_t",
     "total_interval",
     "write_rows",
@@ -454,14 +455,31 @@ def _logistic(odds: float) -> float:
 
 @lru_cache(maxsize=1_000)
 def student_t(freedom: float, confidence: float = CONFIDENCE) -> float:
-    """Return the two-sided quantile of Student's t distribution: 12.71 for one degree of freedom, 1.96 for many.
+    """Return the two-sided quantile of Student's t distribution: 12.71 for one degree of freedom, 1.96 for many."""
+    import numpy as np
+
+    freedom = min(max(freedom, 1.0), 1e5)
+    angles, inside = _t_distribution(freedom)
+    return math.sqrt(freedom) * math.tan(float(np.interp(confidence, inside, angles)))
+
+
+def student_p(statistic: float, freedom: float) -> float:
+    """Return the two-sided p of Student's t distribution."""
+    import numpy as np
+
+    freedom = min(max(freedom, 1.0), 1e5)
+    angles, inside = _t_distribution(freedom)
+    return 1 - float(np.interp(math.atan(abs(statistic) / math.sqrt(freedom)), angles, inside))
+
+
+def _t_distribution(freedom: float) -> tuple[Array, Array]:
+    """Tabulate Student's t distribution: angles, and the share of values whose size is below theirs.
 
     With t = sqrt(freedom) tan(angle), the density of the angle is proportional to cos(angle)^(freedom - 1).
     """
     import numpy as np
 
-    freedom = min(max(freedom, 1.0), 1e5)
     angles = np.linspace(0.0, math.pi / 2, 40_001)
     density = np.cos(angles) ** (freedom - 1)
     inside = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    return math.sqrt(freedom) * math.tan(float(np.interp(confidence, inside / inside[-1], angles)))
+    return angles, inside / inside[-1]

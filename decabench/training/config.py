@@ -92,6 +92,9 @@ class TrainConfig:
     """Total number of optimizer steps, unless `epochs` is set."""
     epochs: int = 0
     """Total number of epochs; 0 to count in steps. An epoch has as many steps as one pass over all tasks."""
+    epoch_steps: int = 0
+    """The length of an epoch in steps; 0 for a pass over the data (with `together`, over that of the largest task). Not
+    for the orders `sequence` and `shuffled`, whose epochs are passes."""
     first_steps: int = 30_000
     """Length in steps of the first phase of a curriculum or anti-curriculum."""
     first_tasks: tuple[str, ...] = ()
@@ -202,6 +205,7 @@ class TrainConfig:
         for key in (
             *(
                 "epochs",
+                "epoch_steps",
                 "first_steps",
                 "batch_examples",
                 "train_examples",

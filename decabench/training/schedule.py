@@ -139,12 +139,16 @@ class Schedule:
                 for task in distinct:
                     passes[task] += 1
                 if phase.order in ("sequence", "shuffled"):
+                    if config.epoch_steps:
+                        raise DecabenchError(
+                            f"With the order {phase.order!r} an epoch is a pass over each task: leave epoch_steps out."
+                        )
                     for at, task in enumerate(self._order_passes(distinct, phase.order, epoch)):
                         own = Phase((task,), epochs=1, freeze=phase.freeze)
                         self._add(own, counts[task], number, epoch, within == at == 0, at == 0)
                 else:
-                    steps = max(counts.values()) if phase.together else sum(counts.values())
-                    self._add(phase, steps, number, epoch, within == 0, True)
+                    own_steps = max(counts.values()) if phase.together else sum(counts.values())
+                    self._add(phase, config.epoch_steps or own_steps, number, epoch, within == 0, True)
         self._starts = [stretch.start for stretch in self.stretches]
 
     def _order_passes(self, tasks: tuple[str, ...], order: str, epoch: int) -> list[str]:

@@ -328,6 +328,7 @@ CONLL2003_ENTITIES = Task(
     gold_score="em",  # nF1 drops articles, and `AN` (Alleanza Nazionale) is nothing else: gold has 99.99
     sources=_sources_2003(_read_2003_entities),
     counts={split: len(_PLURALS) * count for split, count in _COUNTS_2003.items()},
+    question_varies=True,
     unit_names=("document", "sentence"),
     prompt=ENTITIES_PROMPT,
     variants=BY_TYPE_VARIANTS,

@@ -140,6 +140,7 @@ MULTINLI = Task(
         "that the hypothesis was written for: such ids are numbers instead (`matched-0`)."
     ),
     version=2,
+    question_varies=True,
     unit_names=("premise", "prompt"),
     prompt=_PROMPT,
     variants=_VARIANTS,

@@ -151,6 +151,7 @@ ONTONOTES_ENTITIES = Task(
     gold_score="em",  # nF1 takes an entity such as `AN` for an article
     counts={split: len(_PLURALS) * count for split, count in _COUNTS.items()},
     sources=_sources(_read_entities),
+    question_varies=True,
     unit_names=("document", "sentence"),
     prompt=ENTITIES_PROMPT,
     variants=BY_TYPE_VARIANTS,

@@ -133,6 +133,7 @@ SCHEMA = Task(
         "two alternatives in a line; both are resolved here, where it left `education] had been [taken` in the text. "
         "In 46, 47, 50, 51, 70 and 71 it kept the space after the slash of `Joe/ detective`, which is stripped here."
     ),
+    question_varies=True,
     unit_names=("schema",),
     prompt=_PROMPT,
     variants=_VARIANTS,

@@ -77,6 +77,7 @@ SNLI = Task(
         "that the hypothesis was written for, so it is in `meta`, and ids are numbers."
     ),
     version=2,
+    question_varies=True,
     unit_names=("photograph", "caption"),
     prompt=MULTINLI.prompt,
     variants=MULTINLI.variants,

@@ -166,6 +166,7 @@ SQUAD = Task(
     citation="Rajpurkar et al. 2016, SQuAD: 100,000+ Questions for Machine Comprehension of Text",
     homepage="https://rajpurkar.github.io/SQuAD-explorer/",
     notes="The test set is hidden by its authors. All reference answers are kept, repeated ones too.",
+    question_varies=True,
     unit_names=("article", "paragraph"),
     prompt=_PROMPT,
     variants=_VARIANTS,
@@ -217,6 +218,7 @@ SQUAD2 = Task(
         "have an answer: they are in `meta`, and ids are numbers. The test set is hidden by its authors."
     ),
     version=2,
+    question_varies=True,
     unit_names=("article", "paragraph"),
     prompt=PromptTemplate(
         instruction=(

@@ -168,6 +168,7 @@ SRL = Task(
     licence="Not stated (University of Washington); the sentences are Wikipedia's, CC BY-SA",
     citation="He et al. 2015, Question-Answer Driven Semantic Role Labeling",
     homepage="https://dada.cs.washington.edu/qasrl/",
+    question_varies=True,
     unit_names=("sentence",),
     prompt=_PROMPT,
     variants=_VARIANTS,

@@ -109,6 +109,7 @@ ZRE = Task(
     citation="Levy et al. 2017, Zero-Shot Relation Extraction via Reading Comprehension",
     homepage="http://nlp.cs.washington.edu/zeroshot/",
     notes="Several answers are joined with `, `; a question that upstream leaves without one is `unanswerable`.",
+    question_varies=True,
     unit_names=("relation", "sentence"),
     prompt=_PROMPT,
     variants=_VARIANTS,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
@@ -70,16 +71,23 @@ def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-@pytest.fixture(scope="session", params=["file", "http"])
-def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
-    """The site from the disk, and from a server."""
-    if request.param == "file":
+@contextmanager
+def serving(site: Path, kind: str) -> Iterator[str]:
+    """Provide the address of a site: on the disk (`file`), or on a server for as long as the block lasts (`http`)."""
+    if kind == "file":
         yield site.as_uri()
         return
     with open_server(site, 0) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
+
+
+@pytest.fixture(scope="session", params=["file", "http"])
+def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
+    """The site from the disk, and from a server."""
+    with serving(site, request.param) as found:
+        yield found
 
 
 class Watched:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from decabench.leaderboard import open_server, write_example_pages
+from decabench.leaderboard import write_example_pages
 from decabench.scoring import ScoringOptions, find_examples
 from decabench.submission import write_submission
 from decabench.tasks import Store
+from tests.browser.conftest import serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -52,13 +52,8 @@ def site(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", params=["file", "http"])
 def address(request: pytest.FixtureRequest, site: Path) -> Iterator[str]:
-    if request.param == "file":
-        yield site.as_uri()
-        return
-    with open_server(site, 0) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with serving(site, request.param) as found:
+        yield found
 
 
 def opened(context: BrowserContext, address: str, state: str = "") -> Page:

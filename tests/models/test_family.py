@@ -20,7 +20,7 @@ from decabench.models.family import (
 from decabench.models.layers import WordEmbedding, max_over_time
 from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
 from decabench.models.words import UNKNOWN, Lexicon
-from decabench.tasks import TASKS, Label, Number, Tags, Text, Tree
+from decabench.tasks import TASKS, Label, Number, Question, Tags, Text, Tree
 
 POS = replace(TASKS["sst"], name="pos", output=Tags(names=("N", "V")), variants=(), metric="tag_accuracy")
 
@@ -77,6 +77,17 @@ def test_a_family_that_reads_only_contexts_can_refuse_other_questions():
     reader.check_question("good or bad?")
     with pytest.raises(DataError, match="'bad or good\\?' is not that of the examples before it"):
         reader.check_question("bad or good?")
+
+
+@pytest.mark.parametrize("family", ["meta-lstm", "arc-ii", "ns-mtl"])
+def test_questions_are_read_where_they_vary(family):
+    """The hypothesis of multinli is in its question; sst asks the same of all, and only its context counts."""
+    for name, words in (("multinli.in.out", "two words is it so ?"), ("sst", "two words")):
+        reader = TextReader(TASKS[name], Lexicon(), cut=2)
+        question = Question("1", "Is it so ?", "Two words here")
+        encoded = find_family(family).encode(question, None, TASKS[name], reader)["text"]
+        assert "".join(reader.lexicon.words[number] for number in encoded).split() == words.split()
+        assert reader.count_kept(question.context) == len("Two words")
 
 
 def test_long_contexts_are_left_out():

@@ -17,6 +17,7 @@ from decabench.models.words import Lexicon
 from decabench.tasks import TASKS, Label, Question, Tags
 from decabench.training.config import TrainConfig
 from decabench.training.optimizers import clip_gradients, make_optimizer
+from tests.models.differences import check_gradients
 
 TASKS_OF_TEST = {"books": Label(names=("bad", "good")), "dvd.s": Label(names=("bad", "so", "good"))}
 TAGGING = {"pos": Tags(names=("N", "V", "X")), "ner": Tags(names=("B", "O"))}
@@ -174,18 +175,7 @@ def test_gradients_against_finite_differences(name, outputs):
         # Without the reversal: what it does to a gradient is no derivative.
         return sum(value for key, (value, _) in model.losses(batch).items() if key != "adversarial")
 
-    loss().backward()
-    random = np.random.default_rng(0)
-    for parameter in model.parameters():
-        values = parameter.data.view(-1)
-        for at in random.choice(len(values), min(3, len(values)), replace=False):
-            found, kept = [], values[at].item()
-            for step in (1e-5, -1e-5):
-                values[at] = kept + step
-                found.append(loss().item())
-                values[at] = kept
-            own = 0.0 if parameter.grad is None else parameter.grad.reshape(-1)[at].item()
-            assert own == pytest.approx((found[0] - found[1]) / 2e-5, rel=1e-4, abs=1e-7)
+    check_gradients(model, loss)
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -24,6 +24,7 @@ from decabench.models.recurrent_modules import (
 from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
 from decabench.models.words import Lexicon
 from decabench.tasks import Label, Tags
+from tests.models.differences import check_gradients
 
 LABELS = {
     "hien.pos": Label(names=("bad", "good")),
@@ -254,18 +255,7 @@ def test_gradients_against_finite_differences(name, extension, outputs, monkeypa
         torch.manual_seed(1)
         return loss_of(model, batch)
 
-    loss().backward()
-    random = np.random.default_rng(0)
-    for key, parameter in model.named_parameters():
-        values = parameter.data.view(-1)
-        for at in random.choice(len(values), min(2, len(values)), replace=False):
-            found, kept = [], values[at].item()
-            for step in (1e-5, -1e-5):
-                values[at] = kept + step
-                found.append(loss().item())
-                values[at] = kept
-            own = 0.0 if parameter.grad is None else parameter.grad.reshape(-1)[at].item()
-            assert own == pytest.approx((found[0] - found[1]) / 2e-5, rel=1e-4, abs=1e-7), key
+    check_gradients(model, loss, 2)
 
 
 def test_the_interleaved_recurrence_against_autograd():

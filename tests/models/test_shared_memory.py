@@ -15,6 +15,7 @@ from decabench.models.words import Lexicon
 from decabench.tasks import Label
 from decabench.training.config import TrainConfig
 from decabench.training.optimizers import clip_gradients, make_optimizer
+from tests.models.differences import check_gradients
 
 TASKS_OF_TEST = {"books": Label(names=("bad", "good")), "dvd.s": Label(names=("bad", "so", "good"))}
 M, D = 4, 3
@@ -26,7 +27,7 @@ VARIANTS = [
     *((name, {"fusion": "shared"}) for name in RECURRENT),
     *(("arc-ii", {"reads": reads}) for reads in MEMORY_READS if reads != "both"),
     ("nbow", {"bag": "mean"}),
-    ("mt-dnn", {"bag": "mean"}),
+    ("mt-dnn", {"bag": "sum"}),
 ]
 every_variant = pytest.mark.parametrize(
     ("name", "settings"), VARIANTS, ids=["-".join([name, *map(str, own.values())]) for name, own in VARIANTS]
@@ -72,7 +73,7 @@ def represent(model, item, task):
     x = w["embed.table.weight"][rows]
     match config.name:
         case "nbow" | "mt-dnn":
-            return equations.bag(x, w, path(task), config.name, config.bag)
+            return equations.bag(x, w, path(task), config.name, "mean" if config.is_mean else "sum")
         case "mt-cnn":
             halves = torch.cat([x, w[f"heads.{path(task)}.embed.table.weight"][rows]], 1)
             return equations.convolution(halves, w, path(task))
@@ -129,18 +130,7 @@ def test_gradients_against_those_of_the_equations(name, settings):
 def test_gradients_against_finite_differences(name, settings):
     model = make(name, **settings)
     _, batch = make_batch(lengths=(4, 2))
-    model.losses(batch)["label"][0].backward()
-    random = np.random.default_rng(0)
-    for parameter in model.parameters():
-        values = parameter.data.view(-1)
-        for at in random.choice(len(values), min(3, len(values)), replace=False):
-            found, kept = [], values[at].item()
-            for step in (1e-5, -1e-5):
-                values[at] = kept + step
-                found.append(model.losses(batch)["label"][0].item())
-                values[at] = kept
-            own = 0.0 if parameter.grad is None else parameter.grad.reshape(-1)[at].item()
-            assert own == pytest.approx((found[0] - found[1]) / 2e-5, rel=1e-4, abs=1e-7)
+    check_gradients(model, lambda: model.losses(batch)["label"][0])
 
 
 @pytest.mark.parametrize("name", RECURRENT)
@@ -368,3 +358,19 @@ def test_vectors_of_one_number_cannot_be_split():
 
 def test_the_family_has_all_models():
     assert all(find_family(name) is FAMILY for name in MODELS)
+
+
+def test_the_bag_of_a_long_text_does_not_saturate_the_hidden_layer():
+    """As a sum, the vectors of reviews left 89 % of the units of mt-dnn saturated, and its accuracy at chance."""
+    torch.manual_seed(0)
+    vectors = torch.nn.functional.normalize(torch.randn(150, 300) + 0.2, dim=1) * 5.4
+    layer = torch.nn.Linear(300, 300)
+    torch.nn.init.uniform_(layer.weight, -0.1, 0.1)
+    shares = {
+        how: (layer(getattr(vectors, how)(0)).tanh().abs() > 0.99).double().mean().item()
+        for how in ("sum", "mean")
+    }
+    assert shares["sum"] > 0.8 and shares["mean"] < 0.01
+    assert SharedMemoryConfig(name="mt-dnn").is_mean
+    assert not SharedMemoryConfig(name="nbow").is_mean, "the paper: the sum"
+    assert not SharedMemoryConfig(name="mt-dnn", bag="sum").is_mean

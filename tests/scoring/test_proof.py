@@ -40,7 +40,7 @@ def failing(tmp_path):
 def test_the_ten_are_proven(home, name):
     checks = prove_task(TASKS[name], "validation", Store(home))
     assert [check for check in checks if not check.passed] == []
-    assert len({check.name for check in checks}) == 5
+    assert len({check.name for check in checks}) == 6
 
 
 def test_a_sound_task(failing):
@@ -51,7 +51,8 @@ def test_a_sound_task(failing):
     ("example_0", "changes", "failed"),
     [
         (example(0, "u", context=" "), {}, {"every example renders"}),
-        (example(0, "u", question=" "), {}, {"every example renders"}),
+        (example(0, "u", question=" "), {"question_varies": True}, {"every example renders"}),
+        (example(0, "u", question="Who?"), {}, {"questions vary as the task says"}),
         (example(0, " "), {"metric": "nf1"}, {"every example renders", "gold scores 100"}),
         (example(0, "the"), {"metric": "nf1"}, {"gold scores 100"}),
     ],
@@ -117,4 +118,4 @@ def test_a_small_task_without_contexts_whose_error_is_to_be_low(failing):
 
 def test_some_contexts_and_some_none_do_not_render(failing):
     one = Example("odd", "How many?", "", ("odd",), ("odd",))
-    assert failing([one, *SOUND]) == {"every example renders"}
+    assert failing([one, *SOUND], question_varies=True) == {"every example renders"}

@@ -15,6 +15,7 @@ from decabench.scoring.significance import (
     Sample,
     describe_units,
     score_interval,
+    student_p,
     student_t,
     total_interval,
 )
@@ -176,6 +177,13 @@ def test_ranks_that_stay_as_they_were_say_too_little():
 def test_quantiles_of_student_s_t(freedom: float, confidence: float):
     expected = stats.t.ppf((1 + confidence) / 2, freedom)
     assert student_t(freedom, confidence) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("freedom", [1, 1.5, 3.7, 9, 47, 399, 20_000])
+@pytest.mark.parametrize("statistic", [-3.0, 0.0, 0.4, 2.1])
+def test_p_values_of_student_s_t(freedom: float, statistic: float):
+    expected = 2 * stats.t.sf(abs(statistic), freedom)
+    assert student_p(statistic, freedom) == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_interval_of_a_proportion_is_near_wilson_s():

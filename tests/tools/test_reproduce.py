@@ -104,11 +104,11 @@ def test_a_paper(home, tmp_path, capsys):
     joined = [output / "boards" / "small" / f"{row}-seed-0" for row in ("single", "joint")]
     total = decabench.compare(*joined, home=home, include=[suite], suite="small").total
     assert total.interval is not None
-    assert line[3:7] == [
+    assert line[3:9] == [
         "+9.00",  # what the text claims; the paper has no figures of the mean
         f"{total.difference:+.3f}",
         f"{total.interval[0]:+.3f} to {total.interval[1]:+.3f}",
-        f"{total.p:.4f}",
+        *("–", "–", "–"),  # one seed does not say how much seeds differ
     ]
     assert (tmp_path / "site" / "small" / "index.html").exists()
     board = (tmp_path / "site" / "small" / "index.html").read_text()
@@ -144,15 +144,13 @@ def test_a_paper(home, tmp_path, capsys):
     line = _line(page, "| joint over single | SST |")
     by_seed = [one - two for one, two in zip(sst["joint"], sst["one-sst"], strict=True)]
     assert line[2:5] == ["+8.5", "+9.0", f"{np.mean(by_seed):+.1f}"]
-    assert line[-3:] == [f"{len(golds['sst'])}", "2 and 2", ", ".join(f"{each:+.1f}" for each in by_seed)]
+    assert line[-2:] == [f"{len(golds['sst'])}", ", ".join(f"{each:+.1f}" for each in by_seed)]
     line = _line(page, "| joint over single | mean |")
     by_seed = [one - two for one, two in zip(means["joint"], means["single"], strict=True)]
     assert line[4] == f"{np.mean(by_seed):+.3f}"
-    assert line[-3:] == [
-        f"{sum(map(len, golds.values()))}",
-        "2 and 2",
-        ", ".join(f"{each:+.3f}" for each in by_seed),
-    ]
+    assert line[-2:] == [f"{sum(map(len, golds.values()))}", ", ".join(f"{each:+.3f}" for each in by_seed)]
+    low, high = (float(end) for end in line[6].split(" to "))
+    assert low < np.mean(by_seed) < high and 0 < float(line[7]) <= float(line[8]) <= 1
     assert (
         page.with_name("small-1.png").exists()
         and "![Validation scores by epoch: all rows](small-1.png)" in text
@@ -225,7 +223,7 @@ def test_plans_of_the_project(path):
     from decabench.models.words import Lexicon
     from decabench.training.config import read_config, with_settings
 
-    plan, built = read_plan(path), set()
+    plan, built = read_plan(path, list(path.parent.glob("suite.toml"))), set()
     for run in plan.runs:
         config = read_config(path.parent / (run.config or plan.config))
         made = with_settings(config, {**plan.settings, **run.settings, "tasks": run.tasks, "seed": 1})

@@ -101,6 +101,21 @@ def test_a_given_order_is_the_order_of_the_tasks():
     assert shown(plan(Phase(("b", "a"), epochs=1, order="sequence"))) == ["b a a a"]
 
 
+def test_epochs_of_a_given_length():
+    """Runs of tasks of other sizes have the same number of steps: each epoch goes on with the next pass."""
+    made = Schedule(
+        TrainConfig(tasks=("a",), phases=(Phase(epochs=2, together=True),), epoch_steps=5),
+        lambda task, epoch: 3,
+    )
+    assert made.steps == 10 and [made.stretch_at(step).epoch for step in (0, 4, 5, 9)] == [1, 1, 2, 2]
+    assert made.ends_epoch(5) and not made.ends_epoch(3)
+    with pytest.raises(DecabenchError, match="leave epoch_steps out"):
+        Schedule(
+            TrainConfig(tasks=("a",), phases=(Phase(epochs=2, order="sequence"),), epoch_steps=5),
+            lambda task, epoch: 3,
+        )
+
+
 def test_shuffled_passes_are_whole_and_in_another_order_each_epoch():
     schedule = plan(Phase(epochs=60, order="shuffled"), seed=3)
     epochs = [[] for _ in range(60)]

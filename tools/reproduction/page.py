@@ -89,9 +89,9 @@ def contrast_table(plan: Plan, scored: Scored, place: Place, left_out: LeftOut) 
             if measure.suite and left_out:
                 found.append((contrast, name, True, compare_rows(contrast, measure, scored, place, left_out)))
     p_values = {
-        str(at): float(tested.test.p[0, 1])
+        str(at): tested.over_seeds.p
         for at, (_, _, is_part, tested) in enumerate(found)
-        if not is_part and tested and tested.test and tested.test.is_tested(0, 1)
+        if not is_part and tested and tested.over_seeds
     }
     adjusted = holm(p_values)
     lines, later = [], []
@@ -111,11 +111,11 @@ def contrast_table(plan: Plan, scored: Scored, place: Place, left_out: LeftOut) 
                 "" if contrast.claimed is None or is_part else f"{contrast.claimed:+.{measure.digits}f}",
                 *_describe(tested, digits),
                 f"{adjusted[str(at)]:.4f}" if str(at) in adjusted else NONE,
-                *_describe_seeds(tested, digits),
+                *_describe_data(tested, digits),
             ]
         )
-    heads = ["", "measure", "paper", "claimed in its text", "here", "95 % interval", "p", "p (Holm)", "texts"]
-    parts = [as_table([*heads, "seeds", "by seed"], lines)] if lines else []
+    heads = ["", "measure", "paper", "claimed in its text", "here", "95 %, texts", "95 %, texts and seeds"]
+    parts = [as_table([*heads, "p", "p (Holm)", "texts", "by seed"], lines)] if lines else []
     if later:
         parts.append(f"Without runs as yet: {'; '.join(dict.fromkeys(later))}.")
     return "\n\n".join(parts)
@@ -129,23 +129,26 @@ def _published_difference(plan: Plan, contrast: Contrast, name: str) -> float | 
     return known[0] - mean(known[1:]) if len(known) == len(given) else None
 
 
-def _describe(tested: Tested, digits: int) -> tuple[str, str, str]:
-    """Return the difference, its interval and its p as texts."""
-    difference = f"{tested.difference:+.{digits}f}"
+def _describe(tested: Tested, digits: int) -> tuple[str, str, str, str]:
+    """Return the difference, its interval over texts, that over texts and seeds, and its p as texts."""
+
+    def show(*ends: float) -> str:
+        return " to ".join(f"{end:+.{digits}f}" for end in ends)
+
+    difference = show(tested.difference)
     if tested.test is None:
-        return difference, f"not tested: {tested.remark}", NONE
-    interval = tested.test.interval(0, 1)
-    ends = NONE if interval is None else " to ".join(f"{end:+.{digits}f}" for end in interval.ends)
-    p = f"{tested.test.p[0, 1]:.4f}" if tested.test.is_tested(0, 1) else NONE
-    return difference, ends, p
+        return difference, f"not tested: {tested.remark}", NONE, NONE
+    texts, seeds = tested.test.interval(0, 1), tested.over_seeds
+    over_texts = NONE if texts is None else show(*texts.ends)
+    if seeds is None:
+        return difference, over_texts, NONE, NONE
+    return difference, over_texts, show(seeds.low, seeds.high), f"{seeds.p:.4f}"
 
 
-def _describe_seeds(tested: Tested, digits: int) -> tuple[str, str, str]:
-    """Return the number of texts, the numbers of seeds, and the difference for each seed as texts."""
+def _describe_data(tested: Tested, digits: int) -> tuple[str, str]:
+    """Return the number of texts, and the difference for each seed as texts."""
     examples = f"{tested.examples:,}" if tested.examples else NONE
-    seeds = f"{len(tested.seeds)} and {len(tested.baseline_seeds)}"
-    by_seed = ", ".join(f"{difference:+.{digits}f}" for difference in tested.by_seed.values())
-    return examples, seeds, by_seed or NONE
+    return examples, ", ".join(f"{difference:+.{digits}f}" for difference in tested.by_seed.values())
 
 
 def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
@@ -270,10 +273,11 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
         lower = lower_is_better(plan, place)
         parts += [
             "## Contrasts",
-            "Paired tests on the same texts, with the answers of all seeds pooled: intervals and p say what other "
-            "texts would give, for these seeds; the last column says what each seed gives. p (Holm) is adjusted for "
-            "all contrasts of this table on all texts."
-            + (f" Of {', '.join(lower)}, less is better." if lower else ""),
+            "Paired comparisons on the same texts, with the answers of all seeds pooled. The first interval says what "
+            "other texts would give, for these seeds: it is about these models. The second says what other seeds would "
+            "give too, by Student's t: it is about the ways to train them, and so are p, p (Holm), which is adjusted "
+            "for all contrasts of this table on all texts, and no p for a single seed. The last column says what each "
+            "seed gives." + (f" Of {', '.join(lower)}, less is better." if lower else ""),
             contrast_table(plan, scored, place, left_out),
         ]
     if plan.counts:

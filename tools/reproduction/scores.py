@@ -1,9 +1,9 @@
 """Scores of what is done, and contrasts between rows by the harness's own inference for pairs of systems.
 
 Answers of several seeds are pooled: the score is the mean of theirs, what each text adds to it is averaged over them,
-and texts vary together with what they were sampled in. So an interval says what other texts would give, for these
-seeds; the standard deviation beside each mean says how much seeds differ. A suite's mean is tested as on a board: tasks
-are sampled independently.
+and texts vary together with what they were sampled in. The error that other texts would cause is that of the harness's
+inference for pairs; other seeds would cause another, the standard deviation of the difference over seeds. A contrast's
+interval and p have both. A suite's mean is tested as on a board: tasks are sampled independently.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import mean
+from statistics import mean, stdev
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from decabench.scoring import (
     flip_signs,
     score_submission,
     score_task,
+    student_p,
+    student_t,
 )
 from decabench.tasks import Store, find_overlap, home_folder
 from reproduction.plan import Contrast, Measure, Place, Plan, Run, suite_of, task_of, tasks_of
@@ -122,33 +124,60 @@ def progress(scored: Scored, row: str, measure: Measure, place: Place) -> tuple[
 
 
 @dataclass(frozen=True)
+class SeedTest:
+    """What other texts and other seeds would give."""
+
+    low: float
+    """The lower end of the 95 % interval of the difference."""
+    high: float
+    """Its upper end."""
+    p: float
+    """The two-sided p of no difference."""
+
+
+@dataclass(frozen=True)
 class Tested:
-    """A contrast on one measure."""
+    """A contrast on one measure, of the seeds for which all of its rows are done."""
 
     difference: float
     """The row's figure minus the baseline's, of pooled seeds."""
     test: PairTests | None
-    """The test; None if there is none."""
-    seeds: tuple[int, ...]
-    """The row's seeds."""
-    baseline_seeds: tuple[int, ...]
-    """The baseline's seeds, which all of its rows have."""
+    """The test over texts, for these seeds; None if there is none."""
     by_seed: Mapping[int, float]
-    """The difference for each seed that both have."""
+    """The difference for each seed."""
     examples: int
     """The number of texts, each counted once."""
     remark: str = ""
     """Why there is no test."""
 
+    @property
+    def over_seeds(self) -> SeedTest | None:
+        """The test over texts and seeds; None for a single seed, which does not say how much seeds differ.
+
+        The variance of the pooled difference is that over texts plus that over seeds by their number. Degrees of
+        freedom are Satterthwaite's: those of the seeds, and of the texts without end.
+        """
+        if self.test is None or len(self.by_seed) < 2:
+            return None
+        seeds = stdev(self.by_seed.values()) ** 2 / len(self.by_seed)
+        variance = float(self.test.errors[0, 1]) ** 2 + seeds
+        if not variance > 0:
+            return None
+        freedom = (len(self.by_seed) - 1) * (variance / seeds) ** 2 if seeds else math.inf
+        error = math.sqrt(variance)
+        reach = student_t(freedom) * error
+        p = student_p(self.difference / error, freedom)
+        return SeedTest(self.difference - reach, self.difference + reach, p)
+
 
 def compare_rows(
     contrast: Contrast, measure: Measure, scored: Scored, place: Place, left_out: LeftOut | None = None
 ) -> Tested | None:
-    """Test a contrast on one measure, without the examples to leave out; None if a side has no complete seed."""
+    """Test a contrast on one measure, without the examples to leave out; None if no seed is done for all its rows."""
     tasks = tasks_of(measure, place.include)
     sides = (contrast.baseline, (contrast.row,))
-    seeds = [_common_seeds(scored, rows, tasks) for rows in sides]
-    if not all(seeds):
+    seeds = _common_seeds(scored, (*contrast.baseline, contrast.row), tasks)
+    if not seeds:
         return None
     score = "" if measure.suite else measure.score
     try:
@@ -156,23 +185,17 @@ def compare_rows(
             (row, task, seed): make_sample(
                 scored[row][task][seed], score, (left_out or {}).get(task, ()), place
             )
-            for rows, own in zip(sides, seeds, strict=True)
-            for row in rows
+            for row in (*contrast.baseline, contrast.row)
             for task in tasks
-            for seed in own
+            for seed in seeds
         }
     except NotTestedError as error:
-        figures = [[values(scored, row, measure, place) for row in rows] for rows in sides]
-        sums = [
-            [mean(one[seed] for one in side) for seed in own]
-            for side, own in zip(figures, seeds, strict=True)
-        ]
-        return Tested(
-            mean(sums[1]) - mean(sums[0]), None, tuple(seeds[1]), tuple(seeds[0]), {}, 0, str(error)
-        )
+        theirs, ours = ([values(scored, row, measure, place) for row in rows] for rows in sides)
+        gains = {seed: mean(one[seed] for one in ours) - mean(one[seed] for one in theirs) for seed in seeds}
+        return Tested(mean(gains.values()), None, gains, 0, str(error))
     pooled = [
-        [average([average([samples[row, task, seed] for seed in own]) for row in rows]) for task in tasks]
-        for rows, own in zip(sides, seeds, strict=True)
+        [average([average([samples[row, task, seed] for seed in seeds]) for row in rows]) for task in tasks]
+        for rows in sides
     ]
 
     def figure(rows: Sequence[str], seed: int) -> float:
@@ -183,13 +206,10 @@ def compare_rows(
     if combination == "none":
         raise DataError(f"The suite {measure.suite} has no total: contrast its tasks one by one.")
     test = compare_pairs([flip_signs(pair) for pair in zip(*pooled, strict=True)], combination)
-    both = sorted(set(seeds[0]) & set(seeds[1]))
     return Tested(
         difference=float(test.differences[0, 1]),
         test=test,
-        seeds=tuple(seeds[1]),
-        baseline_seeds=tuple(seeds[0]),
-        by_seed={seed: figure(sides[1], seed) - figure(sides[0], seed) for seed in both},
+        by_seed={seed: figure(sides[1], seed) - figure(sides[0], seed) for seed in seeds},
         examples=sum(sample.examples for sample in pooled[0]),
     )
 
