@@ -105,11 +105,11 @@ def bleu_sides(store: Store, split: str) -> Sides:
     """BLEU of a corpus; ours keeps the counts of each segment, in both cases."""
     segments = read_references(store, "iwslt.en.de", split)
     lines, golds = [answer for _, answer in make_answers(segments, 1)], [one.answers[0] for one in segments]
+    one_each = [[gold] for gold in golds]
     sides: Sides = {"ours, both cases": lambda: METRICS["bleu"].statistics(lines, segments)}
     try:
         import bleuscore
 
-        one_each = [[gold] for gold in golds]
         sides[f"{named('bleuscore')}, one case"] = lambda: bleuscore.compute(one_each, lines)
     except ImportError:
         pass
