@@ -11,14 +11,13 @@ timed in turn: the median CPU seconds of the repeats, and their range.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
+from timing import time_in_turn
 from torch import Tensor
 
 from decabench.models import flush_denormals
@@ -72,17 +71,11 @@ def main() -> None:
         with torch.no_grad():
             for side in sides.values():
                 torch.testing.assert_close(side(), sides["decabench"](), atol=1e-4, rtol=1e-4)
-        seconds: dict[str, list[float]] = {name: [] for name in sides}
+        steps = {name: lambda side=side: side()[:, -1].sum().backward() for name, side in sides.items()}
         with flush_denormals():
-            for _ in range(given.repeats):
-                for name, side in sides.items():
-                    begun = time.process_time()
-                    side()[:, -1].sum().backward()
-                    seconds[name].append(time.process_time() - begun)
-        middle = {name: statistics.median(found) for name, found in seconds.items()}
-        shown = [f"{middle[name]:.3f} ({min(found):.3f}-{max(found):.3f})" for name, found in seconds.items()]
-        ratios = [f"{middle[name] / middle['decabench']:.1f}" for name in ("printed", "plain")]
-        print(f"| {TEXTS} x {length} | {' | '.join([*shown, *ratios])} |", flush=True)
+            timed = time_in_turn(steps, given.repeats)
+        ratios = [f"{timed[name].median / timed['decabench'].median:.1f}" for name in ("printed", "plain")]
+        print(f"| {TEXTS} x {length} | {' | '.join([*map(str, timed.values()), *ratios])} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,7 @@ checked to agree, without noise, before they are timed in turn: the median CPU s
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 import torch
+from timing import time_in_turn
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -113,10 +112,8 @@ def printed(model: RecurrentModules, x: Tensor) -> Tensor:
     return torch.stack([equations.run(text, weights, "p", list(OUTPUTS), model.config).states for text in x])
 
 
-def seconds(run: Callable[[], Tensor]) -> float:
-    begun = time.process_time()
-    run().square().mean().backward()
-    return time.process_time() - begun
+def backward(outputs: Tensor) -> None:
+    outputs.square().mean().backward()
 
 
 def main() -> None:
@@ -149,17 +146,16 @@ def main() -> None:
                 for side in sides.values():
                     torch.testing.assert_close(side()[:2], expected, atol=1e-4, rtol=1e-4)
                 model.train()
-            found: dict[str, list[float]] = {side: [] for side in sides}
+            steps = {side: lambda run=run: backward(run()) for side, run in sides.items()}
             with flush_denormals():
-                for _ in range(given.repeats):
-                    for side, run in sides.items():
-                        found[side].append(seconds(run))
-                slow = f"{seconds(lambda m=model, x=x: printed(m, x)):.1f}" if given.printed else "–"
-            middle = {side: statistics.median(own) for side, own in found.items()}
-            shown = [f"{middle[side]:.3f} ({min(own):.3f}-{max(own):.3f})" for side, own in found.items()]
+                timed, slow = time_in_turn(steps, given.repeats), "–"
+                if given.printed:
+                    step = {"printed": lambda m=model, x=x: backward(printed(m, x))}
+                    slow = f"{time_in_turn(step, 1)['printed'].median:.1f}"
             title = name if extension == "none" else f"{name} with {extension}"
-            ratio = f"{middle['plain'] / middle['decabench']:.1f}"
-            print(f"| {title} | {TEXTS} x {length} | {slow} | {' | '.join([*shown, ratio])} |", flush=True)
+            ratio = f"{timed['plain'].median / timed['decabench'].median:.1f}"
+            shown = " | ".join([*map(str, timed.values()), ratio])
+            print(f"| {title} | {TEXTS} x {length} | {slow} | {shown} |", flush=True)
 
 
 if __name__ == "__main__":

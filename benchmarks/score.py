@@ -1,33 +1,35 @@
 """Score full-size submissions, by stage and against other scorers: CPU seconds of one thread, in one run.
 
-    python benchmarks/score.py --home HOME [--split validation] [--runs 3]
+    python benchmarks/score.py --home HOME [--split validation] [--runs 5] [--plot PATH]
 
 The data must be prepared. Two submissions are made from its gold answers, two in ten of them perturbed and three taken
 from other examples. Stages take turns, a run each, so that on a busy machine all have the same share of the
-disturbance. Prints Markdown: medians, ranges, ratios, peak memory. Scorers that are not installed are left out.
+disturbance. Prints Markdown: the machine, medians, ranges, ratios to ours, memory beyond what the process had. Scorers
+that are not installed are left out; pip install rouge-score rouge-score-rs sacrebleu bleuscore seqeval torchmetrics.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import resource
-import statistics
-import sys
+import re
+import string
 import tempfile
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 
+from timing import Timed, describe_machine, peak_memory, time_in_turn
+
 from decabench.metrics import METRICS, Item
-from decabench.scoring import ScoringOptions, compare, record_scores, score_submission
+from decabench.scoring import Sample, ScoringOptions, compare, record_scores, score_interval, score_submission
 from decabench.submission import write_submission
 from decabench.tasks import DECATHLON, Store, read_references
 
-Side = tuple[str, Callable[[], object]]
-"""A name, and what to time."""
+Sides = dict[str, Callable[[], object]]
+"""By name, what to time; ours is the first."""
 
 
 def make_answers(references: list[Item], seed: int) -> Iterator[tuple[str, str]]:
@@ -57,96 +59,224 @@ def evaluate(folder: Path, options: ScoringOptions) -> None:
     record_scores(folder, folder / "results" / options.split, results, scored, options)
 
 
-def stages(home: Path, split: str, a: Path, b: Path) -> list[Side]:
+def stages(home: Path, split: str, a: Path, b: Path) -> Sides:
     """Return the stages of ours."""
     store = Store(home)
     options = ScoringOptions(split, home=home)
     tasks = [task for task in DECATHLON.tasks if split in store.records(task)]
-    return [
-        ("references", lambda: [read_references(store, task, split) for task in tasks]),
-        ("evaluate", partial(evaluate, a, options)),
-        ("evaluate, the other", partial(evaluate, b, options)),
-        ("compare, scored before", lambda: compare(a, b, split, home=home, flips=3)),
-    ]
+    return {
+        "evaluate": partial(evaluate, a, options),
+        "evaluate, the other": partial(evaluate, b, options),
+        "references": lambda: [read_references(store, task, split) for task in tasks],
+        "compare, scored before": lambda: compare(a, b, split, home=home, flips=3),
+    }
 
 
-def scorers(store: Store, split: str) -> list[list[Side]]:
-    """Return, for each kind of score, ours and the others on the same texts."""
-    found = []
+def named(package: str) -> str:
+    """Return a package's name with its version."""
+    return f"{package} {version(package)}"
+
+
+def rouge_sides(store: Store, split: str) -> Sides:
+    """ROUGE of summaries, with stems: ROUGE-1, ROUGE-2 and summary-level ROUGE-L."""
     summaries = read_references(store, "cnn_dailymail", split)[:3_000]
     texts = [answer for _, answer in make_answers(summaries, 1)]
-    found.append([("rouge, here", lambda: METRICS["rouge"].statistics(texts, summaries))])
+    pairs = [(one.answers[0], text) for one, text in zip(summaries, texts, strict=True)]
+    kinds = ["rouge1", "rouge2", "rougeLsum"]
+    sides: Sides = {"ours, as ROUGE-1.5.5": lambda: METRICS["rouge"].statistics(texts, summaries)}
+    try:
+        from rouge_score_rs.rouge_scorer import RougeScorer as Compiled
+
+        compiled = Compiled(kinds, use_stemmer=True)
+        sides[named("rouge-score-rs")] = lambda: [compiled.score(*pair) for pair in pairs]
+    except ImportError:
+        pass
     try:
         from rouge_score.rouge_scorer import RougeScorer
 
-        scorer = RougeScorer(["rouge1", "rouge2", "rougeLsum"], use_stemmer=True)
-        found[-1].append(
-            (
-                "rouge-score",
-                lambda: [
-                    scorer.score(one.answers[0], text) for one, text in zip(summaries, texts, strict=True)
-                ],
-            )
-        )
+        scorer = RougeScorer(kinds, use_stemmer=True)
+        sides[named("rouge-score")] = lambda: [scorer.score(*pair) for pair in pairs]
     except ImportError:
         pass
-    segments = read_references(store, "iwslt.en.de", split)
-    lines = [answer for _, answer in make_answers(segments, 1)]
-    found.append([("bleu, both cases, here", lambda: METRICS["bleu"].statistics(lines, segments))])
-    try:
-        from sacrebleu.metrics import BLEU
+    return sides
 
-        golds = [[one.answers[0] for one in segments]]
-        found[-1].append(
-            (
-                "sacrebleu, both cases",
-                lambda: [BLEU(lowercase=lower).corpus_score(lines, golds) for lower in (True, False)],
-            )
-        )
+
+def bleu_sides(store: Store, split: str) -> Sides:
+    """BLEU of a corpus; ours keeps the counts of each segment, in both cases."""
+    segments = read_references(store, "iwslt.en.de", split)
+    lines, golds = [answer for _, answer in make_answers(segments, 1)], [one.answers[0] for one in segments]
+    one_each = [[gold] for gold in golds]
+    sides: Sides = {"ours, both cases": lambda: METRICS["bleu"].statistics(lines, segments)}
+    try:
+        import bleuscore
+
+        sides[f"{named('bleuscore')}, one case"] = lambda: bleuscore.compute(one_each, lines)
     except ImportError:
         pass
+    from sacrebleu.metrics import BLEU
+    from sacrebleu.tokenizers import tokenizer_13a, tokenizer_re
+
+    def official(lowercase: bool) -> object:
+        for kept in (tokenizer_13a.Tokenizer13a, tokenizer_re.TokenizerRegexp):
+            kept.__call__.cache_clear()  # or it would tokenize in the first run alone
+        return BLEU(lowercase=lowercase).corpus_score(lines, [golds])
+
+    sides[f"{named('sacrebleu')}, one case"] = partial(official, True)
+    try:
+        from torchmetrics.text import SacreBLEUScore
+
+        sides[f"{named('torchmetrics')}, one case"] = lambda: SacreBLEUScore(lowercase=True)(lines, one_each)
+    except ImportError:
+        pass
+    return sides
+
+
+def interval_sides(store: Store, split: str) -> Sides:
+    """BLEU with a 95 % interval; sacrebleu's is of 1,000 resamples."""
+    from sacrebleu.metrics import BLEU
+
+    segments = read_references(store, "iwslt.en.de", split)
+    lines, golds = [answer for _, answer in make_answers(segments, 1)], [one.answers[0] for one in segments]
+    bleu = METRICS["bleu"]
+
+    def ours() -> object:
+        rows = bleu.statistics(lines, segments)
+        return score_interval(Sample.of(bleu, rows, [one.units for one in segments]))
+
+    return {
+        "ours, with its interval": ours,
+        f"{named('sacrebleu')}, 1,000 resamples": lambda: BLEU(lowercase=True).corpus_score(
+            lines, [golds], n_bootstrap=1_000
+        ),
+    }
+
+
+def squad_sides(store: Store, split: str) -> Sides:
+    """F1 of words and exact match; the other is what evaluate-v1.1 does with each answer."""
+    questions = read_references(store, "squad", split)
+    texts = [answer for _, answer in make_answers(questions, 1)]
+
+    def normalize(text: str) -> str:
+        left_out = set(string.punctuation)
+        kept = "".join(letter for letter in text.lower() if letter not in left_out)
+        return " ".join(re.sub(r"\b(a|an|the)\b", " ", kept).split())
+
+    def f1(text: str, gold: str) -> float:
+        ours, theirs = normalize(text).split(), normalize(gold).split()
+        same = sum((Counter(ours) & Counter(theirs)).values())
+        return 2 * same / (len(ours) + len(theirs)) if same else 0.0
+
+    def official() -> object:
+        return [
+            (
+                max(f1(text, gold) for gold in one.answers),
+                max(normalize(text) == normalize(gold) for gold in one.answers),
+            )
+            for text, one in zip(texts, questions, strict=True)
+        ]
+
+    return {
+        "ours, nF1 and EM": lambda: METRICS["nf1"].statistics(texts, questions),
+        "as SQuAD's evaluate-v1.1": official,
+    }
+
+
+def tag_sides() -> Sides:
+    """Entity F1 of drawn tags: 2,000 sentences of 24 words."""
+    drawn = random.Random(0)
+    tags = ("O", "O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG")
+    golds = [drawn.choices(tags, k=24) for _ in range(2_000)]
+    given = [[tag if drawn.random() < 0.9 else drawn.choice(tags) for tag in gold] for gold in golds]
+    items, texts = [Item([" ".join(gold)]) for gold in golds], [" ".join(one) for one in given]
+    sides: Sides = {"ours, entity F1": lambda: METRICS["sequence_f1"].statistics(texts, items)}
+    try:
+        from seqeval.metrics import f1_score
+
+        sides[named("seqeval")] = lambda: f1_score(golds, given)
+    except ImportError:
+        pass
+    return sides
+
+
+def single_sides(store: Store, split: str) -> Sides:
+    """A hundred calls with one example each, as in a training loop."""
+    found: Sides = {}
+    for name, task in (("nf1", "squad"), ("bleu", "iwslt.en.de"), ("rouge", "cnn_dailymail")):
+        item = read_references(store, task, split)[0]
+        call = getattr(__import__("decabench.metrics", fromlist=[name]), name)
+        golds, answer = [list(item.answers)], [f"{item.answers[0]} once more"]
+        found[f"{name}, 100 calls"] = lambda call=call, answer=answer, golds=golds: [
+            call(answer, golds) for _ in range(100)
+        ]
     return found
 
 
-def measure(sides: list[Side], runs: int) -> dict[str, list[float]]:
-    """Return the CPU seconds of each side's runs."""
-    seconds: dict[str, list[float]] = {name: [] for name, _ in sides}
-    for _ in range(runs):
-        for name, run in sides:
-            begun = time.process_time()
-            run()
-            seconds[name].append(time.process_time() - begun)
-    return seconds
-
-
-def print_rows(seconds: dict[str, list[float]]) -> None:
+def print_table(title: str, timed: dict[str, Timed], memory: dict[str, float]) -> None:
     """Print a row for each side; ratios are to the first."""
-    first = statistics.median(next(iter(seconds.values())))
-    for name, all_ in seconds.items():
-        middle = statistics.median(all_)
-        print(
-            f"| {name} | {middle:.2f} | {min(all_):.2f}-{max(all_):.2f} | {middle / first:.2f} |", flush=True
-        )
+    print(
+        f"\n| {title} | CPU seconds, median (range) | to the first | MB beyond the start |\n|---|---|---|---|"
+    )
+    first = next(iter(timed.values())).median
+    for name, found in timed.items():
+        print(f"| {name} | {found} | {found.median / first:.1f} | {memory[name]:.0f} |", flush=True)
+
+
+def draw_plot(path: Path, tables: dict[str, dict[str, Timed]]) -> None:
+    """Draw how many times our CPU time each other scorer takes, with the range."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = [
+        (f"{title}: {name}", found, next(iter(timed.values())).median)
+        for title, timed in tables.items()
+        for name, found in timed.items()
+    ][::-1]
+    figure, axes = pyplot.subplots(figsize=(8, 0.32 * len(rows) + 1), layout="constrained")
+    for at, (name, found, first) in enumerate(rows):
+        low, high = (end / first for end in (min(found.seconds), max(found.seconds)))
+        middle = found.median / first
+        colour = "tab:blue" if "ours" in name else "tab:grey"
+        axes.barh(at, middle, xerr=[[middle - low], [high - middle]], color=colour, ecolor="black", capsize=2)
+        axes.text(high * 1.1, at, f"{middle:.1f}", va="center", fontsize=8)
+    axes.set_yticks(range(len(rows)), [name for name, _, _ in rows], fontsize=8)
+    axes.set_xscale("log")
+    axes.set_xlim(right=axes.get_xlim()[1] * 2)
+    axes.set_xlabel("CPU time, times ours (median and range)")
+    figure.savefig(path, dpi=120)
 
 
 def main() -> None:
-    """Print a Markdown table of the stages, and one of the scorers."""
+    """Print tables of the stages and of the scorers, and draw the plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--split", default="validation")
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--plot", type=Path)
     given = parser.parse_args()
     store = Store(given.home)
+    print(describe_machine())
     with tempfile.TemporaryDirectory() as folder:
         a, b = (make_submission(Path(folder) / name, store, given.split, n) for n, name in enumerate("ab"))
-        load = os.getloadavg()[0]
-        print(f"Python {sys.version.split()[0]}, {os.cpu_count()} cores, load {load:.1f}\n")
-        print("| stage or scorer | CPU seconds, median | range | to the first |\n|---|---|---|---|")
-        print_rows(measure(stages(given.home, given.split, a, b), given.runs))
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        for sides in scorers(store, given.split):
-            print_rows(measure(sides, given.runs))
-    print(f"\nPeak memory of the stages: {peak:.0f} MB")
+        sides = stages(given.home, given.split, a, b)
+        timed = time_in_turn(sides, max(given.runs // 2, 1))
+        print_table("stage", timed, {name: peak_memory(run) for name, run in sides.items()})
+    tables: dict[str, dict[str, Timed]] = {}
+    for title, others in (
+        ("ROUGE", rouge_sides(store, given.split)),
+        ("BLEU", bleu_sides(store, given.split)),
+        ("BLEU, interval", interval_sides(store, given.split)),
+        ("SQuAD", squad_sides(store, given.split)),
+        ("tags", tag_sides()),
+        ("single calls", single_sides(store, given.split)),
+    ):
+        tables[title] = time_in_turn(others, given.runs)
+        print_table(title, tables[title], {name: peak_memory(run) for name, run in others.items()})
+    if given.plot:
+        del tables["single calls"]
+        draw_plot(given.plot, tables)
+    print(f"\nAt the end: {describe_machine()}")
 
 
 if __name__ == "__main__":

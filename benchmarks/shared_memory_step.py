@@ -12,15 +12,14 @@ stands beside them.
 from __future__ import annotations
 
 import argparse
-import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
+from timing import time_in_turn
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -116,20 +115,14 @@ def main() -> None:
             }
             with torch.no_grad():
                 torch.testing.assert_close(sides["plain"](), sides["decabench"](), atol=1e-5, rtol=1e-4)
-            seconds: dict[str, list[float]] = {side: [] for side in sides}
+            steps = {side: lambda run=run: run()[..., -1, :].sum().backward() for side, run in sides.items()}
             with flush_denormals():
-                for _ in range(given.repeats):
-                    for side, run in sides.items():
-                        begun = time.process_time()
-                        run()[..., -1, :].sum().backward()
-                        share = 4 if side == "together" else 1
-                        seconds[side].append((time.process_time() - begun) / share)
-            middle = {side: statistics.median(found) for side, found in seconds.items()}
-            shown = [
-                f"{middle[side]:.3f} ({min(found):.3f}-{max(found):.3f})" for side, found in seconds.items()
-            ]
-            ratio = f"{middle['plain'] / middle['decabench']:.1f}"
-            print(f"| {name} | {TEXTS} x {length} | {' | '.join([*shown, ratio])} |", flush=True)
+                timed = time_in_turn(steps, given.repeats, {"together": 4})
+            ratio = f"{timed['plain'].median / timed['decabench'].median:.1f}"
+            print(
+                f"| {name} | {TEXTS} x {length} | {' | '.join([*map(str, timed.values()), ratio])} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -108,17 +108,17 @@ def require_within(folder: Path, *paths: Path) -> None:
 
 
 @contextmanager
-def atomic_file(path: Path, compress: Compression = None) -> Iterator[IO[bytes]]:
+def atomic_file(path: Path, compress: Compression = None, level: int = 9) -> Iterator[IO[bytes]]:
     """Open a new file that is renamed to `path` once the block has succeeded and the data is on disk.
 
-    Raises StorageError. A compressed file can be written but not seeked.
+    Raises StorageError. A compressed file can be written but not seeked; `level` is gzip's.
     """
     make_folder(path.parent)
     with storage_errors(path):
         handle, temporary = _make_temporary(path)
         try:
             with os.fdopen(handle, "wb") as file:
-                with _compressing(file, compress) as writer:
+                with _compressing(file, compress, level) as writer:
                     yield writer
                 file.flush()
                 os.fsync(file.fileno())
@@ -201,12 +201,12 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 @contextmanager
-def _compressing(file: IO[bytes], compress: Compression) -> Iterator[IO[bytes]]:
+def _compressing(file: IO[bytes], compress: Compression, level: int) -> Iterator[IO[bytes]]:
     if compress is None:
         yield file
     elif compress == "gz":
         # Neither a time nor a name in the header: equal content gives equal bytes.
-        with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=9, mtime=0) as packed:
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=level, mtime=0) as packed:
             yield cast(IO[bytes], packed)
     else:
         zstd = import_zstd()

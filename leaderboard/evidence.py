@@ -6,8 +6,8 @@ refuses results that contradict theirs before anything here is used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ class TaskEvidence:
     """The statistics of one system on one task."""
 
     sample: Sample
-    """The statistics, summed by unit."""
+    """The statistics, summed by unit and condensed: the rows of many systems would fill the memory."""
     scores: Array
     """(examples,): the headline score of each example by itself; NaN if it has none."""
     units: str = ""
@@ -63,6 +63,7 @@ class Evidence:
         self.tasks = tasks
         self._submissions = submissions
         self._known: dict[tuple[str, str], TaskEvidence | None] = {}
+        self._layouts: dict[bytes, Array] = {}
 
     def find(self, entry: Entry, task: str) -> TaskEvidence | None:
         """Return the statistics of an entry on a task of its suite; None if there are no usable ones."""
@@ -73,7 +74,7 @@ class Evidence:
 
     def keep(self, entry: Entry, task: str, metric: Metric, units: Array, rows: Array) -> None:
         """Take the rows of a file that was read and checked, so that it is not read again."""
-        self._known[entry.path, task] = _make_evidence(metric, task, self._unit_names(task), units, rows)
+        self._known[entry.path, task] = self._make(metric, task, units, rows)
 
     def total_interval(self, entry: Entry) -> tuple[float, float] | None:
         """Return the 95 % interval of an entry's total; None unless there are statistics of every task of its suite."""
@@ -102,7 +103,7 @@ class Evidence:
             names and len(names) != units.shape[1]
         ):  # of an earlier version, which knew the innermost units alone
             return None
-        evidence = _make_evidence(metric, task, names, units, rows)
+        evidence = self._make(metric, task, units, rows)
         if not abs(evidence.sample.score - result.score) <= _FAR:
             return None
         return evidence
@@ -110,15 +111,18 @@ class Evidence:
     def _unit_names(self, task: str) -> tuple[str, ...]:
         return self.tasks[task].unit_names if task in self.tasks else ()
 
+    def _make(self, metric: Metric, task: str, units: Array, rows: Array) -> TaskEvidence:
+        import numpy as np
 
-def _make_evidence(
-    metric: Metric, task: str, names: Sequence[str], units: Array, rows: Array
-) -> TaskEvidence:
-    import numpy as np
+        sample = Sample.of_levels(metric, rows, units, task)
+        sample = replace(sample, sizes=self._share(sample.sizes), strata=self._share(sample.strata))
+        with np.errstate(all="ignore"):
+            scores = sample.headline(rows).astype(np.float32)
+        if metric.range[0] < 0:  # a correlation, which a single example does not have
+            scores = np.full_like(scores, np.nan)
+        described = show_units(describe_units(sample, self._unit_names(task)))
+        return TaskEvidence(sample.condensed(), scores, described)
 
-    sample = Sample.of_levels(metric, rows, units, task)
-    with np.errstate(all="ignore"):
-        scores = sample.headline(rows).astype(np.float32)
-    if metric.range[0] < 0:  # a correlation, which a single example does not have
-        scores = np.full_like(scores, np.nan)
-    return TaskEvidence(sample, scores, show_units(describe_units(sample, names)))
+    def _share(self, layout: Array) -> Array:
+        """Return an equal array that was seen before: all systems have the same units."""
+        return self._layouts.setdefault(layout.tobytes(), layout)

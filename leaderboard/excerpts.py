@@ -8,9 +8,11 @@ the same for all submissions and can be compared.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,9 +24,14 @@ from decabench.leaderboard.ranking import Column
 from decabench.metrics import Metric
 from decabench.submission import Limits, PredictionFile, answers_digest, find_predictions, read_answers
 from decabench.tasks import Store, Task
+from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from decabench.tasks import Example
+
+    Array = NDArray[Any]
 
 __all__ = ["Excerpts", "Policy", "collect_excerpts"]
 
@@ -105,6 +112,8 @@ class _Data:
     """Their ids."""
     order: Sequence[int] = ()
     """Their indexes, shuffled by the ids."""
+    places: Mapping[str, int] = field(default_factory=dict)
+    """The index of each id."""
 
 
 def _read_data(name: str, split: str, home: Path, tasks: Mapping[str, Task], policy: Policy) -> _Data:
@@ -126,7 +135,8 @@ def _read_data(name: str, split: str, home: Path, tasks: Mapping[str, Task], pol
     ids = [example.id for example in examples]
     digests = [hashlib.sha256(id_.encode()).digest() for id_ in ids]
     order = sorted(range(len(ids)), key=digests.__getitem__)
-    return _Data("", record.fingerprint, examples, ids, order)
+    places = {id_: index for index, id_ in enumerate(ids)}
+    return _Data("", record.fingerprint, examples, ids, order, places)
 
 
 def _prediction_files(submissions: Path, entry: Entry) -> Mapping[tuple[str, str], PredictionFile]:
@@ -146,6 +156,11 @@ def _choose_excerpts(
         return Excerpts(why="The prepared data when the site was built was not the data that was scored.")
     if file is None:
         return Excerpts(why="The answers were not published with the results.")
+    found = evidence.find(entry, column.name)
+    if result.check.kind == "verified" and found is not None and len(found.scores) == len(data.ids):
+        shown = _read_shown(file.path, entry.is_raw, found.scores, column, data)
+        if shown is not None:
+            return Excerpts(tuple(shown))
     try:
         answers = read_answers(file, "raw" if entry.is_raw else "extracted", Limits(file_bytes=_MOST_BYTES))
     except DecabenchError:
@@ -156,7 +171,6 @@ def _choose_excerpts(
         texts = [answers[id_] for id_ in data.ids]
     except KeyError:
         return Excerpts(why="The answers do not match the data.")
-    found = evidence.find(entry, column.name)
     scores: Sequence[float] | Mapping[int, float]
     if found is not None and len(found.scores) == len(texts):
         scores = found.scores.tolist()
@@ -167,6 +181,51 @@ def _choose_excerpts(
     return Excerpts(
         tuple(_excerpt(data.examples[index], texts[index], scores[index], column) for index in indexes)
     )
+
+
+_MAYBE_EMPTY = re.compile(rb'"answer": ?"(?:\s|\\[bfnrt]|\\u[0-9a-fA-F]{4}|[\x80-\xff])*"')
+"""What an answer of nothing but whitespace looks like in a file, and a few others."""
+
+
+def _read_shown(
+    path: Path, is_raw: bool, scores: Array, column: Column, data: _Data
+) -> list[dict[str, Any]] | None:
+    """Return the examples to show, given the scores of all, without reading the answers to the others.
+
+    For files that were verified, so that all lines are known to be whole. None for a file that is packed or written
+    otherwise than by `write_answers`.
+    """
+    import numpy as np
+
+    try:
+        if path.suffix != ".jsonl" or path.stat().st_size > _MOST_BYTES:
+            return None
+        text = b"\n" + path.read_bytes()
+        best = column.high if column.higher_is_better else column.low
+        kinds = np.where(np.abs(best - scores.astype(float)) <= _EXACT, "right", "wrong").tolist()
+        for match in _MAYBE_EMPTY.finditer(text):
+            id_, answer = _read_line(text, text.rindex(b"\n", 0, match.start()), is_raw)
+            if not answer.strip():
+                kinds[data.places[id_]] = "empty"
+        shown = []
+        for index in _choose_indexes(data.order, kinds):
+            example = data.examples[index]
+            start = text.index(f'\n{{"id": {json.dumps(example.id, ensure_ascii=False)}, "answer": '.encode())
+            id_, answer = _read_line(text, start, is_raw)
+            if id_ != example.id:
+                return None
+            shown.append(_excerpt(example, answer, float(scores[index]), column))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return shown
+
+
+def _read_line(text: bytes, start: int, is_raw: bool) -> tuple[str, str]:
+    """Return the id and the answer on the line after a newline."""
+    end = text.find(b"\n", start + 1)
+    record = parse_json(text[start + 1 : end if end >= 0 else None].decode())
+    raw = record.get("raw") if is_raw else None
+    return record["id"], record["answer"] if raw is None else raw
 
 
 def _choose_indexes(order: Sequence[int], kinds: Sequence[str]) -> list[int]:

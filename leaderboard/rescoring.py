@@ -276,5 +276,6 @@ def _compare_statistics(name: str, path: Path, metric: Metric, again: ScoredTask
     units, rows = read_rows(path, metric.columns)
     if not np.allclose(rows, np.asarray(again.rows, dtype=float), rtol=1e-6, atol=1e-6):
         raise ContradictionError(f"its statistics for {name} are not those of its answers: evaluate again")
-    if not units_fit(units, number_units([item.units for item in again.references])):
+    wanted = number_units([item.units for item in again.references]) if again.units is None else again.units
+    if not units_fit(units, wanted):
         raise ContradictionError(f"its statistics for {name} group the examples otherwise than the data does")

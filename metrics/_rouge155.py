@@ -12,9 +12,19 @@ from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
 
+try:
+    from ._speedups import rouge_counts
+except ImportError:  # there was no compiler
+    _compiled = False
+else:
+    _compiled = True
+
 __all__ = [
+    "Counts",
     "Sentences",
     "base_form",
+    "count",
+    "count_in_python",
     "lcs_hits",
     "marked_positions",
     "overlap",
@@ -173,6 +183,44 @@ def precision_recall_f1(hits: int, candidate: int, reference: int) -> tuple[floa
     if precision + recall == 0:
         return (precision, recall, 0.0)
     return (precision, recall, round(precision * recall / (0.5 * precision + 0.5 * recall), 5))
+
+
+Counts = tuple[int, int, int]
+"""Hits, units of the candidate, units of the reference."""
+
+
+class _BaseNumbers(dict[str, int]):
+    """The number of each word's base form: equal forms have equal numbers. What is missing is added."""
+
+    def __init__(self) -> None:
+        self._forms: dict[str, int] = {}
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = self._forms.setdefault(base_form(word), len(self._forms))
+        return number
+
+
+_numbers = _BaseNumbers()
+
+
+def count(candidate: str, references: Sequence[str], separator: str) -> list[tuple[Counts, Counts, Counts]]:
+    """Count words, pairs of words and words on the LCS, for each reference; sentences end at "." or "\\n"."""
+    if not _compiled:
+        return count_in_python(candidate, references, separator)
+    text, *texts = (text.encode("utf-8", "surrogatepass") for text in (candidate, *references))
+    return rouge_counts(text, texts, separator.encode(), _numbers)
+
+
+def count_in_python(
+    candidate: str, references: Sequence[str], separator: str
+) -> list[tuple[Counts, Counts, Counts]]:
+    """Do what `count` does without compiled code."""
+    left, found = sentence_tokens(candidate, separator), []
+    for reference in references:
+        right = sentence_tokens(reference, separator)
+        words, pairs = overlap(left, right, 1), overlap(left, right, 2)
+        found.append((words, pairs, (lcs_hits(left, right), *words[1:])))
+    return found
 
 
 def overlap(candidate: Sentences, reference: Sentences, order: int) -> tuple[int, int, int]:

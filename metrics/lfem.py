@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -261,7 +260,7 @@ LFEM = Metric(
 
 _LONGEST_QUERY = 10_000
 """Characters; queries of WikiSQL have a few hundred at most."""
-_OPEN, _CLOSE = r"[\"'`\[]?", r"[\"'`\]]?"
+_OPENING, _CLOSING = tuple("\"'`["), tuple("\"'`]")
 _QUOTE_PAIRS = (("'", "'"), ('"', '"'), ("`", "`"), ("\u2018", "\u2019"), ("\u201c", "\u201d"))
 
 
@@ -270,59 +269,108 @@ def read_normalised(text: str, header: Sequence[str]) -> LogicalForm | None:
 
     Case, spacing and a final semicolon do not matter. Raises nothing: None for anything else.
     """
-    line, names = _on_one_line(text), tuple(map(_on_one_line, header))
+    line, names = _on_one_line(text), [_on_one_line(name) for name in header]
     if len(line) > _LONGEST_QUERY:
         return None
-    patterns = (_selection_pattern(names, kind) for kind in _SELECTIONS)
-    found = next((match for pattern in patterns if (match := pattern.fullmatch(line))), None)
-    if found is None:
+    longest_first = sorted(filter(None, names), key=len, reverse=True)
+    selected = _select(line, longest_first)
+    if selected is None:
         return None
-    parts = found.groupdict()
-    conditions, position, rest = list[_Condition](), 0, parts["conditions"] or ""
+    aggregator, column, rest = selected
+    conditions, position = list[_Condition](), 0
     while position < len(rest):
-        match = _condition_pattern(names).match(rest, position)
-        if match is None:
+        found = _find_condition(rest, position, longest_first)
+        if found is None:
             return None
-        operator = OPERATORS.index("=" if match["operator"] == "==" else match["operator"])
-        conditions.append((_find_column(match["column"], names), operator, _bare(match["value"])))
-        position = match.end()
-    aggregator = AGGREGATORS.index(parts.get("aggregator") or "")
-    return LogicalForm(_find_column(parts["column"], names), aggregator, tuple(conditions))
+        name, operator, value, position = found
+        conditions.append((_find_column(name, names), OPERATORS.index(operator), _bare(value)))
+    return LogicalForm(_find_column(column, names), AGGREGATORS.index(aggregator), tuple(conditions))
 
 
 def _on_one_line(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-_AGGREGATOR = f"(?P<aggregator>{'|'.join(filter(None, AGGREGATORS))})"
-_SELECTIONS = ("{column}", rf"{_AGGREGATOR} ?\( ?{{column}} ?\)", f"{_AGGREGATOR} {{column}}")
-"""What may stand between `select` and `from`; the first that fits counts."""
+# A pattern with the names of the table's columns would say the same, and take a hundred times as long to compile as
+# the query takes to read. So columns are tried one by one, in the order of such a pattern's alternatives.
+
+_NAMES = "|".join(filter(None, AGGREGATORS))
+_SELECTIONS = (
+    (re.compile("select ()"), re.compile("")),
+    (re.compile(rf"select ({_NAMES}) ?\( ?"), re.compile(r" ?\)")),
+    (re.compile(f"select ({_NAMES}) "), re.compile("")),
+)
+"""What may stand before a column, with the aggregator, and after it; the first that fits counts."""
+_FROM = re.compile(r" from [\"'`\[]?[\w.]+[\"'`\]]?(?: where (.+?))?(?: ?;)?")
+_BEFORE_VALUE = (("==", "="), *((operator, operator) for operator in "=<>"), (" op ", "op"))
+"""An operator as it is written, and its name."""
 
 
-def _column_pattern(names: Sequence[str]) -> str:
-    longest_first = sorted(filter(None, names), key=len, reverse=True)
-    return f"{_OPEN}(?P<column>{'|'.join(map(re.escape, longest_first)) or '(?!)'}){_CLOSE}"
+def _select(line: str, names: Sequence[str]) -> tuple[str, str, str] | None:
+    """Read (aggregator, column, conditions) from a whole query; None if it is none. Names are the longest first."""
+    for opening, closing in _SELECTIONS:
+        if begun := opening.match(line):
+            for column, end in _columns_at(line, begun.end(), names):
+                closed = closing.match(line, end)
+                if closed and (found := _FROM.fullmatch(line, closed.end())):
+                    return begun[1], column, found[1] or ""
+    return None
 
 
-# Compiling a pattern takes a hundred times as long as matching it, so each is made when a query first needs it.
+def _columns_at(text: str, start: int, names: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield each column that the text may name from here on, in quotes or not, and where it ends."""
+    for inner in (start + 1, start) if text.startswith(_OPENING, start) else (start,):
+        for name in names:
+            if text.startswith(name, inner):
+                end = inner + len(name)
+                if text.startswith(_CLOSING, end):
+                    yield name, end + 1
+                yield name, end
 
 
-@lru_cache(maxsize=128)
-def _selection_pattern(names: tuple[str, ...], kind: str) -> re.Pattern[str]:
-    """Make the pattern of a whole query."""
-    tail = rf" from {_OPEN}[\w.]+{_CLOSE}(?: where (?P<conditions>.+?))?(?: ?;)?"
-    return re.compile(f"select {kind.replace('{column}', _column_pattern(names))}{tail}")
+def _find_condition(text: str, start: int, names: Sequence[str]) -> tuple[str, str, str, int] | None:
+    """Read (column, operator, value) of the condition that starts here, and where the next one starts."""
+    for bracket in (1, 0) if text.startswith("(", start) else (0,):
+        for column, end in _columns_at(text, start + bracket, names):
+            for operator, begin in _operators_at(text, end):
+                found = _find_value_end(text, begin, bracket, names)
+                if found is not None:
+                    return column, operator, text[begin : found[0]], found[1]
+    return None
 
 
-@lru_cache(maxsize=64)
-def _condition_pattern(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Make the pattern of a condition, with the `and` after it."""
-    column = _column_pattern(names)
-    other = column.replace("(?P<column>", "(?:")
-    operator = r" ?(?P<operator>==|[=<>]| op ) ?"
-    return re.compile(
-        rf"(?P<open>\()?{column}{operator}(?P<value>.+?)(?(open)\))(?: and (?=\(?{other} ?(?:[=<>]|op ))|$)"
-    )
+def _operators_at(text: str, start: int) -> Iterator[tuple[str, int]]:
+    """Yield each operator that the text may have from here on, and where its value may begin."""
+    for begin in (start + 1, start) if text.startswith(" ", start) else (start,):
+        for written, operator in _BEFORE_VALUE:
+            if text.startswith(written, begin):
+                end = begin + len(written)
+                if text.startswith(" ", end):
+                    yield operator, end + 1
+                yield operator, end
+
+
+def _find_value_end(text: str, begin: int, bracket: int, names: Sequence[str]) -> tuple[int, int] | None:
+    """Return where a value ends and the next condition starts: at the first `and` before one, or at the end."""
+    stop = begin
+    while stop < len(text):
+        stop = text.find(" and ", stop + 1)
+        if stop == -1:
+            stop = len(text)
+        elif not _starts_condition(text, stop + len(" and "), names):
+            continue
+        end = stop - bracket
+        if end > begin and text.startswith(")" * bracket, end):
+            return end, min(stop + len(" and "), len(text))
+    return None
+
+
+def _starts_condition(text: str, start: int, names: Sequence[str]) -> bool:
+    for inner in (start + 1, start) if text.startswith("(", start) else (start,):
+        for _, end in _columns_at(text, inner, names):
+            if text.startswith((" =", " <", " >", "=", "<", ">", " op ", "op "), end):
+                return True
+    return False
 
 
 def _bare(value: str) -> str:
@@ -352,8 +400,8 @@ def _normalised_row(prediction: str, reference: Reference) -> Row:
     gold = LogicalForm.from_sql(_require(reference, "sql"))
     header = _require(reference, "header")
     same = (
-        parse_query(prediction, header) == gold
-        or prediction.lower().split() == reference.answers[0].lower().split()
+        prediction.lower().split() == reference.answers[0].lower().split()
+        or parse_query(prediction, header) == gold
         or _is_same_normalised(prediction, header, gold)
     )
     return (1.0, float(same))

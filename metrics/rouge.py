@@ -37,23 +37,11 @@ __all__ = [
 _KINDS = ("rouge1", "rouge2", "rougeL")
 _PARTS = ("precision", "recall", "f")
 
-_Counts = tuple[int, int, int]
-"""Hits, units of the candidate, units of the reference."""
-
-
-def _count(candidate: perl.Sentences, reference: perl.Sentences) -> tuple[_Counts, ...]:
-    """Return the counts of each kind."""
-    words = perl.overlap(candidate, reference, 1)
-    pairs = perl.overlap(candidate, reference, 2)
-    return words, pairs, (perl.lcs_hits(candidate, reference), *words[1:])
-
 
 def _row(prediction: str, reference: Reference, separator: str) -> Row:
     """Return 1, then P, R and F of each kind. Counts are summed over the references first (`-f A`)."""
-    candidate = perl.sentence_tokens(prediction, separator)
-    found = [_count(candidate, perl.sentence_tokens(answer, separator)) for answer in reference.answers]
     values = [1.0]
-    for counts in zip(*found, strict=True):
+    for counts in zip(*perl.count(prediction, reference.answers, separator), strict=True):
         hits, left, right = map(sum, zip(*counts, strict=True))
         values.extend(perl.precision_recall_f1(hits, left, right))
     return tuple(values)

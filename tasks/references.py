@@ -129,6 +129,7 @@ def _tuples(column: pa.ChunkedArray) -> Sequence[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for chunk in column.chunks:
         texts: list[Any] = chunk.flatten().to_pylist()
-        ends = (chunk.offsets.to_numpy() - chunk.offsets[0].as_py()).tolist()
-        rows += [tuple(texts[start:end]) for start, end in pairwise(ends)]
+        ends = chunk.offsets.to_pylist()
+        first = ends[0] if ends else 0
+        rows += [tuple(texts[start - first : end - first]) for start, end in pairwise(ends)]
     return rows

@@ -82,11 +82,22 @@ def python_of(folder):
     return folder / "environment" / ("Scripts" if os.name == "nt" else "bin") / "python"
 
 
-def build(folder, links):
+def build(folder, links, compiler=None):
     tree = copy_of_the_tree(folder / "tree", links)
     assert all((tree / "decabench" / name).is_symlink() == (links == "links") for name in LINKS)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-    run(*pip, "wheel", tree, "--no-deps", "--no-build-isolation", "--no-index", "-w", folder / "dist")
+    environment = os.environ | ({"CC": compiler} if compiler else {})
+    run(
+        *pip,
+        "wheel",
+        tree,
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-index",
+        "-w",
+        folder / "dist",
+        env=environment,
+    )
     (wheel,) = (folder / "dist").iterdir()
     venv.create(folder / "environment", with_pip=False)
     run(*pip, "--python", python_of(folder), "install", "--no-deps", "--no-index", wheel)
@@ -143,6 +154,30 @@ def test_nothing_is_missing_from_it(built):
         "decabench/leaderboard/static/board.css",
     ):
         assert some in names
+
+
+def compiled(names):
+    return [
+        name
+        for name in names
+        if name.startswith("decabench/metrics/_speedups") and name.endswith((".so", ".pyd"))
+    ]
+
+
+def test_it_holds_compiled_code_where_there_is_a_compiler(built):
+    if shutil.which("cc") is None or not Path(sysconfig.get_path("include"), "Python.h").exists():
+        pytest.skip("needs a C compiler and Python's headers")
+    assert compiled(zipfile.ZipFile(built.wheel).namelist()) == ["decabench/metrics/_speedups.abi3.so"]
+    assert "-cp311-abi3-" in built.wheel.name
+    assert built.run("-c", "from decabench.metrics import _speedups") == ""
+
+
+def test_it_works_without_a_compiler(tmp_path):
+    build(tmp_path, "links", compiler="false")
+    (wheel,) = (tmp_path / "dist").iterdir()
+    assert compiled(zipfile.ZipFile(wheel).namelist()) == []
+    plain = Built(wheel, python_of(tmp_path), tmp_path / "empty")
+    assert plain.run("-m", "decabench.cli", "metrics", "selftest").endswith("all agree\n")
 
 
 def test_what_is_imported_is_what_was_installed(built):

@@ -64,7 +64,7 @@ from decabench.tasks import (
     select_suite,
 )
 from decabench.text import excerpt
-from decabench.workers import process_pool
+from decabench.workers import collection_paused, process_pool
 
 __all__ = [
     "AnswerCounts",
@@ -134,6 +134,10 @@ class ScoredTask:
     """Ids in `ScoringOptions.without` that no example of the prepared split has."""
     variant_rows: Mapping[int, Sequence[Row]] = field(default_factory=dict)
     """The statistics of each example under other wordings, by their number."""
+    lines: Mapping[int, Mapping[str, AnswerLine]] = field(default_factory=dict)
+    """The lines of the answers as they were read, by id, for each wording."""
+    units: Any = None
+    """(examples, levels): the number of each example's unit, if known without reading the data."""
 
 
 def evaluate(
@@ -213,7 +217,7 @@ def score_submission(
     Raises the errors of `evaluate`.
     """
     store = Store(home_folder(options.home))
-    with open_with_remade(submission, options.remade) as opened:
+    with collection_paused(), open_with_remade(submission, options.remade) as opened:
         known = known_to(opened, options)
         files = _files_to_score(opened, options, known)
         _require_same_data(opened, files, store)
@@ -271,7 +275,13 @@ def _find_known(
         references = Deferred(partial(read_references, store, name, file.split))
         predictions = Deferred(partial(_read_predictions, file, options.answers, references))
         found[name] = ScoredTask(
-            receipt.result, references, predictions, receipt.sample, receipt.rows, digests
+            receipt.result,
+            references,
+            predictions,
+            receipt.sample,
+            receipt.rows,
+            digests,
+            units=receipt.units,
         )
     return found
 
@@ -436,6 +446,7 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     units = [item.units for item in references]
     sample = Sample.of(metric.for_data(references), found.rows, units, task.name)
     variant_rows: dict[int, Sequence[Row]] = {}
+    all_lines: dict[int, Mapping[str, AnswerLine]] = {0: lines}
     result = replace(
         result,
         status="partial" if limits else "scored",
@@ -449,12 +460,18 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         answers=counts.by_kind,
         ceiling=ceiling,
         partial=limits,
-        variants=_score_variants(job, references, score, pool, variant_rows),
+        variants=_score_variants(job, references, score, pool, variant_rows, all_lines),
         units=describe_units(sample, task.unit_names),
         without=_score_without(job, references, list(answers.values()), found),
     )
     return ScoredTask(
-        result, references, list(answers.values()), sample, found.rows, variant_rows=variant_rows
+        result,
+        references,
+        list(answers.values()),
+        sample,
+        found.rows,
+        variant_rows=variant_rows,
+        lines=all_lines,
     )
 
 
@@ -493,10 +510,11 @@ def _score_variants(
     score: float,
     pool: Executor | None,
     rows: dict[int, Sequence[Row]],
+    all_lines: dict[int, Mapping[str, AnswerLine]],
 ) -> dict[str, Any]:
     """Score the answers to other wordings; return their headlines by number, and a summary if there are any.
 
-    Their statistics go into `rows`.
+    Their statistics go into `rows`, the lines they were read from into `all_lines`.
     """
     scores, digests, failed = {"0": score}, {}, {}
     for number, files in job.submission.variants.items():
@@ -517,7 +535,7 @@ def _score_variants(
         answers = {item.id: lines[item.id].text(job.answers) for item in references}
         found = score_task((job.task.metric,), list(answers.values()), references, pool)
         scores[str(number)] = found.scores[found.headline]
-        rows[number] = found.rows
+        rows[number], all_lines[number] = found.rows, lines
         digests[str(number)] = answers_digest(answers)
     if len(scores) == 1 and not failed:
         return {}

@@ -29,6 +29,7 @@ from decabench.scoring.scored_examples import (
 )
 from decabench.submission import AnswerKind, Submission, read_lines
 from decabench.tasks import Label, Store, Task, Text, get_task, home_folder
+from decabench.workers import collection_paused
 
 __all__ = ["Inspected", "count_forms", "find_examples", "write_examples"]
 
@@ -37,7 +38,7 @@ def write_examples(
     folder: Path, submission: Path, scored: Mapping[str, ScoredTask], options: ScoringOptions
 ) -> None:
     """Write `examples/<task>.jsonl.gz` for every task that has a score. Raises StorageError."""
-    with open_with_remade(submission, options.remade) as opened:
+    with collection_paused(), open_with_remade(submission, options.remade) as opened:
         known = known_to(opened, options)
         for name, found in scored.items():
             if found.sample is not None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -33,6 +35,7 @@ FORMAT = "decabench.receipt/1"
 
 _FOLDER = "receipts"
 _LARGEST = 1 << 20
+_OLD_SECONDS = 7 * 24 * 3600
 _ROOMS = ("metrics", "prompts", "scoring", "submission", "tasks")
 """The rooms whose code decides a result, beside the files above the rooms."""
 
@@ -88,9 +91,10 @@ class ScoredFile:
             or not METRICS.keys() >= {*names}
         ):
             return None
+        code = _code_digest()
         content = [
             FORMAT,
-            _code_digest(),
+            code,
             sys.version,
             self.task.name,
             self.split,
@@ -100,7 +104,7 @@ class ScoredFile:
             {name: METRICS[name].full_signature for name in names},
         ]
         key = hashlib.sha256(canonical_json(content).encode("utf-8", "surrogatepass")).hexdigest()
-        return store.home / _FOLDER / f"{key[:40]}.json"
+        return store.home / _FOLDER / code[:16] / f"{key[:40]}.json"
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,8 @@ class Receipt:
     """The statistics by unit."""
     rows: Any
     """(examples, columns): the statistics of each example."""
+    units: Any
+    """(examples, levels): the number of each example's unit."""
 
 
 @lru_cache(maxsize=1)
@@ -145,6 +151,20 @@ def write_receipt(store: Store, scored: ScoredFile, result: TaskResult, statisti
     }
     with suppress(StorageError), atomic_file(path) as file:
         file.write((json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode())
+    _sweep(path.parent)
+
+
+@lru_cache(maxsize=16)  # once for each home
+def _sweep(ours: Path) -> None:
+    """Remove the receipts of other code that has written none for days; a second version may share the home."""
+    with suppress(OSError):
+        for other in ours.parent.iterdir():
+            if other == ours or other.is_symlink() or time.time() - other.stat().st_mtime < _OLD_SECONDS:
+                continue
+            if other.is_dir():
+                shutil.rmtree(other, ignore_errors=True)
+            elif other.suffix == ".json":  # of earlier versions, which had one folder for all code
+                other.unlink(missing_ok=True)
 
 
 def find_receipt(store: Store, scored: ScoredFile, submission: Path) -> Receipt | None:
@@ -164,7 +184,7 @@ def find_receipt(store: Store, scored: ScoredFile, submission: Path) -> Receipt 
                 result = parse_task(name, content["result"])
                 metric = stored_metric(METRICS[scored.task.metric], place)
                 units, rows = read_rows(place, metric.columns)
-                return Receipt(result, Sample.of_levels(metric, rows, units, name), rows)
+                return Receipt(result, Sample.of_levels(metric, rows, units, name), rows, units)
     except (DecabenchError, OSError, ValueError, KeyError, TypeError):
         return None
     return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,6 +104,12 @@ class Sample:
         if metric.influence is not None:
             influence = np.bincount(unit, weights=metric.influence(rows), minlength=count)
         return cls(metric, sums, np.bincount(unit), strata, name, level, fixed, influence)
+
+    def condensed(self) -> Sample:
+        """Return a sample of the same score, effects and spread that holds no row for each unit but one for all."""
+        found = replace(self, rows=self.rows.sum(axis=0, keepdims=True), influence=None)
+        vars(found).update(score=self.score, effects=self.effects, spread=self.spread)
+        return found
 
     def headline(self, totals: Array) -> Array:
         """Compute the headline from sums of rows: (..., columns) to (...)."""
@@ -274,12 +280,31 @@ def write_rows(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    levels = enumerate(number_units(units).T, start=1)
-    columns = {f"unit_{level}": pa.array(numbers, pa.int32()) for level, numbers in levels}
-    columns |= {name: pa.array(values) for name, values in rows.items()}
-    table = pa.table(columns).replace_schema_metadata({"metric": metric, "signature": signature})
+    levels = enumerate(number_units(units).T.astype("int32"), start=1)
+    columns = {f"unit_{level}": numbers for level, numbers in levels} | dict(rows)
+    table = pa.table({name: _to_arrow(values) for name, values in columns.items()}).replace_schema_metadata(
+        {"metric": metric, "signature": signature}
+    )
     with atomic_file(path) as file:
         pq.write_table(table, file, compression="zstd")
+
+
+# pyarrow's own ways from and to numpy import pandas first, which takes longer than all files of a submission.
+
+
+def _to_arrow(values: Any) -> Any:
+    import numpy as np
+    import pyarrow as pa
+
+    array = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), [None, pa.py_buffer(array)])
+
+
+def _to_numpy(column: Any) -> Array:
+    """Return a column of numbers as an array. Raises ArrowException or TypeError for other columns."""
+    import numpy as np
+
+    return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
 
 
 _MOST_COLUMNS = 4_000
@@ -320,8 +345,8 @@ def read_rows(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
         levels = [f"unit_{level}" for level in range(1, len(file.schema_arrow.names) + 1)]
         levels = [name for name in levels if name in file.schema_arrow.names] or ["group"]
         table = file.read([*levels, *columns], use_threads=False)
-        units = np.stack([table.column(name).to_numpy() for name in levels], axis=1)
-        rows = np.stack([table.column(name).to_numpy().astype(float) for name in columns], axis=1)
+        units = np.stack([_to_numpy(table.column(name)) for name in levels], axis=1)
+        rows = np.stack([_to_numpy(table.column(name)).astype(float) for name in columns], axis=1)
         if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
             raise ValueError("no finite rows and numbered units")
     except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:

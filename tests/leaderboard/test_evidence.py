@@ -23,7 +23,7 @@ def test_scores_of_single_examples(made_up: Path) -> None:
     assert found is not None
     assert found.sample.score == pytest.approx(entry.tasks["squad"].score)
     assert float(np.mean(found.scores)) == pytest.approx(found.sample.score, abs=1e-3)
-    assert len(found.sample.rows) == 8 and len(found.scores) == 32
+    assert len(found.sample.sizes) == len(found.sample.effects) == 8 and len(found.scores) == 32
 
 
 def damaged(path: Path) -> None:

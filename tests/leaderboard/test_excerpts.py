@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from decabench.leaderboard.entries import read_submissions
+from decabench.leaderboard import excerpts
+from decabench.leaderboard.entries import Check, read_submissions
 from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.excerpts import Excerpts, Policy, collect_excerpts
 from decabench.leaderboard.ranking import suite_columns
@@ -19,8 +22,20 @@ from tests.leaderboard.synthetic import HOSTILE_ANSWER
 from tests.tasks.fixtures import SAMPLED
 
 
-def shown(folder: Path, home: Path, policy: Policy = "free") -> dict[str, dict[str, Excerpts]]:
+def shown(
+    folder: Path, home: Path, policy: Policy = "free", check: Check | None = None
+) -> dict[str, dict[str, Excerpts]]:
     entries = read_submissions(folder).entries
+    if check is not None:  # and answers that may differ from those that were scored
+        entries = tuple(
+            replace(
+                entry,
+                tasks={
+                    name: replace(task, check=check, predictions="") for name, task in entry.tasks.items()
+                },
+            )
+            for entry in entries
+        )
     columns = suite_columns(DECATHLON, TASKS, METRICS, entries)
     found = collect_excerpts(entries, columns, Evidence(folder), folder, home, TASKS, policy)
     return {path.split("/")[0]: examples for path, examples in found.items()}
@@ -58,6 +73,39 @@ def test_without_statistics_there_are_examples_too(made_up: Path, home: Path, tm
     assert {example["kind"] for example in found["sst"].shown} <= {"right", "wrong", "empty"}
     assert {example["score"] for example in found["sst"].shown} <= {0.0, 100.0}
     assert {example["kind"] for example in found["woz.en"].shown} <= {"unscored", "empty"}
+
+
+def test_of_verified_answers_only_those_shown_are_read(
+    made_up: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "submissions"
+    shutil.copytree(made_up, folder)
+    for path in sorted(folder.glob("*/predictions/s*.validation.jsonl"))[::2]:
+        lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+        for line, answer in zip(lines, ("", "\u3000 \n", '\u00e9 "q"\t', "\\", "\U0001f600 x"), strict=False):
+            line["answer"] = answer
+        texts = (json.dumps(line, ensure_ascii=bool(number % 2)) for number, line in enumerate(lines))
+        path.write_text("\n".join(texts), encoding="utf-8")
+    whole = shown(folder, home, check=Check("consistent"))
+    monkeypatch.setattr(excerpts, "read_answers", None)
+    assert shown(folder, home, check=Check("verified")) == whole
+    kinds = {one["kind"] for tasks in whole.values() for found in tasks.values() for one in found.shown}
+    assert kinds == {"empty", "right", "wrong"}
+
+
+def test_verified_answers_in_another_form_are_shown_too(made_up: Path, home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "submissions"
+    shutil.copytree(made_up, folder)
+    whole = shown(folder, home)
+    for number, path in enumerate(sorted(folder.glob("*/predictions/*.jsonl"))):
+        if number % 2:
+            path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+            path.unlink()
+        else:
+            lines = map(json.loads, path.read_bytes().splitlines())
+            text = "".join(f"{json.dumps(line, sort_keys=True, separators=(',', ':'))}\n" for line in lines)
+            path.write_text(text, encoding="utf-8")
+    assert shown(folder, home, check=Check("verified")) == whole
 
 
 def why(made_up: Path, home: Path, policy: Policy = "free", task: str = "squad") -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -9,7 +11,15 @@ import pytest
 
 from decabench.metrics import METRICS
 from decabench.metrics.base import Item, evaluate
-from decabench.metrics.lfem import AGGREGATORS, LFEM, LFEM_NORMALISED, OPERATORS
+from decabench.metrics.lfem import (
+    AGGREGATORS,
+    LFEM,
+    LFEM_NORMALISED,
+    OPERATORS,
+    LogicalForm,
+    _bare,
+    read_normalised,
+)
 from decabench.tasks.store import Store
 from tests.tasks.conftest import Prepared, prepared, shared
 
@@ -141,6 +151,101 @@ def test_a_query_that_lacks_a_gold_column_or_value_is_wrong_without_being_parsed
     """Making the patterns of a table takes longer than all else; most wrong queries need none."""
     monkeypatch.setattr(import_module("decabench.metrics.lfem"), "read_normalised", None)
     assert both(text)[1] == 0
+
+
+def read_by_patterns(text: str, header: list[str]) -> LogicalForm | None:
+    """The grammar as two regular expressions with the names of all columns in them, which is what it is."""
+    line, names = " ".join(text.lower().split()), [" ".join(name.lower().split()) for name in header]
+    longest_first = sorted(filter(None, names), key=len, reverse=True)
+    column = rf"[\"'`\[]?(?P<column>{'|'.join(map(re.escape, longest_first)) or '(?!)'})[\"'`\]]?"
+    aggregator = f"(?P<aggregator>{'|'.join(filter(None, AGGREGATORS))})"
+    tail = r" from [\"'`\[]?[\w.]+[\"'`\]]?(?: where (?P<conditions>.+?))?(?: ?;)?"
+    kinds = (column, rf"{aggregator} ?\( ?{column} ?\)", f"{aggregator} {column}")
+    found = next((match for kind in kinds if (match := re.fullmatch(f"select {kind}{tail}", line))), None)
+    if found is None:
+        return None
+    condition = re.compile(
+        rf"(?P<open>\()?{column} ?(?P<operator>==|[=<>]| op ) ?(?P<value>.+?)(?(open)\))"
+        rf"(?: and (?=\(?{column.replace('(?P<column>', '(?:')} ?(?:[=<>]|op ))|$)"
+    )
+    parts, position, conditions = found.groupdict(), 0, []
+    rest = parts["conditions"] or ""
+    while position < len(rest):
+        match = condition.match(rest, position)
+        if match is None:
+            return None
+        operator = OPERATORS.index({"==": "=", " op ": "op"}.get(match["operator"], match["operator"]))
+        conditions.append((last_of(names, match["column"]), operator, _bare(match["value"])))
+        position = match.end()
+    kind = AGGREGATORS.index(parts.get("aggregator") or "")
+    return LogicalForm(last_of(names, parts["column"]), kind, tuple(conditions))
+
+
+def last_of(names: list[str], name: str) -> int:
+    return max(at for at, other in enumerate(names) if other == name)
+
+
+def test_queries_are_read_as_by_patterns_of_all_columns() -> None:
+    drawn = random.Random(17)
+    columns = [
+        "a",
+        "a b",
+        "(a)",
+        "b",
+        "and",
+        "max",
+        "a = b",
+        "op",
+        "'q'",
+        "name and",
+        "No. (x)",
+        "[b]",
+        "",
+        "a",
+    ]
+    pieces = [
+        *(
+            "select",
+            "from",
+            "table",
+            "where",
+            "and",
+            "max",
+            "count",
+            "op",
+            "=",
+            "==",
+            "<",
+            ">",
+            "(",
+            ")",
+            ";",
+        ),
+        *("'", '"', "[", "]", "`", "x", "7", "a and b", "SUM("),
+    ]
+    read = 0
+    for _ in range(3_000):
+        header = drawn.sample(columns, drawn.randint(0, 5))
+        words = drawn.choices([*pieces, *header, *header], k=drawn.randint(0, 9))
+        glue = drawn.choice((" ", "", "  "))
+        some = [drawn.choice((name, f'"{name}"', f"({name})", f"[{name}]")) for name in header or ["a"]]
+        text = glue.join(words)
+        if drawn.random() < 0.8:
+            kind = drawn.choice(("", "max ", "count(", "avg ( "))
+            close = drawn.choice((")", " )", "")) if "(" in kind else ""
+            text = f"select {kind}{drawn.choice(some)}{close} from {drawn.choice(('table', '[t.x]'))}"
+            operators = (" = ", "=", " op ", "==", " <", "op ")
+            if drawn.random() < 0.8:
+                tests = [
+                    f"{drawn.choice(('', '('))}{drawn.choice(some)}{drawn.choice(operators)}"
+                    f"{drawn.choice(('7', 'x and b', ' ', *words))}{drawn.choice(('', ')'))}"
+                    for _ in range(drawn.randint(1, 3))
+                ]
+                text += f" where {' and '.join(tests)}{drawn.choice(('', ';', ' ;', ' and '))}"
+        expected = read_by_patterns(text, header)
+        assert read_normalised(text, header) == expected, (text, header)
+        read += expected is not None
+    assert read > 450
 
 
 def test_a_quotation_mark_inside_a_value() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -154,7 +156,7 @@ def test_damaged_receipts_and_missing_statistics_count_for_nothing(
     options = ScoringOptions(home=own_home, reuse=True)
     before, _ = score_submission(folder, options)
     scored_tasks.clear()
-    for path in (own_home / "receipts").iterdir():
+    for path in (own_home / "receipts").glob("*/*.json"):
         path.write_text(path.read_text()[:-20])
     assert score_submission(folder, options)[0].to_json() == before.to_json()
     assert len(scored_tasks) == len(TASKS)
@@ -166,3 +168,21 @@ def test_a_submission_that_moved(own_home: Path, evaluated: Evaluate, scored_tas
     scored_tasks.clear()
     results, _ = score_submission(moved, ScoringOptions(home=own_home, reuse=True))
     assert scored_tasks == [] and len(results.tasks) == len(TASKS)
+
+
+def test_receipts_of_other_code_are_swept_once_they_are_old(own_home: Path, evaluated: Evaluate) -> None:
+    receipts._sweep.cache_clear()
+    folder, outside = own_home / "receipts", own_home / "elsewhere"
+    old = time.time() - 8 * 24 * 3600
+    for name in ("old", "new"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "one.json").write_text("{}")
+        (folder / f"{name}.json").write_text("{}")
+    outside.mkdir()
+    (folder / "link").symlink_to(outside)
+    for name in ("old", "old.json", "link"):
+        os.utime(folder / name, (old, old))
+    evaluated("a")
+    kept = {path.name for path in folder.iterdir()}
+    assert kept == {"new", "new.json", "link", receipts._code_digest()[:16]}
+    assert outside.is_dir() and len(list(folder.glob("*/*.json"))) == 1 + len(TASKS)

@@ -361,3 +361,18 @@ def test_rows_without_units_are_refused():
         Sample.of(EM, [], [], "squad")
     with pytest.raises(DecabenchError, match="different numbers of unit levels"):
         Sample.of(EM, [(1.0,) * len(EM.columns)] * 2, [("a",), ("a", "b")], "squad")
+
+
+def test_a_condensed_sample_has_the_same_score_effects_and_interval():
+    drawn = np.random.default_rng(3)
+    for name in ("nf1", "bleu", "spearman"):
+        metric = METRICS[name]
+        rows = drawn.integers(1, 9, (60, len(metric.columns))).astype(float)
+        levels = np.stack([np.arange(60) // 15, np.arange(60) // 3], axis=1)
+        sample = Sample.of_levels(metric, rows, levels, name)
+        found = sample.condensed()
+        assert found.rows.shape == (1, len(metric.columns))
+        assert (found.score, found.spread, found.examples) == (sample.score, sample.spread, sample.examples)
+        assert np.array_equal(found.effects, sample.effects) and np.array_equal(found.shares, sample.shares)
+        assert score_interval(found) == score_interval(sample)
+        assert total_interval([found, found]) == total_interval([sample, sample])
