@@ -124,7 +124,7 @@ def train(
         chosen = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)  # None: all were asked for
     options = {"schedule": schedule, "freeze": list(freeze)}
     given = [f"{name}={json.dumps(value)}" for name, value in options.items() if value]
-    log = note if is_set("quiet") else echo
+    say = note if is_set("quiet") else echo
     run = plan_training(
         folder,
         chosen,
@@ -136,11 +136,11 @@ def train(
         device,
         resume,
         include,
-        log,
+        say,
         bar=is_chatty(),
     )
     if bundle is not None:
-        made = write_bundle(run.config, run.tasks, run.store, bundle, bundle_size, log)
+        made = write_bundle(run.config, run.tasks, run.store, bundle, bundle_size, say)
         if is_set("json"):
             from decabench.commands._documents import BundleDocument
 
