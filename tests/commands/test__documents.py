@@ -84,7 +84,10 @@ def runs(home: Path, submit, place: Path):
         "evaluate": (["evaluate", a, "--home", home], "evaluate"),
         "evaluate, a suite": (["evaluate", a, "--home", home, *in_suite], "evaluate"),
         "evaluate, all ten": (["evaluate", submit("majority"), "--home", home], "evaluate"),
-        "export results": (["export", "results", a], "export-results"),
+        "export results": (
+            ["export", "results", a / "results" / "validation" / "results.json"],
+            "export-results",
+        ),
         "export tasks": (
             ["export", "tasks", "sst", "--for", "lm-eval", "--home", home, "--output", place / "tasks"],
             "export-tasks",
