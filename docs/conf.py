@@ -42,13 +42,13 @@ def leave_the_site(app: Sphinx, page: str, source: list[str]) -> None:
     def link(match: re.Match[str]) -> str:
         text, target = match.groups()
         place = (folder / target).resolve()
-        if place.is_relative_to(site):
+        if place.is_relative_to(site) and not place.is_dir():
             return match.group()
         if place.is_dir():
             place, target = place / "README.md", f"{target.rstrip('/')}/README.md"
         return f"[{text}](path:{target})" if place.exists() else text
 
-    source[0] = re.sub(r"\[([^\]]+)\]\((\.\.?/[^)#]+)(?:#[^)]*)?\)", link, source[0])
+    source[0] = re.sub(r"(?<!!)\[([^\]]+)\]\(((?!\w+:)[^)#]+)(?:#[^)]*)?\)", link, source[0])
 
 
 def setup(app: Sphinx) -> None:

@@ -65,6 +65,10 @@ OURS = {"_typeshed", "compression", "decabench"}
 """What no package has to bring; `_typeshed` is the type checker's, `compression` the standard library's since 3.14."""
 
 
+BY_THEIR_OWN_NAME = {"mlflow", "wandb"}
+"""Loggers that are used where they are, and that a message says to install by their own name."""
+
+
 def distribution(requirement: str) -> str:
     """The name of a requirement, as pip normalises it."""
     match = re.match(r"[\w.-]+", requirement)
@@ -118,7 +122,12 @@ def test_what_is_imported_is_declared() -> None:
                     names = [name]
                 case _:
                     continue
-            for top in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - OURS:
+            for top in (
+                {name.partition(".")[0] for name in names}
+                - sys.stdlib_module_names
+                - OURS
+                - BY_THEIR_OWN_NAME
+            ):
                 candidates = {distribution(each) for each in known.get(top, [top])}
                 assert candidates & declared, f"{module} imports {top}, which pyproject.toml does not declare"
 
