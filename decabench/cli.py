@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 import traceback
 import warnings
 from collections import UserDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
-from typing import Any, NoReturn
+from keyword import iskeyword
+from typing import IO, Any, NoReturn
 
 import click
 
 import decabench
-from decabench.text import terminal_safe
+from decabench.text import describe_error, terminal_safe
 
 __all__ = ["cli", "main"]
 
@@ -23,6 +28,7 @@ _COMMANDS = (
     "compare",
     "evaluate",
     "export",
+    "import",
     "leaderboard",
     "metrics",
     "predict",
@@ -35,7 +41,7 @@ _COMMANDS = (
     "vectors",
     "verify",
 )
-"""Each is a function in a file of that name in `commands/`."""
+"""Each is a function in a file of that name in `commands/`; `import`, a keyword, is `import_` there."""
 
 _INTERRUPTED = 130
 _BUG = 70
@@ -50,10 +56,11 @@ class _LazyCommands(UserDict[str, click.Command]):
 
     def __getitem__(self, name: str) -> click.Command:
         if name not in self.data and name in _COMMANDS:
-            command: click.Command = getattr(import_module(f"decabench.commands.{name}"), name)
+            own = f"{name}_" if iskeyword(name) else name
+            command: click.Command = getattr(import_module(f"decabench.commands.{own}"), own)
             children = command.commands.values() if isinstance(command, click.Group) else ()
             for each in (command, *children):
-                each.params.append(_debug_option())
+                each.params += _shared_options()
                 each.short_help = each.short_help or _first_sentence(each.help or "")
             self.data[name] = command
         return self.data[name]
@@ -74,15 +81,34 @@ def _first_sentence(help_text: str) -> str:
     return paragraph.partition(". ")[0].removesuffix(".") + "."
 
 
-def _debug_option() -> click.Option:
-    """Make `--debug`. Every command has one, so that it works anywhere in the line."""
-    return click.Option(
-        ["--debug"],
-        is_flag=True,
-        expose_value=False,
-        callback=_set_debug,
-        help="Show the traceback of an error.",
-    )
+def _shared_options() -> list[click.Option]:
+    """Make the options of every command, which work before its name and after it.
+
+    What they say is in the context's `meta`, where `decabench.commands._console` finds it.
+    """
+
+    def flag(name: str, text: str, callback: Callable[..., None] = _set) -> click.Option:
+        return click.Option([f"--{name}"], is_flag=True, expose_value=False, callback=callback, help=text)
+
+    return [
+        flag("json", "Print the result as JSON, and errors too (see docs/json.md).", _set_json),
+        flag("quiet", "Print only the result and errors: no progress, no advice."),
+        flag("verbose", "Also print settings, time, memory and the causes of errors."),
+        flag("no-color", "Print no colours or other styles, like NO_COLOR=1.", _set_no_color),
+        flag("debug", "Show the traceback of an error.", _set_debug),
+    ]
+
+
+def _set(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.meta[f"decabench.{parameter.name}"] = True
+    if context.meta.get("decabench.quiet") and context.meta.get("decabench.verbose"):
+        raise click.UsageError("--quiet and --verbose cannot be combined: give one.")
+
+
+def _set_no_color(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.meta["decabench.color"] = False
 
 
 def _set_debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -90,52 +116,182 @@ def _set_debug(context: click.Context, parameter: click.Parameter, value: bool) 
         os.environ["DECABENCH_DEBUG"] = "1"  # worker processes inherit it
 
 
+def _set_json(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    """Keep standard output for the JSON, and send all else that is printed there to standard error.
+
+    What programs and libraries write past Python is included, where standard output is a file of the system.
+    """
+    if not value or "decabench.stdout" in context.meta:
+        return
+    whole = sys.stdout
+    whole.flush()
+    context.meta.update({"decabench.json": True, "decabench.stdout": whole})
+    sys.stdout = sys.stderr
+    try:
+        if whole.fileno() == 1:
+            own = os.fdopen(os.dup(1), "w", encoding="utf-8")
+            os.dup2(sys.stderr.fileno(), 1)
+            context.meta["decabench.stdout"] = own
+    except (OSError, ValueError):
+        pass  # not a file: a test's
+
+
+@contextmanager
+def _own_streams() -> Iterator[None]:
+    """Afterwards, standard output is what it was: only tests go on in the same process."""
+    streams = sys.stdout, sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def _color_of_environment() -> bool | None:
+    """Return what NO_COLOR and FORCE_COLOR ask for; NO_COLOR wins."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return True if os.environ.get("FORCE_COLOR", "0") not in ("", "0") else None
+
+
 class _Cli(click.Group):
     """A group that turns every error into one sentence and the right exit code."""
+
+    def main(self, args: Sequence[str] | None = None, *given: Any, **settings: Any) -> Any:
+        """Run the command line."""
+        with _own_streams():
+            return super().main(args, *given, **settings)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], *given: Any, **settings: Any
+    ) -> click.Context:
+        """Read the options before the command's name."""
+        # A wrong option before --json keeps click from reading it, but errors should be JSON all the same.
+        before = args[: args.index("--")] if "--" in args else args
+        meta = {"decabench.json_errors": "--json" in before, "decabench.color": _color_of_environment()}
+        try:
+            context = super().make_context(info_name, args, *given, **settings)
+        except click.ClickException as error:
+            _fail_as(error, meta)
+        context.meta.update({**meta, **context.meta})
+        return context
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            with warnings.catch_warnings():
-                warnings.showwarning = _show_warning
+            with warnings.catch_warnings(), _described(ctx):
+                warnings.showwarning = partial(_show_warning, ctx)
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             _fail(
                 "Interrupted: nothing is left half-written; run the same command again to continue.",
                 _INTERRUPTED,
+                ctx.meta,
             )
         except click.ClickException as error:
-            object.__setattr__(error, "message", terminal_safe(error.message))  # final in its type
-            raise
+            _fail_as(error, ctx.meta)
         except (click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except Exception as error:
             from decabench.errors import DecabenchError
 
             if isinstance(error, DecabenchError):
-                _fail(str(error), error.exit_code)
+                _fail(str(error), error.exit_code, ctx.meta, error)
             _fail(
                 f"Unexpected {type(error).__name__}: {error}. Run again with --debug and report the traceback.",
                 _BUG,
+                ctx.meta,
+                error,
             )
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    click.echo(terminal_safe(f"Warning: {message}"), err=True)
+@contextmanager
+def _described(context: click.Context) -> Iterator[None]:
+    """With `--verbose`, say what a command took, and which settings it had from elsewhere."""
+    begun = time.monotonic()
+    try:
+        yield
+    finally:
+        if context.meta.get("decabench.verbose"):
+            from decabench.commands._console import describe_run
+
+            click.echo(terminal_safe(describe_run(time.monotonic() - begun)), err=True)
 
 
-class _Failure(click.ClickException):
-    """Shown by click as `Error: …`."""
+def _show_warning(context: click.Context, message: Warning | str, *_: Any, **__: Any) -> None:
+    if not context.meta.get("decabench.quiet"):
+        click.echo(terminal_safe(f"Warning: {message}"), err=True)
 
-    def __init__(self, sentence: str, exit_code: int) -> None:
-        super().__init__(sentence)
+
+_WIDEST_ERROR = 80
+"""Columns at which errors break on a terminal."""
+
+
+class _CliError(click.ClickException):
+    """An error as it is shown: a sentence on standard error, and with `--json` an object on standard output, too."""
+
+    def __init__(
+        self, sentence: str, exit_code: int, meta: Mapping[str, Any], error: BaseException | None
+    ) -> None:
+        super().__init__(terminal_safe(sentence))
         self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
+        self.meta = meta
+        self.error = error
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the error. On a terminal, its lines break between words."""
+        context = self.error.ctx if isinstance(self.error, click.UsageError) else None
+        if context is not None:
+            click.echo(context.get_usage(), err=True)
+            option = max(context.help_option_names, key=len)
+            click.echo(f"Try '{context.command_path} {option}' for help.\n", err=True)
+        click.echo(_wrapped(f"Error: {self.message}"), err=True)
+        cause = self.error
+        while self.meta.get("decabench.verbose") and cause is not None and (cause := cause.__cause__):
+            click.echo(_wrapped(terminal_safe(f"Cause: {describe_error(cause)}")), err=True)
+        if self.meta.get("decabench.json_errors") or self.meta.get("decabench.json"):
+            import json
+
+            kind = "Interrupted" if self.error is None else type(self.error).__name__
+            if isinstance(self.error, click.UsageError):
+                kind = "UsageError"
+            error = {"kind": kind, "message": self.message, "exit_code": self.exit_code}
+            content = {"format": "decabench.error/1", "error": error}
+            stream = self.meta.get("decabench.stdout") or sys.stdout
+            stream.write(f"{json.dumps(content, ensure_ascii=False, indent=1)}\n")
+            stream.flush()
 
 
-def _fail(sentence: str, exit_code: int) -> NoReturn:
+def _wrapped(text: str) -> str:
+    """Break a text's long lines between words on a terminal; in a pipe or a file, leave them as they are."""
+    if not sys.stderr.isatty():
+        return text
+    import shutil
+    import textwrap
+
+    width = min(shutil.get_terminal_size().columns, _WIDEST_ERROR)
+    return "\n".join(
+        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
+        for line in text.split("\n")
+    )
+
+
+def _fail(
+    sentence: str, exit_code: int, meta: Mapping[str, Any], error: BaseException | None = None
+) -> NoReturn:
     if os.environ.get("DECABENCH_DEBUG"):
         click.echo(terminal_safe(traceback.format_exc()), err=True)
-    raise _Failure(terminal_safe(sentence), exit_code) from None
+    raise _CliError(sentence, exit_code, meta, error) from None
+
+
+def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
+    """Fail with an error of click's own."""
+    if isinstance(error, _CliError):
+        raise error
+    if type(error).__name__ == "NoArgsIsHelpError":
+        if not meta.get("decabench.json_errors"):
+            raise error
+        raise _CliError("Missing command.", error.exit_code, meta, error) from None
+    raise _CliError(error.format_message(), error.exit_code, meta, error) from None
 
 
 @click.group(
@@ -156,7 +312,7 @@ def cli() -> None:
     """
 
 
-cli.params.append(_debug_option())
+cli.params += _shared_options()
 
 
 def main() -> None:

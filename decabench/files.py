@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,6 +29,7 @@ __all__ = [
     "file_digest",
     "file_digests",
     "fingerprint",
+    "import_zstd",
     "is_refused_write",
     "is_within",
     "make_folder",
@@ -207,11 +209,21 @@ def _compressing(file: IO[bytes], compress: Compression, level: int) -> Iterator
         with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=level, mtime=0) as packed:
             yield cast(IO[bytes], packed)
     else:
-        import zstandard
-
-        compressor = zstandard.ZstdCompressor(level=10, write_checksum=True)
-        with compressor.stream_writer(file, closefd=False) as writer:
+        zstd = import_zstd()
+        parameter = zstd.CompressionParameter
+        with zstd.ZstdFile(
+            file, "w", options={parameter.compression_level: 10, parameter.checksum_flag: 1}
+        ) as writer:
             yield cast(IO[bytes], writer)
+
+
+def import_zstd() -> Any:
+    """Import the standard library's zstd, or before Python 3.14 the same module as a package."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
 
 
 def _umask() -> int:

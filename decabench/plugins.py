@@ -29,10 +29,9 @@ def load_object(reference: str) -> Any:
     if not module_name or not path:
         raise UnknownNameError(f"{reference!r} names no object: write package.module:object.")
     if module_name.endswith(".py") or "/" in module_name or os.sep in module_name:
-        folder, stem = os.path.dirname(module_name) or ".", os.path.basename(module_name).removesuffix(".py")
-        raise UnknownNameError(
-            f"{reference!r} names a file, not a module: run this in {folder} and write {stem}:{path}."
-        )
+        folder, stem = os.path.dirname(module_name), os.path.basename(module_name).removesuffix(".py")
+        place = "" if folder in ("", ".") else f"run this in {folder} and "
+        raise UnknownNameError(f"{reference!r} names a file, not a module: {place}write {stem}:{path}.")
     # An installed script has its own folder on sys.path, not the one it was started in.
     here = os.getcwd()
     if not {"", here} & set(sys.path):

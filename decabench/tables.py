@@ -12,7 +12,7 @@ from typing import Any, Self
 from decabench import untrusted
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 
-__all__ = ["TomlTable", "read_toml"]
+__all__ = ["TomlTable", "read_setting", "read_toml"]
 
 
 class TomlTable:
@@ -143,3 +143,17 @@ def read_toml(path: Path, error: type[DecabenchError] = DataError) -> dict[str, 
         raise error(f"{path} cannot be read ({reason.strerror}).") from reason
     except ValueError as reason:
         raise error(f"{path} is not valid TOML ({reason}).") from reason
+
+
+def read_setting(text: str, example: str) -> tuple[str, Any]:
+    """Return the key and the value of `KEY=VALUE`: the value as TOML, or as it stands if it is not valid TOML.
+
+    Raises DecabenchError, which shows the example.
+    """
+    path, equals, value = text.partition("=")
+    if not equals or not path:
+        raise DecabenchError(f"Invalid setting {text!r}: write it as KEY=VALUE, such as {example}.")
+    try:
+        return path, untrusted.parse_toml(f"value = {value}")["value"]
+    except ValueError:
+        return path, value

@@ -178,7 +178,8 @@ def _package_statistics(predictions: Sequence[str], references: Sequence[Referen
         from rouge_score.rouge_scorer import RougeScorer
     except ImportError:
         raise MetricError(
-            "rouge_score needs rouge-score, which is not installed: pip install rouge-score==0.1.2"
+            "rouge_score needs rouge-score, which is not installed: run pip install 'decabench[rouge]', "
+            "or pip install rouge-score==0.1.2."
         ) from None
     scorer = RougeScorer(list(_PACKAGE_KINDS), use_stemmer=True)
     rows = []

@@ -21,6 +21,7 @@ from decabench.tasks.preparation import (
     prepare,
     prepare_all,
     requested_splits,
+    tasks_with_split,
 )
 from decabench.tasks.references import read_references
 from decabench.tasks.registry import (
@@ -45,6 +46,7 @@ from decabench.tasks.task import (
     Source,
     Task,
     context_limits,
+    describe_absent,
     is_task_name,
 )
 from decabench.tasks.wording import (
@@ -100,6 +102,7 @@ __all__ = [
     "available_splits",
     "context_limits",
     "default_metric",
+    "describe_absent",
     "describe_missing",
     "describe_output",
     "find_overlap",
@@ -122,6 +125,7 @@ __all__ = [
     "requested_splits",
     "select_suite",
     "select_tasks",
+    "tasks_with_split",
     "units_line",
     "wrapped",
 ]

@@ -21,7 +21,7 @@ from decabench.tasks.references import keep_references
 from decabench.tasks.registry import known_tasks, select_tasks
 from decabench.tasks.store import SplitRecord, Store, home_folder
 from decabench.tasks.suites.decathlon import DECATHLON
-from decabench.tasks.task import Source, Task
+from decabench.tasks.task import Source, Task, describe_absent
 from decabench.text import printable
 from decabench.untrusted import read_json
 
@@ -111,6 +111,11 @@ def _files_folder(task: Task) -> str:
 def available_splits(task: Task) -> tuple[str, ...]:
     """Return the splits that some source of the task has, in the usual order."""
     return tuple(split for split in SPLITS if any(split in source.files for source in task.sources))
+
+
+def tasks_with_split(names: Iterable[str], split: str, known: Mapping[str, Task]) -> list[str]:
+    """Return those of the names whose tasks have a split: of a whole suite, some may lack it."""
+    return [name for name in names if split in available_splits(known[name])]
 
 
 def requested_splits(task: Task, request: Request) -> tuple[str, ...]:
@@ -253,7 +258,7 @@ def prepare_task(task: Task, request: Request) -> dict[str, SplitRecord]:
     splits = requested_splits(task, request)
     if not splits:
         raise MissingDataError(
-            f"{task.name} has no public {request.split} split. It has {', '.join(available_splits(task))}."
+            f"{describe_absent(task, request.split or '')}. It has {', '.join(available_splits(task))}."
         )
     if not is_prepared(task, request):  # otherwise touch nothing, as the home may be read-only
         _refuse_sample_over_data(task, request, store)

@@ -15,11 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from decabench.errors import DataError, MissingDataError, require_name
+from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
 from decabench.files import atomic_file, canonical_json
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks
-from decabench.tasks.task import Task
+from decabench.tasks.task import Task, describe_absent
 from decabench.text import quoted, short_list
 from decabench.untrusted import parse_json, read_batches, read_json
 
@@ -198,13 +198,31 @@ class Store:
             raise MissingDataError(self._advise(task, split))
         return record
 
+    def require(self, tasks: Iterable[str], split: str) -> None:
+        """Raise MissingDataError, which names every task whose split is not prepared, if there is one."""
+        missing = []
+        for task in tasks:
+            try:
+                self.record(task, split)
+            except MissingDataError as error:
+                missing.append((task, error))
+        if len(missing) == 1 or any("no public" in str(error) for _, error in missing):
+            raise next((error for _, error in missing if "no public" in str(error)), missing[0][1])
+        if missing:
+            names = [task for task, _ in missing]
+            raise MissingDataError(
+                f"The data of {', '.join(names)} is not prepared in {self.home} ({split}): run decabench prepare "
+                f"{' '.join(names)}, with --mirror or --sample if you are offline."
+            )
+
     def _advise(self, name: str, split: str) -> str:
         """Say that a split is not prepared and how to prepare it, or which splits there are instead."""
         task = known_tasks().get(name)
         if task is not None and task.sources:
             splits = [each for each in SPLITS if any(each in source.files for source in task.sources)]
             if split not in splits:
-                return f"{name} has no public {split} split: use --split {' or --split '.join(splits)}."
+                use = f"use --split {' or --split '.join(splits)}"
+                return f"{describe_absent(task, split)}{'; ' if split in task.hidden else ': '}{use}."
             if not any(source.is_downloadable for source in task.sources):
                 sources = [source.files[split] for source in task.sources if split in source.files]
                 names = "; or ".join(
@@ -310,9 +328,13 @@ def load(task: str, split: str = "validation", home: str | Path | None = None) -
     """Load a prepared split as a memory-mapped `datasets.Dataset`.
 
     Columns: id, question, context, answers (a list), units (a list), meta (JSON text). Raises MissingDataError if the
-    split is not prepared, UnknownNameError if the task is neither known nor prepared, DataError for damaged data.
+    split is not prepared, UnknownNameError if the task is neither known nor prepared, DataError for damaged data,
+    DecabenchError if datasets is not installed, which the extra `datasets` brings.
     """
-    import datasets
+    try:
+        import datasets
+    except ImportError as error:
+        raise DecabenchError(f"decabench.load needs datasets: {install_hint('datasets')}.") from error
 
     store = Store(home_folder(home))
     require_name(split, SPLITS, "split")

@@ -27,6 +27,7 @@ __all__ = [
     "Source",
     "Task",
     "context_limits",
+    "describe_absent",
     "is_task_name",
     "require_metric",
 ]
@@ -277,3 +278,9 @@ def context_limits(tasks: Iterable[Task], longer: Literal["skip", "cut"]) -> dic
         for task in tasks
         if task.context_limit is not None and task.context_limit.longer == longer
     }
+
+
+def describe_absent(task: Task, split: str) -> str:
+    """Say that a task has no public split of this name, and whether that is because its labels are hidden."""
+    why = ": its labels are hidden" if split in task.hidden else ""
+    return f"{task.name} has no public {split} split{why}"

@@ -17,7 +17,7 @@ from tests.tasks.fixtures import lines_task
 
 PUBLIC = {
     *("DecabenchError", "Example", "Metric", "Suite", "Task"),
-    *("prepare", "load", "predict", "evaluate", "compare", "verify", "train", "run"),
+    *("prepare", "load", "predict", "evaluate", "import_answers", "compare", "verify", "train", "run"),
     *("write_leaderboard", "read_results", "write_submission"),
 }
 

@@ -9,7 +9,7 @@ import pytest
 import decabench
 from tests.sources import imports, modules
 
-OF_EXTRAS = ("matplotlib", "ray", "safetensors", "tensorboard", "torch", "transformers")
+OF_EXTRAS = ("inspect_ai", "matplotlib", "ray", "safetensors", "tensorboard", "torch", "transformers")
 PACKAGES = ["decabench.errors", "decabench.leaderboard", "decabench.metrics", "decabench.tasks"]
 
 

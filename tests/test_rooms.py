@@ -20,6 +20,7 @@ ROOMS = (
     "submission",
     "models",
     "scoring",
+    "exchange",
     "predictors",
     "training",
     "runs",

@@ -1,26 +1,38 @@
 #!/bin/sh
-# The whole way of a number, on the bundled sample: no data, no GPU, no network.
+# What decabench is for, in a minute: how good is this model, what does it get wrong, how does it look beside others?
+# On the bundled sample: no data, no GPU, no network.
 set -eu
 out=.demo
-model=examples/demo-model
+export DECABENCH_HOME=$out/home
 rm -rf "$out/submissions" "$out/site"
-mkdir -p "$out"
+mkdir -p "$out/submissions"
 
 say() { printf '\n$ %s\n' "$*"; "$@"; }
 
-measure() { # NAME PREDICTOR
-  submission="$out/submissions/$1"
-  say decabench predict --predictor "$2" --output "$submission" --home "$out/home"
-  say decabench check --submission "$submission" --home "$out/home"
-  say decabench evaluate --submission "$submission" --home "$out/home"
+quietly() { # Run a command that is a step to the next one; its output is shown if it fails.
+  printf '\n$ %s\n' "$*"
+  "$@" >"$out/log" 2>&1 || { code=$?; cat "$out/log" >&2; exit $code; }
 }
 
-say decabench prepare --sample --home "$out/home"
-measure majority majority
-measure copy-context copy-context
-if python -c 'import torch, safetensors' 2>/dev/null; then
-  measure demo-model "trained:$model"
+if python -c 'import networkx, safetensors, torch' 2>/dev/null; then
+  printf '1. How good is the model in examples/demo-model? It answers, is scored, and is\ncompared with a baseline.\n'
+  say decabench run examples/demo.toml 2>"$out/log" || { code=$?; cat "$out/log" >&2; exit $code; }
+  mv "$out/submissions/demo-model.baselines/majority" "$out/submissions/majority"
+  quietly decabench evaluate "$out/submissions/majority"
 else
-  printf "\nTo see a trained model beside them: .venv/bin/pip install -c constraints.txt -e '.[train]' and make demo again.\n"
+  printf '1. How good is the model in examples/demo-model?\n\n'
+  printf 'Left out: torch is not installed, so the model does not run here. Scored are the\n'
+  printf 'answers that it gave before. To run it, install torch and repeat the demo:\n'
+  printf "  .venv/bin/pip install -c constraints.txt -e '.[train]'\n"
+  quietly decabench prepare --sample
+  quietly cp -r examples/demo-model/answers "$out/submissions/demo-model"
+  quietly decabench predict --predictor majority --output "$out/submissions/majority"
+  quietly decabench evaluate "$out/submissions/majority"
+  say decabench evaluate "$out/submissions/demo-model"
+  say decabench compare --flips 0 "$out/submissions/majority" "$out/submissions/demo-model"
 fi
-say decabench leaderboard --submissions "$out/submissions" --output "$out/site" --home "$out/home"
+printf '\n2. What did it get wrong? Three of its answers to questions on Wikipedia:\n'
+say decabench show "$out/submissions/demo-model" --task squad --wrong --limit 3
+printf '\n3. The same on a page that opens from the disk, with statistics, for any number of\nmodels:\n'
+say decabench leaderboard --submissions "$out/submissions" --output "$out/site"
+printf '\nNext: the tutorial, docs/tutorial.md, does this with the real data.\n'

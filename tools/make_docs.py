@@ -6,15 +6,19 @@ python tools/make_docs.py [--check]
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, Protocol
 
 import click
+import json_documents
 from click.testing import CliRunner
 
 from decabench.cli import cli
@@ -25,6 +29,9 @@ from decabench.submission.faults import CODES, WARNINGS
 from decabench.tasks.registry import TASKS
 from decabench.tasks.task import RemoteFile, Source, Task
 from decabench.training.config import TrainConfig
+
+sys.path.insert(0, str(Path(__file__).parent))
+from make_schemas import FORMATS, schemas
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -119,15 +126,15 @@ def settings() -> str:
     return "\n".join(lines)
 
 
-def fields_of(owner: type) -> Iterator[tuple[str, str, str]]:
+def fields_of(owner: Any) -> Iterator[tuple[str, str, str]]:
     """Name, default and docstring of a dataclass's fields: docstrings of fields are in the source alone."""
     body = ast.parse(inspect.getsource(owner)).body[0].body  # type: ignore[attr-defined]
     for field, after in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(after, ast.Expr):
             default = ast.unparse(field.value) if field.value else ""
             name = ast.unparse(field.target)
-            if default.startswith(("field(default_factory=lambda", "field(default_factory=dict")):
-                default = repr(getattr(owner(), name))
+            if default.startswith("field(default_factory="):
+                default = repr(next(each for each in fields(owner) if each.name == name).default_factory())  # type: ignore[misc]
             yield name, default, " ".join(ast.literal_eval(after.value).split())
 
 
@@ -136,9 +143,184 @@ def template(name: str) -> str:
     return f"```toml\n{built_in_text(name)}```"
 
 
+FACES = (
+    *("decabench", "decabench.metrics", "decabench.tasks", "decabench.submission", "decabench.prompts"),
+    *("decabench.scoring", "decabench.predictors", "decabench.runs", "decabench.leaderboard"),
+)
+"""The packages whose public names docs/reference/python.md lists."""
+
+
+def python_page() -> str:
+    """docs/reference/python.md: the public names of each package, with signatures and docstrings."""
+    parts = [
+        "# Python",
+        "The public names of each package, with what their docstrings say. `decabench` itself has what most scripts\n"
+        "need; `decabench.metrics` works alone, and importing it loads the standard library only. What is not listed\n"
+        "here is internal.",
+    ]
+    for face in FACES:
+        package = importlib.import_module(face)
+        parts += [f"## {face}", inspect.getdoc(package) or ""]
+        for name in sorted(package.__all__, key=str.lower):
+            value = getattr(package, name)
+            owner = getattr(value, "__module__", face)
+            if callable(value) and hasattr(value, "__qualname__") and owner.startswith("decabench"):
+                parts += [f"### {face}.{name}", *python_entry(name, value, face == owner_of(name, value))]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def owner_of(name: str, value: object) -> str:
+    """The first package that lists a name: the others point to it."""
+    return next(
+        face
+        for face in FACES
+        if name in (package := importlib.import_module(face)).__all__ and getattr(package, name) is value
+    )
+
+
+def python_entry(name: str, value: Any, whole: bool) -> Iterator[str]:
+    """Signature, docstring and fields of a function or class; a name that stands above has its first line only."""
+    text = inspect.getdoc(value) or ""
+    if not whole:
+        yield f"{text.partition(chr(10))[0]} The same as `{owner_of(name, value)}.{name}`."
+        return
+    kind = "class " if inspect.isclass(value) else ""
+    yield f"```python\n{kind}{name}{signature_of(value)}\n```"
+    if not text.startswith(f"{name}("):  # which is what dataclasses without a docstring have
+        yield text
+    if is_dataclass(value) and (rows := list(fields_of(value))):
+        yield "\n".join(["| field | default | what it is |", "|---|---|---|", *map(field_row, rows)])
+
+
+def signature_of(value: Any) -> str:
+    """Parameters with their types, one a line where they are many."""
+    if inspect.isclass(value) and (is_dataclass(value) or issubclass(value, (BaseException, Protocol))):
+        return ""
+    try:
+        signature = inspect.signature(value)
+    except ValueError:
+        return ""
+    parts = [parameter_text(each) for each in signature.parameters.values()]
+    kinds = [each.kind for each in signature.parameters.values()]
+    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        parts.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    given = signature.return_annotation
+    ends = "" if given is signature.empty or inspect.isclass(value) else f" -> {type_text(given)}"
+    line = f"({', '.join(parts)}){ends}"
+    return line if len(line) < 90 else "(\n" + "".join(f"    {part},\n" for part in parts) + f"){ends}"
+
+
+def parameter_text(parameter: inspect.Parameter) -> str:
+    """A parameter as it is written, without a default too long to read."""
+    star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    empty = parameter.empty
+    kind = "" if parameter.annotation is empty else f": {type_text(parameter.annotation)}"
+    default = "" if parameter.default is empty else f" = {shortened(repr(parameter.default))}"
+    return f"{star}{parameter.name}{kind}{default}"
+
+
+def type_text(annotation: object) -> str:
+    """A type as it is written in the source, where annotations are text."""
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+
+
+def shortened(default: str) -> str:
+    """A default that fits a line and is the same on every machine."""
+    return "…" if len(default) > 60 or " at 0x" in default else default
+
+
+def field_row(row: tuple[str, str, str]) -> str:
+    """A row of a table; the bars of a type or default are no columns."""
+    name, default, text = (cell.replace("|", "\\|") for cell in row)
+    return f"| `{name}` | {f'`{shortened(default)}`' if default else ''} | {text} |"
+
+
+def formats() -> str:
+    """Formats that have a schema, then the others that decabench writes."""
+    rows = [
+        f"| {f'`{each.name}`' if '/' in each.name else each.name} | {each.file} | {each.what} "
+        f"| [{each.path}](schemas/{each.path}) |"
+        for each in FORMATS
+    ]
+    more = [f"| `{name}` | {file} | {what} | {where} |" for name, file, what, where in OTHER_FORMATS]
+    return "\n".join(["| format | file | what it holds | described in |", "|---|---|---|---|", *rows, *more])
+
+
+OTHER_FORMATS = (
+    ("decabench.task/2", "`tasks/<task>/task.json`", "where prepared data comes from", "[data](../data.md)"),
+    ("decabench.taskfile/1", "a task of your own", "a table as a task", "[own task](../how-to/own-task.md)"),
+    (
+        "decabench.suite/1",
+        "a suite of your own",
+        "tasks and their total",
+        "[own task](../how-to/own-task.md#a-suite)",
+    ),
+    ("decabench.template/1", "`--template FILE`", "prompts", "[prompts](../prompts.md#template-files)"),
+    (
+        "decabench.withheld/1",
+        "`withheld/<task>.<split>.jsonl`",
+        "digests of answers",
+        "[submissions](../submissions.md)",
+    ),
+    (
+        "decabench.ids/1",
+        "`prepare --export-ids`",
+        "ids of the data",
+        "[submissions](../submissions.md#id-lists)",
+    ),
+    (
+        "decabench.journal/1",
+        "`journal/` of a run",
+        "every answer as it arrived",
+        "[predictors](../predictors.md#files-of-a-run)",
+    ),
+    (
+        "decabench.run/1",
+        "`run.json`",
+        "times, memory and versions",
+        "[submissions](../submissions.md#results)",
+    ),
+    (
+        "decabench.check/1",
+        "`check --json`",
+        "counts and faults",
+        "[fault codes](../submissions.md#fault-codes)",
+    ),
+    ("decabench.shown/1", "`show --json`", "examples", "[submissions](../submissions.md#scored-examples)"),
+    (
+        "decabench.outcome/1",
+        "`run --json`",
+        "results and comparisons of a run",
+        "[predictors](../predictors.md#all-from-one-file)",
+    ),
+    ("decabench.overlap/1", "`tasks overlap --json`", "test texts in training data", "[data](../data.md)"),
+    ("decabench.board/1", "`board.json`", "the numbers of a board", "[the board](../leaderboard.md)"),
+    (
+        "decabench.site/2",
+        "`site.json`",
+        "digests of a site's files",
+        "[the board](../leaderboard.md#the-folder-of-the-site)",
+    ),
+    (
+        "decabench.checkpoint/1",
+        "`checkpoint.json`",
+        "how a model was trained",
+        "[training](../training.md#output-files)",
+    ),
+    (
+        "decabench.bundle/1",
+        "`train --bundle`",
+        "training data and code for another machine",
+        "[training](../training.md#on-a-borrowed-gpu)",
+    ),
+)
+"""Formats without a schema: name, file, what it holds, and the page that describes it."""
+
+
 PARTS = {
     "codes": codes,
     "default_template": partial(template, "default"),
+    "formats": formats,
     "metrics": metrics,
     "notes": notes,
     "plain_template": partial(template, "plain"),
@@ -158,8 +340,16 @@ def filled(text: str) -> str:
 
 def pages() -> dict[Path, str]:
     """Every page as it should be."""
-    made = {path: filled(path.read_text(encoding="utf-8")) for path in sorted(DOCS.glob("*.md"))}
-    return {**made, DOCS / "cli.md": cli_page()}
+    made = {path: filled(path.read_text(encoding="utf-8")) for path in sorted(DOCS.rglob("*.md"))}
+    reference = DOCS / "reference"
+    described = {reference / "schemas" / name: text for name, text in schemas().items()}
+    return {
+        **made,
+        DOCS / "cli.md": cli_page(),
+        DOCS / "json.md": json_documents.page(),
+        reference / "python.md": python_page(),
+        **described,
+    }
 
 
 def main(check: bool) -> int:
@@ -168,7 +358,10 @@ def main(check: bool) -> int:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path.name)
             if not check:
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(text, encoding="utf-8")
+    if not json_documents.write(DOCS / "schemas", check):
+        stale.append("schemas")
     print(f"{'stale' if check else 'written'}: {', '.join(stale) or 'none'}")
     return 1 if check and stale else 0
 

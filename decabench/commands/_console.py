@@ -1,39 +1,101 @@
-"""The console, number formats, and `run.json`: the times and hardware of a run."""
+"""What commands print with: text, JSON, tables that fit, number formats; and `run.json`, the times of a run."""
 
 from __future__ import annotations
 
 import sys
 import textwrap
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from decabench.text import terminal_safe
 
 if TYPE_CHECKING:
+    from http.server import HTTPServer
+
     from rich.console import Console
     from rich.text import Text
 
+    from decabench.scoring import TaskResult
+
 __all__ = [
     "Clock",
+    "TableColumn",
     "console",
+    "describe_run",
     "echo",
     "format_count",
     "format_score",
+    "headline_name",
+    "is_chatty",
+    "is_set",
+    "note",
     "peak_memory",
     "print_field",
+    "print_json",
+    "print_table",
+    "serve",
+    "shortened",
     "start_clock",
+    "styles",
+    "terminal_width",
+    "write_json",
     "write_run_file",
 ]
 
 
+def is_set(option: str) -> bool:
+    """Return whether one of the options of every command was given: `json`, `quiet` or `verbose`."""
+    return bool(_setting(option))
+
+
+def _setting(name: str) -> Any:
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(f"decabench.{name}")
+
+
+def terminal_width(stream: IO[str]) -> int | None:
+    """Return how many columns a stream's terminal has, or None if the stream is not a terminal."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
 def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> None:
     """Print a text, of whatever origin: nothing in it acts on the terminal. JSON stays the same JSON."""
-    click.secho(terminal_safe(text), nl=nl, err=err, bold=bold or None)
+    stderr = err or is_set("json")
+    click.secho(terminal_safe(text), nl=nl, err=stderr, color=_setting("color"), bold=bold or None)
+
+
+def note(text: str) -> None:
+    """Print progress or advice to standard error, unless `--quiet` was given."""
+    if not is_set("quiet"):
+        echo(text, err=True)
+
+
+def is_chatty() -> bool:
+    """Return whether bars of progress may be drawn: on a terminal, without `--quiet`."""
+    return sys.stderr.isatty() and not is_set("quiet")
+
+
+def print_json(content: object) -> None:
+    """Print a document of `--json`: a dataclass, or what JSON can hold."""
+    import json
+    from dataclasses import asdict, is_dataclass
+
+    plain = asdict(content) if is_dataclass(content) and not isinstance(content, type) else content
+    write_json(json.dumps(plain, ensure_ascii=False, indent=1, allow_nan=False))
+
+
+def write_json(text: str) -> None:
+    """Print a JSON text as the result of a command with `--json`; nothing in it acts on the terminal."""
+    stream = _setting("stdout") or sys.stdout
+    stream.write(terminal_safe(text.rstrip("\n")) + "\n")
+    stream.flush()
 
 
 def console(stderr: bool = False) -> Console:
@@ -47,9 +109,115 @@ def console(stderr: bool = False) -> Console:
         def render_str(self, text: str, **settings: Any) -> Text:
             return super().render_str(terminal_safe(text), **settings)
 
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else 140
-    return SafeConsole(stderr=stderr, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return SafeConsole(
+        stderr=stderr or is_set("json"),
+        width=terminal_width(sys.stderr if stderr else sys.stdout) or 140,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=True,
+        **styles(),
+    )
+
+
+def styles() -> dict[str, Any]:
+    """Return what tells a console of rich whether to style what it prints."""
+    color = _setting("color")
+    return {"force_terminal": color or None, "color_system": None if color is False else "auto"}
+
+
+# Tables
+
+_LEAST_TEXT = 14
+"""The narrowest that a column of text may become before columns are left out."""
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """One column of a table."""
+
+    heading: str
+    """Its heading."""
+    right: bool = False
+    """Whether it holds numbers, which stand below each other on the right."""
+    rank: int = 0
+    """In a table that is too wide, the columns of the highest rank are left out first; those of rank 0 never."""
+    is_text: bool = False
+    """Whether a cell may go on in further lines."""
+
+
+def print_table(
+    out: Console,
+    columns: Sequence[TableColumn],
+    rows: Sequence[Sequence[str]],
+    totals: int = 0,
+    more: str = "in a wider window, or with --json",
+) -> bool:
+    """Print a table without columns that do not fit, and say which those are and, if `more` is given, where they stand.
+
+    The last `totals` rows are bold. If even the columns of rank 0 do not fit, each row becomes a list. Returns whether
+    all columns are there.
+    """
+    from rich.table import Table
+
+    shown = _fitting(columns, rows, out.width)
+    left_out = [column.heading for column in columns if column not in shown]
+    if _width(shown, columns, rows) > out.width:
+        _print_lists(out, columns, rows, totals)
+        return True
+    table = Table(box=None, header_style="bold")
+    for column in shown:
+        table.add_column(
+            column.heading,
+            justify="right" if column.right else "left",
+            no_wrap=not column.is_text,
+            overflow="fold",
+        )
+    places = [columns.index(column) for column in shown]
+    for number, row in enumerate(rows):
+        table.add_row(*(row[at] for at in places), style="bold" if number >= len(rows) - totals else None)
+    out.print(table)
+    if left_out and more and not is_set("quiet"):
+        names = ", ".join(left_out[:-1]) + (" and " if left_out[1:] else "") + left_out[-1]
+        out.print(f"{names[0].upper()}{names[1:]}: {more}.", style="dim")
+    return not left_out
+
+
+def _fitting(columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int) -> list[TableColumn]:
+    """Return the columns that fit into a width, in their order."""
+    shown = list(columns)
+    while _width(shown, columns, rows) > width and (most := max(column.rank for column in shown)):
+        shown = [column for column in shown if column.rank < most]
+    return shown
+
+
+def _width(
+    shown: Sequence[TableColumn], columns: Sequence[TableColumn], rows: Sequence[Sequence[str]]
+) -> int:
+    """Return how many columns of a terminal a table needs: a space on either side of each cell."""
+    from rich.cells import cell_len
+
+    needed = 0
+    for column in shown:
+        at = columns.index(column)
+        longest = max(cell_len(cell) for cell in (column.heading, *(row[at] for row in rows)))
+        needed += 2 + (min(longest, _LEAST_TEXT) if column.is_text else longest)
+    return needed
+
+
+def _print_lists(
+    out: Console, columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], totals: int
+) -> None:
+    """Print each row as its first cell, and a line below it for each of the others."""
+    label = max(len(column.heading) for column in columns[1:])
+    for number, row in enumerate(rows):
+        out.print(row[0], style="bold" if number >= len(rows) - totals else None)
+        for column, cell in zip(columns[1:], row[1:], strict=True):
+            if cell:
+                out.print(f"  {column.heading:<{label}}  {cell}")
+
+
+# Texts and numbers
 
 
 def print_field(out: Console, label: str, text: str) -> None:
@@ -67,6 +235,29 @@ def print_field(out: Console, label: str, text: str) -> None:
             )
             head = "" if line else head
         out.print(f"{head}{line}")
+
+
+def shortened(text: str, limit: int) -> str:
+    """Cut a long text, and say how long it is."""
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+
+
+def serve(server: HTTPServer, ready: Callable[[str], object] = str) -> None:
+    """Print a server's address, call `ready` with it, and serve until Ctrl-C."""
+    address = f"http://127.0.0.1:{server.server_address[1]}/"
+    echo(f"Serving on {address} until Ctrl-C.")
+    ready(address)
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        echo("Stopped.")
+
+
+def headline_name(task: TaskResult) -> str:
+    """Return the name of a task's headline score: `em`, or `mse ↓` if lower is better."""
+    from decabench.scoring import find_metric
+
+    return task.headline if find_metric(task.metric).higher_is_better else f"{task.headline} ↓"
 
 
 def format_count(value: int | None) -> str:
@@ -135,6 +326,22 @@ def peak_memory() -> float:
     processes = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     units_per_mb = 1024 * 1024 if sys.platform == "darwin" else 1024  # macOS counts bytes
     return round(max(resource.getrusage(each).ru_maxrss for each in processes) / units_per_mb, 1)
+
+
+def describe_run(seconds: float) -> str:
+    """Say what a command took, and which settings it had from elsewhere than its options."""
+    import os
+    import platform
+
+    import decabench
+    from decabench.tasks import home_folder
+
+    names = sorted(name for name in os.environ if name.startswith("DECABENCH_") and name != "DECABENCH_DEBUG")
+    given = ", ".join(names) or "none"  # without values: some are secret
+    return (
+        f"Took {seconds:.1f} s, at most {peak_memory():,.0f} MB. decabench {decabench.__version__}, Python "
+        f"{platform.python_version()}; data in {home_folder(None)} unless --home; from the environment: {given}."
+    )
 
 
 def _installed_versions() -> dict[str, str]:

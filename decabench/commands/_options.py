@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from functools import wraps
 from pathlib import Path
@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 __all__ = [
     "SectionedCommand",
     "chosen_tasks",
+    "complete_metric",
+    "complete_suite",
+    "complete_task",
     "fill",
     "home_option",
     "include_option",
     "jobs_option",
+    "log_option",
     "options_of",
     "output_option",
     "processes",
@@ -130,6 +134,8 @@ def _option_of(field: Field[Any], hint: Any) -> Decorator[Any]:
     else:
         settings["default"] = field.default
         settings["show_default"] = field.default not in (None, "", ()) and not isinstance(field.default, bool)
+    if field.name == "predictor":
+        settings["shell_complete"] = complete_predictor
     if kind is bool:
         settings["is_flag"] = True
     else:
@@ -209,6 +215,63 @@ def fill(owner: type[Owner], given: Mapping[str, Any], **more: Any) -> Owner:
     return owner(**values, **more)
 
 
+# Completion in the shell
+
+
+def _completing(
+    read: Callable[[click.Context], Iterable[str]], several: bool = False
+) -> Callable[..., list[str]]:
+    """Make what completes names; `several` are separated by commas, and the last is completed."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        from decabench.errors import DecabenchError
+
+        before, comma, begun = incomplete.rpartition(",") if several else ("", "", incomplete)
+        try:
+            names = list(read(context))
+        except (DecabenchError, OSError):  # a file of --include with faults: the command itself says so
+            return []
+        return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
+
+    return complete
+
+
+def _include(context: click.Context) -> Sequence[Path]:
+    given: Sequence[Path] = context.params.get("include") or ()
+    from_environment = os.environ.get("DECABENCH_INCLUDE", "")  # which click does not read for completion
+    return given or [Path(each) for each in from_environment.split(os.pathsep) if each]
+
+
+def _task_names(context: click.Context) -> Iterable[str]:
+    from decabench.tasks import known_tasks
+
+    return known_tasks(_include(context))
+
+
+def _suite_names(context: click.Context) -> Iterable[str]:
+    from decabench.tasks import known_suites
+
+    return known_suites(_include(context))
+
+
+def _metric_names(context: click.Context) -> Iterable[str]:
+    from decabench.metrics import METRICS
+
+    return METRICS
+
+
+def _predictor_names(context: click.Context) -> Iterable[str]:
+    from decabench.predictors import predictor_names
+
+    return predictor_names()
+
+
+complete_task = _completing(_task_names)
+complete_tasks = _completing(_task_names, several=True)
+complete_suite = _completing(_suite_names)
+complete_metric = _completing(_metric_names)
+complete_predictor = _completing(_predictor_names)
+
 SPLIT = click.Choice(["train", "validation", "test"])
 
 home_option = click.option(
@@ -231,8 +294,17 @@ jobs_option = click.option(
     metavar="N",
     help="Number of processes.  [default: one per core]",
 )
+log_option = click.option(
+    "--log",
+    type=click.Choice(["wandb", "mlflow", "tensorboard"]),
+    multiple=True,
+    help="Send the numbers to this tracker too, whose package must be installed; may be repeated.",
+)
 suite_option = click.option(
-    "--suite", metavar="NAME", help="Only the tasks in this suite (see decabench suites)."
+    "--suite",
+    metavar="NAME",
+    shell_complete=complete_suite,
+    help="Only the tasks in this suite (see decabench suites).",
 )
 submission_option = click.option(
     "--submission",
@@ -269,7 +341,10 @@ def submission_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 def tasks_option(command: Command) -> Command:
     """Add `--tasks` and `--suite`, as parameters `tasks` and `suite`; `chosen_tasks` takes both."""
     text = "Only these tasks, separated by commas."
-    return click.option("--tasks", metavar="NAME,…", multiple=True, help=text)(suite_option(command))
+    option = click.option(
+        "--tasks", metavar="NAME,…", multiple=True, shell_complete=complete_tasks, help=text
+    )
+    return option(suite_option(command))
 
 
 def output_option(text: str, required: bool = True, metavar: str = "DIR") -> Callable[[Command], Command]:

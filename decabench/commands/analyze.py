@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import echo, is_set, print_json
 from decabench.commands._options import (
+    complete_task,
     home_option,
     include_option,
     output_option,
@@ -25,7 +26,12 @@ __all__ = ["analyze"]
 @click.argument("checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @output_option("Folder for the figures and their numbers.")
 @tasks_option
-@click.option("--task", metavar="NAME", help="Task of the example, for an analysis of one example.")
+@click.option(
+    "--task",
+    metavar="NAME",
+    shell_complete=complete_task,
+    help="Task of the example, for an analysis of one example.",
+)
 @click.option("--id", "example", default="", help="Id of the example, with --task.  [default: the first one]")
 @click.option(
     "--examples",
@@ -94,5 +100,19 @@ def analyze(
         sample[name] = (known[name], list(islice(rows, 1 if found.single else examples)))
         if not sample[name][1]:
             raise DataError(f"{name}, {split}, has no example {example!r}.")
+    lines = []
     for line in found.run(saved.load(device), sample, output):
+        lines.append(line)
         echo(line)
+    if is_set("json"):
+        from decabench.commands._documents import AnalysisDocument
+
+        print_json(
+            AnalysisDocument(
+                analysis=analysis,
+                checkpoint=str(checkpoint),
+                output=str(output),
+                examples={name: len(rows) for name, (_, rows) in sample.items()},
+                lines=lines,
+            )
+        )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import echo, is_set, note, write_json
 from decabench.commands._options import home_option, include_option, submission_option, tasks_option
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ __all__ = ["check"]
     metavar="FILE",
     help="Id list from `prepare --export-ids`, to check without prepared data.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @home_option
 @include_option
 @click.pass_context
@@ -41,7 +40,6 @@ def check(
     suite: str | None,
     split: str | None,
     ids: Path | None,
-    as_json: bool,
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
@@ -55,7 +53,8 @@ def check(
 
     known = known_tasks(include)
     names = chosen_tasks(tasks, include, suite)
-    id_list = read_id_list(ids) if ids else _prepared(Store(home_folder(home)), names or known)
+    store = Store(home_folder(home))
+    id_list = read_id_list(ids) if ids else _prepared(store, names or known)
     report = check_submission(
         submission,
         id_list.ids,
@@ -63,11 +62,13 @@ def check(
         tasks=names,
         splits=[split] if split else None,
         fingerprints=id_list.fingerprints,
-        words=None
-        if ids
-        else _WordsOnRequest(Store(home_folder(home)), [known[name] for name in names or known]),
+        words=None if ids else _words(store, [known[name] for name in names or known]),
     )
-    echo(report.to_json() if as_json else report.text(), nl=False)
+    write_json(report.to_json()) if is_set("json") else echo(report.text(), nl=False)
+    absent = {fault.file for fault in report.faults if fault.code == "no-data"}
+    if absent and not is_set("json"):
+        missing = dict.fromkeys(count.task for count in report.files if count.file in absent)
+        note(f"Prepare what is missing: decabench prepare {' '.join(missing)}")
     context.exit(report.exit_code)
 
 
@@ -76,43 +77,34 @@ def _prepared(store: Store, tasks: Iterable[str]) -> IdList:
 
     records = {(task, split): record for task in tasks for split, record in store.records(task).items()}
     fingerprints = {pair: record.fingerprint for pair, record in records.items()}
-    return IdList(_IdsOnRequest(store, tuple(records)), fingerprints)
+    return IdList(_OnRequest(tuple(records), lambda pair: tuple(store.ids(*pair))), fingerprints)
 
 
-class _WordsOnRequest(Mapping[tuple[str, str], Mapping[str, int]]):
-    """The number of words by id, of the prepared splits of tasks with an item for each word; read on request."""
+def _words(store: Store, tasks: Iterable[Task]) -> Mapping[tuple[str, str], Mapping[str, int]]:
+    """Return the number of words by id, of the prepared splits of tasks with an item for each word."""
+    from decabench.tasks import Tags, Tree
 
-    def __init__(self, store: Store, tasks: Iterable[Task]) -> None:
-        from decabench.tasks import Tags, Tree
+    def count(pair: tuple[str, str]) -> Mapping[str, int]:
+        return {row["id"]: len(row["context"].split()) for row in store.read(*pair, ("id", "context"))}
 
-        tagged = [task.name for task in tasks if isinstance(task.output, Tags | Tree)]
-        self.store = store
-        self.splits = tuple((name, split) for name in tagged for split in store.records(name))
-
-    def __getitem__(self, split: tuple[str, str]) -> Mapping[str, int]:
-        if split not in self.splits:
-            raise KeyError(split)
-        rows = self.store.read(*split, ("id", "context"))
-        return {row["id"]: len(row["context"].split()) for row in rows}
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self.splits)
-
-    def __len__(self) -> int:
-        return len(self.splits)
+    tagged = [task.name for task in tasks if isinstance(task.output, Tags | Tree)]
+    return _OnRequest(tuple((name, split) for name in tagged for split in store.records(name)), count)
 
 
-class _IdsOnRequest(Mapping[tuple[str, str], tuple[str, ...]]):
-    """The ids of prepared splits, read on request: a submission rarely answers the training data."""
+Read = TypeVar("Read")
 
-    def __init__(self, store: Store, splits: tuple[tuple[str, str], ...]) -> None:
-        self.store = store
+
+class _OnRequest(Mapping[tuple[str, str], Read]):
+    """What is known of prepared splits, read when it is asked for: a submission rarely answers the training data."""
+
+    def __init__(self, splits: tuple[tuple[str, str], ...], read: Callable[[tuple[str, str]], Read]) -> None:
         self.splits = splits
+        self.read = read
 
-    def __getitem__(self, split: tuple[str, str]) -> tuple[str, ...]:
+    def __getitem__(self, split: tuple[str, str]) -> Read:
         if split not in self.splits:
             raise KeyError(split)
-        return tuple(self.store.ids(*split))
+        return self.read(split)
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return iter(self.splits)

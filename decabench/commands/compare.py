@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import TableColumn, echo, is_set, print_table, write_json
 from decabench.commands._options import home_option, include_option, jobs_option, processes, tasks_option
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
     from decabench.scoring import Compared, Comparison
 
 __all__ = ["compare"]
+
+_MOST_OF_A_TEXT = 300
+"""Characters of a context or answer to show."""
 
 _SUBMISSION = click.Path(path_type=Path, exists=True)
 
@@ -39,7 +42,6 @@ _SUBMISSION = click.Path(path_type=Path, exists=True)
     show_default=True,
     help="Number of worst regressions to show per task.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 @click.option(
     "--html",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -66,7 +68,6 @@ def compare(
     split: str,
     seed: int,
     flips: int,
-    as_json: bool,
     html: Path | None,
     limits: tuple[str, ...],
     home: Path | None,
@@ -86,13 +87,13 @@ def compare(
     allowed = [_limit(text) for text in limits]
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     found = run(a, b, split, names, home, processes(jobs), include, reported, seed, flips)
-    echo(found.to_json(), nl=False) if as_json else _print(found)
+    broken = [sentence for name, points in allowed if (sentence := _regression(found, name, points))]
+    write_json(found.to_json()) if is_set("json") else _print(found)
     if html:
         from decabench.leaderboard import write_comparison_page
 
         write_comparison_page(found, html)
-        echo(f"Page: {html.resolve().as_uri()}", err=as_json)
-    broken = [sentence for name, points in allowed if (sentence := _regression(found, name, points))]
+        echo(f"Page: {html.resolve().as_uri()}")
     for sentence in broken:
         echo(sentence, err=True)
     context.exit(1 if broken else 0)
@@ -110,6 +111,8 @@ def _limit(text: str) -> tuple[str, float]:
 
 
 def _regression(found: Comparison, name: str, points: float) -> str:
+    from decabench.scoring import show_p
+
     totals = {found.suite.total_name.lower(): found.total, "total": found.total} if found.total else {}
     compared = {**totals, **found.tasks}.get(name)
     if compared is None:
@@ -119,23 +122,23 @@ def _regression(found: Comparison, name: str, points: float) -> str:
         )
     if compared.gain >= -points:
         return ""
-    loss = f"{-compared.gain:.2f} points, more than {points:g} (p {_show_p(compared.p)})"
+    loss = f"{-compared.gain:.2f} points, more than {points:g} (p {show_p(compared.p)})"
     return f"Regression: on {name}, B is worse by {loss}."
 
 
 def _print(found: Comparison) -> None:
-    from decabench.commands._console import console, print_field
+    from decabench.commands._console import console, print_field, shortened
     from decabench.scoring import show_units
 
     out = console()
     out.print(f"A {found.a}   B {found.b}   {found.split}", style="bold")
-    out.print(_table(found, out.width))
+    _print_table(out, found)
     if not all(compared.higher_is_better for compared in found.tasks.values()):
         out.print("↓ lower is better")
     if units := [f"{task} {text}" for task, one in found.tasks.items() if (text := show_units(one.units))]:
         out.print(f"Resampled: {'; '.join(units)}.")
-    if out.width < _WIDE:
-        out.print("Wins, examples and n for 1 point: in a wider window, or with --json.", style="dim")
+    if (sentence := found.describe_correction()) and not is_set("quiet"):
+        out.print(sentence)
     for task, reason in found.not_compared.items():
         out.print(f"{task}: not compared, {reason}", soft_wrap=True)
     for task, compared in found.tasks.items():
@@ -144,32 +147,33 @@ def _print(found: Comparison) -> None:
                 f"\n{task}, {flip.id}: B loses {flip.loss:.4f} points here", style="bold", soft_wrap=True
             )
             print_field(out, "  question", flip.question)
-            print_field(out, "  context", _cut(flip.context))
-            print_field(out, "  gold", _cut(" | ".join(dict.fromkeys(flip.gold))))
-            print_field(out, "  A", _cut(flip.a))
-            print_field(out, "  B", _cut(flip.b))
+            print_field(out, "  context", shortened(flip.context, _MOST_OF_A_TEXT))
+            print_field(out, "  gold", shortened(" | ".join(dict.fromkeys(flip.gold)), _MOST_OF_A_TEXT))
+            print_field(out, "  A", shortened(flip.a, _MOST_OF_A_TEXT))
+            print_field(out, "  B", shortened(flip.b, _MOST_OF_A_TEXT))
 
 
-def _table(found: Comparison, width: int) -> Table:
-    from rich.table import Table
+_COLUMNS = (
+    TableColumn("task"),
+    TableColumn("A", right=True),
+    TableColumn("B", right=True),
+    TableColumn("B - A", right=True),
+    TableColumn("95 %", right=True),
+    TableColumn("p", right=True),
+    TableColumn("p (Holm)", right=True),
+    TableColumn("A wins", right=True, rank=1),
+    TableColumn("B wins", right=True, rank=1),
+    TableColumn("examples", right=True, rank=1),
+    TableColumn("n for 1 point", right=True, rank=1),
+)
 
-    table = Table(box=None, header_style="bold")
-    table.add_column("task", overflow="fold")
-    headings = ("A", "B", "B - A", "95 %", "p", "p (Holm)", "A wins", "B wins", "n", "n for 1 point")
-    shown = headings if width >= _WIDE else headings[:6]  # figures cut in two would be worse than none
-    for heading in shown:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for task, compared in found.tasks.items():
-        table.add_row(_name(task, compared), *_cells(compared)[: len(shown)])
+
+def _print_table(out: Console, found: Comparison) -> None:
+    rows = [[_name(task, compared), *_cells(compared)] for task, compared in found.tasks.items()]
     if found.total:
         cells = _cells(found.total)
-        cells = [*cells[:5], "", "", "", *cells[8:]][: len(shown)]
-        table.add_row(_name(found.suite.total_name, found.total), *cells, style="bold")
-    return table
-
-
-_WIDE = 120
-"""From how many columns on the table has all of its figures; `--json` always has them."""
+        rows.append([_name(found.suite.total_name, found.total), *cells[:5], "", "", "", *cells[8:]])
+    print_table(out, _COLUMNS, rows, totals=1 if found.total else 0)
 
 
 def _name(name: str, compared: Compared) -> str:
@@ -178,30 +182,17 @@ def _name(name: str, compared: Compared) -> str:
 
 def _cells(compared: Compared) -> list[str]:
     from decabench.commands._console import format_count
+    from decabench.scoring import show_difference, show_p
 
     return [
         f"{compared.a:.2f}",
         f"{compared.b:.2f}",
         f"{compared.difference:+.2f}",
-        _show_interval(compared),
-        _show_p(compared.p),
-        _show_p(compared.p_holm),
+        show_difference(compared.interval, compared.same),
+        show_p(compared.p),
+        show_p(compared.p_holm),
         format_count(compared.a_wins),
         format_count(compared.b_wins),
         format_count(compared.examples),
         format_count(compared.examples_for_one_point),
     ]
-
-
-def _show_interval(compared: Compared) -> str:
-    if compared.same:
-        return "nothing differs"
-    return "{:+.2f} to {:+.2f}".format(*compared.interval) if compared.interval else "–"
-
-
-def _show_p(p: float | None) -> str:
-    return "–" if p is None else f"{p:.4f}"
-
-
-def _cut(text: str, limit: int = 300) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import TableColumn, echo, is_set, print_json, print_table
 from decabench.commands._options import (
     home_option,
     include_option,
     jobs_option,
+    log_option,
     output_option,
     processes,
     submission_argument,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from decabench.metrics import Reference
-    from decabench.scoring import DataUsed, Results, ScoredTask, ScoringOptions, TaskResult
+    from decabench.scoring import DataUsed, Recorded, Results, ScoredTask, ScoringOptions, TaskResult
     from decabench.submission import AnswerKind
 
 __all__ = ["evaluate"]
@@ -78,6 +79,7 @@ __all__ = ["evaluate"]
     is_flag=True,
     help="Print counts by class, and what was taken for what, of labels and tags.",
 )
+@log_option
 @home_option
 @jobs_option
 @include_option
@@ -95,6 +97,7 @@ def evaluate(
     all_texts: bool,
     all_scores: bool,
     confusion: bool,
+    log: tuple[str, ...],
     home: Path | None,
     jobs: int | None,
     include: tuple[Path, ...],
@@ -110,6 +113,8 @@ def evaluate(
 
     Scores without some examples stand beside the scores of all in results.json, and are never ranked.
     """
+    import json
+
     from decabench.commands._console import start_clock, write_run_file
     from decabench.commands._options import chosen_tasks
     from decabench.scoring import (
@@ -122,7 +127,11 @@ def evaluate(
     )
     from decabench.tasks import select_suite
 
-    clock = start_clock()
+    clock, trackers = start_clock(), None
+    if log:
+        from decabench.exchange import make_trackers, track_results
+
+        trackers = make_trackers(log)
     reported, names = select_suite(suite, include), chosen_tasks(tasks, include, suite)
     options = ScoringOptions(
         split, names, home, processes(jobs), include, answers, reported, all_texts=all_texts
@@ -134,31 +143,56 @@ def evaluate(
     folder = output or results_folder(submission, results)
     recorded = record_scores(submission, folder, results, scored, options)
     write_run_file(folder, clock)
+    if trackers is not None:
+        track_results(trackers, recorded.results, folder)
     signature = sign_manifest(recorded.root, sign_with) if sign_with else None
     expected = names or reported.tasks
     missing = [name for name in expected if name not in (results if names else recorded.results).tasks]
     if not names and len(missing) == len(expected):
         missing = []  # nothing of the suite was answered: other tasks were meant
-    _print(recorded.results, missing, all_scores)
-    for sentence in _other_forms(options, scored):
-        echo(sentence)
-    _print_without(recorded.results)
-    for sentence in _not_left_out(options, scored):
-        echo(sentence)
-    _print_variants(recorded.results)
-    if confusion:
-        _print_confusions(scored, include)
+    forms, absent = list(_other_forms(options, scored)), list(_not_left_out(options, scored))
+    if is_set("json"):
+        from decabench.commands._documents import EvaluationDocument
+
+        print_json(
+            EvaluationDocument(
+                results=json.loads(recorded.results.to_json()),
+                path=str(recorded.path),
+                scored=list(results.tasks),
+                missing=missing,
+                kept=recorded.kept,
+                again=recorded.again,
+                left_out=recorded.left_out,
+                remarks=[*_remarks(recorded.results, missing), *forms, *absent],
+                signature=None if signature is None else str(signature),
+            )
+        )
+    else:
+        _print(recorded.results, missing, all_scores)
+        for sentence in forms:
+            echo(sentence)
+        _print_without(recorded.results)
+        for sentence in absent:
+            echo(sentence)
+        _print_variants(recorded.results)
+        if confusion:
+            _print_confusions(scored, include)
+        _print_record(recorded)
+        if signature:
+            echo(f"Signature: {signature}")
+        echo(f"Results: {recorded.path}")
+    whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
+    context.exit(0 if whole and not (tasks and names and missing) else 1)
+
+
+def _print_record(recorded: Recorded) -> None:
+    """Print what became of the earlier results of other tasks."""
     if recorded.kept:
         echo(f"Kept from the earlier results.json: {', '.join(recorded.kept)} (not scored again)")
     if recorded.again:
         echo(f"Scored again, since no manifest bound the earlier results: {', '.join(recorded.again)}")
     for sentence in recorded.left_out:
         echo(f"Not kept from the earlier results.json: {sentence}")
-    if signature:
-        echo(f"Signature: {signature}")
-    echo(f"Results: {recorded.path}")
-    whole = results.ok and not any(task.variants.get("failed") for task in results.tasks.values())
-    context.exit(0 if whole and not (tasks and names and missing) else 1)
 
 
 def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str, ...]]:
@@ -200,13 +234,13 @@ def _not_left_out(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> 
 
 
 def _other_forms(options: ScoringOptions, scored: Mapping[str, ScoredTask]) -> Iterator[str]:
-    """Yield for each task how many answers are labels in a form that scores as wrong, and what is amiss with them."""
-    from decabench.scoring import count_label_forms
+    """Yield for each task how many answers have a form that scores as wrong, and which."""
+    from decabench.scoring import count_forms
     from decabench.tasks import known_tasks
 
     known = known_tasks(options.include)
     for name, found in scored.items():
-        forms = count_label_forms(known[name], found, options)
+        forms = count_forms(known[name], found, options)
         if forms is not None and (sentence := forms.describe_forms()):
             yield f"{name}: {sentence}."
 
@@ -217,7 +251,7 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
     out = console()
     raw = ", raw answers" if results.answers == "raw" else ""
     out.print(f"{results.submission['name']}, {results.split}{raw}", style="bold")
-    out.print(_table(results))
+    print_table(out, _COLUMNS, [_row(name, task) for name, task in results.tasks.items()])
     if all_scores:
         for name, task in results.tasks.items():
             out.print(f"{name}: {_all_scores(name, task)}")
@@ -229,57 +263,55 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
 
 def _total(results: Results) -> str:
     """Return `decaScore: 590.5 (95 %: 588.1 to 592.7)`, or a partial sum, or nothing if there is none."""
+    from decabench.scoring import show_interval
+
     total, suite = results.total, results.suite
     if total.score is None or not (total.tasks or total.failed or total.partial):
         return ""
     if not total.tasks:
         return f"No {suite.total_name}: none of the suite's {len(suite.tasks)} tasks is scored whole."
     part = f"{suite.total.capitalize()} (no {suite.total_name})"
-    ends = f" (95 %: {_interval(results.interval, results.total_digits)})" if results.interval else ""
+    ends = f" (95 %: {show_interval(results.interval, results.total_digits)})" if results.interval else ""
     return f"{suite.total_name if total.complete else part}: {total.text}{ends}"
 
 
-def _table(results: Results) -> Table:
-    from rich.table import Table
+_COLUMNS = (
+    TableColumn("task"),
+    TableColumn("metric"),
+    TableColumn("score", right=True),
+    TableColumn("95 %", right=True),
+    TableColumn("n", right=True, rank=1),
+    TableColumn("empty", right=True, rank=2),
+    TableColumn("data", rank=3, is_text=True),
+)
 
-    from decabench.commands._console import format_count, format_score
-    from decabench.scoring import score_digits
 
-    table = Table(box=None, header_style="bold")
-    for heading in ("task", "metric"):
-        table.add_column(heading, no_wrap=True)  # names are typed again, so none may be cut
-    for heading in ("score", "95 %", "n", "empty"):
-        table.add_column(heading, justify="right")
-    table.add_column("data")
-    for name, task in results.tasks.items():
-        digits = score_digits(name, task.metric)
-        cells = [
-            name,
-            _metric(task),
-            format_score(task.score, max(2, digits)),
-            _interval(task.interval, digits),
+def _row(name: str, task: TaskResult) -> list[str]:
+    from decabench.commands._console import format_count, format_score, headline_name
+    from decabench.scoring import score_digits, show_interval
+
+    digits = score_digits(name, task.metric)
+    figures = ["failed", "–", "–", "–"]
+    if task.status != "failed":
+        partial = " partial" if task.status == "partial" else ""
+        figures = [
+            f"{format_score(task.score, max(2, digits))}{partial}",
+            show_interval(task.interval, digits),
             format_count(task.n),
+            format_count(task.empty),
         ]
-        cells += [format_count(task.empty), _data(task.data)]
-        if task.status == "partial":
-            cells[2] += " partial"
-        if task.status == "failed":
-            cells[2:6] = ["failed", "–", "–", "–"]
-        table.add_row(*cells)
-    return table
+    return [name, headline_name(task), *figures, _data(task.data)]
 
 
 def _all_scores(name: str, task: TaskResult) -> str:
+    from decabench.commands._console import headline_name
     from decabench.scoring import score_digits
 
     digits = max(2, score_digits(name, task.metric))
-    shown = {_metric(task) if key == task.headline else key: value for key, value in task.scores.items()}
+    shown = {
+        headline_name(task) if key == task.headline else key: value for key, value in task.scores.items()
+    }
     return ", ".join(f"{key} {value:.{digits}f}" for key, value in shown.items()) or "–"
-
-
-def _metric(task: TaskResult) -> str:
-    """Return `em`, or `mse ↓` if lower is better."""
-    return task.headline if _higher_is_better(task) else f"{task.headline} ↓"
 
 
 def _higher_is_better(task: TaskResult) -> bool:
@@ -290,38 +322,28 @@ def _higher_is_better(task: TaskResult) -> bool:
 
 def _print_without(results: Results) -> None:
     """Print the headlines of all examples and of those that are left without some, where there are such scores."""
-    from rich.table import Table
-
     from decabench.commands._console import console
-    from decabench.scoring import score_digits
+    from decabench.scoring import score_digits, show_interval
 
     fewer = {name: task for name, task in results.tasks.items() if task.without}
     if not fewer:
         return
-    table = Table("task", box=None, header_style="bold")
-    for heading in ("all", "without", "95 %", "n", "left out"):
-        table.add_column(heading, justify="right")
+    rows = []
     for name, task in fewer.items():
         digits, rest = max(2, score_digits(name, task.metric)), task.without
-        table.add_row(
-            name,
-            "–" if task.score is None else f"{task.score:.{digits}f}",
-            f"{rest['score']:.{digits}f}",
-            _interval(rest["interval"] and tuple(rest["interval"]), score_digits(name, task.metric)),
-            f"{rest['n']:,}",
-            f"{len(rest['ids']):,}",
-        )
+        cells = ["–" if task.score is None else f"{task.score:.{digits}f}", f"{rest['score']:.{digits}f}"]
+        ends = show_interval(rest["interval"] and tuple(rest["interval"]), score_digits(name, task.metric))
+        rows.append([name, *cells, ends, f"{rest['n']:,}", f"{len(rest['ids']):,}"])
     out = console()
     out.print("\nWithout some examples (never ranked)", style="bold")
-    out.print(table)
+    columns = [TableColumn(heading, right=True) for heading in ("all", "without", "95 %", "n", "left out")]
+    print_table(out, [TableColumn("task"), *columns], rows)
     if results.total.complete and (total := results.total_without) is not None:
         out.print(f"{results.suite.total_name} without them: {total:.{results.total_digits}f}", style="bold")
 
 
 def _print_variants(results: Results) -> None:
     """Print the headline under every wording of the questions, if there is more than one."""
-    from rich.table import Table
-
     from decabench.commands._console import console
     from decabench.scoring import score_digits
 
@@ -329,17 +351,17 @@ def _print_variants(results: Results) -> None:
     if not asked:
         return
     numbers = sorted({int(number) for variants in asked.values() for number in variants["scores"]})
-    table = Table("task", box=None, header_style="bold")
-    for heading in ("mean", "worst", "spread", *(f"variant {number}" for number in numbers)):
-        table.add_column(heading, justify="right")
+    columns = [TableColumn(heading, right=True) for heading in ("mean", "worst", "spread")]
+    columns += [TableColumn(f"variant {number}", right=True, rank=1) for number in numbers]
+    rows = []
     for name, variants in asked.items():
         scores = [variants["scores"].get(str(number)) for number in numbers]
         values = [*(variants[key] for key in ("mean", "worst", "spread")), *scores]
         digits = score_digits(name, results.tasks[name].metric)
-        table.add_row(name, *("–" if value is None else f"{value:.{digits}f}" for value in values))
+        rows.append([name, *("–" if value is None else f"{value:.{digits}f}" for value in values)])
     out = console()
     out.print("\nOther wordings of the questions (0 is the dataset's own)", style="bold")
-    out.print(table)
+    print_table(out, [TableColumn("task"), *columns], rows)
     for name, variants in asked.items():
         for number, reason in variants.get("failed", {}).items():
             out.print(f"Not scored: {name}, variant {number}: {reason}")
@@ -438,10 +460,6 @@ def _matrix(pairs: Mapping[tuple[str, str], int], stated: Mapping[str, str]) -> 
         row = (f"{counts[label, other]:,}" for other in shown)
         table.add_row(excerpt(stated.get(label, label), 40), *row)
     return table
-
-
-def _interval(ends: tuple[float, float] | None, digits: int) -> str:
-    return "–" if ends is None else f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
 
 
 def _data(data: DataUsed) -> str:

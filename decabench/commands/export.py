@@ -1,4 +1,4 @@
-"""`decabench export`."""
+"""`decabench export`: results, tasks and trained models in forms for other programs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,41 @@ from pathlib import Path
 
 import click
 
-from decabench.commands._console import echo
-from decabench.commands._options import output_option, require_torch, size_option
+from decabench.commands._console import echo, is_set, print_json
+from decabench.commands._options import (
+    home_option,
+    include_option,
+    output_option,
+    require_torch,
+    size_option,
+    split_option,
+    suite_option,
+)
 
 __all__ = ["export"]
 
 
-@click.command()
+class _Export(click.Group):
+    """A group that still takes a checkpoint in place of a subcommand, as `decabench export` once did."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read `export CHECKPOINT …` as `export weights CHECKPOINT …`."""
+        flags = {flag for parameter in self.params for flag in parameter.opts}
+        first = next((arg for arg in args if arg not in flags), "--help")
+        if first not in self.commands and first not in ctx.help_option_names:
+            args = ["weights", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Export)
+def export() -> None:
+    """Write results, tasks or a trained model for other programs and machines.
+
+    decabench export CHECKPOINT is short for decabench export weights CHECKPOINT.
+    """
+
+
+@export.command()
 @click.argument("checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @output_option("New folder for the copy.")
 @click.option(
@@ -29,7 +57,7 @@ __all__ = ["export"]
     "0",
     "Split weights and vectors into files of at most this size, such as 15M (15,000,000 bytes).",
 )
-def export(checkpoint: Path, output: Path, words: int, full: bool, shard: int) -> None:
+def weights(checkpoint: Path, output: Path, words: int, full: bool, shard: int) -> None:
     """Write a self-contained copy of a trained model, with its word vectors.
 
     CHECKPOINT is a checkpoint, or a run's folder, whose best checkpoint is used. The copy needs no other files: use it
@@ -41,5 +69,111 @@ def export(checkpoint: Path, output: Path, words: int, full: bool, shard: int) -
     if output.exists() and not is_unfinished(output):
         raise click.UsageError(f"{output} is not empty: name another folder.")
     made = export_checkpoint(Checkpoint.open(checkpoint), output, words, not full, shard)
+    if is_set("json"):
+        from decabench.commands._documents import ExportDocument
+
+        print_json(ExportDocument(path=str(output), bytes=made.size, words=made.words, shards=made.shards))
     weights = f", its weights in {made.shards} {'file' if made.shards == 1 else 'files'}" if shard else ""
     echo(f"{output}: {made.size / 1e6:.1f} MB, with vectors for {made.words:,} words{weights}.")
+
+
+@export.command()
+@click.argument("submissions", type=click.Path(path_type=Path, exists=True), nargs=-1, required=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["markdown", "latex", "model-index"]),
+    default="markdown",
+    show_default=True,
+    help="A table, or the model-index of a Hugging Face model card.",
+)
+@split_option("validation", "The split whose results to export.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File to write.  [default: print]",
+)
+def results(submissions: tuple[Path, ...], form: str, split: str, output: Path | None) -> None:
+    """Write results as a Markdown or LaTeX table, or for a Hugging Face model card, with their intervals.
+
+    SUBMISSIONS are folders that decabench evaluate has scored, or results.json files. Several stand side by side in one
+    table, if they were scored on the same data by the same metrics.
+    """
+    from decabench.exchange import export_results, find_results
+    from decabench.files import atomic_file
+
+    text = export_results([find_results(path, split) for path in submissions], form)
+    if output is not None:
+        with atomic_file(output) as file:
+            file.write(text.encode())
+    if is_set("json"):
+        from decabench.commands._documents import ExportedResultsDocument
+
+        path = None if output is None else str(output)
+        print_json(ExportedResultsDocument(form=form, path=path, text=text))
+    elif output is None:
+        echo(text, nl=False)
+    else:
+        echo(f"{output}: {form}")
+
+
+@export.command()
+@click.argument("names", metavar="[TASK]...", nargs=-1)
+@suite_option
+@click.option(
+    "--for",
+    "harness",
+    type=click.Choice(["lm-eval", "inspect"]),
+    required=True,
+    help="The harness that is to run them.",
+)
+@output_option("Folder to write.")
+@split_option("validation", "The split to export.")
+@click.option(
+    "--shots",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Worked examples of the training split in each prompt.",
+)
+@click.option("--seed", default=0, show_default=True, metavar="N", help="Seed of the worked examples.")
+@home_option
+@include_option
+def tasks(
+    names: tuple[str, ...],
+    suite: str | None,
+    harness: str,
+    output: Path,
+    split: str,
+    shots: int,
+    seed: int,
+    home: Path | None,
+    include: tuple[Path, ...],
+) -> None:
+    """Write tasks for another harness, with these data, prompts and scorers.
+
+    The folder's README.md says how to run it. decabench must be installed beside the harness, which gives the same
+    scores as decabench evaluate on the same answers.
+    """
+    from decabench.exchange import export_tasks
+    from decabench.tasks import available_splits, known_tasks, select_suite
+
+    if bool(names) == (suite is not None):
+        raise click.UsageError("Which tasks? Name them, or a suite with --suite.")
+    chosen = names
+    if suite is not None:
+        known = known_tasks(include)
+        chosen = tuple(
+            name for name in select_suite(suite, include).tasks if split in available_splits(known[name])
+        )
+    made = export_tasks(chosen, output, harness, split, shots, seed, home, include)
+    if is_set("json"):
+        from decabench.commands._documents import ExportedTasksDocument
+
+        print_json(ExportedTasksDocument(harness=harness, path=str(output), files=[str(path) for path in made]))
+        return
+    for path in made:
+        echo(str(path))
+    echo(f"Run it: see {output / 'README.md'}")

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import echo, is_set, note, print_json
+from decabench.commands._console import serve as run_server
 from decabench.commands._options import (
+    complete_suite,
     home_option,
     include_option,
     jobs_option,
@@ -36,6 +38,7 @@ __all__ = ["leaderboard"]
     "suites",
     multiple=True,
     metavar="NAME",
+    shell_complete=complete_suite,
     help="Only the board of this suite; may be repeated.  [default: every suite that there are results for]",
 )
 @click.option(
@@ -93,17 +96,24 @@ def leaderboard(
         verify=verify,
         jobs=processes(jobs),
         require_results=True,
-        report=lambda line: echo(f"{line} ...", err=True),
+        report=lambda line: note(f"{line} ..."),
     )
-    echo(f"Board: {site.index.resolve().as_uri()}")
-    _print_evidence(site, submissions)
+    if is_set("json"):
+        from decabench.commands._documents import BoardDocument, RefusedFile
+
+        print_json(
+            BoardDocument(
+                index=site.index.resolve().as_uri(),
+                kinds=dict(site.kinds),
+                refused=[RefusedFile(path=each.path, reason=each.reason) for each in site.refused],
+            )
+        )
+    else:
+        echo(f"Board: {site.index.resolve().as_uri()}")
+        _print_evidence(site, submissions)
     if serve:
         with open_server(output, port) as server:
-            echo(f"Serving on http://127.0.0.1:{server.server_address[1]}/ until Ctrl-C.")
-            try:
-                server.serve_forever()
-            except KeyboardInterrupt:
-                echo("Stopped.")
+            run_server(server)
 
 
 def _print_evidence(site: Site, submissions: Path) -> None:

@@ -1,55 +1,104 @@
-"""`decabench metrics`: list, selftest."""
+"""`decabench metrics`: list, show, selftest."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from math import isinf
+from typing import TYPE_CHECKING
+
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import TableColumn, echo, is_set, print_json, print_table
+from decabench.commands._options import complete_metric
+
+if TYPE_CHECKING:
+    from decabench.commands._formats import MetricFields
 
 __all__ = ["metrics"]
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @click.pass_context
-def metrics(context: click.Context, as_json: bool) -> None:
+def metrics(context: click.Context) -> None:
     """List the metrics: what they measure, their ranges, and the scorers they reproduce."""
     if context.invoked_subcommand is not None:
         return
-    import json
-
     from decabench.metrics import METRICS
 
-    if as_json:
-        keys = ("definition", "range", "higher_is_better", "headline", "signature", "source")
-        content = {name: {key: getattr(metric, key) for key in keys} for name, metric in METRICS.items()}
-        echo(json.dumps(content, indent=1))
+    if is_set("json"):
+        print_json({name: asdict(_describe(name)) for name in METRICS})
         return
-    for name, metric in METRICS.items():
-        low, high = metric.range
-        direction = "higher is better" if metric.higher_is_better else "lower is better"
-        echo(name, bold=True)
-        echo(f"  {metric.definition}")
-        echo(f"  range      {low:g} to {high:g}, {direction}")
-        echo(f"  signature  {metric.signature}")
-        echo(f"  source     {metric.source}\n")
+    for name in METRICS:
+        _print_metric(name)
+        echo("")
+
+
+@metrics.command()
+@click.argument("name", shell_complete=complete_metric)
+def show(name: str) -> None:
+    """Show what a metric measures, its range, and the scorers it reproduces."""
+    from decabench.errors import require_name
+    from decabench.metrics import METRICS
+
+    require_name(name, METRICS, "metric")
+    if is_set("json"):
+        print_json(_describe(name))
+    else:
+        _print_metric(name)
+
+
+def _print_metric(name: str) -> None:
+    from decabench.metrics import METRICS
+
+    metric = METRICS[name]
+    low, high = metric.range
+    direction = "higher is better" if metric.higher_is_better else "lower is better"
+    echo(name, bold=True)
+    echo(f"  {metric.definition}")
+    echo(f"  range      {low:g} to {high:g}, {direction}")
+    echo(f"  signature  {metric.signature}")
+    echo(f"  source     {metric.source}")
+
+
+def _describe(name: str) -> MetricFields:
+    """Return a metric as `--json` prints it."""
+    from decabench.commands._formats import MetricFields
+    from decabench.metrics import METRICS
+
+    metric = METRICS[name]
+    return MetricFields(
+        definition=metric.definition,
+        range=(metric.range[0], None if isinf(metric.range[1]) else metric.range[1]),
+        higher_is_better=metric.higher_is_better,
+        headline=metric.headline,
+        signature=metric.signature,
+        source=metric.source,
+    )
 
 
 @metrics.command()
 @click.pass_context
 def selftest(context: click.Context) -> None:
     """Check this installation against bundled official scores: offline, in a few seconds."""
-    from rich.table import Table
-
     from decabench.commands._console import console
     from decabench.metrics.selftest import run_selftest
 
     results = run_selftest()
-    table = Table("case", "scorer", "score", "expected", "got", "", box=None, header_style="bold")
-    for case in results:
-        state = "pass" if case.passed else "FAIL"
-        table.add_row(case.name, case.scorer, case.score, f"{case.expected:.6f}", f"{case.got:.6f}", state)
-    console().print(table)
     failed = sum(not case.passed for case in results)
+    if is_set("json"):
+        from decabench.commands._documents import SelftestCase, SelftestDocument
+
+        names = ("name", "scorer", "score", "expected", "got", "passed")
+        cases = [SelftestCase(**{name: getattr(case, name) for name in names}) for case in results]
+        print_json(SelftestDocument(cases=cases, failed=failed))
+        context.exit(1 if failed else 0)
+    rows = [
+        [*(case.name, case.scorer, case.score), f"{case.expected:.6f}", f"{case.got:.6f}", state]
+        for case in results
+        for state in ["pass" if case.passed else "FAIL"]
+    ]
+    columns = [TableColumn("case"), TableColumn("scorer", is_text=True), TableColumn("score")]
+    columns += [TableColumn("expected", right=True), TableColumn("got", right=True), TableColumn("")]
+    print_table(console(), columns, rows)
     echo(f"{len(results)} scores: " + (f"{failed} differ" if failed else "all agree"))
     context.exit(1 if failed else 0)

@@ -12,9 +12,24 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from decabench.commands._console import console, echo, format_count, peak_memory, start_clock, write_run_file
+from decabench.commands._console import (
+    TableColumn,
+    console,
+    echo,
+    format_count,
+    is_chatty,
+    is_set,
+    note,
+    peak_memory,
+    print_json,
+    print_table,
+    start_clock,
+    styles,
+    write_run_file,
+)
 from decabench.commands._options import (
     SectionedCommand,
+    complete_task,
     fill,
     home_option,
     include_option,
@@ -30,9 +45,21 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from decabench.commands._console import Clock
+    from decabench.commands._documents import EstimatedTask
     from decabench.runs import Estimate, Plan, Report, Run, Tally
 
-__all__ = ["Bar", "Lines", "Prices", "predict", "print_estimate", "print_report", "write_record"]
+__all__ = [
+    "Bar",
+    "Lines",
+    "Prices",
+    "describe_failures",
+    "estimated",
+    "predict",
+    "print_estimate",
+    "print_report",
+    "show_progress",
+    "write_record",
+]
 
 
 def _options() -> list[Any]:
@@ -69,6 +96,7 @@ def _options() -> list[Any]:
         questions(
             "--show-prompt",
             metavar="TASK",
+            shell_complete=complete_task,
             help="Print what would be sent for the first example of TASK, without asking anything.",
         ),
         options_of(Prompts),
@@ -105,28 +133,70 @@ def predict(context: click.Context, /, **given: Any) -> None:
     prices = Prices(given["price_in"], given["price_out"])
     plan = plan_run(_run(given))
     if given["dry_run"]:
-        print_estimate(estimate_run(plan), prices)
+        estimates = estimate_run(plan)
+        if is_set("json"):
+            from decabench.commands._documents import EstimateDocument
+
+            print_json(EstimateDocument(tasks=estimated(estimates, prices)))
+        else:
+            print_estimate(estimates, prices)
         return
     _refuse_occupied(plan, given["force"])
     clock = start_clock()
-    with Bar() if sys.stderr.isatty() else Lines() as progress:
+    with show_progress() as progress:
         report = run_plan(plan, progress)
     write_record(plan, report, clock, prices)
-    print_report(plan, report, prices)
+    if is_set("json"):
+        _print_document(plan, report, prices)
+    else:
+        print_report(plan, report, prices)
     context.exit(ModelError.exit_code if report.failed else 0)
+
+
+def show_progress() -> Bar | Lines:
+    """Return what shows the progress of a run: bars on a terminal, lines elsewhere, nothing with `--quiet`."""
+    return Bar() if is_chatty() else Lines()
+
+
+def _print_document(plan: Plan, report: Report, prices: Prices) -> None:
+    from decabench.commands._documents import AskedTask, PredictionDocument
+
+    asked = [
+        AskedTask(**asdict(tally), cost=prices.cost(tally.prompt_tokens, tally.completion_tokens))
+        for tally in report.tallies
+    ]
+    print_json(
+        PredictionDocument(
+            submission=str(plan.run.output),
+            name=str(plan.submission_info().name),
+            split=plan.run.split,
+            tasks=asked,
+            failed=report.failed,
+            remarks=_remarks(plan, report)[2:],
+        )
+    )
+
+
+def estimated(rows: Sequence[Estimate], prices: Prices) -> list[EstimatedTask]:
+    """Return the rows of an estimate as `--json` prints them."""
+    from decabench.commands._documents import EstimatedTask
+
+    return [
+        EstimatedTask(**asdict(row), cost=prices.cost(row.prompt_tokens, row.completion_tokens))
+        for row in rows
+    ]
 
 
 def _run(given: dict[str, Any]) -> Run:
     from decabench.commands._options import chosen_tasks
     from decabench.predictors import ModelOptions
     from decabench.runs import Prompts, Run, Selection
-    from decabench.tasks import DECATHLON, Store, available_splits, home_folder, known_tasks
+    from decabench.tasks import DECATHLON, Store, home_folder, known_tasks, tasks_with_split
 
     known = known_tasks(given["include"])
     names = chosen_tasks(given["tasks"], given["include"], given["suite"])
-    if names is None or not given["tasks"]:  # a whole suite: some of its tasks may lack the split
-        whole = names or DECATHLON.tasks
-        names = [task for task in whole if given["split"] in available_splits(known[task])]
+    if names is None or not given["tasks"]:
+        names = tasks_with_split(names or DECATHLON.tasks, given["split"], known)
     return fill(
         Run,
         given,
@@ -159,14 +229,24 @@ def _show_prompt(given: dict[str, Any]) -> None:
     plan = plan_run(_run({**given, "tasks": (given["show_prompt"],)}))
     # Whether a hub's model has a chat template is known only once it is loaded.
     is_chat = given["api"] != "completions" and given["chat"] is not False
+    shown = []
     for task in plan.tasks:
         if task.prompting is None:
             raise DecabenchError(
                 f"{plan.run.predictor} takes no prompts: it gets the id, question and context unchanged."
             )
         question = next(task.questions())
-        echo(f"{task.name}, {question.id}")
-        echo(show(task.prompting, question, chat=is_chat))
+        shown.append((task.name, question.id, show(task.prompting, question, chat=is_chat)))
+    if is_set("json"):
+        from decabench.commands._documents import PromptDocument, ShownPrompt
+
+        print_json(
+            PromptDocument(prompts=[ShownPrompt(task=name, id=id, text=text) for name, id, text in shown])
+        )
+        return
+    for name, id, text in shown:
+        echo(f"{name}, {id}")
+        echo(text)
 
 
 _LINE_SECONDS = 60.0
@@ -215,7 +295,7 @@ class Lines:
 
 
 def _write_line(line: str) -> None:
-    echo(line, err=True)
+    note(line)
 
 
 class Bar:
@@ -232,7 +312,7 @@ class Bar:
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[state]}"),
-            console=Console(stderr=True),
+            console=Console(stderr=True, **styles()),
         )
         self._id: TaskID | None = None
         self._next = 0.0
@@ -305,26 +385,19 @@ class Prices:
 
 def print_estimate(rows: Sequence[Estimate], prices: Prices) -> None:
     """Print the table of `--dry-run`, and how the estimate was made."""
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold")
-    table.add_column("task", no_wrap=True)
-    for heading in (
-        "examples",
-        "in the journal",
-        "tokens in",
-        "tokens out, at most",
-        "time",
-        "cost, at most",
-    ):
-        table.add_column(heading, justify="right")
+    headings = ("examples", "answered", "tokens in", "tokens out, at most", "time", "cost, at most")
+    columns = [
+        TableColumn("task"),
+        *(TableColumn(name, right=True, rank=rank) for rank, name in enumerate(headings)),
+    ]
+    table = []
     for row in rows:
         cost = prices.cost(row.prompt_tokens, row.completion_tokens)
         cells = [format_count(row.examples), format_count(row.answered), format_count(row.prompt_tokens)]
         cells += [format_count(row.completion_tokens), _duration(row.seconds), _money(cost)]
-        table.add_row(row.task, *cells)
+        table.append([row.task, *cells])
     out = console()
-    out.print(table)
+    print_table(out, columns, table)
     out.print("Nothing was asked.")
     if prompted := [row for row in rows if row.prompt_tokens is not None]:
         given = sum(row.prompt_tokens or 0 for row in prompted)
@@ -355,22 +428,21 @@ def write_record(plan: Plan, report: Report, clock: Clock, prices: Prices) -> No
 _ALWAYS = ("answers", "failed", "time", "examples/s")
 _SOMETIMES = ("resumed", "context cut", "cut off", "tokens in", "tokens out", "cost")
 """Columns that are shown only if some task fills them."""
+_RANKS = {"time": 2, "examples/s": 3, "resumed": 1, "tokens in": 4, "tokens out": 4, "cost": 4}
+"""Which of them a narrow window does without."""
 
 
 def print_report(plan: Plan, report: Report, prices: Prices) -> None:
     """Print the final table of a run, and what is missing from the submission."""
-    from rich.table import Table
-
     rows = {tally.task: _cells(tally, prices) for tally in report.tallies}
     shown = [name for name in _SOMETIMES if any(cells[name] not in ("0", "–") for cells in rows.values())]
-    table = Table(box=None, header_style="bold")
-    table.add_column("task", no_wrap=True)
-    for heading in (*_ALWAYS, *shown):
-        table.add_column(heading, justify="right")
-    for task, cells in rows.items():
-        table.add_row(task, *(cells[name] for name in (*_ALWAYS, *shown)))
+    headings = (*_ALWAYS, *shown)
+    columns = [
+        TableColumn("task"),
+        *(TableColumn(name, right=True, rank=_RANKS.get(name, 0)) for name in headings),
+    ]
     out = console()
-    out.print(table)
+    print_table(out, columns, [[task, *map(cells.__getitem__, headings)] for task, cells in rows.items()])
     for sentence in _remarks(plan, report):
         out.print(sentence)
 
@@ -404,13 +476,17 @@ def _remarks(plan: Plan, report: Report) -> list[str]:
     if limited := [task for task in rows if totals.get(task, rows[task]) < rows[task]]:
         remarks.append(f"Partial: {', '.join(limited)}: only {run.selection}; its scores are not ranked.")
     remarks += [sentence for tally in report.tallies for sentence in _forms(tally)]
+    return [*remarks, *describe_failures(report)]
+
+
+def describe_failures(report: Report) -> Iterator[str]:
+    """Say for each task how many examples failed."""
     for tally in report.tallies:
         if tally.failed:
-            remarks.append(
+            yield (
                 f"Incomplete: {tally.task}: {tally.failed:,} of {tally.total:,} examples failed "
                 f"({tally.commonest_error}); run the same command again to retry them."
             )
-    return remarks
 
 
 def _forms(tally: Tally) -> Iterator[str]:

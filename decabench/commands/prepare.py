@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
+from decabench.commands._console import TableColumn, is_set, print_table
 from decabench.commands._options import (
+    complete_task,
     home_option,
     include_option,
     jobs_option,
@@ -20,13 +21,14 @@ from decabench.commands._options import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from decabench.commands._documents import PreparedSplit, PreparedTask
     from decabench.tasks import Preparation, SplitRecord, Task
 
-__all__ = ["prepare"]
+__all__ = ["describe_split", "prepare"]
 
 
 @click.command()
-@click.argument("tasks", nargs=-1, metavar="[TASK]…")
+@click.argument("tasks", nargs=-1, metavar="[TASK]…", shell_complete=complete_task)
 @suite_option
 @split_option(None, "Only this split.  [default: all public splits]")
 @click.option(
@@ -64,7 +66,7 @@ def prepare(
     TASK… names the tasks to prepare, by default all tasks of the decathlon and your own. Data that is up to date is
     left alone.
     """
-    from decabench.commands._console import console
+    from decabench.commands._console import is_chatty, note, print_json
     from decabench.commands._options import chosen_tasks
     from decabench.tasks import (
         DECATHLON,
@@ -86,35 +88,68 @@ def prepare(
     names = chosen_tasks(tasks, include, suite)
     own = [name for name, task in known.items() if task.origin == "user"]
     chosen = [known[name] for name in names or (*DECATHLON.tasks, *own)]
-    request = Request(home_folder(home), split, mirror, sample, force, progress=sys.stderr.isatty())
-    err = console(stderr=True)
+    request = Request(home_folder(home), split, mirror, sample, force, progress=is_chatty())
+    skipped = []
     if not tasks or names is None:  # `prepare --split test` means every task that has a public test split
         for task in [task for task in chosen if not requested_splits(task, request)]:
-            err.print(f"{task.name}: no public {request.split} split, skipped")
+            note(f"{task.name}: no public {request.split} split, skipped")
+            skipped.append(task.name)
             chosen.remove(task)
     what = chosen[0].name if len(chosen) == 1 else f"{len(chosen)} tasks"
     place = "local files" if all(task.folder for task in chosen) else request.place
-    err.print(f"Preparing {what} in {request.home}, data from {place}")
+    note(f"Preparing {what} in {request.home}, data from {place}")
     preparations = prepare_all(chosen, request, processes(jobs), include, _report)
     requested = {task.name: requested_splits(task, request) for task in chosen}
-    _print_table(chosen, preparations, requested)
-    _print_missing(preparations, requested)
+    if not is_set("json"):
+        _print_table(chosen, preparations, requested)
+    _print_missing(preparations, requested, (split,) if split else ())
     if export_ids:
         _export_ids(export_ids, request.home, preparations)
+    if is_set("json"):
+        from decabench.commands._documents import PreparationDocument
+
+        print_json(
+            PreparationDocument(
+                home=str(request.home),
+                tasks=[_document(each, requested[each.task]) for each in preparations],
+                skipped=skipped,
+                ids=str(export_ids) if export_ids else None,
+            )
+        )
     context.exit(max((preparation.exit_code for preparation in preparations), default=0))
 
 
+def _document(found: Preparation, requested: tuple[str, ...]) -> PreparedTask:
+    from decabench.commands._documents import PreparedTask
+
+    return PreparedTask(
+        task=found.task,
+        state=_state(found),
+        splits={split: describe_split(record) for split, record in found.records.items()},
+        missing=[split for split in requested if split not in found.records],
+        error=found.error,
+    )
+
+
+def _state(found: Preparation) -> Literal["was ready", "prepared", "partly", "failed"]:
+    if found.error:
+        return "partly" if found.records else "failed"
+    return "was ready" if found.was_ready else "prepared"
+
+
 def _report(preparation: Preparation) -> None:
-    from decabench.commands._console import console
+    from decabench.commands._console import console, note
 
     if preparation.error:
         console(stderr=True).print(f"Error: {preparation.task}: {preparation.error}", style="red")
     elif not preparation.was_ready:
         rows = ", ".join(f"{split} {record.rows:,}" for split, record in preparation.records.items())
-        console(stderr=True).print(f"  {preparation.task}: {rows}")
+        note(f"  {preparation.task}: {rows}")
 
 
-def _print_missing(preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]]) -> None:
+def _print_missing(
+    preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]], wanted: tuple[str, ...]
+) -> None:
     """Say in a line what is prepared, and what is missing; the reasons were reported when they arose."""
     from decabench.commands._console import console
 
@@ -122,7 +157,7 @@ def _print_missing(preparations: list[Preparation], requested: Mapping[str, tupl
     if not failed:
         return
     missing = [
-        f"{each.task} ({', '.join(split for split in requested[each.task] if split not in each.records)})"
+        f"{each.task} ({', '.join(split for split in requested[each.task] or wanted if split not in each.records)})"
         for each in failed
     ]
     complete = f"Prepared: {len(preparations) - len(failed)} of {len(preparations)} tasks"
@@ -133,23 +168,21 @@ def _print_missing(preparations: list[Preparation], requested: Mapping[str, tupl
     console(stderr=True).print(f"{complete}{more}. Missing: {', '.join(missing)}, for the reasons above.")
 
 
-_WIDE = 120
-"""From how many columns on the table has published counts and the origin of data; a narrower one would cut names."""
-
-
 def _print_table(
     tasks: list[Task], preparations: list[Preparation], requested: Mapping[str, tuple[str, ...]]
 ) -> None:
-    from rich.table import Table
-
     from decabench.commands._console import console, format_count, print_field
     from decabench.tasks import SPLITS, describe_missing
 
     out = console()
-    is_wide = out.width >= _WIDE
-    table = Table(box=None, header_style="bold")
-    for heading in ("task", *SPLITS, *(("of published", "data") if is_wide else ()), "state"):
-        table.add_column(heading, no_wrap=heading in ("task", *SPLITS), overflow="fold")
+    columns = [
+        TableColumn("task"),
+        *(TableColumn(split) for split in SPLITS),
+        TableColumn("of published", rank=1),
+        TableColumn("data", rank=1),
+        TableColumn("state", is_text=True),
+    ]
+    table = []
     origins: dict[str, list[str]] = {}
     notes = []
     for task, preparation in zip(tasks, preparations, strict=True):
@@ -158,19 +191,27 @@ def _print_table(
         data = sorted({_describe_data(record) for record in records.values()})
         for origin in data:
             origins.setdefault(origin, []).append(task.name)
-        state = "was ready" if preparation.was_ready else "prepared"
-        if preparation.error:
-            state = f"partly, {len(records)} of {len(requested[task.name])} splits" if records else "failed"
+        state: str = _state(preparation)
+        if state == "partly":
+            state = f"partly, {len(records)} of {len(requested[task.name])} splits"
         rows = [format_count(records[split].rows) if split in records else "–" for split in SPLITS]
-        table.add_row(task.name, *rows, *((published, ", ".join(data)) if is_wide else ()), state)
+        table.append([task.name, *rows, published, ", ".join(data), state])
         notes += sorted({f"{task.name}: {record.note}" for record in records.values() if record.note})
         missing = (describe_missing(task, split, record) for split, record in records.items())
         notes += [f"{task.name}: {sentence}" for sentence in missing if sentence]
-    out.print(table)
-    for origin, names in origins.items() if not is_wide else ():
-        print_field(out, "data", origin if len(origins) == 1 else f"{origin}: {', '.join(names)}")
+    if not print_table(out, columns, table, more=""):
+        for origin, names in origins.items():
+            print_field(out, "data", origin if len(origins) == 1 else f"{origin}: {', '.join(names)}")
     for note in notes:
         out.print(note, style="dim")
+
+
+def describe_split(record: SplitRecord) -> PreparedSplit:
+    """Return a prepared split as `--json` prints it."""
+    from decabench.commands._documents import PreparedSplit
+
+    names = ("rows", "fingerprint", "origin", "source", "verified", "note")
+    return PreparedSplit(**{name: getattr(record, name) for name in names})
 
 
 def _describe_data(record: SplitRecord) -> str:

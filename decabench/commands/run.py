@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import TableColumn, echo, is_set, note, print_json, print_table, write_json
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import Console
 
     from decabench.runs import Experiment, Forecast, Outcome
     from decabench.scoring import Comparison, TaskResult
@@ -30,11 +29,8 @@ __all__ = ["run"]
     help="One setting in place of the file's, such as predict.limit=20 or output=runs/one; may be repeated.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be prepared and asked, and write nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print scores and comparisons as JSON.")
 @click.pass_context
-def run(
-    context: click.Context, file: Path | None, settings: tuple[str, ...], dry_run: bool, as_json: bool
-) -> None:
+def run(context: click.Context, file: Path | None, settings: tuple[str, ...], dry_run: bool) -> None:
     """Prepare data, ask a model, check, score and compare its answers, as FILE (TOML) says.
 
     \b
@@ -55,7 +51,7 @@ def run(
     if context.obj == "console":  # now, before a library starts threads
         context.with_resource(watched_process())
 
-    from decabench.commands.predict import Bar, Lines
+    from decabench.commands.predict import show_progress
     from decabench.runs import forecast, read_experiment, run_experiment
 
     if file is None and not settings:
@@ -64,15 +60,21 @@ def run(
     if dry_run:
         _print_forecast(experiment, forecast(experiment))
         return
-    with Bar() if sys.stderr.isatty() else Lines() as progress:
-        done = run_experiment(experiment, progress, lambda line: echo(line, err=True))
-    echo(_to_json(done), nl=False) if as_json else _print(experiment, done)
+    with show_progress() as progress:
+        done = run_experiment(experiment, progress, note)
+    write_json(_to_json(done)) if is_set("json") else _print(experiment, done)
     context.exit(done.exit_code)
 
 
 def _print_forecast(experiment: Experiment, found: Forecast) -> None:
-    from decabench.commands.predict import Prices, print_estimate
+    from decabench.commands.predict import Prices, estimated, print_estimate
 
+    if is_set("json"):
+        from decabench.commands._documents import ForecastDocument
+
+        tasks = estimated(found.estimates, Prices(None, None))
+        print_json(ForecastDocument(to_prepare=dict(found.missing), tasks=tasks))
+        return
     for task, splits in found.missing.items():
         echo(f"{task}: {', '.join(splits)} would be prepared")
     if found.estimates:
@@ -100,51 +102,42 @@ def _to_json(done: Outcome) -> str:
 
 def _print(experiment: Experiment, done: Outcome) -> None:
     from decabench.commands._console import console
+    from decabench.scoring import show_interval
 
     out = console()
     results = done.results
     out.print(f"{results.submission['name']}, {results.split}", style="bold")
-    out.print(_scores(done))
+    _print_scores(out, done)
     if results.total.score is not None and results.total.complete:
-        ends = results.interval
-        digits = results.total_digits
-        interval = f" (95 %: {ends[0]:.{digits}f} to {ends[1]:.{digits}f})" if ends else ""
+        ends = show_interval(results.interval, results.total_digits)
+        interval = f" (95 %: {ends})" if results.interval else ""
         out.print(f"{results.suite.total_name}: {results.total.text}{interval}", style="bold")
     for name, found in done.comparisons.items():
         out.print(f"\nAgainst {name}", style="bold")
-        out.print(_differences(found))
+        _print_differences(out, found)
+        if (sentence := found.describe_correction()) and not is_set("quiet"):
+            out.print(sentence)
         for task, reason in found.not_compared.items():
             out.print(f"{task}: not compared, {reason}", soft_wrap=True)
     for name, reason in done.not_compared.items():
         out.print(f"\nNot compared with {name}: {reason}", soft_wrap=True)
     out.print()
-    for sentence in (*_amiss(done), *_next(experiment, done)):
+    advice = () if is_set("quiet") else _next(experiment, done)
+    for sentence in (*_amiss(done), *advice):
         out.print(sentence, soft_wrap=True)
 
 
-def _scores(done: Outcome) -> Table:
-    from rich.table import Table
+def _print_scores(out: Console, done: Outcome) -> None:
+    from decabench.commands._console import format_count, headline_name
+    from decabench.scoring import score_digits, show_interval
 
-    from decabench.commands._console import format_count
-    from decabench.scoring import score_digits
-
-    table = Table(box=None, header_style="bold")
-    for heading in ("task", "metric"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("score", "95 %", "n"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    rows = []
     for name, task in done.results.tasks.items():
         digits = score_digits(name, task.metric)
-        ends = task.interval
-        interval = "–" if ends is None else f"{ends[0]:.{digits}f} to {ends[1]:.{digits}f}"
-        table.add_row(name, _metric(task), _score(task, digits), interval, format_count(task.n))
-    return table
-
-
-def _metric(task: TaskResult) -> str:
-    from decabench.scoring import find_metric
-
-    return task.headline if find_metric(task.metric).higher_is_better else f"{task.headline} ↓"
+        figures = [_score(task, digits), show_interval(task.interval, digits), format_count(task.n)]
+        rows.append([name, headline_name(task), *figures])
+    columns = [TableColumn(heading, right=True) for heading in ("score", "95 %", "n")]
+    print_table(out, [TableColumn("task"), TableColumn("metric"), *columns], rows)
 
 
 def _score(task: TaskResult, digits: int) -> str:
@@ -153,32 +146,25 @@ def _score(task: TaskResult, digits: int) -> str:
     return f"{task.score:.{max(2, digits)}f}{' partial' if task.status == 'partial' else ''}"
 
 
-def _differences(found: Comparison) -> Table:
-    from rich.table import Table
+def _print_differences(out: Console, found: Comparison) -> None:
+    from decabench.scoring import show_difference, show_p
 
-    table = Table("task", box=None, header_style="bold")
-    for heading in ("theirs", "difference", "95 %", "p (Holm)"):
-        table.add_column(heading, justify="right", no_wrap=True)
     total = {found.suite.total_name: found.total} if found.total else {}
+    rows = []
     for name, each in {**found.tasks, **total}.items():
-        ends = "nothing differs" if each.same else "–"
-        if each.interval and not each.same:
-            ends = "{:+.2f} to {:+.2f}".format(*each.interval)
         p = each.p_holm if name in found.tasks else each.p
         arrow = "" if each.higher_is_better else " ↓"
-        shown = "–" if p is None else f"{p:.4f}"
-        table.add_row(f"{name}{arrow}", f"{each.a:.2f}", f"{each.difference:+.2f}", ends, shown)
-    return table
+        ends = show_difference(each.interval, each.same)
+        rows.append([f"{name}{arrow}", f"{each.a:.2f}", f"{each.difference:+.2f}", ends, show_p(p)])
+    columns = [TableColumn(heading, right=True) for heading in ("theirs", "difference", "95 %", "p (Holm)")]
+    print_table(out, [TableColumn("task"), *columns], rows)
 
 
 def _amiss(done: Outcome) -> Iterator[str]:
     """Yield what keeps the scores from being whole."""
-    for tally in done.report.tallies:
-        if tally.failed:
-            yield (
-                f"Incomplete: {tally.task}: {tally.failed:,} of {tally.total:,} examples failed "
-                f"({tally.commonest_error}); run the same command again to retry them."
-            )
+    from decabench.commands.predict import describe_failures
+
+    yield from describe_failures(done.report)
     for name, task in done.results.tasks.items():
         if task.status == "failed":
             yield f"Failed: {name}: {task.reason}"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from decabench.commands._console import console, echo, format_score
-from decabench.commands._options import home_option, include_option, submission_argument
+from decabench.commands._console import console, echo, format_score, is_set, print_json, shortened
+from decabench.commands._console import serve as run_server
+from decabench.commands._options import complete_task, home_option, include_option, submission_argument
 from decabench.text import terminal_safe
 
 if TYPE_CHECKING:
@@ -29,7 +30,12 @@ _MOST_WORDS = 400
 
 @click.command()
 @submission_argument
-@click.option("--task", metavar="NAME", help="The task to show.  [default: the only one that was answered]")
+@click.option(
+    "--task",
+    metavar="NAME",
+    shell_complete=complete_task,
+    help="The task to show.  [default: the only one that was answered]",
+)
 @click.option(
     "--split",
     type=click.Choice(["validation", "test"]),
@@ -79,7 +85,6 @@ _MOST_WORDS = 400
     show_default=True,
     help="Show the scores of the extracted answers, or of the model's whole output.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the examples as JSON.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
@@ -104,7 +109,6 @@ def show(
     order: str,
     limit: int,
     answers: AnswerKind,
-    as_json: bool,
     output: Path | None,
     as_page: bool,
     port: int,
@@ -127,8 +131,8 @@ def show(
         _write_page(shown, other, output, as_page, port)
         return
     found = browse_examples(shown, chosen, other)
-    if as_json:
-        _print_json(show_json(shown, found, limit or len(found), other))
+    if is_set("json"):
+        print_json(show_json(shown, found, limit or len(found), other))
     else:
         _print(console(), shown, found, limit or len(found), chosen, other)
 
@@ -147,12 +151,6 @@ def _only_task(submission: Path, options: ScoringOptions) -> str:
             f"The submission has no answers on {options.split}, only on {', '.join(splits)}: choose with --split."
         )
     raise click.UsageError(f"Which task? The submission answers {', '.join(names)}: choose one with --task.")
-
-
-def _print_json(content: object) -> None:
-    import json
-
-    echo(json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False))
 
 
 # In the terminal
@@ -185,7 +183,7 @@ def _print(
         _print_example(out, shown, each, f"{number:,}/{len(found):,}", bool(chosen.ids))
     if not found:
         out.print("No example matches.")
-    elif len(found) > limit:
+    elif len(found) > limit and not is_set("quiet"):
         out.print(
             f"\n{limit:,} of {len(found):,} shown: --limit 0 shows all, --open a page with all of them."
         )
@@ -200,11 +198,11 @@ def _print_example(out: Console, shown: Inspected, each: Browsed, place: str, wh
     _print_line(out, "question", each.question)
     _print_line(out, "context", _mark_answers(each.context, row.references, shown, whole))
     for at, reference in enumerate(dict.fromkeys(row.references)):
-        text = gold if reference == nearest else _cut(reference, 2_000)
+        text = gold if reference == nearest else shortened(reference, 2_000)
         _print_line(out, "" if at else "gold", text)
     _print_line(out, "answer", answer if row.prediction else "(empty)")
     if row.raw is not None:
-        _print_line(out, "raw", row.raw if whole else _cut(row.raw, 300))
+        _print_line(out, "raw", row.raw if whole else shortened(row.raw, 300))
     for number, wording in sorted(each.wordings.items()):
         text = f"{wording.prediction or '(empty)'}  ({_verdict(wording, shown)})"
         _print_line(out, f"wording {number}", text)
@@ -232,10 +230,6 @@ def _verdict(row: ScoredExample, shown: Inspected) -> str:
     if row.right is False and row.score and shown.head.higher_is_better:
         word = "partly right"
     return word if row.score is None else f"{word}, {shown.head.headline} {row.score:.2f}"
-
-
-def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
 def _mark_answers(context: str, references: Sequence[str], shown: Inspected, whole: bool) -> Text:
@@ -274,7 +268,7 @@ def _differing(answer: str, references: Sequence[str]) -> tuple[Text, str, Text]
         if matched is None or matcher.ratio() > matched.ratio():
             best, matched = reference, matcher
     if matched is None:
-        return Text(terminal_safe(_cut(answer, 2_000))), "", Text()
+        return Text(terminal_safe(shortened(answer, 2_000))), "", Text()
     blocks = matched.get_matching_blocks()
     mine = {block.a + at for block in blocks for at in range(block.size)}
     theirs = {block.b + at for block in blocks for at in range(block.size)}
@@ -314,15 +308,23 @@ def _write_page(
     with tempfile.TemporaryDirectory(prefix="decabench-") as temporary:
         folder = output or Path(temporary) / "page"
         index = write_example_pages(shown, folder, other)
-        if output is not None:
-            echo(f"Page: {index.resolve().as_uri()}")
+        page = index.resolve().as_uri() if output is not None else None
+        if page is not None:
+            echo(f"Page: {page}")
         if not serve:
+            _print_place(page, None)
             return
-        with open_server(folder, port) as server:
-            address = f"http://127.0.0.1:{server.server_address[1]}/"
-            echo(f"Serving on {address} until Ctrl-C.")
+
+        def open_browser(address: str) -> None:
+            _print_place(page, address)
             webbrowser.open(address)
-            try:
-                server.serve_forever()
-            except KeyboardInterrupt:
-                echo("Stopped.")
+
+        with open_server(folder, port) as server:
+            run_server(server, open_browser)
+
+
+def _print_place(page: str | None, address: str | None) -> None:
+    if is_set("json"):
+        from decabench.commands._documents import PageDocument
+
+        print_json(PageDocument(page=page, address=address))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from decabench.commands._console import echo
-from decabench.commands._options import home_option, include_option
+from decabench.commands._console import TableColumn, echo, is_set, print_json, print_table
+from decabench.commands._options import complete_suite, home_option, include_option
 
 if TYPE_CHECKING:
     from decabench.tasks import PublishedRow, Suite
@@ -18,22 +18,19 @@ __all__ = ["suites"]
 
 
 @click.group(invoke_without_command=True)
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @home_option
 @include_option
 @click.pass_context
-def suites(context: click.Context, as_json: bool, home: Path | None, include: tuple[Path, ...]) -> None:
+def suites(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
     """List the suites: which tasks are reported together, and how their scores combine."""
     if context.invoked_subcommand is not None:
         return
-    import json
-
     from decabench.tasks import known_suites
 
     found = known_suites(include).values()
-    if as_json:
+    if is_set("json"):
         content = {suite.name: {**_described(suite), "prepared": _prepared(suite, home)} for suite in found}
-        echo(json.dumps(content, indent=1, ensure_ascii=False))
+        print_json(content)
         return
     for suite in found:
         echo(f"{suite.name}: {suite.title}", bold=True)
@@ -43,22 +40,17 @@ def suites(context: click.Context, as_json: bool, home: Path | None, include: tu
 
 
 @suites.command()
-@click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+@click.argument("name", shell_complete=complete_suite)
 @home_option
 @include_option
-def show(name: str, as_json: bool, home: Path | None, include: tuple[Path, ...]) -> None:
+def show(name: str, home: Path | None, include: tuple[Path, ...]) -> None:
     """Show the tasks of a suite, their metrics, and published scores."""
-    import json
-
-    from rich.table import Table
-
     from decabench.commands._console import console
     from decabench.tasks import get_suite, known_suites, known_tasks
 
     suite, tasks, out = get_suite(name, known_suites(include)), known_tasks(include), console()
     prepared = _prepared(suite, home)
-    if as_json:
+    if is_set("json"):
         content = {
             **_described(suite),
             "tasks": {
@@ -66,18 +58,23 @@ def show(name: str, as_json: bool, home: Path | None, include: tuple[Path, ...])
             },
             "published": [asdict(row) for row in suite.published],
         }
-        echo(json.dumps(content, indent=1, ensure_ascii=False))
+        print_json(content)
         return
     out.print(f"{suite.name}: {suite.title}", style="bold")
     if suite.description:
         out.print(suite.description)
     out.print(f"Total: {_total(suite)}\n")
-    table = Table(box=None, header_style="bold")
-    for heading in ("task", "metric", "dataset", "prepared"):
-        table.add_column(heading, no_wrap=heading in ("task", "metric"))
-    for task in (tasks[task] for task in suite.tasks):
-        table.add_row(task.name, task.metric, task.dataset, "yes" if task.name in prepared else "no")
-    out.print(table)
+    columns = [
+        TableColumn("task"),
+        TableColumn("metric"),
+        TableColumn("dataset", rank=1, is_text=True),
+        TableColumn("prepared"),
+    ]
+    rows = [
+        [task.name, task.metric, task.dataset, "yes" if task.name in prepared else "no"]
+        for task in (tasks[name] for name in suite.tasks)
+    ]
+    print_table(out, columns, rows, more="decabench tasks show NAME says which")
     if suite.published:
         out.print("\nPublished scores, not measured here", style="bold")
         for row in suite.published:

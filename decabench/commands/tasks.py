@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from decabench.commands._options import home_option, include_option, split_option, tasks_option
+from decabench.commands._console import TableColumn, is_set, print_table
+from decabench.commands._options import complete_task, home_option, include_option, split_option, tasks_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from decabench.commands._documents import TaskDescription
     from decabench.tasks import Compared, Overlap, Source, SplitRecord, Store, Task, Variant
 
 __all__ = ["tasks"]
-
-_WIDE = 120
-"""Width of the terminal, in columns, from which datasets and licences are listed."""
 
 
 @click.group(invoke_without_command=True)
@@ -26,32 +25,72 @@ _WIDE = 120
 @click.pass_context
 def tasks(context: click.Context, home: Path | None, include: tuple[Path, ...]) -> None:
     """List the tasks: their sizes, what is prepared, and their licences."""
-    if context.invoked_subcommand is None:
+    if context.invoked_subcommand is not None:
+        return
+    if is_set("json"):
+        _print_documents(home, include)
+    else:
         _list(home, include)
 
 
-def _list(home: Path | None, include: tuple[Path, ...]) -> None:
-    from rich.table import Table
+def _print_documents(home: Path | None, include: tuple[Path, ...]) -> None:
+    from decabench.commands._console import print_json
+    from decabench.commands._documents import TasksDocument
+    from decabench.tasks import Store, home_folder, known_tasks
 
+    store = Store(home_folder(home))
+    tasks = [_describe(task, store) for task in known_tasks(include).values()]
+    print_json(TasksDocument(home=str(store.home), tasks=tasks))
+
+
+def _describe(task: Task, store: Store) -> TaskDescription:
+    """Return a task as `--json` prints it."""
+    from decabench.commands._documents import TaskDescription
+    from decabench.commands.prepare import describe_split
+    from decabench.errors import DataError
+
+    records: Mapping[str, SplitRecord] = {}
+    state: Literal["prepared", "not prepared", "outdated", "damaged"] = "damaged"
+    try:
+        state = "outdated" if store.records(task.name, earlier=True) else "not prepared"
+        records = store.records(task.name)
+        state = "prepared" if records else state
+    except DataError:
+        pass
+    return TaskDescription(
+        name=task.name,
+        dataset=task.dataset,
+        metric=task.metric,
+        counts=dict(task.counts),
+        hidden=list(task.hidden),
+        licence=task.licence,
+        origin=task.origin,
+        state=state,
+        prepared={split: describe_split(record) for split, record in records.items()},
+    )
+
+
+def _list(home: Path | None, include: tuple[Path, ...]) -> None:
     from decabench.commands._console import console, format_count
     from decabench.tasks import SPLITS, Store, home_folder, known_tasks
 
     store, out = Store(home_folder(home)), console()
-    is_wide = out.width >= _WIDE  # a name that is cut off cannot be typed: dataset and licence go first
-    table = Table(box=None, header_style="bold")
-    for heading in ("task", "dataset", "metric", *SPLITS, "prepared", "licence"):
-        if is_wide or heading not in ("dataset", "licence"):
-            table.add_column(
-                heading, no_wrap=heading not in ("dataset", "licence", "prepared"), overflow="fold"
-            )
+    columns = [
+        TableColumn("task"),
+        TableColumn("dataset", rank=5, is_text=True),
+        TableColumn("metric", rank=3),
+        *(TableColumn(split, rank=2) for split in SPLITS),
+        TableColumn("prepared", is_text=True),
+        TableColumn("licence", rank=5, is_text=True),
+    ]
+    rows = []
     for task in known_tasks(include).values():
         counts = [
             f"{format_count(task.counts.get(split))}{' hidden' if split in task.hidden else ''}"
             for split in SPLITS
         ]
-        dataset, licence = ([task.dataset], [task.licence]) if is_wide else ([], [])
-        table.add_row(task.name, *dataset, task.metric, *counts, _status(store, task), *licence)
-    out.print(table)
+        rows.append([task.name, task.dataset, task.metric, *counts, _status(store, task), task.licence])
+    print_table(out, columns, rows)
     out.print(f"Counts are the published ones. Prepared data: {store.home}", style="dim")
 
 
@@ -76,7 +115,7 @@ def _status(store: Store, task: Task) -> str:
 
 
 @tasks.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_task)
 @click.option(
     "--examples", type=click.IntRange(min=0), default=3, show_default=True, help="Number of examples to show."
 )
@@ -85,11 +124,14 @@ def _status(store: Store, task: Task) -> str:
 @include_option
 def show(name: str, examples: int, split: str, home: Path | None, include: tuple[Path, ...]) -> None:
     """Show where a task comes from, what is prepared, and a few examples."""
-    from decabench.commands._console import console, print_field
+    from decabench.commands._console import console, print_field, shortened
     from decabench.errors import MissingDataError
     from decabench.tasks import SPLITS, Store, get_task, home_folder, known_tasks
 
     task, store, out = get_task(name, known_tasks(include)), Store(home_folder(home)), console()
+    if is_set("json"):
+        _print_document(task, store, split, examples)
+        return
     for label, value in _facts(task):
         if value:
             print_field(out, label, value)
@@ -109,9 +151,26 @@ def show(name: str, examples: int, split: str, home: Path | None, include: tuple
             break
         out.print(f"\n{example.id}", style="bold")
         print_field(out, "question", example.question)
-        print_field(out, "context", _cut(example.context))
+        print_field(out, "context", shortened(example.context, 400))
         for answer in dict.fromkeys(example.answers):
-            print_field(out, "answer", _cut(answer))
+            print_field(out, "answer", shortened(answer, 400))
+
+
+def _print_document(task: Task, store: Store, split: str, most: int) -> None:
+    from itertools import islice
+
+    from decabench.commands._console import print_json
+    from decabench.commands._documents import ExampleFields, TaskDocument
+
+    shown = islice(store.examples(task.name, split), most) if split in store.records(task.name) else ()
+    examples = [
+        ExampleFields(
+            id=example.id, question=example.question, context=example.context, answers=list(example.answers)
+        )
+        for example in shown
+    ]
+    facts = {label: value for label, value in _facts(task) if value}
+    print_json(TaskDocument(task=_describe(task, store), facts=facts, examples=examples))
 
 
 def _facts(task: Task) -> list[tuple[str, str]]:
@@ -194,12 +253,8 @@ def _print_record(split: str, record: SplitRecord) -> None:
         out.print(f"           {record.note}", style="yellow")
 
 
-def _cut(text: str, limit: int = 400) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
-
-
 @tasks.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_task)
 @split_option("validation", "Split to check.")
 @home_option
 @include_option
@@ -214,9 +269,15 @@ def validate(
 
     task, out = get_task(name, known_tasks(include)), console()
     checks = prove_task(task, split, Store(home_folder(home)))
+    failed = sum(not check.passed for check in checks)
+    if is_set("json"):
+        from decabench.commands._console import print_json
+        from decabench.commands._documents import ProofDocument
+
+        print_json(ProofDocument(task=name, split=split, checks=checks, failed=failed))
+        context.exit(1 if failed else 0)
     for check in checks:
         out.print(f"{'pass' if check.passed else 'FAIL'}  {check.name}: {check.detail}")
-    failed = sum(not check.passed for check in checks)
     out.print(f"{name}, {split}: {'proven' if not failed else f'{failed} of {len(checks)} checks failed'}")
     context.exit(1 if failed else 0)
 
@@ -259,7 +320,6 @@ def validate(
     metavar="FILE",
     help="Write the ids of the examples found to this .json or .json.gz, for evaluate --without.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @home_option
 @include_option
 def overlap(
@@ -270,7 +330,6 @@ def overlap(
     compare: Compared,
     match: str,
     written: Path | None,
-    as_json: bool,
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
@@ -280,9 +339,7 @@ def overlap(
     to case, spaces and punctuation (normalised): Unicode NFKC, case folded, letters, marks and digits only. A model
     that is trained on one task may have seen the test texts of another.
     """
-    import json
-
-    from decabench.commands._console import console, echo
+    from decabench.commands._console import console, print_json
     from decabench.commands._options import chosen_tasks
     from decabench.errors import MissingDataError
     from decabench.tasks import NORMALISATION, Store, find_overlap, home_folder, known_tasks
@@ -294,7 +351,7 @@ def overlap(
     if not names or (absent and tasks):
         raise MissingDataError(
             f"{', '.join(absent) or 'Nothing'} is {'not ' if absent else ''}prepared in {store.home}: run decabench "
-            "prepare first."
+            f"prepare{' ' if absent else ''}{' '.join(absent)} first."
         )
     if not any(split in store.records(name) for name in names for split in against):
         raise MissingDataError(
@@ -304,7 +361,7 @@ def overlap(
     found = list(find_overlap(store, names, splits or ("validation", "test"), against, compare))
     if written:
         _write_overlap(written, found, match, store)
-    if as_json:
+    if is_set("json"):
         rows = [
             {
                 "task": one.task,
@@ -318,7 +375,7 @@ def overlap(
         ]
         settings = {"compare": compare, "against": list(against), "normalisation": NORMALISATION}
         content = {"format": "decabench.overlap/1", **settings, "not_prepared": absent, "overlap": rows}
-        echo(json.dumps(content, ensure_ascii=False, indent=1))
+        print_json(content)
         return
     _print_overlap(found, against)
     if absent:
@@ -328,19 +385,16 @@ def overlap(
 
 
 def _print_overlap(found: list[Overlap], against: Sequence[str]) -> None:
-    from rich.table import Table
-
     from decabench.commands._console import console
 
-    table = Table("task", "split", "also in", box=None, header_style="bold")
-    for heading in ("exact", "normalised", "of"):
-        table.add_column(heading, justify="right")
+    rows = []
     for one in found:
         counts = (len(one.exact), len(one.normalised), one.examples)
         source = f"{one.source} {'+'.join(against)}"
-        table.add_row(one.task, one.split, source, *(f"{count:,}" for count in counts))
+        rows.append([one.task, one.split, source, *(f"{count:,}" for count in counts)])
     out = console()
-    out.print(table)
+    columns = [TableColumn(heading, right=True) for heading in ("exact", "normalised", "of")]
+    print_table(out, [*map(TableColumn, ("task", "split", "also in")), *columns], rows)
     places = " or ".join("training" if split == "train" else split for split in against)
     for split in ("validation", "test"):
         own = [one for one in found if one.split == split and one.task == one.source]

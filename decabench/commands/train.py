@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import echo, is_chatty, is_set, note, print_json
 from decabench.commands._options import (
     home_option,
     include_option,
+    log_option,
     output_option,
     require_torch,
     size_option,
@@ -77,6 +78,7 @@ __all__ = ["train"]
     help="Train nothing: write the run's data as files, to train from elsewhere with examples/gpu/run.py.",
 )
 @size_option("--bundle-size", "60M", "Most bytes of a bundle and, in half precision, the model's weights.")
+@log_option
 @home_option
 @include_option
 def train(
@@ -94,6 +96,7 @@ def train(
     stop_after: float | None,
     bundle: Path | None,
     bundle_size: int,
+    log: tuple[str, ...],
     home: Path | None,
     include: tuple[Path, ...],
 ) -> None:
@@ -104,7 +107,6 @@ def train(
     """
     import json
     import os
-    import sys
     from dataclasses import replace
 
     folder = output or bundle
@@ -112,14 +114,17 @@ def train(
         raise click.UsageError("Give a folder for the run as --output, or for its data alone as --bundle.")
     require_torch()
     from decabench.commands._options import chosen_tasks
+    from decabench.exchange import make_trackers
     from decabench.tasks import DECATHLON
     from decabench.training import plan_training, run_training, write_bundle
 
+    trackers = make_trackers(name for name in log if name != "tensorboard")  # the run's own log writes that
     chosen = None
     if tasks or suite:
         chosen = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)  # None: all were asked for
     options = {"schedule": schedule, "freeze": list(freeze)}
     given = [f"{name}={json.dumps(value)}" for name, value in options.items() if value]
+    log = note if is_set("quiet") else echo
     run = plan_training(
         folder,
         chosen,
@@ -131,11 +136,23 @@ def train(
         device,
         resume,
         include,
-        echo,
-        bar=sys.stderr.isatty(),
+        log,
+        bar=is_chatty(),
     )
     if bundle is not None:
-        made = write_bundle(run.config, run.tasks, run.store, bundle, bundle_size, echo)
+        made = write_bundle(run.config, run.tasks, run.store, bundle, bundle_size, log)
+        if is_set("json"):
+            from decabench.commands._documents import BundleDocument
+
+            print_json(
+                BundleDocument(
+                    bundle=str(bundle),
+                    bytes=made.size,
+                    weights_bytes=made.state,
+                    code=made.code,
+                    cut=made.cut,
+                )
+            )
         for sentence in made.cut:
             echo(f"Cut to fit: {sentence}.")
         echo(
@@ -143,8 +160,20 @@ def train(
             f"Train from it: python examples/gpu/run.py smoke {bundle} --trust {made.code[7:23]} --out one"
         )
         return
-    finished = run_training(replace(run, stop_after=60 * (stop_after or 0.0)))
+    finished = run_training(replace(run, stop_after=60 * (stop_after or 0.0), trackers=trackers))
     if os.environ.get("RANK", "0") == "0":
+        if is_set("json"):
+            from decabench.commands._documents import TrainingDocument
+
+            print_json(
+                TrainingDocument(
+                    output=str(folder),
+                    step=finished.step,
+                    checkpoint=str(finished.checkpoint),
+                    best=finished.best,
+                    scores=dict(finished.scores),
+                )
+            )
         which = "last" if run.config.best_by == "last" else "best"
         score = "" if finished.best is None else f" ({finished.best:.1f})"
         echo(

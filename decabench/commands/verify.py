@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import echo
+from decabench.commands._console import echo, is_set, print_json
 from decabench.commands._options import home_option, include_option, jobs_option, processes, submission_option
+
+if TYPE_CHECKING:
+    from decabench.commands._documents import VerifiedFile
+    from decabench.scoring import VerifiedResults
 
 __all__ = ["verify"]
 
@@ -68,12 +73,14 @@ def verify(
     files = [results] if results else results_files(submission)
     if remade:
         require_remade(submission, remade, files)
+    documents = []
     for path in files:
         try:
             found = verify_file(submission, path, options)
         except MissingDataError:
             raise
         except DataError as error:  # the other files may still be verified
+            documents.append(_unverified(path, str(error)))
             echo(str(error))
             echo(f"{path}: not verified")
             # A damaged results file is a fault of what is verified; other data is not.
@@ -88,27 +95,57 @@ def verify(
         for name in found.lacking:
             echo(f"{name}: answered, but {path.name} has no result for it")
         root = manifest_root(submission, path.parent)
-        signed = _check_signature(root, signed_by, path)
-        echo(f"{path}: {found.verdict if signed or not found.ok else 'not verified: not signed as asked'}")
+        signer = _find_signer(root, signed_by, path)
+        signed = signed_by is None or signer is not None
+        verdict = found.verdict if signed or not found.ok else "not verified: not signed as asked"
+        echo(f"{path}: {verdict}")
+        documents.append(_document(found, found.ok and signed, verdict, signer))
         code = max(code, 0 if found.ok and signed else 1)
+    if is_set("json"):
+        from decabench.commands._documents import VerificationDocument
+
+        print_json(VerificationDocument(files=documents))
     context.exit(code)
 
 
-def _check_signature(root: Path, signed_by: Path | None, results: Path) -> bool:
-    """Print who signed the manifest, or why that is not known; return whether all is as asked."""
+def _document(found: VerifiedResults, ok: bool, verdict: str, signer: str | None) -> VerifiedFile:
+    from decabench.commands._documents import VerifiedFile
+
+    return VerifiedFile(
+        path=str(found.path),
+        ok=ok,
+        verdict=verdict,
+        tasks=found.tasks,
+        other=found.other,
+        lacking=found.lacking,
+        signed_by=signer,
+    )
+
+
+def _unverified(path: Path, reason: str) -> VerifiedFile:
+    from decabench.commands._documents import VerifiedFile
+
+    verdict = f"not verified: {reason}"
+    return VerifiedFile(
+        path=str(path), ok=False, verdict=verdict, tasks={}, other=[], lacking=[], signed_by=None
+    )
+
+
+def _find_signer(root: Path, signed_by: Path | None, results: Path) -> str | None:
+    """Print and return who signed the manifest; print why that is not known, and return None."""
     from decabench.scoring import SignatureError, check_signature, read_manifest
 
     if signed_by is None:
-        return True
+        return None
     try:
         who = check_signature(root, signed_by)
     except SignatureError as error:
         echo(str(error))
-        return False
+        return None
     manifest = read_manifest(root)
     name = results.parent.resolve().relative_to(root.resolve()).as_posix()
     if manifest is None or name not in manifest.results:
         echo(f"{results} is not mentioned in the signed manifest.")
-        return False
+        return None
     echo(f"manifest.json is signed by {who}")
-    return True
+    return who

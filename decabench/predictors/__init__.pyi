@@ -26,6 +26,7 @@ from .protocol import validate_outcome as validate_outcome
 from .schemes import PREDICTORS as PREDICTORS
 from .schemes import SCHEMES as SCHEMES
 from .schemes import make_backend as make_backend
+from .schemes import predictor_names as predictor_names
 
 __all__ = [
     "PREDICTORS",
@@ -53,6 +54,7 @@ __all__ = [
     "most_frequent_tag",
     "option",
     "oracle",
+    "predictor_names",
     "random_answer",
     "storable_outcome",
     "validate_outcome",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 import decabench
-from decabench.errors import DecabenchError, UnknownNameError, require_name
+from decabench.errors import DecabenchError, UnknownNameError, near_matches, require_name
 from decabench.files import file_digest
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.predictors.baselines import (
@@ -38,7 +39,15 @@ from decabench.predictors.protocol import (
 )
 from decabench.text import describe_error, excerpt
 
-__all__ = ["GROUP", "PREDICTORS", "SCHEMES", "PythonBackend", "find_predictor", "make_backend"]
+__all__ = [
+    "GROUP",
+    "PREDICTORS",
+    "SCHEMES",
+    "PythonBackend",
+    "find_predictor",
+    "make_backend",
+    "predictor_names",
+]
 
 PREDICTORS: dict[str, PredictorFactory] = {
     "majority": majority,
@@ -70,6 +79,8 @@ def make_backend(predictor: str, options: ModelOptions) -> Backend:
     if colon and scheme in SCHEMES:
         backend: Backend = import_module(SCHEMES[scheme]).backend(target, options)
         return backend
+    if ":" not in predictor or _ADDRESS.match(predictor) or scheme.endswith(".py"):
+        find_predictor(predictor)  # a name that is none matters more than options
     made = PythonBackend(predictor, options)
     find_predictor(predictor)  # raises for an unknown name, before anything else is looked at
     return made
@@ -79,11 +90,44 @@ def find_predictor(name: str) -> Any:
     """Look up a predictor, or a factory of predictors, by name. Raises UnknownNameError."""
     if name in PREDICTORS:
         return PREDICTORS[name]
+    if _ADDRESS.match(name):
+        raise UnknownNameError(
+            f"{name!r} is an address: write openai:{name} for a server that speaks the OpenAI API."
+        )
     if ":" in name:
         return load_object(name)
     points = plugin_names(GROUP)
     known = (*PREDICTORS, *points, *(f"{scheme}:…" for scheme in SCHEMES), "package.module:object")
-    return load_entry_point(points[require_name(name, known, "predictor")])
+    try:
+        return load_entry_point(points[require_name(name, known, "predictor")])
+    except UnknownNameError as error:
+        is_near = near_matches(name, (*PREDICTORS, *points)) and "/" not in name
+        raise UnknownNameError(str(error) if is_near else f"{error}{_likely_form(name)}") from None
+
+
+_ADDRESS = re.compile("https?://")
+
+
+def _likely_form(name: str) -> str:
+    """Say what to write for a name that is none: a module, a folder, a model of a hub."""
+    path = Path(name)
+    file = path if path.suffix == ".py" else path.with_name(f"{path.name}.py") if path.name else path
+    if file.is_file():
+        found = re.search(r"^(?:class|def) (\w+)", file.read_text(encoding="utf-8", errors="replace"), re.M)
+        where = "" if file.parent == Path() else f" in the folder {file.parent}"
+        return (
+            f" For the class or function in {file}, write {file.stem}:{found[1] if found else 'NAME'}{where}."
+        )
+    if path.is_dir():
+        return f" For a model that decabench train made, write trained:{name}; for one of transformers, hf:{name}."
+    if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+        return f" For a model of the Hugging Face hub, write hf:{name}."
+    return ""
+
+
+def predictor_names() -> list[str]:
+    """Return the names of predictors, and the beginnings of those that name something else: `hf:`."""
+    return [*PREDICTORS, *plugin_names(GROUP), *(f"{scheme}:" for scheme in SCHEMES if scheme != "mqan")]
 
 
 @dataclass(frozen=True)
@@ -100,6 +144,11 @@ class PythonBackend:
     """Whether it is given training answers, which then affect its answers."""
 
     def __post_init__(self) -> None:
+        if self.reference in PREDICTORS and self.options.model:
+            raise DecabenchError(
+                f"{self.reference} does not use --model: it is a baseline without a model. Leave the option out, or "
+                f"name what runs the model, such as hf:{self.options.model} or openai:BASE_URL."
+            )
         first = "leave it out" if self.reference in PREDICTORS else "set it in the Python object"
         hint = f"{first}; of these options it takes only --revision, --seed and --batch-size."
         refuse_unused(self.options, ("revision", "seed", "batch_size"), self.reference, hint)

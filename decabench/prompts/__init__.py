@@ -1,6 +1,7 @@
 """Turn questions into prompts, and the text of a language model into answers."""
 
 from decabench.prompts.extraction import EXTRACTION_VERSION, Extracted, extract
+from decabench.prompts.forms import AnswerForms, forms_of
 from decabench.prompts.labels import LabelForms, is_other_label, possible_labels, takes_for
 from decabench.prompts.messages import (
     PROMPT_VERSION,
@@ -19,6 +20,7 @@ __all__ = [
     "BUILT_IN",
     "EXTRACTION_VERSION",
     "PROMPT_VERSION",
+    "AnswerForms",
     "DrawnShots",
     "Extracted",
     "LabelForms",
@@ -32,6 +34,7 @@ __all__ = [
     "built_in_text",
     "extract",
     "fit",
+    "forms_of",
     "is_other_label",
     "load_template",
     "make_prompting",

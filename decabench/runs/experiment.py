@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, cast, get_type_hints
@@ -31,6 +32,7 @@ from decabench.scoring import (
     score_submission,
 )
 from decabench.submission import CheckReport, check_submission
+from decabench.tables import read_setting, read_toml
 from decabench.tasks import (
     SPLITS,
     Preparation,
@@ -44,8 +46,8 @@ from decabench.tasks import (
     known_tasks,
     prepare_all,
     select_suite,
+    tasks_with_split,
 )
-from decabench.untrusted import parse_toml, read_toml
 
 __all__ = [
     "RUN_TOML",
@@ -117,6 +119,8 @@ class Experiment:
     """Number of processes; one per core by default."""
     force: bool = False
     """Replace another predictor's submission in the folder."""
+    log: tuple[str, ...] = ()
+    """Trackers to send the scores to, such as `wandb` or `mlflow`."""
     prepare: PrepareSettings = field(default_factory=PrepareSettings)
     """Where data comes from."""
     predict: Mapping[str, Any] = field(default_factory=dict)
@@ -146,6 +150,7 @@ _PLAIN = {
     "include": tuple[str, ...] | str,
     "jobs": int | None,
     "force": bool,
+    "log": tuple[str, ...] | str,
 }
 """The keys above the tables, and what may stand there."""
 
@@ -160,8 +165,13 @@ def read_experiment(
     item of such a mapping. All faults are reported at once. Paths are relative to the working directory.
     Raises DecabenchError; DataError if the file cannot be read.
     """
-    content = _read(Path(source)) if isinstance(source, str | Path) else dict(source or {})
-    for path, value in settings.items() if isinstance(settings, Mapping) else map(_setting, settings):
+    content = read_toml(Path(source)) if isinstance(source, str | Path) else dict(source or {})
+    example = "predict.limit=20"
+    for path, value in (
+        settings.items()
+        if isinstance(settings, Mapping)
+        else (read_setting(text, example) for text in settings)
+    ):
         *above, name = path.split(".")
         table: Any = content
         for each in above:
@@ -189,7 +199,7 @@ def read_experiment(
     if faults:
         where = f"{source}: " if isinstance(source, str | Path) else ""
         raise DecabenchError(f"{where}{'; '.join(fault.rstrip('.') for fault in faults)}.")
-    for name in ("tasks", "baselines", "include"):
+    for name in ("tasks", "baselines", "include", "log"):
         value = given.get(name, ())
         given[name] = tuple(value) if not isinstance(value, str) else _names(value)
     given["include"] = tuple(map(Path, given["include"]))
@@ -204,25 +214,6 @@ _NEEDED = {
 }
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return read_toml(path)
-    except FileNotFoundError as error:
-        raise DataError(f"There is no file {path}.") from error
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read as TOML ({error}).") from error
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    path, equals, value = text.partition("=")
-    if not equals or not path:
-        raise DecabenchError(f"Invalid setting {text!r}: write it as KEY=VALUE, such as predict.limit=20.")
-    try:
-        return path, parse_toml(f"value = {value}")["value"]
-    except ValueError:
-        return path, value
-
-
 def _field_name(key: str) -> str:
     return key.replace("-", "_")
 
@@ -231,20 +222,13 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-class _collected:  # read as a statement
+@contextmanager
+def _collected(faults: list[str]) -> Iterator[None]:
     """Turn an error into a line of a list."""
-
-    def __init__(self, faults: list[str]) -> None:
-        self.faults = faults
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
-        if isinstance(error, DecabenchError):
-            self.faults.append(str(error))
-            return True
-        return False
+    try:
+        yield
+    except DecabenchError as error:
+        faults.append(str(error))
 
 
 _Fields = Mapping[str, tuple[str, Any, Callable[[str], Any] | None]]
@@ -360,6 +344,11 @@ def run_experiment(
     """Run an experiment; what is done already is not done again. Raises DecabenchError."""
     suite, tasks = _chosen(experiment)
     _require_baselines(experiment)
+    trackers = None
+    if experiment.log:
+        from decabench.exchange import make_trackers, track_results
+
+        trackers = make_trackers(experiment.log)
     say(f"Data: {_count(tasks)} of {experiment.split}")
     _prepare(experiment, tasks)
     plan = _plan(experiment, tasks)
@@ -383,6 +372,8 @@ def run_experiment(
     results, scored = score_submission(experiment.output, options)
     folder = results_folder(experiment.output, results)
     record_scores(experiment.output, folder, results, scored, options)
+    if trackers is not None:
+        track_results(trackers, results, folder)
     comparisons: dict[str, Comparison] = {}
     not_compared: dict[str, str] = {}
     is_limited = any(task.status == "partial" for task in results.tasks.values())
@@ -424,9 +415,7 @@ def _chosen(experiment: Experiment) -> tuple[Suite, list[Task]]:
     """Return the suite and the tasks to ask. Raises UnknownNameError, DecabenchError."""
     suite, known = select_suite(experiment.suite, experiment.include), known_tasks(experiment.include)
     if not experiment.tasks:
-        with_split = [
-            known[name] for name in suite.tasks if experiment.split in available_splits(known[name])
-        ]
+        with_split = [known[name] for name in tasks_with_split(suite.tasks, experiment.split, known)]
         if not with_split:
             raise DecabenchError(
                 f"No task of {suite.name} has a public split {experiment.split}: choose another."
@@ -469,7 +458,7 @@ def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
     if failed:
         reasons = "; ".join(f"{name}: {_reason(each)}" for name, each in failed.items())
         raise DataError(
-            f"The data of {len(failed)} of {_count(tasks)} is not there, so nothing was asked. {reasons}"
+            f"Data is missing for {len(failed)} of {_count(tasks)}, so nothing was asked. {reasons}"
         )
 
 

@@ -319,8 +319,7 @@ def plan_run(run: Run) -> Plan:
 
 
 def _check(run: Run, backend: Backend) -> None:
-    for task in run.tasks:
-        run.store.record(task.name, run.split)  # raises if it is not prepared
+    run.store.require([task.name for task in run.tasks], run.split)
     if run.engine == "local" and (run.workers or run.address):
         raise DecabenchError("--workers and --address are for a cluster: add --engine ray.")
     if run.engine == "ray" and (run.options.device or "").startswith("cuda:"):

@@ -52,10 +52,10 @@ from decabench.tasks import (
     Store,
     Task,
     Variant,
-    available_splits,
     home_folder,
     known_tasks,
     select_tasks,
+    tasks_with_split,
 )
 from decabench.text import excerpt
 
@@ -130,7 +130,7 @@ def predict(
     Raises DecabenchError.
     """
     if tasks is None:
-        tasks = [name for name in DECATHLON.tasks if split in available_splits(TASKS[name])]
+        tasks = tasks_with_split(DECATHLON.tasks, split, TASKS)
     chosen = select_tasks(tasks, known_tasks(include))
     run = Run(predictor, chosen, split, Path(output), Store(home_folder(home)), **settings)
     return run_plan(plan_run(run)).folder

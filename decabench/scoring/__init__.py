@@ -13,7 +13,7 @@ from decabench.scoring.evaluator import (
     shown_ids,
     write_statistics,
 )
-from decabench.scoring.inspection import Inspected, count_label_forms, find_examples
+from decabench.scoring.inspection import Inspected, count_forms, find_examples
 from decabench.scoring.manifest import (
     BoundResults,
     BoundTask,
@@ -24,7 +24,7 @@ from decabench.scoring.manifest import (
     read_manifest,
 )
 from decabench.scoring.pairs import FlippedTask, PairTests, compare_pairs, flip_signs
-from decabench.scoring.proof import prove_task
+from decabench.scoring.proof import ProofStep, prove_task
 from decabench.scoring.record import (
     TOLERANCE,
     Recorded,
@@ -60,6 +60,9 @@ from decabench.scoring.significance import (
     number_units,
     read_rows,
     score_interval,
+    show_difference,
+    show_interval,
+    show_p,
     stored_metric,
     student_p,
     student_t,
@@ -67,6 +70,8 @@ from decabench.scoring.significance import (
 )
 from decabench.scoring.signing import SignatureError, check_signature, sign_manifest
 from decabench.scoring.verification import (
+    Discrepancy,
+    TaskCheck,
     VerifiedResults,
     require_remade,
     results_files,
@@ -84,6 +89,7 @@ __all__ = [
     "Compared",
     "Comparison",
     "DataUsed",
+    "Discrepancy",
     "ExamplesHead",
     "FlippedTask",
     "Inspected",
@@ -93,6 +99,7 @@ __all__ = [
     "ManifestFault",
     "Order",
     "PairTests",
+    "ProofStep",
     "Recorded",
     "Results",
     "Sample",
@@ -101,6 +108,7 @@ __all__ = [
     "ScoringOptions",
     "SignatureError",
     "SuiteTotal",
+    "TaskCheck",
     "TaskResult",
     "VerifiedResults",
     "browse_examples",
@@ -108,7 +116,7 @@ __all__ = [
     "check_signature",
     "compare",
     "compare_pairs",
-    "count_label_forms",
+    "count_forms",
     "describe_partial",
     "describe_units",
     "evaluate",
@@ -136,7 +144,10 @@ __all__ = [
     "score_interval",
     "score_submission",
     "score_task",
+    "show_difference",
+    "show_interval",
     "show_json",
+    "show_p",
     "show_units",
     "shown_ids",
     "sign_manifest",

@@ -12,6 +12,7 @@ from decabench.errors import SubmissionError
 from decabench.scoring.display import show_html, show_lines
 from decabench.scoring.evaluator import ScoredTask, ScoringOptions, find_metric, score_submission
 from decabench.scoring.pairs import (
+    LEVEL,
     RESAMPLES,
     FlippedTask,
     PairTests,
@@ -21,7 +22,7 @@ from decabench.scoring.pairs import (
     holm,
 )
 from decabench.scoring.results import Results, describe_partial
-from decabench.scoring.significance import Sample
+from decabench.scoring.significance import Sample, show_difference, show_p
 from decabench.tasks import DECATHLON, Store, Suite, home_folder, select_suite
 
 __all__ = ["Compared", "Comparison", "Flip", "compare"]
@@ -132,18 +133,38 @@ class Comparison:
     def _rows(self) -> Iterator[tuple[str, ...]]:
         total = {self.suite.total_name: self.total} if self.total else {}
         for name, one in {**self.tasks, **total}.items():
-            ends = "{:+.2f} to {:+.2f}".format(*one.interval) if one.interval else "–"
-            numbers = (one.p, one.p_holm)
             wins = ("–" if count is None else f"{count:,}" for count in (one.a_wins, one.b_wins))
             yield (
                 name if one.higher_is_better else f"{name} (lower is better)",
                 *(f"{value:.2f}" for value in (one.a, one.b)),
                 f"{one.difference:+.2f}",
-                "nothing differs" if one.same else ends,
-                *("–" if value is None else f"{value:.4f}" for value in numbers),
+                show_difference(one.interval, one.same),
+                show_p(one.p),
+                show_p(one.p_holm),
                 *(("", "") if one is self.total else wins),
                 f"{one.examples:,}",
             )
+
+    def describe_correction(self) -> str:
+        """Say why intervals exclude 0 beside a corrected p above 0.05, which looks contradictory; empty if none does.
+
+        Interval and p are those of a task alone and agree with each other; Holm's p allows for the number of tasks.
+        """
+        tested = [one for one in self.tasks.values() if one.p is not None]
+        apart = [
+            name
+            for name, one in self.tasks.items()
+            if one.p is not None and one.p < LEVEL and one.interval and one.p_holm and one.p_holm >= LEVEL
+        ]
+        if not apart:
+            return ""
+        chance = 100 * (1 - (1 - LEVEL) ** len(tested))
+        verb = "excludes" if len(apart) == 1 else "exclude"
+        return (
+            f"{', '.join(apart)}: the interval {verb} 0, but p (Holm) is not below {LEVEL:g}. Both are right: the "
+            f"interval and p are of one task alone. Of {len(tested)} independent tasks without any difference, at "
+            f"least one shows such an interval in up to {chance:.0f} % of comparisons, which p (Holm) allows for."
+        )
 
     def to_json(self) -> str:
         """Return canonical JSON."""

@@ -56,6 +56,7 @@ from decabench.tasks import (
     Tags,
     Task,
     Tree,
+    describe_absent,
     get_task,
     home_folder,
     known_tasks,
@@ -347,6 +348,12 @@ def _files_to_score(
         name, unknown = submission.info.name, sorted({task for task, _ in submission.files} - known.keys())
         if unknown and not options.tasks:
             advice = f"It has answers for {', '.join(unknown)}: give the file that defines the task with --include."
+        elif others := sorted({each for task, each in submission.files if task in wanted} - {split}):
+            hidden = [describe_absent(known[task], split) for task in wanted if split in known[task].hidden]
+            reason = f"{'; '.join(hidden)}. " if hidden and options.tasks else ""
+            advice = (
+                f"{reason}It has answers on {' and '.join(others)}: choose them with --split {others[-1]}."
+            )
         else:
             advice = f"They belong in predictions/<task>.{split}.jsonl."
         raise SubmissionError(f"The submission {name} has no answers for {names} on {split}. {advice}")
@@ -366,8 +373,8 @@ def _require_same_data(submission: Submission, files: Mapping[str, PredictionFil
             different.append(f"{task} (made for {stated[:19]}…, prepared is {prepared[:19]}…)")
     if unprepared:
         raise MissingDataError(
-            f"The data of {', '.join(unprepared)} is not prepared in {store.home}: run decabench prepare, or choose "
-            "the tasks to score with --tasks."
+            f"The data of {', '.join(unprepared)} is not prepared in {store.home}: run decabench prepare "
+            f"{' '.join(unprepared)}, or choose the tasks to score with --tasks."
         )
     if different:
         raise DataError(

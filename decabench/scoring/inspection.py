@@ -8,7 +8,7 @@ from pathlib import Path
 
 from decabench.errors import DataError, DecabenchError
 from decabench.files import file_digest, is_within
-from decabench.prompts import LabelForms, possible_labels, takes_for
+from decabench.prompts import AnswerForms, LabelForms, forms_of, possible_labels, takes_for
 from decabench.scoring.evaluator import (
     ScoredTask,
     ScoringOptions,
@@ -28,10 +28,10 @@ from decabench.scoring.scored_examples import (
     save_examples,
 )
 from decabench.submission import AnswerKind, Submission, read_lines
-from decabench.tasks import Label, Store, Task, get_task, home_folder
+from decabench.tasks import Label, Store, Task, Text, get_task, home_folder
 from decabench.workers import collection_paused
 
-__all__ = ["Inspected", "count_label_forms", "find_examples", "write_examples"]
+__all__ = ["Inspected", "count_forms", "find_examples", "write_examples"]
 
 
 def write_examples(
@@ -45,10 +45,16 @@ def write_examples(
                 save_examples(folder, *make_examples(opened, known[name], found, options))
 
 
-def count_label_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> LabelForms | None:
-    """Count the answers that are labels in a form that scores as wrong; None for tasks without labels."""
-    if not isinstance(task.output, Label) or not found.predictions:
+def count_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> LabelForms | AnswerForms | None:
+    """Count the answers that are labels, numbers or lists in a form that scores as wrong; None for free text."""
+    if isinstance(task.output, Text) or not found.predictions:
         return None
+    if not isinstance(task.output, Label):
+        others = forms_of(task.output, find_metric(task.metric))
+        for item, text in zip(found.references, found.predictions, strict=True):
+            if others is not None:
+                others.add(item.id, text, item.answers[0] if item.answers else "")
+        return others
     forms = LabelForms(takes_for(find_metric(task.metric)))
     questions = label_questions(task, options)
     for item, text in zip(found.references, found.predictions, strict=True):
@@ -128,15 +134,11 @@ def _read_current(
     if not submission.is_dir():
         return None
     results = submission / "results"
-    suffix = "-raw" if options.answers == "raw" else ""
+    is_raw = options.answers == "raw"
     folders = sorted(results.glob(f"{options.split}*")) if results.is_dir() else []
     for folder in folders:
         path = examples_path(folder, name)
-        if (
-            folder.name.endswith("-raw") != bool(suffix)
-            or not path.is_file()
-            or not is_within(submission, path)
-        ):
+        if folder.name.endswith("-raw") != is_raw or not path.is_file() or not is_within(submission, path):
             continue
         try:
             head, made = open_examples(path)

@@ -98,8 +98,11 @@ def results_folder(submission: Path, results: Results) -> Path:
         name += f"-{results.suite.name}"
     if results.answers == "raw":
         name += "-raw"
-    above = submission if submission.is_dir() else submission.parent / f"{submission.name}.results"
-    return above / "results" / name if submission.is_dir() else above / name
+    return submission / "results" / name if submission.is_dir() else _beside(submission) / name
+
+
+def _beside(archive: Path) -> Path:
+    return archive.parent / f"{archive.name}.results"
 
 
 def manifest_root(submission: Path, folder: Path) -> Path:
@@ -110,7 +113,7 @@ def manifest_root(submission: Path, folder: Path) -> Path:
     """
     if submission.is_dir() and folder.absolute().is_relative_to(submission.absolute()):
         return submission
-    beside = submission.parent / f"{submission.name}.results"
+    beside = _beside(submission)
     return beside if folder.absolute().parent == beside.absolute() else folder
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import decabench
-from decabench.errors import DataError, DecabenchError, MissingDataError, require_name
+from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
 from decabench.files import atomic_file
 from decabench.metrics import METRICS
 from decabench.scoring.display import show_html, show_lines
@@ -26,6 +26,7 @@ from decabench.scoring.scored_examples import (
     examples_path,
     open_examples,
 )
+from decabench.scoring.significance import show_interval
 from decabench.submission import AnswerKind
 from decabench.tasks import DECATHLON, SPLITS, SUITES, TASKS, Suite, is_task_name
 from decabench.text import excerpt, printable, quoted
@@ -255,7 +256,8 @@ class Results:
         require_name(task, self.tasks, "task with results")
         if self.source is None:
             raise MissingDataError(
-                "These results were read from a text alone: use decabench.scoring.read_results_file, or evaluate."
+                "These results were read from JSON without the examples beside it: read the file with "
+                "decabench.scoring.read_results_file, or evaluate again."
             )
         return examples_frame(*self.source(task))
 
@@ -278,8 +280,14 @@ class Results:
         for name, task in self.tasks.items():
             digits = score_digits(name, task.metric)
             score = task.status if task.score is None else f"{task.score:.{max(2, digits)}f}"
-            ends = f"{task.interval[0]:.{digits}f} to {task.interval[1]:.{digits}f}" if task.interval else "–"
-            yield name, task.headline, score, ends, f"{task.n:,}", f"{task.empty:,}"
+            yield (
+                name,
+                task.headline,
+                score,
+                show_interval(task.interval, digits),
+                f"{task.n:,}",
+                f"{task.empty:,}",
+            )
 
     def to_json(self) -> str:
         """Return canonical JSON: sorted keys, shortest exact floats, and a final newline."""
@@ -584,9 +592,12 @@ def read_results(folder: str | Path) -> pandas.DataFrame:
 
     A failed task has status `failed` and no score, a missing task of the suite status `missing`; a task of a limited
     run has status `partial` and is left out of totals. Raises MissingDataError if there is no results file,
-    InvalidResultsError if one is damaged.
+    InvalidResultsError if one is damaged, DecabenchError if pandas is not installed, which the extra `pandas` brings.
     """
-    import pandas
+    try:
+        import pandas
+    except ImportError as error:
+        raise DecabenchError(f"read_results needs pandas: {install_hint('pandas')}.") from error
 
     paths = sorted(Path(folder).glob("**/results.json"))
     if not paths:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import decabench
-from decabench.errors import DataError, MissingDataError
+from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint
 from decabench.files import atomic_file
 from decabench.metrics import Item, Metric, Row
 from decabench.prompts import LabelForms, possible_labels, takes_for
@@ -123,8 +123,14 @@ class ExamplesHead:
 
 
 def examples_frame(head: ExamplesHead, rows: Iterable[ScoredExample]) -> pandas.DataFrame:
-    """Return rows as a table, with a column for each statistic; references stand in the rows of all wordings."""
-    import pandas
+    """Return rows as a table, with a column for each statistic; references stand in the rows of all wordings.
+
+    Raises DecabenchError if pandas is not installed, which the extra `pandas` brings.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise DecabenchError(f"Examples as a table need pandas: {install_hint('pandas')}.") from error
 
     names = [each.name for each in fields(ScoredExample) if each.name != "statistics"]
     columns: dict[str, list[Any]] = {name: [] for name in names}

@@ -34,6 +34,9 @@ __all__ = [
     "number_units",
     "read_rows",
     "score_interval",
+    "show_difference",
+    "show_interval",
+    "show_p",
     "stored_metric",
     "student_p",
     "student_t",
@@ -483,3 +486,18 @@ def _t_distribution(freedom: float) -> tuple[Array, Array]:
     density = np.cos(angles) ** (freedom - 1)
     inside = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
     return angles, inside / inside[-1]
+
+
+def show_interval(ends: tuple[float, float] | None, digits: int = 2, sign: str = "") -> str:
+    """Return `24.5 to 59.1`, or with the sign `+` `+0.12 to +0.98`; a dash if there is no interval."""
+    return "–" if ends is None else f"{ends[0]:{sign}.{digits}f} to {ends[1]:{sign}.{digits}f}"
+
+
+def show_difference(interval: tuple[float, float] | None, same: bool) -> str:
+    """Return the interval of a difference, with signs; or that no sampled unit tells the two apart."""
+    return "nothing differs" if same else show_interval(interval, sign="+")
+
+
+def show_p(p: float | None) -> str:
+    """Return a p-value as `0.0312`, or a dash if there was no test."""
+    return "–" if p is None else f"{p:.4f}"

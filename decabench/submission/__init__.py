@@ -17,7 +17,7 @@ from decabench.submission.answers import (
     read_lines,
 )
 from decabench.submission.checker import IdList, check_submission, read_id_list, write_id_list
-from decabench.submission.faults import CheckReport
+from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
     MANIFEST,
     SIGNATURE,
@@ -46,6 +46,8 @@ __all__ = [
     "AnswerReader",
     "BrokenFileError",
     "CheckReport",
+    "Fault",
+    "FileCount",
     "IdList",
     "Limits",
     "PredictionFile",

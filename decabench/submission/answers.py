@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from decabench.errors import SubmissionError
-from decabench.files import Writable
+from decabench.files import Writable, import_zstd
 from decabench.submission.faults import KEPT, WARNINGS, Fault, FileCount
 from decabench.submission.metadata import Marks
 from decabench.text import excerpt, printable, quoted
@@ -32,6 +32,7 @@ from decabench.untrusted import parse_json
 __all__ = [
     "FINISHES",
     "FOLDER",
+    "ID_FAULTS",
     "VARIANTS",
     "AnswerKind",
     "AnswerLine",
@@ -82,8 +83,6 @@ class PredictionFile:
 # Bytes to lines. A file may be compressed and untrusted, so everything is bounded.
 
 CHUNK = 1 << 16
-ZSTD_CHUNK = 1 << 10
-"""A zstd block of 4 bytes can unpack to 128 KiB, so this many bytes unpack to 32 MiB at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,21 +169,20 @@ def _chunks(path: Path) -> Generator[bytes, None, None]:
 
 
 class _ZstdDamage(Exception):
-    """An error from zstandard, or a file that ends inside a frame, which zstandard accepts."""
+    """An error of zstd, or a file that ends inside a frame, which zstd accepts."""
 
 
 def _zstd_chunks(path: Path) -> Iterator[bytes]:
-    import zstandard
-
-    decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-    frame: zstandard.ZstdDecompressionObj | None = None
+    zstd = import_zstd()
+    options = {zstd.DecompressionParameter.window_log_max: 27}
+    frame: Any = None
     with open(path, "rb") as packed:
-        while chunk := packed.read(ZSTD_CHUNK):
-            while chunk:
-                current = frame = frame or decompressor.decompressobj()
+        while chunk := packed.read(CHUNK):
+            while chunk or (frame and not frame.needs_input):
+                current = frame = frame or zstd.ZstdDecompressor(options=options)
                 try:
-                    unpacked = current.decompress(chunk)
-                except zstandard.ZstdError as error:
+                    unpacked = current.decompress(chunk, CHUNK)
+                except zstd.ZstdError as error:
                     raise _ZstdDamage(str(error)) from error
                 chunk = b""
                 if current.eof:
@@ -381,6 +379,13 @@ _UNKNOWN_IDS = Limits(file_bytes=1 << 28, file_lines=10_000_000)
 _UNMARKED = Marks()
 
 
+_FEW_IDS = 5
+"""Fewer unknown ids than this are listed one by one."""
+
+ID_FAULTS = ("unknown-id", "missing-id")
+"""The codes of faults that follow from answers for other data."""
+
+
 class AnswerReader:
     """Reads a file of answers once and checks every line against the ids of its split.
 
@@ -443,11 +448,13 @@ class AnswerReader:
 
     @property
     def reason(self) -> str:
-        """The first fault, or that examples failed, from which the other faults follow; empty if there is none."""
+        """The first fault, or the one from which the others follow; empty if there is none."""
         faults = [fault for fault in self.faults if fault.code not in WARNINGS]
         for fault in faults:
             if fault.code == "incomplete":
                 return f"{fault.code}: {fault.message}"
+        if sentence := self.describe_other_ids():
+            return f"other-ids: {sentence}"
         return str(faults[0]) if faults else ""
 
     def _note(self, code: str, message: str, line: int | None = None) -> None:
@@ -471,6 +478,17 @@ class AnswerReader:
             self._seen[line.id] = line.number
             return True
         return False
+
+    def describe_other_ids(self) -> str:
+        """Say that most ids are not in the split, if so: the answers are for other data. Empty if they are for this."""
+        unknown = self._counts["unknown-id"]
+        if unknown < _FEW_IDS or 2 * unknown <= self.count.lines:
+            return ""
+        return (
+            f"{unknown:,} of {self.count.lines:,} ids are not among the {self.count.expected or 0:,} examples of "
+            f"{self.file.task}, {self.file.split}: the answers are for other data or another split; prepare the data "
+            "that they are for"
+        )
 
     def _check_complete(self) -> None:
         if self.marks.partial or self.marks.incomplete:

@@ -19,10 +19,19 @@ from typing import Literal
 from decabench.errors import DataError, MissingDataError, SubmissionError, require_name
 from decabench.files import atomic_file
 from decabench.metrics import METRICS
-from decabench.prompts import LabelForms, takes_for
-from decabench.submission.answers import FOLDER, AnswerLine, AnswerReader, Ids, PredictionFile, read_answers
+from decabench.prompts import AnswerForms, LabelForms, forms_of, takes_for
+from decabench.submission.answers import (
+    FOLDER,
+    ID_FAULTS,
+    AnswerLine,
+    AnswerReader,
+    Ids,
+    PredictionFile,
+    read_answers,
+)
 from decabench.submission.faults import CheckReport, Fault, FileCount
 from decabench.submission.folder import (
+    NO_PREDICTIONS,
     Files,
     Scope,
     find_predictions,
@@ -79,13 +88,14 @@ def check_submission(
         files, misnamed = find_predictions(root, scope)
         variants, stray = find_variants(root, scope)
         withheld, unknown = find_withheld(root, scope)
-        faults += (
+        faults = [
+            *_other_data(info, files, fingerprints or {}),
+            *faults,
             *misnamed,
             *_missing_files({*files, *withheld}, scope),
-            *_other_data(info, files, fingerprints or {}),
             *stray,
             *unknown,
-        )
+        ]
         counts: list[FileCount] = []
         unlisted: Counter[tuple[str, str]] = Counter()
         for file in (*files.values(), *(file for group in variants.values() for file in group.values())):
@@ -93,10 +103,20 @@ def check_submission(
             reader = AnswerReader(file, expected.get((file.task, file.split)), marks)
             counted = (words or {}).get((file.task, file.split), {})
             wrong, labels = _WrongLengths(), _WrongLabels.of(file.task, known_tasks)
+            forms = _other_forms(file.task, known_tasks)
             for line in reader:
                 wrong.add(line, counted.get(line.id or ""))
                 labels.add(line)
-            faults += (*reader.faults, *wrong.faults(file.name), *labels.faults(file.name))
+                if forms is not None:
+                    forms.add(f"line {line.number}", line.answer or "")
+            listed = list(reader.faults)
+            if sentence := reader.describe_other_ids():
+                faults.insert(0, Fault("other-ids", sentence, file.name))
+                listed = [fault for fault in listed if fault.code not in ID_FAULTS]
+                unlisted.update((file.name, fault.code) for fault in reader.faults if fault.code in ID_FAULTS)
+            faults += [*listed, *wrong.faults(file.name), *labels.faults(file.name)]
+            if forms is not None and (sentence := forms.describe_forms()):
+                faults.append(Fault("answer-form", sentence, file.name))
             unlisted.update(reader.unlisted)
             counts.append(reader.count)
         for (task, split), file_path in withheld.items():
@@ -140,6 +160,14 @@ class _WrongLabels:
                 yield Fault("label-form", sentence, name)
             if sentence := self.forms.describe_others(self.labels):
                 yield Fault("no-label", sentence, name)
+
+
+def _other_forms(name: str, known_tasks: Collection[str]) -> AnswerForms | None:
+    """Return empty counts of numbers and lists in another form, for a task whose answers are such."""
+    task = known_tasks.get(name) if isinstance(known_tasks, Mapping) else None
+    if not isinstance(task, Task) or task.metric not in METRICS:
+        return None
+    return forms_of(task.output, METRICS[task.metric])
 
 
 @dataclass
@@ -188,7 +216,7 @@ def _compare_withheld(name: str, found: WithheldAnswers, file: PredictionFile | 
 
 def _missing_files(files: Collection[tuple[str, str]], scope: Scope) -> Iterator[Fault]:
     if scope.tasks is None and not files:
-        yield Fault("no-predictions", f"there is no file to check in {FOLDER}/; add <task>.<split>.jsonl")
+        yield Fault("no-predictions", NO_PREDICTIONS)
     for task in scope.tasks or ():
         if scope.splits is None and not any((task, split) in files for split in SPLITS):
             yield Fault("missing-file", f"{task} was requested; add {task}.<split>.jsonl", FOLDER)

@@ -14,6 +14,7 @@ KEPT = 20
 """How many faults of one code in one file are listed; the rest are only counted."""
 
 CODES: dict[str, str] = {
+    "answer-form": "Answers are numbers or lists in another form (`three`, `DET, NOUN`), which scores as wrong.",
     "bad-archive": "The archive is damaged, unsafe or too large; nothing in it was read.",
     "bad-compression": "A .gz or .zst file is damaged or cut short.",
     "bad-encoding": "The text is not UTF-8, or a string holds half of a surrogate pair.",
@@ -41,6 +42,7 @@ CODES: dict[str, str] = {
     "not-withheld": "Answers are withheld that may be passed on.",
     "other-answer": "An answer is not the one whose digest was withheld.",
     "other-data": "The answers were made for data with another fingerprint.",
+    "other-ids": "Most ids are not in the split: the answers are for other data, and single ids are only counted.",
     "partial": "A limited run: it is scored on the examples it answered, but not summed or ranked.",
     "too-large": "A line is longer than 1 MiB, or a file is far larger than its answers can be.",
     "unknown-file": "The file does not belong in a submission.",
@@ -57,6 +59,7 @@ CODES: dict[str, str] = {
 
 WARNINGS = frozenset(
     {
+        "answer-form",
         "byte-order-mark",
         "empty-answer",
         "label-form",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,20 +95,39 @@ class Submission:
 def open_submission(path: str | Path) -> Iterator[Submission]:
     """Open a folder or an archive, which is unpacked for as long as the block lasts.
 
-    Reads submission.toml and the names of the files, not the answers. Raises SubmissionError for the first fault;
-    `check_submission` finds all of them.
+    Reads submission.toml and the names of the files, not the answers. Raises SubmissionError with their faults;
+    `check_submission` finds those of answers, too.
     """
     with submission_folder(Path(path)) as root:
         info, faults = read_metadata(root)
         files, misnamed = find_predictions(root)
         variants, stray = find_variants(root)
         withheld, unknown = find_withheld(root)
-        for fault in (*faults, *misnamed, *stray, *unknown):
-            if fault.code not in WARNINGS:
-                raise SubmissionError(f"{Path(path).name}: {fault}.")
-        if info is None or not files:
-            raise SubmissionError(f"{Path(path).name}: no-predictions: there is no file in {FOLDER}/.")
+        found = [each for each in (*faults, *misnamed, *stray, *unknown) if each.code not in WARNINGS]
+        if not files and not misnamed and not withheld:
+            found.append(Fault("no-predictions", NO_PREDICTIONS))
+        if info is None or not files or found:
+            raise SubmissionError(_describe_faults(Path(path).name, found))
         yield Submission(info, files, variants, withheld)
+
+
+NO_PREDICTIONS = (
+    f"there is no file to check in {FOLDER}/; write {FOLDER}/<task>.validation.jsonl, with a line such as "
+    '{"id": "…", "answer": "…"} for each example'
+)
+"""What is wrong with a submission without answers."""
+
+_MOST_FAULTS = 8
+
+
+def _describe_faults(name: str, faults: Sequence[Fault]) -> str:
+    """Say what is wrong with a submission: the only fault, or a list of them."""
+    if len(faults) < 2:
+        return f"{name}: {faults[0] if faults else f'no-predictions: {NO_PREDICTIONS}'}."
+    more = len(faults) - _MOST_FAULTS
+    lines = [f"- {fault}" for fault in faults[:_MOST_FAULTS]]
+    lines += [f"- and {more:,} more, which decabench check lists"] if more > 0 else []
+    return f"{name} is not a valid submission:\n" + "\n".join(lines)
 
 
 @contextmanager
@@ -138,7 +157,11 @@ def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
     path = root / METADATA_NAME
     if not _is_plain_file(root, path):
         return None, [
-            Fault("no-submission-toml", f"there is no {METADATA_NAME} in the submission; write one")
+            Fault(
+                "no-submission-toml",
+                f"there is no {METADATA_NAME} in the submission; write one, with at least a line "
+                'such as name = "my model"',
+            )
         ]
     try:
         with open(path, "rb") as handle:
@@ -254,7 +277,8 @@ def _name_fault(task: str, split: str, scope: Scope) -> tuple[str, str]:
         meant = _SPLIT_ALIASES.get(split.casefold(), split.casefold())
         return "unknown-split", _unknown("split", split, meant, SPLITS)
     if scope.known_tasks is not None and task not in scope.known_tasks:
-        return "unknown-task", _unknown("task", task, task.casefold(), scope.known_tasks)
+        own = " For a task of your own, give its file with --include."
+        return "unknown-task", _unknown("task", task, task.casefold(), scope.known_tasks) + own
     return "", ""
 
 

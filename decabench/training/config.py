@@ -12,8 +12,9 @@ from typing import Any
 
 from decabench.errors import DecabenchError, require_name
 from decabench.models import ModelConfig, find_family
+from decabench.tables import read_setting
 from decabench.tasks import TASKS, context_limits
-from decabench.untrusted import parse_toml, read_toml
+from decabench.untrusted import read_toml
 
 __all__ = [
     "BATCH_RULES",
@@ -304,7 +305,13 @@ def with_settings(config: TrainConfig, settings: Mapping[str, Any] | Sequence[st
     UnknownNameError.
     """
     content: dict[str, Any] = {}
-    for path, value in settings.items() if isinstance(settings, Mapping) else map(_read_setting, settings):
+    example = "model.dimension=100"
+    given = (
+        settings.items()
+        if isinstance(settings, Mapping)
+        else (read_setting(text, example) for text in settings)
+    )
+    for path, value in given:
         head, _, rest = path.partition(".")
         if not rest:
             content[head] = value
@@ -316,18 +323,6 @@ def with_settings(config: TrainConfig, settings: Mapping[str, Any] | Sequence[st
                 )
             table[rest] = value
     return from_mapping(content, config)
-
-
-def _read_setting(setting: str) -> tuple[str, Any]:
-    path, equals, text = setting.partition("=")
-    if not equals or not path:
-        raise DecabenchError(
-            f"Invalid setting {setting!r}: write it as KEY=VALUE, such as model.dimension=100."
-        )
-    try:
-        return path, parse_toml(f"value = {text}")["value"]
-    except ValueError:
-        return path, text
 
 
 # We read values into dataclasses ourselves: neither msgspec nor pydantic can update part of an existing value, and

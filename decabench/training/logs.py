@@ -7,9 +7,12 @@ import io
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from decabench.files import atomic_file
+
+if TYPE_CHECKING:
+    from decabench.exchange import Trackers
 
 __all__ = ["ProgressReport", "TrainingLog", "plot_curves", "read_rows"]
 
@@ -31,8 +34,11 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 class TrainingLog:
     """Appends to a run's logs, after dropping lines beyond `step` that a killed run left behind."""
 
-    def __init__(self, output: Path, step: int, losses: Sequence[str] = ()) -> None:
-        """`losses` names the losses that get a column of their own, `loss.NAME`."""
+    def __init__(
+        self, output: Path, step: int, losses: Sequence[str] = (), trackers: Trackers | None = None
+    ) -> None:
+        """`losses` names the losses that get a column of their own, `loss.NAME`; `trackers` get the numbers too."""
+        self._trackers = trackers
         self._columns = {**_COLUMNS, STEPS: (*_COLUMNS[STEPS], *(f"loss.{name}" for name in losses))}
         for name, columns in self._columns.items():
             kept = [row for row in read_rows(output / name) if _is_whole(row) and int(row["step"]) <= step]
@@ -52,11 +58,14 @@ class TrainingLog:
     def step(self, row: Mapping[str, Any]) -> None:
         """Log one optimizer step."""
         self._write(STEPS, row)
+        measured = [key for key in row if key.startswith("loss") or key == "gradient_norm"]
+        numbers = {f"{key}/{row['task']}": row[key] for key in measured}
+        numbers["learning_rate"] = row["learning_rate"]
         if self._board is not None:
-            for key in row:
-                if key.startswith("loss") or key == "gradient_norm":
-                    self._board.add_scalar(f"{key}/{row['task']}", row[key], row["step"])
-            self._board.add_scalar("learning_rate", row["learning_rate"], row["step"])
+            for name, number in numbers.items():
+                self._board.add_scalar(name, number, row["step"])
+        if self._trackers is not None:
+            self._trackers.log(numbers, row["step"])
 
     def validation(self, step: int, scores: Mapping[str, float]) -> None:
         """Log one validation."""
@@ -64,6 +73,8 @@ class TrainingLog:
             self._write(VALIDATION, {"step": step, "task": task, "score": f"{score:.4f}"})
             if self._board is not None:
                 self._board.add_scalar(f"score/{task}", score, step)
+        if self._trackers is not None:
+            self._trackers.log({f"score/{task}": score for task, score in scores.items()}, step)
 
     def _write(self, name: str, row: Mapping[str, Any]) -> None:
         csv.DictWriter(self._files[name], self._columns[name], lineterminator="\n").writerow(row)

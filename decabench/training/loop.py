@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -41,7 +41,14 @@ from decabench.models import (
 )
 from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, home_folder, known_tasks
 from decabench.training.bundle import Bundle
-from decabench.training.config import TrainConfig, from_mapping, read_config, to_toml, with_settings
+from decabench.training.config import (
+    TrainConfig,
+    from_mapping,
+    read_config,
+    to_mapping,
+    to_toml,
+    with_settings,
+)
 from decabench.training.data import BatchStream, TrainingData, count_words
 from decabench.training.distributed import Processes, join_processes
 from decabench.training.encoding import encode_tasks, fingerprints
@@ -54,6 +61,7 @@ from decabench.training.optimizers import (
     optimizer_state,
 )
 from decabench.training.resume import (
+    TRACKED,
     RunState,
     check_same_course,
     check_same_run,
@@ -65,6 +73,9 @@ from decabench.training.resume import (
 )
 from decabench.training.schedule import Schedule, Stretch, plan_phases
 from decabench.training.validator import ValidationScores, Validator, check_best_by, check_scores_rise
+
+if TYPE_CHECKING:
+    from decabench.exchange import Trackers
 
 __all__ = ["FinishedRun", "TrainingRun", "plan_training", "run_training", "train"]
 
@@ -96,6 +107,8 @@ class TrainingRun:
     """A bundle to train from, instead of the store. It has no answers to validate with."""
     stop_after: float = 0.0
     """Seconds after which the run writes a checkpoint and stops, to be resumed later; 0 for never."""
+    trackers: Trackers | None = None
+    """Trackers to send losses and scores to, not started."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +137,7 @@ def train(
     resume: bool = False,
     include: Paths = (),
     report: Callable[[str], None] = print,
+    trackers: Trackers | None = None,
 ) -> FinishedRun:
     """Train a model on prepared tasks (the decathlon's by default) and write its checkpoints to a folder.
 
@@ -134,12 +148,12 @@ def train(
         resume: Resume from the folder's latest checkpoint, if there is one, as if the run had not been interrupted.
         include: Files that define tasks.
         report: Called with each progress message.
+        trackers: Trackers to send losses and scores to, as `decabench.exchange.make_trackers(["wandb"])` makes them.
 
     Raises DecabenchError; errors in the configuration are raised before any data is read.
     """
-    return run_training(
-        plan_training(output, tasks, model, settings, config, init, home, device, resume, include, report)
-    )
+    run = plan_training(output, tasks, model, settings, config, init, home, device, resume, include, report)
+    return run_training(replace(run, trackers=trackers))
 
 
 def plan_training(
@@ -318,18 +332,27 @@ class _Trainer:
 
     def train(self) -> FinishedRun:
         """Train to the end."""
-        log = None
+        log, trackers = None, self.run.trackers
         if self.group.is_first:
             with atomic_file(self.run.output / "config.toml") as file:
                 file.write(to_toml(self.config).encode())
             columns = self.family.losses if len(self.family.losses) > 1 else ()
-            log = TrainingLog(self.run.output, self.state.step, columns)
+            if trackers is not None:
+                output = self.run.output
+                trackers.start(
+                    output.name, to_mapping(self.config), output, output / TRACKED, self.run.resume
+                )
+            log = TrainingLog(self.run.output, self.state.step, columns, trackers)
+        failed = True
         try:
             with reuse_memory(), flush_denormals(), ThreadPoolExecutor(1) as self.thread:
                 self._loop(log)
+            failed = False
         finally:
             if log is not None:
                 log.close()
+            if log is not None and trackers is not None:
+                trackers.finish(failed)
         if self.group.is_first:
             plot_curves(self.run.output)
         found = Checkpoint.open(self.run.output)

@@ -31,6 +31,7 @@ from decabench.training.optimizers import is_within, require_part, restore_optim
 from decabench.training.schedule import Schedule
 
 __all__ = [
+    "TRACKED",
     "RunState",
     "check_same_course",
     "check_same_run",
@@ -42,6 +43,9 @@ __all__ = [
 ]
 
 
+TRACKED = "tracked.json"
+"""The file in a run's folder that names its runs at trackers, so that a resumed run continues them."""
+
 _OURS = re.compile(r"step-\d{8}|\.partial")
 """Names in a run's folder of checkpoints."""
 
@@ -51,7 +55,7 @@ def is_unstarted(output: Path) -> bool:
 
     A `config.toml` counts only if a run wrote it, with every setting; any other is never overwritten.
     """
-    leftovers = {"config.toml", "data", "train.csv", "validation.csv", "tensorboard", "checkpoints"}
+    leftovers = {"config.toml", "data", "train.csv", "validation.csv", "tensorboard", "checkpoints", TRACKED}
     found = {path.name for path in output.iterdir()}
     if not found <= leftovers or any(not _OURS.fullmatch(path.name) for path in output.glob("checkpoints/*")):
         return False

@@ -340,18 +340,12 @@ def test_queries_in_standard_sql_are_shown_strictly_and_normalised(command, home
     )
 
 
-def test_no_name_is_cut_at_80_columns(home, submit):
-    from rich.console import Console
-
-    from decabench.commands.evaluate import _all_scores, _table
-    from decabench.scoring import evaluate
-
-    results = evaluate(submit("majority", ["cnn_dailymail", "multinli.in.out"]), home=home)
-    console = Console(width=80)
-    with console.capture() as shown:
-        console.print(_table(results))
-    assert "cnn_dailymail " in shown.get() and "multinli.in.out " in shown.get()
-    assert "rouge1_precision" in _all_scores("cnn_dailymail", results.tasks["cnn_dailymail"])
+def test_no_name_is_cut_at_80_columns(command, monkeypatch, home, submit):
+    monkeypatch.setattr("decabench.commands._console.terminal_width", lambda stream: 80)
+    folder = submit("majority", ["cnn_dailymail", "multinli.in.out"])
+    shown = command("evaluate", folder, "--home", home, "--all-scores").stdout
+    assert "cnn_dailymail " in shown and "multinli.in.out " in shown
+    assert "rouge1_precision" in shown
 
 
 def test_labels_in_another_form_are_pointed_out(command, home, tmp_path):

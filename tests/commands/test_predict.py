@@ -314,7 +314,7 @@ def test_the_name_in_the_report_is_that_of_the_submission(tmp_path):
     ("predictor", "more", "sentence"),
     [
         ("./models/my_model.py:Shouting", [], "run this in ./models and write my_model:Shouting."),
-        ("my_model.py:Shouting", [], "run this in . and write my_model:Shouting."),
+        ("my_model.py:Shouting", [], "names a file, not a module: write my_model:Shouting."),
         ("my_model", [], "package.module:object."),
         ("majority", ["--omit", "seed"], "majority does not use --omit: leave it out"),
         (

@@ -89,8 +89,8 @@ def test_validate(command, home):
     done = command("tasks", "validate", "sst", "--home", home)
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
-    assert [line[:4] for line in lines[:5]] == ["pass"] * 5
-    assert lines[5] == "sst, validation: proven"
+    assert [line[:4] for line in lines[:6]] == ["pass"] * 6
+    assert lines[6] == "sst, validation: proven"
 
 
 def test_a_task_that_cannot_be_proven_is_1(command, own_task, tmp_path):
@@ -99,7 +99,7 @@ def test_a_task_that_cannot_be_proven_is_1(command, own_task, tmp_path):
     done = command("tasks", "validate", "own", *options)
     assert done.exit_code == 1
     assert "FAIL  shuffled answers fall below gold: all answers are the same" in done.stdout
-    assert "own, validation: 1 of 5 checks failed" in done.stdout
+    assert "own, validation: 1 of 6 checks failed" in done.stdout
 
 
 @pytest.mark.parametrize(("arguments", "code"), [(["sst"], 3), (["sst", "--split", "dev"], 2), (["ssst"], 2)])

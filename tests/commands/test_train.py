@@ -1,5 +1,7 @@
 """`decabench train`, from the command line to a checkpoint."""
 
+import warnings
+
 import pytest
 
 pytest.importorskip("torch")
@@ -119,3 +121,69 @@ def test_what_is_refused_is_a_sentence(run, arguments, words):
     assert done.exit_code in (2, 3)
     assert words in done.output
     assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("fails", ["", "start", "log", "finish"])
+def test_a_tracker_gets_the_numbers_and_loses_no_run(run, tmp_path, monkeypatch, fails):
+    calls = []
+
+    class Notes:
+        def start(self, name, settings, folder, earlier):
+            self.note("start", name, settings["steps"], earlier)
+            return "run-7"
+
+        def log(self, numbers, step):
+            self.note("log", step, sorted(numbers))
+
+        def finish(self, failed):
+            self.note("finish", failed)
+
+        def note(self, *call):
+            calls.append(call)
+            if call[0] == fails:
+                raise ConnectionError("no network")
+
+    monkeypatch.setattr("decabench.exchange.trackers.TRACKERS", {"wandb": ("json", Notes)})
+    warnings.simplefilter("default")  # the command line prints them
+    done = run("--tasks", "schema", "--log", "wandb", "--log", "tensorboard")
+    assert done.exit_code == 0, done.output
+    assert ("the run goes on without it" in done.stderr) == bool(fails)
+    assert (tmp_path / "run" / "best.json").exists()
+    if not fails:
+        assert calls[0] == ("start", "run", 3, "")
+        assert calls[1] == ("log", 1, ["gradient_norm/schema", "learning_rate", "loss/schema"])
+        assert ("log", 3, ["score/schema", "score/total"]) in calls
+        assert calls[-1] == ("finish", False)
+        calls.clear()
+        assert run("--tasks", "schema", "--log", "wandb", "--resume").exit_code == 0
+        assert calls[0] == ("start", "run", 3, "run-7")
+
+
+def test_a_tracker_of_ones_own_in_python(home, tmp_path):
+    from decabench import train
+    from decabench.exchange import Trackers
+
+    steps = []
+
+    class Noted:
+        def start(self, name, settings, folder, earlier):
+            return name
+
+        def log(self, numbers, step):
+            steps.append(step)
+
+        def finish(self, failed):
+            steps.append(failed)
+
+    settings = dict(setting.split("=") for setting in SMALL)
+    settings = {name: value if name == "vectors" else int(value) for name, value in settings.items()}
+    train(
+        tmp_path / "run",
+        "schema",
+        settings=settings,
+        home=home,
+        device="cpu",
+        report=lambda line: None,
+        trackers=Trackers({"own": Noted()}),
+    )
+    assert steps == [1, 2, 3, 3, False]

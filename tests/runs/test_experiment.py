@@ -169,5 +169,6 @@ def test_every_option_of_predict_is_a_setting():
         for parameter in command.get_params(click.Context(command))
     }
     above = {"predictor", "tasks", "suite", "split", "output", "home", "include", "force"}
-    printed = {"dry_run", "show_prompt", "price_in", "price_out", "debug", "help"}
+    printed = {"dry_run", "show_prompt", "price_in", "price_out", "help"}
+    printed |= {"json", "quiet", "verbose", "no_color", "debug"}
     assert names - above - printed == set(_predict_fields())

@@ -238,7 +238,7 @@ def test_examples_of_results(command: Command, home: Path, submit: Submit) -> No
     pandas.testing.assert_frame_equal(read.examples("squad"), frame)
     with pytest.raises(UnknownNameError, match="Did you mean squad"):
         results.examples("squat")
-    with pytest.raises(MissingDataError, match="read from a text alone"):
+    with pytest.raises(MissingDataError, match="read from JSON without the examples"):
         Results.from_json(results.to_json()).examples("sst")
     examples_path(folder / "results/validation", "sst").unlink()
     with pytest.raises(MissingDataError, match="run decabench evaluate"):

@@ -676,12 +676,21 @@ def test_a_hundred_thousand_lines_take_seconds_and_little_memory(tmp_path):
     tracemalloc.stop()
 
 
+def test_answers_for_other_data_are_one_fault(tmp_path):
+    lines = b"".join(b'{"id": "other-%d", "answer": "2"}\n' % number for number in range(30))
+    report = check_submission(submission(tmp_path, {SQUAD: A + lines}), EXPECTED, TASKS)
+    assert found(report)[0] == ("other-ids", SQUAD, None)
+    assert {code for code, _, _ in found(report)} == {"other-ids"}
+    assert report.totals[SQUAD, "unknown-id"] == 30 and report.exit_code == 1
+    assert "30 of 31 ids" in report.faults[0].message
+
+
 def test_every_code_is_explained_and_provoked_here():
     provoked = {code for _, codes in OTHER_LINE.values() for code in codes}
     provoked |= {code for _, faults in FILES.values() for code, _, _ in faults}
-    elsewhere = {"bad-archive", "missing-file", "other-data", "unreadable-file", "wrong-length"}
+    elsewhere = {"bad-archive", "missing-file", "other-data", "other-ids", "unreadable-file", "wrong-length"}
     withheld = {"bad-withheld", "not-withheld", "other-answer", "withheld"}  # test_withheld.py
-    labels = {"label-form", "no-label"}  # tests/commands/test_check.py
+    labels = {"label-form", "no-label", "answer-form"}  # tests/commands/test_check.py
     assert provoked | elsewhere | withheld | labels == set(CODES)
     assert list(CODES) == sorted(CODES) and set(CODES) > WARNINGS
     assert all(text.endswith(".") for text in CODES.values())

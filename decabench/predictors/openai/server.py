@@ -115,7 +115,16 @@ def _parse_base_url(target: str) -> str:
             f"The URL for {host} has a user, a password or a query after ?, which would be recorded: leave it out, "
             "and put the key in DECABENCH_API_KEY."
         )
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+    for ending in _ENDPOINTS:
+        if url.endswith(ending):
+            raise DecabenchError(
+                f"{url} is one of the server's endpoints: give its base URL, openai:{url.removesuffix(ending)}."
+            )
+    return url
+
+
+_ENDPOINTS = ("/chat/completions", "/completions", "/models", "/responses")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,162 @@
+"""`decabench import`: answers in another program's file become a submission."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from decabench.commands._console import echo, is_set, write_json
+from decabench.commands._options import home_option, include_option, output_option, split_option
+
+if TYPE_CHECKING:
+    from decabench.exchange import RefusedImportError
+
+__all__ = ["import_"]
+
+_ONLY = {
+    "filter_name": ("--filter", ("lm-eval",)),
+    "scorer": ("--scorer", ("inspect",)),
+    "epoch": ("--epoch", ("inspect",)),
+    "delimiter": ("--delimiter", ("csv",)),
+    "answer": ("--answer", ("csv",)),
+    "id_": ("--id", ("csv", "lm-eval")),
+}
+"""Options that only some formats have."""
+
+
+@click.command("import")
+@click.argument("format", type=click.Choice(["squad", "csv", "text", "lm-eval", "inspect"]))
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--task", required=True, metavar="NAME", help="The task that the answers are for.")
+@split_option("validation", "The split that the answers are for.")
+@output_option("Folder of the submission; imports of several tasks may share one.")
+@click.option("--name", default="", metavar="TEXT", help="Name of the submission; needed for a new one.")
+@click.option(
+    "--note", default="", metavar="TEXT", help="Where the answers come from; the submission keeps it."
+)
+@click.option(
+    "--id", "id_", metavar="NAME", help="csv: column of the ids. lm-eval: field of doc.  [default: id]"
+)
+@click.option("--answer", metavar="NAME", help="csv: column of the answers.  [default: answer]")
+@click.option(
+    "--delimiter", metavar="CHAR", help="csv: what separates columns.  [default: a comma; a tab for .tsv]"
+)
+@click.option("--filter", "filter_name", metavar="NAME", help="lm-eval: the filter whose answers to take.")
+@click.option("--scorer", metavar="NAME", help="inspect: take this scorer's answers, not the completions.")
+@click.option("--epoch", type=click.IntRange(min=1), metavar="N", help="inspect: the epoch to take.")
+@click.option("--in-order", is_flag=True, help="Match rows by their order, not by id (text always does).")
+@click.option(
+    "--extract/--no-extract",
+    default=None,
+    help="Whether to extract answers from a model's text.  [default: for lm-eval and inspect]",
+)
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="THEIRS=OURS",
+    help="A label in the dataset's own word, such as 1=positive; may be repeated.",
+)
+@click.option("--ignore-unknown", is_flag=True, help="Leave out rows whose id the split does not have.")
+@click.option("--partial", is_flag=True, help="The answers are those of a limited run.")
+@click.option("--force", is_flag=True, help="Replace what an earlier import left for the split.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write every faulty row to this file, one JSON object a line.",
+)
+@home_option
+@include_option
+@click.pass_context
+def import_(
+    context: click.Context,
+    format: str,
+    file: Path,
+    task: str,
+    split: str,
+    output: Path,
+    name: str,
+    note: str,
+    id_: str | None,
+    answer: str | None,
+    delimiter: str | None,
+    filter_name: str | None,
+    scorer: str | None,
+    epoch: int | None,
+    in_order: bool,
+    extract: bool | None,
+    labels: tuple[str, ...],
+    ignore_unknown: bool,
+    partial: bool,
+    force: bool,
+    report: Path | None,
+    home: Path | None,
+    include: tuple[Path, ...],
+) -> None:
+    """Make a submission from answers that another program wrote, and check it.
+
+    \b
+    squad     predictions JSON of the official scorers: {"<id>": "<answer>", ...}
+    csv       a table with a column of ids and one of answers
+    text      one answer a line, in the order of the data
+    lm-eval   samples_*.jsonl, written by lm-eval with --log_samples
+    inspect   a log of Inspect, .eval or .json; needs its package
+
+    Rows are matched by id. If any row is not the answer to exactly one example, nothing is written and every such row
+    is reported. Exits with 1 then, and if examples have no answer.
+    """
+    from decabench.exchange import ImportSettings, Places, RefusedImportError, import_answers
+
+    given = context.params
+    for parameter, (flag, formats) in _ONLY.items():
+        if given[parameter] is not None and format not in formats:
+            raise click.UsageError(f"{flag} is for {' and '.join(formats)}, not for {format}.")
+    places = Places(
+        id_ or "id",
+        answer or "answer",
+        delimiter or "",
+        filter_name or scorer or "",
+        epoch or 0,
+    )
+    settings = ImportSettings(
+        places, in_order, extract, _read_labels(labels), ignore_unknown, partial, force, note
+    )
+    try:
+        done = import_answers(file, task, output, name, split, format, settings, home, include)
+    except RefusedImportError as error:
+        if report is not None:
+            _write_report(report, error)
+        raise
+    if is_set("json"):
+        write_json(done.check.to_json())
+        context.exit(done.check.exit_code)
+    echo(done.words)
+    echo(done.check.text(), nl=False)
+    echo(f"Score it: decabench evaluate {output}{f' --split {split}' if split == 'test' else ''}")
+    context.exit(done.check.exit_code)
+
+
+def _read_labels(labels: tuple[str, ...]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for label in labels:
+        theirs, equals, ours = label.rpartition("=")
+        if not equals or not ours:
+            raise click.UsageError(f"--label {label!r}: write THEIRS=OURS, as in 1=positive.")
+        if theirs in found:
+            raise click.UsageError(f"--label gives {theirs!r} twice.")
+        found[theirs] = ours
+    return found
+
+
+def _write_report(path: Path, error: RefusedImportError) -> None:
+    import json
+    from dataclasses import asdict
+
+    from decabench.files import atomic_file
+
+    with atomic_file(path) as file:
+        for fault in error.faults:
+            file.write(json.dumps(asdict(fault), ensure_ascii=False).encode("utf-8", "replace") + b"\n")

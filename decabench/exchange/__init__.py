@@ -1,0 +1,41 @@
+"""Answers from other programs, and results and tasks for them."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from decabench.errors import DecabenchError, install_hint
+from decabench.exchange.foreign_files import FORMATS, Places
+from decabench.exchange.imports import ImportReport, ImportSettings, RefusedImportError, import_answers
+from decabench.exchange.result_exports import export_results, find_results
+from decabench.exchange.task_exports import HARNESSES, ExportedTask, export_tasks
+from decabench.exchange.trackers import TRACKERS, Tracker, Trackers, make_trackers, track_results
+
+__all__ = [
+    "FORMATS",
+    "HARNESSES",
+    "TRACKERS",
+    "ExportedTask",
+    "ImportReport",
+    "ImportSettings",
+    "Places",
+    "RefusedImportError",
+    "Tracker",
+    "Trackers",
+    "export_results",
+    "export_tasks",
+    "find_results",
+    "import_answers",
+    "make_inspect_task",
+    "make_trackers",
+    "track_results",
+]
+
+
+def make_inspect_task(path: str | Path) -> Any:
+    """Return an exported task as an `inspect_ai.Task`. Raises DecabenchError if Inspect is not installed."""
+    if find_spec("inspect_ai") is None:
+        raise DecabenchError(f"inspect_ai is not installed: {install_hint('inspect')}.")
+    from decabench.exchange import inspect_scorer
+
+    return inspect_scorer.make_inspect_task(path)

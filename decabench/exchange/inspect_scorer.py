@@ -1,0 +1,74 @@
+"""Exported tasks as tasks of Inspect, whose package this needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from inspect_ai import Task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import (
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageUser,
+    GenerateConfig,
+)
+from inspect_ai.scorer import Score, metric, scorer
+from inspect_ai.solver import generate
+
+from decabench.exchange.task_exports import ExportedTask
+
+__all__ = ["make_inspect_task"]
+
+_FINISHES = {"max_tokens": "length", "model_length": "length", "content_filter": "refused"}
+_TURNS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+
+
+def make_inspect_task(path: str | Path) -> Any:
+    """Return an exported task as an `inspect_ai.Task`: one sample an example, one epoch, greedy decoding."""
+    exported = ExportedTask.read(path)
+    samples = [
+        Sample(
+            id=id_,
+            input=[_TURNS[role](content=content) for role, content in row["messages"]],
+            target=list(row["answers"]),
+        )
+        for id_, row in exported.rows.items()
+    ]
+    return Task(
+        dataset=MemoryDataset(samples, name=f"{exported.name}.{exported.split}"),
+        solver=generate(),
+        scorer=decabench_scorer(str(exported.path)),
+        config=GenerateConfig(
+            temperature=0.0, max_tokens=exported.max_tokens, stop_seqs=list(exported.chat_stop) or None
+        ),
+        epochs=1,
+    )
+
+
+def _make_metric() -> Any:
+    def compute(scores: list[Any]) -> Any:
+        """Score all answers together; each names the file of its task."""
+        if not scores:
+            return {}
+        exported = ExportedTask.read(scores[0].score.metadata["file"])
+        return exported.scores([(str(each.sample_id), each.score.answer or "") for each in scores])
+
+    return compute
+
+
+def _make_scorer(path: str) -> Any:
+    exported = ExportedTask.read(path)
+
+    async def score(state: Any, target: Any) -> Any:
+        finish = _FINISHES.get(state.output.stop_reason, "stop")
+        answer = exported.answer(str(state.sample_id), state.output.completion, finish)
+        value = exported.example_score(str(state.sample_id), answer)
+        return Score(value=value, answer=answer, metadata={"file": path})
+
+    return score
+
+
+decabench_metric = metric(name="decabench", scores="unreduced")(_make_metric)
+"""Sees the answers of every epoch, so that answers of several are refused and not taken for one."""
+decabench_scorer = scorer(metrics=[decabench_metric()], name="decabench")(_make_scorer)

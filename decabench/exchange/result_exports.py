@@ -1,0 +1,332 @@
+"""Results for readers elsewhere: a Hugging Face model card's `model-index`, and Markdown and LaTeX tables.
+
+Names in results come from strangers: every text is escaped for its format, and no metric's code is loaded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from decabench.errors import DataError, require_name
+from decabench.exchange.yaml_text import dump_yaml
+from decabench.metrics import METRICS
+from decabench.scoring import Results, TaskResult, read_results_file, results_files, score_digits, show_units
+from decabench.tasks import TASKS, Label, Tags, Task, Tree
+from decabench.text import well_formed
+
+__all__ = ["TABLES", "export_results", "find_results", "latex_table", "markdown_table", "model_index"]
+
+
+def find_results(path: str | Path, split: str = "validation") -> Results:
+    """Read the results of a submission's split, or a `results.json`.
+
+    Raises MissingDataError if there are none, DataError if there are several of the split.
+    """
+    path = Path(path)
+    if path.name.endswith(".json"):
+        return read_results_file(path)
+    found = [read_results_file(each) for each in results_files(path)]
+    of_split = [each for each in found if each.split == split and each.answers == "extracted"]
+    if len(of_split) == 1:
+        return of_split[0]
+    listed = ", ".join(sorted({f"{each.split} ({each.suite.name})" for each in found}))
+    many = "no" if not of_split else "several"
+    raise DataError(
+        f"{path} has {many} results on {split}; it has: {listed}. Give the path of a results.json."
+    )
+
+
+def export_results(results: Sequence[Results], format: str) -> str:
+    """Return results as text: `markdown` and `latex` take several, side by side; `model-index` takes one.
+
+    Raises DataError for several results that cannot stand in one table.
+    """
+    make = TABLES[require_name(format, TABLES, "format")]
+    if format == "model-index" and len(results) > 1:
+        raise DataError(
+            f"A model card is about one model; given {len(results)} results: export them one by one."
+        )
+    _require_comparable(results)
+    return make(results)
+
+
+def _require_comparable(results: Sequence[Results]) -> None:
+    """Raise DataError with every reason why results may not stand beside each other."""
+    first, faults = results[0], []
+    for other in results[1:]:
+        name = repr(str(other.submission["name"]))
+        for what, ours, theirs in (
+            ("split", first.split, other.split),
+            ("suite", first.suite.name, other.suite.name),
+            ("kind of answers", first.answers, other.answers),
+        ):
+            if ours != theirs:
+                faults.append(f"{name} has another {what} ({theirs}, not {ours})")
+        for task in first.tasks.keys() & other.tasks.keys():
+            one, another = first.tasks[task], other.tasks[task]
+            if "failed" in (one.status, another.status):
+                continue
+            if one.data.fingerprint != another.data.fingerprint:
+                faults.append(f"{name} was scored on other data of {task}")
+            elif one.signature != another.signature:
+                faults.append(f"{name} was scored by another metric on {task}")
+    if faults:
+        raise DataError(f"These results cannot stand in one table: {'; '.join(sorted(faults))}.")
+
+
+# Model card
+
+
+def model_index(results: Sequence[Results]) -> str:
+    """Return the `model-index` of a model card, to stand between the `---` lines of its README.md.
+
+    Failed tasks are left out, for a model card has no way to say so; a limited run's metric says that it is one.
+    """
+    (one,) = results
+    name = str(one.submission["name"])
+    entries = [_card_entry(task, found, one) for task, found in one.tasks.items() if found.score is not None]
+    total = one.total
+    if total.complete and total.score is not None:
+        entries.append(_total_entry(one, total.score))
+    return dump_yaml({"model-index": [{"name": name, "results": entries}]})
+
+
+def _card_entry(task: str, found: TaskResult, results: Results) -> dict[str, Any]:
+    known = TASKS.get(task)
+    title = known.title if known else task
+    dataset = known.dataset if known else task
+    if found.data.origin == "sample":
+        dataset = f"{dataset} (decabench's bundled sample)"
+    partial = f", {found.n:,} of {found.partial['of']:,} examples" if found.status == "partial" else ""
+    arguments: dict[str, Any] = {"n": found.n, "signature": found.signature}
+    if found.interval:
+        arguments |= {"interval_95": [float(end) for end in found.interval]}
+        if found.units and (units := show_units(found.units)):
+            arguments |= {"interval_over": units}
+    return {
+        "task": {"type": _card_task(known), "name": title},
+        "dataset": {
+            "type": _card_dataset(known) or task,
+            "name": dataset,
+            "split": results.split,
+            "args": {
+                "decabench_task": task,
+                "fingerprint": found.data.fingerprint,
+                "origin": found.data.origin,
+            },
+        },
+        "metrics": [
+            {
+                "type": _CARD_METRICS.get(found.headline, found.headline),
+                "value": found.score,
+                "name": f"{found.headline} (decabench{partial})",
+                "args": arguments,
+            }
+        ],
+        **_card_source(results),
+    }
+
+
+def _total_entry(results: Results, score: float) -> dict[str, Any]:
+    suite = results.suite
+    interval = {"interval_95": [float(end) for end in results.interval]} if results.interval else {}
+    return {
+        "task": {"type": "text-generation", "name": suite.title},
+        "dataset": {"type": suite.name, "name": suite.title, "split": results.split},
+        "metrics": [
+            {
+                "type": suite.total_name.lower(),
+                "value": score,
+                "name": f"{suite.total_name} (decabench)",
+                "args": {"tasks": len(suite.tasks), **interval},
+            }
+        ],
+        **_card_source(results),
+    }
+
+
+def _card_source(results: Results) -> dict[str, Any]:
+    """Return who says so, if the submission names an address: the hub wants one."""
+    url = results.submission.get("url")
+    if not isinstance(url, str) or not url:
+        return {}
+    return {"source": {"name": f"decabench {results.decabench}", "url": url}}
+
+
+_CARD_METRICS = {"nf1": "f1", "em": "exact_match", "nem": "exact_match", "sacrebleu": "bleu"}
+"""Our name for a metric to the hub's, where they differ."""
+
+
+def _card_task(task: Task | None) -> str:
+    """Return the hub's name for a kind of task."""
+    if task is None:
+        return "text-generation"
+    if isinstance(task.output, Label):
+        return "text-classification"
+    if isinstance(task.output, Tags | Tree):
+        return "token-classification"
+    if task.extractive:
+        return "question-answering"
+    by_metric = {
+        "bleu": "translation",
+        "chrf2": "translation",
+        "ter": "translation",
+        "rouge": "summarization",
+    }
+    return by_metric.get(task.metric.partition("_")[0], "text-generation")
+
+
+def _card_dataset(task: Task | None) -> str:
+    """Return the hub's name for a task's dataset; empty if it is not on the hub."""
+    hubs = (source.hub for source in task.sources) if task else ()
+    return next((hub.repository for hub in hubs if hub is not None), "")
+
+
+# Tables
+
+
+def markdown_table(results: Sequence[Results]) -> str:
+    """Return a table as GitHub and CommonMark renderers read it."""
+    heading, rows, notes = _cells(results)
+    right = ["---:" if at > 1 else "---" for at in range(len(heading))]
+    table = [heading, right, *rows]
+    lines = [f"| {' | '.join(cell if row is right else _markdown(cell) for cell in row)} |" for row in table]
+    return "\n".join([*lines, *(f"\n{_markdown(note)}" for note in notes)]) + "\n"
+
+
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~&$@]|:(?=//))")
+"""What Markdown acts on inside a line, and what makes an address a link. `\\(` might begin a formula."""
+
+
+def _markdown(text: str) -> str:
+    """Escape what Markdown acts on inside a line. No line begins with the text of strangers."""
+    return re.sub(r"\bwww\.", r"www\\.", _MARKDOWN.sub(r"\\\1", _line(text)))
+
+
+def latex_table(results: Sequence[Results]) -> str:
+    """Return a `tabular` for LaTeX with the package booktabs."""
+    heading, rows, notes = _cells(results)
+    lines = [
+        "% \\usepackage{booktabs}",
+        f"\\begin{{tabular}}{{ll{'r' * (len(heading) - 2)}}}",
+        "\\toprule",
+        _latex_row(heading),
+        "\\midrule",
+        *(_latex_row(row) for row in rows),
+        "\\bottomrule",
+        "\\end{tabular}",
+    ]
+    return "\n".join([*lines, *(f"\n{_latex(note)}" for note in notes)]) + "\n"
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return f"{' & '.join(map(_latex, cells))} \\\\"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{char: f"\\{char}" for char in "{}$&#_%"},
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\char34{}",  # also where babel gives it a meaning
+    "[": "{[}",
+    "]": "{]}",
+    "`": "{`}",
+    "–": "--",
+    "↓": r"$\downarrow$",
+}
+
+
+def _latex(text: str) -> str:
+    """Escape everything that LaTeX acts on. Other characters need an engine or an encoding that has them."""
+    return "".join(_LATEX.get(char, char) for char in _line(text))
+
+
+def _line(text: str) -> str:
+    """Return a text on one line, without what is not printed."""
+    return " ".join("".join(char if char.isprintable() else " " for char in well_formed(text)).split())
+
+
+def _cells(results: Sequence[Results]) -> tuple[list[str], list[list[str]], list[str]]:
+    """Return the heading, the rows and the notes of a table, not escaped."""
+    first = results[0]
+    names = [str(each.submission["name"]) for each in results]
+    tasks = list(dict.fromkeys(task for each in results for task in each.tasks))
+    alone = len(results) == 1
+    heading = ["task", "metric", *(["score", "95 %", "n"] if alone else names)]
+    rows = []
+    for task in tasks:
+        found = [each.tasks.get(task) for each in results]
+        known = next(each for each in found if each is not None)
+        metric = METRICS.get(known.metric)
+        arrow = " ↓" if metric is not None and not metric.higher_is_better else ""
+        cells = [f"{known.headline}{arrow}"]
+        if alone:
+            cells += [_score(task, known), _interval(task, known), f"{known.n:,}"]
+        else:
+            cells += [_with_interval(task, each) for each in found]
+        rows.append([task, *cells])
+    if len(rows) > 1 and any(each.total.score is not None for each in results):
+        rows.append(_total_row(results, alone))
+    return heading, rows, list(_notes(first, results))
+
+
+def _score(task: str, found: TaskResult) -> str:
+    if found.score is None:
+        return "failed"
+    partial = " (partial)" if found.status == "partial" else ""
+    return f"{found.score:.{score_digits(task, found.metric)}f}{partial}"
+
+
+def _interval(task: str, found: TaskResult) -> str:
+    digits = score_digits(task, found.metric)
+    return "–" if found.interval is None else "{:.{d}f} to {:.{d}f}".format(*found.interval, d=digits)
+
+
+def _with_interval(task: str, found: TaskResult | None) -> str:
+    if found is None:
+        return "–"
+    interval = f" [{_interval(task, found)}]" if found.interval else ""
+    return f"{_score(task, found)}{interval}"
+
+
+def _total_row(results: Sequence[Results], alone: bool) -> list[str]:
+    suite = results[0].suite
+    shown = []
+    for each in results:
+        ends = each.interval
+        interval = "" if ends is None else "{:.{d}f} to {:.{d}f}".format(*ends, d=each.total_digits)
+        text = each.total.text if each.total.score is not None else "–"
+        shown.append([text, interval or "–"] if alone else [f"{text} [{interval}]" if interval else text])
+    name = suite.total_name if all(each.total.complete for each in results) else suite.total
+    return [name, "", *(cell for cells in shown for cell in cells), *([""] if alone else [])]
+
+
+def _notes(first: Results, results: Sequence[Results]) -> Iterator[str]:
+    """Yield what a reader of the numbers must know."""
+    raw = ", the models' whole output" if first.answers == "raw" else ""
+    name = f" of {first.submission['name']}" if len(results) == 1 else ""
+    yield f"Results{name}, {first.split}{raw}. Scores and 95 % intervals by decabench {first.decabench}."
+    origins = {task.data.origin for each in results for task in each.tasks.values()}
+    if "sample" in origins:
+        yield "Scored on decabench's bundled sample: not comparable with scores on the full datasets."
+    for each in results:
+        for task, found in each.tasks.items():
+            if found.status == "partial":
+                answered, whole = found.partial["answered"], found.partial["of"]
+                limit = f"{answered:,} of {whole:,} examples of {task}"
+                yield f"A limited run of {each.submission['name']}: {limit}."
+
+
+TABLES: Mapping[str, Callable[[Sequence[Results]], str]] = {
+    "markdown": markdown_table,
+    "latex": latex_table,
+    "model-index": model_index,
+}
+"""Every format of results by name."""

@@ -1,0 +1,394 @@
+"""Tasks for other harnesses: a folder that lm-eval or Inspect runs, with these data, these prompts and these scorers.
+
+The folder holds a file of examples and prompts for each task, and a few lines of code that call decabench, which must
+be installed beside the other harness. Its scores are those of `decabench evaluate` on the same answers.
+"""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import decabench
+from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
+from decabench.exchange.yaml_text import Tagged, dump_yaml
+from decabench.files import atomic_file, make_folder, require_within
+from decabench.metrics import Item
+from decabench.prompts import Prompting, Shot, extract, load_template, make_prompting, select_shots
+from decabench.scoring import find_metric, score_task
+from decabench.submission import BrokenFileError, Limits, numbered_lines
+from decabench.tasks import SPLITS, AnswerForm, Question, Store, Task, get_task, home_folder, known_tasks
+from decabench.text import excerpt, quoted
+from decabench.untrusted import parse_json
+
+__all__ = ["HARNESSES", "ExportedTask", "export_tasks"]
+
+FORMAT = "decabench.harness/1"
+DATA = "data"
+"""The folder of the files of examples."""
+
+_LIMITS = Limits(1 << 32, 20_000_000, 1 << 26)
+
+
+# Reading what was exported: this is what other harnesses call
+
+
+@dataclass(frozen=True)
+class ExportedTask:
+    """A task as another harness sees it: examples with prompts, extraction of answers, and scores."""
+
+    path: Path
+    """The file that it was read from."""
+    name: str
+    """The task's name."""
+    split: str
+    """The split."""
+    metrics: tuple[str, ...]
+    """The names of its metrics, that of the headline first."""
+    headlines: tuple[str, ...]
+    """The names of the scores, one a metric."""
+    form: AnswerForm
+    """The form of an answer in a model's text."""
+    max_tokens: int
+    """The maximum number of tokens in an answer."""
+    stop: tuple[str, ...]
+    """Texts that end an answer in plain text."""
+    chat_stop: tuple[str, ...]
+    """Texts that end an answer in a chat."""
+    rows: Mapping[str, Mapping[str, Any]]
+    """Id to `prompt`, `messages`, `question`, `context`, `answers`, `units` and `meta`, in the order of the data."""
+
+    @classmethod
+    def read(cls, path: str | Path) -> ExportedTask:
+        """Read a file of `export_tasks`. Raises DataError if it is damaged or its metrics have changed since."""
+        return _read(Path(path))
+
+    def documents(self) -> dict[str, Any]:
+        """Return the examples as lm-eval wants them: a `datasets.Dataset` by the name of the split."""
+        import datasets
+
+        rows = [
+            {"id": id_, "prompt": row["prompt"], "target": row["answers"][0], "answers": row["answers"]}
+            for id_, row in self.rows.items()
+        ]
+        return {self.split: datasets.Dataset.from_list(rows)}
+
+    def answer(self, id: str, text: str, finish: str = "stop") -> str:
+        """Return the answer in a model's text, extracted as `decabench predict` does."""
+        row = self.rows[id]
+        return extract(text, self.form, row["question"], finish, row["context"]).answer
+
+    def results(self, document: Mapping[str, Any], texts: Sequence[str]) -> dict[str, list[str]]:
+        """Return id and answer under the name of each score, for lm-eval to collect."""
+        answer = self.answer(document["id"], texts[0])
+        return {name: [document["id"], answer] for name in self.headlines}
+
+    def aggregate(self, name: str) -> Callable[[Sequence[Sequence[str]]], float]:
+        """Return the function that scores what `results` returned for all examples."""
+
+        metric = self.metrics[self.headlines.index(name)]
+
+        def score(collected: Sequence[Sequence[str]]) -> float:
+            return self._scores([metric], [(id_, answer) for id_, answer in collected])[name]
+
+        return score
+
+    def scores(self, answers: Sequence[tuple[str, str]]) -> dict[str, float]:
+        """Score (id, answer) pairs: every score of the task's metrics. Raises DataError for an id that occurs twice."""
+        return self._scores(self.metrics, answers)
+
+    def _scores(self, metrics: Sequence[str], answers: Sequence[tuple[str, str]]) -> dict[str, float]:
+        given = dict(answers)
+        if len(given) < len(answers):
+            raise DataError(
+                f"{self.name} has {len(answers):,} answers to {len(given):,} examples: ask each once, in one epoch."
+            )
+        ids = [id_ for id_ in self.rows if id_ in given]
+        if len(ids) < len(given):
+            raise DataError(
+                f"{self.name} has no example {quoted(next(iter(given.keys() - self.rows.keys())))}."
+            )
+        found = score_task(metrics, [given[id_] for id_ in ids], [self._item(id_) for id_ in ids], None)
+        return dict(found.scores)
+
+    def example_score(self, id: str, answer: str) -> float:
+        """Return the headline of one example; for metrics without one, 100 if the answer is a reference, else 0."""
+        metric, item = find_metric(self.metrics[0]), self._item(id)
+        if metric.scope != "example":
+            return 100.0 * (answer in item.answers)
+        return float(score_task(self.metrics[:1], [answer], [item], None).scores[metric.headline])
+
+    def _item(self, id: str) -> Item:
+        row = self.rows[id]
+        return Item(tuple(row["answers"]), id, tuple(row["units"]), row["meta"])
+
+
+@lru_cache(maxsize=64)
+def _read(path: Path) -> ExportedTask:
+    import msgspec
+
+    again = "export the task again"
+    try:
+        with closing(numbered_lines(path, _LIMITS)) as lines:
+            records = [parse_json(raw.decode()) for _, raw in lines if raw]
+        head, *rows = records
+        if head["format"] != FORMAT:
+            raise ValueError(f"its format is {quoted(str(head['format']))}, not {FORMAT!r}")
+        exported = ExportedTask(
+            path,
+            head["task"],
+            head["split"],
+            tuple(head["signatures"]),
+            tuple(find_metric(name).headline for name in head["signatures"]),
+            msgspec.convert(head["form"], AnswerForm),
+            head["max_tokens"],
+            tuple(head["stop"]),
+            tuple(head["chat_stop"]),
+            {row["id"]: row for row in rows},
+        )
+        if len(exported.rows) != head["rows"]:
+            raise ValueError(f"it has {len(exported.rows):,} of {head['rows']:,} examples")
+    except (BrokenFileError, ValueError, KeyError, TypeError, LookupError) as error:
+        raise DataError(f"{path} is not an exported task ({error}): {again}.") from error
+    for name, signature in head["signatures"].items():
+        now = find_metric(name).full_signature
+        if now != signature:
+            raise DataError(
+                f"{path.name} was exported for the metric {signature}, but here it is {now}: {again} with this version."
+            )
+    return exported
+
+
+# Writing
+
+
+def export_tasks(
+    tasks: Sequence[str | Task],
+    output: str | Path,
+    harness: str,
+    split: str = "validation",
+    shots: int = 0,
+    seed: int = 0,
+    home: str | Path | None = None,
+    include: Sequence[Path] = (),
+) -> list[Path]:
+    """Write a folder of tasks for a harness, `lm-eval` or `inspect`; return its files.
+
+    Prompts are those of `decabench predict`, with as many worked examples as `shots` says. Raises MissingDataError if
+    a split is not prepared, DecabenchError if the folder holds other files.
+    """
+    write = HARNESSES[require_name(harness, HARNESSES, "harness")]
+    require_name(split, SPLITS, "split")
+    known = known_tasks(include)
+    chosen = [task if isinstance(task, Task) else get_task(task, known) for task in tasks]
+    names = {_identifier(task.name): task.name for task in chosen}
+    if not chosen or len(names) < len(chosen):
+        raise UnknownNameError(
+            f"Name one or more different tasks; given {', '.join(names.values()) or 'none'}."
+        )
+    folder, store = Path(output), Store(home_folder(home))
+    for task in chosen:
+        store.record(task.name, split)  # all are there, or nothing is written
+    files = write(chosen, split)
+    files["README.md"] = _readme(chosen, store, split, harness, shots)
+    _require_own(folder, {*files, *(_data_name(task, split) for task in chosen)})
+    make_folder(folder / DATA)
+    made = [_write_data(folder, store, task, split, shots, seed) for task in chosen]
+    for name, text in files.items():
+        with atomic_file(folder / name) as file:
+            file.write(text.encode())
+    return [*made, *(folder / name for name in files)]
+
+
+def _require_own(folder: Path, names: set[str]) -> None:
+    """Raise DecabenchError if a folder holds anything but an earlier export of the same tasks."""
+    if folder.exists() and not folder.is_dir():
+        raise DecabenchError(f"{folder} is a file: give a folder.")
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+    if others := sorted(name for name in found - names if "__pycache__" not in name):
+        raise DecabenchError(
+            f"{folder} holds other files ({excerpt(', '.join(others), 100)}): give a folder for these tasks alone."
+        )
+    require_within(folder, *(folder / name for name in names))
+
+
+def _write_data(folder: Path, store: Store, task: Task, split: str, shots: int, seed: int) -> Path:
+    prompting = _prompting(store, task, split, shots, seed)
+    record = store.record(task.name, split)
+    names = dict.fromkeys((task.metric, *task.secondary))
+    head = {
+        "format": FORMAT,
+        "task": task.name,
+        "split": split,
+        "rows": record.rows,
+        "fingerprint": record.fingerprint,
+        "signatures": {name: find_metric(name).full_signature for name in names},
+        "form": asdict(prompting.form),
+        "max_tokens": prompting.max_new_tokens,
+        "stop": prompting.stop,
+        "chat_stop": prompting.chat_stop,
+        "prompt": prompting.describe(),
+        "decabench": decabench.__version__,
+    }
+    path = folder / _data_name(task, split)
+    with atomic_file(path, "gz") as file:
+        for line in (head, *_rows(store, task, split, prompting)):
+            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
+    return path
+
+
+def _prompting(store: Store, task: Task, split: str, shots: int, seed: int) -> Prompting:
+    drawn: tuple[Shot, ...] = ()
+    if shots:
+        evaluated = (
+            (row["question"], row["context"]) for row in store.read(task.name, split, ("question", "context"))
+        )
+        drawn = select_shots(task, store.examples(task.name, "train"), evaluated, shots, seed).shots
+    return make_prompting(task, load_template("default"), None, drawn)
+
+
+def _rows(store: Store, task: Task, split: str, prompting: Prompting) -> Iterator[dict[str, Any]]:
+    for example in store.examples(task.name, split):
+        question = Question(example.id, example.question, example.context)
+        yield {
+            "id": example.id,
+            "prompt": prompting.text(question),
+            "messages": [[turn.role, turn.content] for turn in prompting.messages(question)],
+            "question": example.question,
+            "context": example.context,
+            "answers": list(example.answers),
+            "units": list(example.units),
+            "meta": dict(example.meta),
+        }
+
+
+def _data_name(task: Task, split: str) -> str:
+    return f"{DATA}/{task.name}.{split}.jsonl.gz"
+
+
+def _identifier(name: str) -> str:
+    """Return a task's name as a name in Python: `iwslt_en_de`."""
+    made = re.sub(r"\W", "_", name, flags=re.ASCII)
+    return f"{made}_" if keyword.iskeyword(made) or not made.isidentifier() else made
+
+
+def _write_lm_eval(tasks: Sequence[Task], split: str) -> dict[str, str]:
+    """Return the files of an lm-eval folder: a YAML file a task, and the functions that these name."""
+    lines = [
+        '"""What the YAML files beside this call. Written by decabench."""\n',
+        "from pathlib import Path\n",
+        "from decabench.exchange import ExportedTask\n",
+        f'_DATA = Path(__file__).parent / "{DATA}"\n',
+    ]
+    files = {}
+    for task in tasks:
+        own = _identifier(task.name)
+        # A private name first: any task may be called like another's function.
+        lines += [
+            f'_{own} = ExportedTask.read(_DATA / "{task.name}.{split}.jsonl.gz")',
+            f"\n\ndef documents_of_{own}(**settings):",
+            f'    """Return the examples of {task.name}."""',
+            f"    return _{own}.documents()\n",
+            f"\nresults_of_{own} = _{own}.results",
+        ]
+        metrics = []
+        for name in dict.fromkeys((task.metric, *task.secondary)):
+            metric = find_metric(name)
+            score = f"{_identifier(metric.headline)}_of_{own}"
+            lines.append(f"{score} = _{own}.aggregate({metric.headline!r})")
+            metrics.append(
+                {
+                    "metric": metric.headline,
+                    "aggregation": Tagged(f"!function utils.{score}"),
+                    "higher_is_better": metric.higher_is_better,
+                }
+            )
+        lines.append("")
+        files[f"decabench_{task.name}.yaml"] = dump_yaml(_lm_eval_task(task, own, split, metrics))
+    return {"utils.py": "\n".join(lines), **files}
+
+
+def _lm_eval_task(task: Task, own: str, split: str, metrics: list[dict[str, Any]]) -> dict[str, Any]:
+    prompting = make_prompting(task, load_template("default"))
+    return {
+        "task": f"decabench_{task.name}",
+        "tag": "decabench",
+        "custom_dataset": Tagged(f"!function utils.documents_of_{own}"),
+        f"{split}_split" if split != "train" else "training_split": split,
+        "output_type": "generate_until",
+        "doc_to_text": "prompt",
+        "doc_to_target": "target",
+        "num_fewshot": 0,
+        "generation_kwargs": {
+            "until": list(prompting.stop),
+            "do_sample": False,
+            "temperature": 0.0,
+            "max_gen_toks": prompting.max_new_tokens,
+        },
+        "process_results": Tagged(f"!function utils.results_of_{own}"),
+        "metric_list": metrics,
+        "metadata": {"version": task.version},
+    }
+
+
+def _write_inspect(tasks: Sequence[Task], split: str) -> dict[str, str]:
+    """Return the file of Inspect tasks."""
+    lines = [
+        '"""Tasks for Inspect. Written by decabench."""\n',
+        "from pathlib import Path\n",
+        "from inspect_ai import Task, task\n",
+        "from decabench.exchange import make_inspect_task\n",
+        f'_DATA = Path(__file__).parent / "{DATA}"\n',
+    ]
+    for each in tasks:
+        lines += [
+            f"\n@task\ndef decabench_{_identifier(each.name)}() -> Task:",
+            f'    """Make the task {each.name}."""',
+            f'    return make_inspect_task(_DATA / "{each.name}.{split}.jsonl.gz")\n',
+        ]
+    return {"decabench_tasks.py": "\n".join(lines)}
+
+
+HARNESSES: Mapping[str, Callable[[Sequence[Task], str], dict[str, str]]] = {
+    "lm-eval": _write_lm_eval,
+    "inspect": _write_inspect,
+}
+"""Every harness by name, with the function that makes its files: name to text."""
+
+
+_COMMANDS = {
+    "lm-eval": "lm_eval --model hf --model_args pretrained=MODEL --include_path . --tasks {tasks} --log_samples "
+    "--output_path out  # for chat models also --apply_chat_template",
+    "inspect": "inspect eval decabench_tasks.py{tasks} --model PROVIDER/MODEL",
+}
+
+
+def _readme(tasks: Sequence[Task], store: Store, split: str, harness: str, shots: int) -> str:
+    """Return the page that tells what is in the folder and how to run it."""
+    names = [f"decabench_{task.name}" for task in tasks]
+    own = f"@decabench_{_identifier(tasks[0].name)}" if len(tasks) == 1 else ""
+    listed = own if harness == "inspect" else ",".join(names)
+    lines = [
+        f"# Tasks of decabench for {harness}\n",
+        f"Written by decabench {decabench.__version__}, which must be installed beside {harness}. Run them here:\n",
+        f"    {_COMMANDS[harness].format(tasks=listed)}\n",
+        "Prompts, extraction of answers and scores are those of decabench: scores are from 0 to 100 unless the metric "
+        "has another range, and `decabench evaluate` gives the same on the same answers. "
+        + (f"Prompts hold {shots} worked examples." if shots else "Prompts hold no worked examples.")
+        + " Bring the answers back with `decabench import` for intervals and comparisons.\n",
+        "| task | split | examples | data | licence |",
+        "|---|---|---|---|---|",
+    ]
+    for task in tasks:
+        record = store.record(task.name, split)
+        keep = "" if task.redistributable and not task.withhold_texts else " (do not pass this file on)"
+        origin = f"{record.origin}, `{record.fingerprint[:19]}…`"
+        lines.append(f"| {task.name} | {split} | {record.rows:,} | {origin} | {task.licence}{keep} |")
+    return "\n".join(lines) + "\n"

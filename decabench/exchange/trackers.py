@@ -1,0 +1,300 @@
+"""Experiment trackers: W&B, MLflow and TensorBoard receive the numbers of a run where that is asked for.
+
+A tracker is a plain object with three methods; none of their packages is loaded unless it is named. A tracker that
+fails is dropped with a warning: no run, and no score, depends on one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+from decabench.errors import DecabenchError, require_name
+from decabench.files import atomic_file
+from decabench.scoring import Results
+from decabench.text import describe_error
+from decabench.untrusted import read_json
+
+__all__ = [
+    "TRACKERS",
+    "Tracker",
+    "Trackers",
+    "make_trackers",
+    "result_numbers",
+    "track_results",
+]
+
+FORMAT = "decabench.tracked/1"
+PROJECT = "decabench"
+"""The project or experiment, unless WANDB_PROJECT or MLFLOW_EXPERIMENT_NAME names another."""
+
+
+class Tracker(Protocol):
+    """Receives the numbers of one run. Write your own with these three methods."""
+
+    def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
+        """Begin a run, or continue the one that `earlier` identifies; return what identifies it."""
+
+    def log(self, numbers: Mapping[str, float], step: int | None) -> None:
+        """Record numbers by name, at a step of training or, if it is None, of the whole run."""
+
+    def finish(self, failed: bool) -> None:
+        """End the run; nothing follows."""
+
+
+class Trackers:
+    """Several trackers as one that never fails: the first error of each ends that tracker, with a warning."""
+
+    def __init__(self, trackers: Mapping[str, Tracker]) -> None:
+        self._trackers = dict(trackers)
+
+    def __bool__(self) -> bool:
+        return bool(self._trackers)
+
+    def start(
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        folder: Path,
+        tracked: Path | None = None,
+        resume: bool = False,
+    ) -> None:
+        """Begin a run at every tracker; `tracked` is the file that keeps what identifies it, so as to `resume` it."""
+        if not self._trackers:
+            return
+        earlier = _read_tracked(tracked) if tracked is not None and resume else {}
+        made: dict[str, str] = dict(earlier)
+
+        def begin(which: str, tracker: Tracker) -> None:
+            made[which] = str(tracker.start(name, settings, folder, earlier.get(which, "")))
+
+        self._each("start", begin)
+        if tracked is None:
+            return
+        try:
+            with atomic_file(tracked) as file:
+                file.write(json.dumps({"format": FORMAT, "runs": made}, indent=1).encode() + b"\n")
+        except DecabenchError as error:
+            warnings.warn(f"A resumed run will be a new one at its trackers: {error}", stacklevel=2)
+
+    def log(self, numbers: Mapping[str, float], step: int | None = None) -> None:
+        """Record numbers at every tracker."""
+        given = {key: float(value) for key, value in numbers.items()}
+        self._each("log", lambda which, tracker: tracker.log(given, step))
+
+    def finish(self, failed: bool = False) -> None:
+        """End the run at every tracker."""
+        self._each("finish", lambda which, tracker: tracker.finish(failed))
+        self._trackers.clear()
+
+    def _each(self, what: str, call: Callable[[str, Tracker], None]) -> None:
+        for which, tracker in list(self._trackers.items()):
+            try:
+                call(which, tracker)
+            except (Exception, SystemExit) as error:
+                del self._trackers[which]
+                warnings.warn(
+                    f"{which} failed to {what} ({describe_error(error)}): the run goes on without it.",
+                    stacklevel=3,
+                )
+
+
+def make_trackers(names: Iterable[str]) -> Trackers:
+    """Return trackers by name, not started. Raises UnknownNameError, and DecabenchError for a missing package."""
+    chosen = list(dict.fromkeys(names))
+    for name in chosen:
+        package, _ = TRACKERS[require_name(name, TRACKERS, "tracker")]
+        if find_spec(package) is None:
+            raise DecabenchError(f"{name} is not installed: run pip install {package}.")
+    return Trackers({name: TRACKERS[name][1]() for name in chosen})
+
+
+def _read_tracked(path: Path) -> dict[str, str]:
+    try:
+        runs = read_json(path, format=FORMAT).get("runs")
+    except (OSError, ValueError):
+        return {}
+    return (
+        {key: value for key, value in runs.items() if isinstance(value, str)}
+        if isinstance(runs, dict)
+        else {}
+    )
+
+
+# Results
+
+
+def result_numbers(results: Results) -> dict[str, float]:
+    """Return the scores of results, and the ends of their intervals, by name: `score/sst`, `low/sst`, `high/sst`.
+
+    Failed tasks are left out; the suite's total is there if all of its tasks are.
+    """
+    numbers: dict[str, float] = {}
+
+    def add(name: str, score: float | None, interval: tuple[float, float] | None) -> None:
+        if score is not None:
+            numbers[f"score/{name}"] = score
+            if interval is not None:
+                numbers[f"low/{name}"], numbers[f"high/{name}"] = interval
+
+    for name, task in results.tasks.items():
+        add(f"{name} (partial)" if task.status == "partial" else name, task.score, task.interval)
+    if results.total.complete:
+        add(results.suite.total_name, results.total.score, results.interval)
+    return numbers
+
+
+def track_results(trackers: Trackers, results: Results, folder: Path) -> None:
+    """Record results as a run of their own, named after the submission."""
+    described = results.submission
+    settings = {
+        "submission": described.get("name"),
+        "split": results.split,
+        "suite": results.suite.name,
+        "predictor": described.get("predictor"),
+        "decabench": results.decabench,
+        "data": {name: task.data.fingerprint for name, task in results.tasks.items()},
+        "signature": {name: task.signature for name, task in results.tasks.items()},
+    }
+    trackers.start(str(described["name"]), settings, folder)
+    trackers.log(result_numbers(results))
+    trackers.finish()
+
+
+def _flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return nested settings by dotted name: `model.dimension`."""
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        name = f"{above}{key}"
+        flat |= _flat(value, f"{name}.") if isinstance(value, Mapping) else {name: value}
+    return flat
+
+
+# W&B
+
+
+class _WeightsAndBiases:
+    """A run of W&B; WANDB_MODE, WANDB_PROJECT and its other variables count."""
+
+    def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
+        import wandb
+
+        given = {"id": earlier, "resume": "allow"} if earlier else {}
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT") or PROJECT,
+            name=name,
+            config=dict(settings),
+            dir=os.environ.get("WANDB_DIR"),
+            reinit="create_new",  # beside a run of the program that calls this
+            **given,
+        )
+        return str(self._run.id)
+
+    def log(self, numbers: Mapping[str, float], step: int | None) -> None:
+        self._run.log(dict(numbers), step=step)
+
+    def finish(self, failed: bool) -> None:
+        self._run.finish(exit_code=int(failed))
+
+
+# MLflow
+
+_HELD = 200
+"""Numbers to hold back, so that a server is not asked at every step of training."""
+_SECONDS = 10.0
+"""The longest that numbers are held back."""
+_NOT_IN_NAMES = re.compile(r"[^\w./ -]", re.ASCII)
+_VALUE_LENGTH = 500
+"""Characters of a parameter's value; all servers take as many."""
+
+
+class _Mlflow:
+    """A run of MLflow; MLFLOW_TRACKING_URI, MLFLOW_EXPERIMENT_NAME and its other variables count."""
+
+    def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
+        from mlflow import MlflowClient
+
+        self._client: Any = MlflowClient()
+        self._held: list[Any] = []
+        self._sent = time.monotonic()
+        if earlier:
+            self._id = earlier
+            self._client.update_run(earlier, status="RUNNING")
+            return earlier
+        title = os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT
+        found = self._client.get_experiment_by_name(title)
+        experiment = self._client.create_experiment(title) if found is None else found.experiment_id
+        self._id = str(self._client.create_run(experiment, run_name=name).info.run_id)
+        self._log_settings(settings)
+        return self._id
+
+    def _log_settings(self, settings: Mapping[str, Any]) -> None:
+        from mlflow.entities import Param
+
+        flat = _flat(settings).items()
+        params = [Param(_NOT_IN_NAMES.sub("_", key)[:250], str(value)[:_VALUE_LENGTH]) for key, value in flat]
+        for at in range(0, len(params), 100):
+            self._client.log_batch(self._id, params=params[at : at + 100])
+
+    def log(self, numbers: Mapping[str, float], step: int | None) -> None:
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        for key, value in numbers.items():
+            self._held.append(Metric(_NOT_IN_NAMES.sub("_", key)[:250], value, now, step or 0))
+        if len(self._held) >= _HELD or time.monotonic() - self._sent >= _SECONDS:
+            self._send()
+
+    def _send(self) -> None:
+        held, self._held, self._sent = self._held, [], time.monotonic()
+        for at in range(0, len(held), 1_000):
+            self._client.log_batch(self._id, metrics=held[at : at + 1_000])
+
+    def finish(self, failed: bool) -> None:
+        try:
+            self._send()
+        finally:
+            self._client.set_terminated(self._id, "FAILED" if failed else "FINISHED")
+
+
+# TensorBoard
+
+
+class _TensorBoard:
+    """Event files in the folder `tensorboard`."""
+
+    def start(self, name: str, settings: Mapping[str, Any], folder: Path, earlier: str) -> str:
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        self._writer: Any = EventFileWriter(str(folder / "tensorboard"))
+        return "tensorboard"
+
+    def log(self, numbers: Mapping[str, float], step: int | None) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        values = [
+            Summary.Value(tag=key, simple_value=value)
+            for key, value in numbers.items()
+            if not math.isnan(value)
+        ]
+        self._writer.add_event(Event(wall_time=time.time(), step=step or 0, summary=Summary(value=values)))
+
+    def finish(self, failed: bool) -> None:
+        self._writer.close()
+
+
+TRACKERS: Mapping[str, tuple[str, Callable[[], Tracker]]] = {
+    "wandb": ("wandb", _WeightsAndBiases),
+    "mlflow": ("mlflow", _Mlflow),
+    "tensorboard": ("tensorboard", _TensorBoard),
+}
+"""Every tracker by name: the package that it needs, and its class."""

@@ -1,0 +1,252 @@
+"""Typical mistakes, made as a newcomer makes them: each message says at once what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import decabench
+from decabench.submission import write_submission
+from decabench.tasks import Store
+
+
+def said(done) -> str:
+    """What a failed command said, without the usage line."""
+    assert done.exit_code and not isinstance(done.exception, AssertionError), done.output
+    return done.stderr.rpartition("Error: ")[2].strip()
+
+
+def test_a_hidden_split_says_so(command, home, submit, tmp_path):
+    done = command("prepare", "squad", "--split", "test", "--sample", "--home", tmp_path / "home")
+    assert done.exit_code == 3
+    assert (
+        "squad has no public test split: its labels are hidden" in done.stderr
+        and "Missing: squad (test)" in done.stderr
+    )
+    predict = ["predict", "--predictor", "majority", "--home", home, "--output", tmp_path / "s"]
+    message = said(command(*predict, "--tasks", "squad", "--split", "test"))
+    assert "squad has no public test split: its labels are hidden" in message
+    assert "--split train or --split validation" in message
+    folder = submit("majority", ["squad"])
+    message = said(command("evaluate", folder, "--split", "test", "--home", home))
+    assert "It has answers on validation: choose them with --split validation" in message
+    message = said(command("evaluate", folder, "--split", "test", "--tasks", "squad", "--home", home))
+    assert "squad has no public test split: its labels are hidden" in message
+
+
+def test_without_any_data_all_tasks_are_named_at_once(command, submit, home, tmp_path):
+    empty = tmp_path / "empty"
+    for arguments in (
+        ["predict", "--predictor", "majority", "--tasks", "sst,schema,zre", "--output", tmp_path / "s"],
+        ["evaluate", submit("majority", ["sst", "schema", "zre"])],
+        ["check", "--submission", submit("majority", ["sst", "schema", "zre"])],
+    ):
+        done = command(*arguments, "--home", empty)
+        assert done.exit_code == 3
+        assert all(name in done.output for name in ("sst", "schema", "zre")), done.output
+        advice = done.output.partition("decabench prepare ")[2].split()[:3]
+        assert {name.rstrip(",") for name in advice} == {"sst", "schema", "zre"}, done.output
+
+
+def test_a_name_stands_for_a_list_in_python(home, tmp_path):
+    """`tasks="sst"` is one task, not the letters s, s and t."""
+    assert list(decabench.prepare("sst", sample=True, home=tmp_path / "home")) == ["sst"]
+    for name in ("majority", "random"):
+        decabench.predict(name, tmp_path / name, "sst", home=home)
+    assert list(decabench.evaluate(tmp_path / "majority", tasks="sst", home=home).tasks) == ["sst"]
+    compared = decabench.compare(tmp_path / "majority", tmp_path / "random", tasks="sst", home=home)
+    assert list(compared.tasks) == ["sst"]
+    done = decabench.run(predictor="majority", output=tmp_path / "run", tasks="sst", home=home)
+    assert list(done.results.tasks) == ["sst"]
+
+
+def test_a_forgotten_include_is_suspected(command, own_task, home, tmp_path):
+    path = own_task(["a", "b"])
+    data = ["--home", tmp_path / "home", "--include", path]
+    assert command("prepare", "own", *data).exit_code == 0
+    folder = tmp_path / "s"
+    assert (
+        command("predict", "--predictor", "majority", "--tasks", "own", "--output", folder, *data).exit_code
+        == 0
+    )
+    for arguments in (
+        ["evaluate", folder],
+        ["evaluate", folder, "--tasks", "own"],
+        ["check", "--submission", folder],
+        ["show", folder, "--task", "own"],
+        ["tasks", "show", "own"],
+        ["predict", "--predictor", "majority", "--tasks", "own", "--output", tmp_path / "t"],
+    ):
+        done = command(*arguments, "--home", tmp_path / "home")
+        assert done.exit_code and "--include" in done.output, (arguments, done.output)
+
+
+@pytest.mark.parametrize(
+    ("predictor", "hint"),
+    [
+        ("Qwen/Qwen3-0.6B", "For a model of the Hugging Face hub, write hf:Qwen/Qwen3-0.6B."),
+        ("gpt2", "For a model of the Hugging Face hub, write hf:gpt2."),
+        (
+            "http://localhost:8000/v1",
+            "write openai:http://localhost:8000/v1 for a server that speaks the OpenAI API",
+        ),
+        (
+            "openai:http://localhost:8000/v1/chat/completions",
+            "give its base URL, openai:http://localhost:8000/v1",
+        ),
+        ("openai:https://host/v1/completions/", "give its base URL, openai:https://host/v1"),
+        ("openai:https://host/v1/models", "give its base URL, openai:https://host/v1"),
+        ("my_model.py:Simple", "write my_model:Simple"),
+        ("my_model.py", "write my_model:Simple"),
+        ("./my_model.py", "write my_model:Simple"),
+        ("my_model", "write my_model:Simple"),
+        ("majority", "majority does not use --model: it is a baseline without a model. Leave the option out"),
+        ("majorty", "Did you mean majority?"),
+        ("MAJORITY", "Did you mean majority?"),
+        ("run", "write trained:run; for one of transformers, hf:run."),
+    ],
+)
+@pytest.mark.parametrize("options", [["--model", "x"], []])
+def test_predictors_as_they_are_often_written(command, home, tmp_path, monkeypatch, predictor, hint, options):
+    if predictor in ("majority",) and not options:
+        return
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_model.py").write_text(
+        "class Simple:\n    def predict(self, questions):\n        return []\n"
+    )
+    (tmp_path / "run").mkdir()
+    arguments = [
+        "predict",
+        "--predictor",
+        predictor,
+        "--tasks",
+        "sst",
+        "--home",
+        home,
+        "--output",
+        "out",
+        *options,
+    ]
+    if predictor.startswith("openai:") and not options:
+        arguments += ["--model", "x"]
+    assert hint in said(command(*arguments))
+    assert not (tmp_path / "out").exists()
+
+
+def test_names_in_another_case(command):
+    for name, meant in (("SQuAD", "squad"), ("WikiSQL", "wikisql"), ("SST", "sst")):
+        assert f"Did you mean {meant}" in said(command("tasks", "show", name))
+    assert "Did you mean decathlon" in said(command("suites", "show", "Decathlon"))
+    assert "Did you mean bleu" in said(command("metrics", "show", "BLEU"))
+
+
+@pytest.fixture
+def other_data(home, tmp_path) -> Path:
+    """A submission to data with other ids, as if made for the whole dataset or another version."""
+    lines = [(f"dev-{number}", "positive") for number in range(840)]
+    write_submission(tmp_path / "other", "other", {("sst", "validation"): lines})
+    return tmp_path / "other"
+
+
+def test_check_against_other_data_says_that_first(command, home, other_data):
+    done = command("check", "--submission", other_data, "--home", home)
+    assert done.exit_code == 1
+    lines = done.stdout.splitlines()
+    assert "other-ids" in lines[0] and "840 of 840" in lines[0] and "32 examples" in lines[0], lines[:3]
+    assert not any("dev-" in line and "unknown-id" in line for line in lines) and len(lines) < 6
+    report = json.loads(command("check", "--submission", other_data, "--home", home, "--json").stdout)
+    counts = {one["code"]: one["count"] for one in report["totals"]}
+    assert counts == {"other-ids": 1, "unknown-id": 840, "missing-id": 32}
+    failed = command("evaluate", other_data, "--home", home)
+    assert failed.exit_code == 1 and "840 of 840 ids" in failed.output
+
+
+def test_some_wrong_ids_are_listed_as_before(command, home, tmp_path):
+    known = [(example.id, "positive") for example in Store(home).examples("sst", "validation")]
+    write_submission(tmp_path / "s", "s", {("sst", "validation"): [*known[:-2], ("a", "x"), ("b", "x")]})
+    done = command("check", "--submission", tmp_path / "s", "--home", home)
+    assert "other-ids" not in done.stdout and done.stdout.count("unknown-id") == 2
+
+
+def test_answers_made_for_other_data_are_a_warning_at_the_top(command, home, submit):
+    folder = submit("majority", ["sst"])
+    path = folder / "submission.toml"
+    path.write_text(path.read_text().replace("sha256:", "sha256:0000", 1))
+    toml = path.read_text()
+    start = toml.index("sst.validation")
+    at = toml.index("sha256:", start) + len("sha256:")
+    path.write_text(toml[:at] + "0" * 8 + toml[at + 8 :])
+    answers = folder / "predictions" / "sst.validation.jsonl"
+    answers.write_text(answers.read_text().replace('"answer": "', '"answer": " '))
+    first = command("check", "--submission", folder, "--home", home).stdout.splitlines()[0]
+    assert "other-data" in first
+
+
+def test_a_handmade_submission_is_told_everything_at_once(command, home, tmp_path):
+    folder = tmp_path / "hand"
+    (folder / "predictions").mkdir(parents=True)
+    (folder / "predictions" / "sst.jsonl").write_text('{"id": "sst.validation.0", "answer": "negative"}\n')
+    (folder / "schema.validation.jsonl").write_text('{"id": "schema.validation.0", "answer": "x"}\n')
+    for arguments in (["evaluate", folder], ["show", folder], ["check", "--submission", folder]):
+        done = command(*arguments, "--home", home)
+        assert done.exit_code == 1
+        for part in ('name = "', "sst.validation.jsonl", "move it", "predictions/"):
+            assert part in done.output, (arguments, part, done.output)
+    (tmp_path / "nothing").mkdir()
+    message = said(command("evaluate", tmp_path / "nothing", "--home", home))
+    assert 'name = "' in message and '{"id": ' in message and "predictions/<task>.validation.jsonl" in message
+
+
+def test_a_leaderboard_of_nothing_is_an_error(command, home, tmp_path):
+    (tmp_path / "empty").mkdir()
+    done = command(
+        "leaderboard", "--submissions", tmp_path / "empty", "--output", tmp_path / "site", "--home", home
+    )
+    assert done.exit_code == 1 and "No results were found" in done.stderr
+    assert not (tmp_path / "site").exists()
+
+
+def test_a_missing_extra_says_how_in_a_clone_too(monkeypatch, command, home, tmp_path):
+    import importlib.util
+
+    real = importlib.util.find_spec
+    missing = ("torch", "transformers", "safetensors", "ray")
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name in missing else real(name, *rest)
+    )
+    for arguments, extra in (
+        (["train", "--output", tmp_path / "run"], "train"),
+        (
+            [
+                "predict",
+                "--predictor",
+                "trained:x",
+                "--tasks",
+                "sst",
+                "--home",
+                home,
+                "--output",
+                tmp_path / "s",
+            ],
+            "train",
+        ),
+    ):
+        message = said(command(*arguments))
+        assert f"pip install 'decabench[{extra}]'" in message and f"pip install -e '.[{extra}]'" in message
+
+
+def test_words_that_nobody_says_are_gone():
+    """Phrases that readers stumbled over; a plain one takes their place."""
+    gone = ("has not the", "nforeseen", "could not be had", "nobody vouches", "mend it", "by nought")
+    root = Path(decabench.__file__).parents[1]
+    found = [
+        f"{path.relative_to(root)}: {phrase}"
+        for folder in ("decabench", "tasks", "leaderboard", "metrics", "docs", "examples")
+        for path in sorted((root / folder).rglob("*"))
+        if path.suffix in (".py", ".md", ".html", ".toml", ".js") and "vendor" not in path.parts
+        for phrase in gone
+        if phrase in path.read_text(encoding="utf-8", errors="replace")
+    ]
+    assert found == []

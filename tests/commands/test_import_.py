@@ -1,0 +1,90 @@
+"""`decabench import`: options by format, exit codes, the report. What is matched: tests/exchange/test_imports.py."""
+
+import json
+
+import pytest
+
+from decabench.tasks import Store
+
+
+@pytest.fixture
+def predictions(home, tmp_path):
+    """A file of SQuAD predictions, all right, and its content."""
+    gold = {row.id: row.answers[0] for row in Store(home).examples("squad", "validation")}
+    path = tmp_path / "predictions.json"
+    path.write_text(json.dumps(gold))
+    return path, gold
+
+
+def test_a_file_becomes_a_submission_that_is_checked_and_scored(command, home, predictions, tmp_path):
+    out = tmp_path / "out"
+    done = command(
+        *("import", "squad", predictions[0], "--task", "squad", "--output", out, "--name", "BiDAF"),
+        *("--home", home),
+    )
+    assert done.exit_code == 0, done.output
+    assert done.stdout == (
+        "32 of 32 examples matched by id; answers taken as they are.\n"
+        "predictions/squad.validation.jsonl: 32 of 32 answers\n"
+        "out: valid\n"
+        f"Score it: decabench evaluate {out}\n"
+    )
+    scored = command("evaluate", out, "--tasks", "squad", "--home", home)
+    assert scored.exit_code == 0
+    assert "BiDAF, validation" in scored.stdout
+
+
+def test_missing_answers_are_reported_as_by_check(command, home, predictions, tmp_path):
+    path, gold = predictions
+    first = next(iter(gold))
+    path.write_text(json.dumps({id_: text for id_, text in gold.items() if id_ != first}))
+    done = command(
+        *("import", "squad", path, "--task", "squad", "--output", tmp_path / "out", "--name", "x"),
+        *("--home", home),
+    )
+    assert done.exit_code == 1
+    assert f"missing-id: the example {first!r} has no answer" in done.stdout
+
+
+def test_the_report_has_every_faulty_row(command, home, tmp_path):
+    path, report = tmp_path / "predictions.json", tmp_path / "report.jsonl"
+    path.write_text(json.dumps({f"nobody.{number}\x1b[2J": "x" for number in range(30)}))
+    done = command(
+        *("import", "squad", path, "--task", "squad", "--output", tmp_path / "out", "--name", "x"),
+        *("--home", home, "--report", report),
+    )
+    assert done.exit_code == 1
+    assert "30 rows are not the answer to exactly one example. Nothing was written." in done.stderr
+    assert "\x1b" not in done.output
+    rows = [json.loads(line) for line in report.read_text().splitlines()]
+    assert len(rows) == 30
+    assert {row["code"] for row in rows} == {"unknown-id"}
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("text", "--filter", "none"), "--filter is for lm-eval, not for text"),
+        (("squad", "--id", "x"), "--id is for csv and lm-eval, not for squad"),
+        (("csv", "--epoch", "2"), "--epoch is for inspect, not for csv"),
+        (("csv", "--label", "1"), "write THEIRS=OURS"),
+        (("csv", "--label", "1=a", "--label", "1=b"), "--label gives '1' twice"),
+    ],
+)
+def test_wrong_usage(command, home, tmp_path, arguments, says):
+    path = tmp_path / "given"
+    path.write_text("")
+    format, *options = arguments
+    done = command("import", format, path, "--task", "sst", "--output", tmp_path / "out", *options)
+    assert done.exit_code == 2
+    assert says in done.stderr
+
+
+def test_data_that_is_not_prepared(command, predictions, tmp_path):
+    done = command(
+        *("import", "squad", predictions[0], "--task", "squad", "--output", tmp_path / "out", "--name", "x"),
+        *("--home", tmp_path / "nowhere"),
+    )
+    assert done.exit_code == 3
+    assert "decabench prepare squad" in done.stderr

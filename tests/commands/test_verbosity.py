@@ -1,0 +1,114 @@
+"""`--quiet`, `--verbose`, colours: what is printed beside the result."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.test_cli import COMMANDS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_the_shared_options(command, name):
+    for option in ("--json", "--quiet", "--verbose", "--no-color", "--debug"):
+        assert option in command(*name.split()[1:], "--help").output
+
+
+def test_quiet_prints_the_result_alone(command, home, tmp_path):
+    prepare = ["prepare", "sst", "--sample", "--home", tmp_path / "home", "--force"]
+    loud, quiet = command(*prepare), command(*prepare, "--quiet")
+    assert "Preparing sst" in loud.stderr and quiet.stderr == ""
+    assert quiet.stdout and quiet.stdout == loud.stdout
+    predict = ["predict", "--predictor", "majority", "--tasks", "sst", "--home", home]
+    loud, quiet = (
+        command(*predict, "--output", tmp_path / "a"),
+        command("--quiet", *predict, "--output", tmp_path / "b"),
+    )
+    assert "sst: 32 of 32" in loud.stderr and quiet.stderr == ""
+    assert "sst" in quiet.stdout
+    run = ["run"]
+    for one in (f"output={tmp_path / 'r'}", "predictor=majority", 'tasks=["sst"]', f"home={home}"):
+        run += ["--set", one]
+    loud, quiet = command(*run), command(*run, "--quiet")
+    assert "decabench show" in loud.stdout and "decabench show" not in quiet.stdout
+    assert "40.62" in quiet.stdout and quiet.stderr == ""
+
+
+def test_quiet_says_nothing_of_columns_left_out(command, monkeypatch, home, submit):
+    monkeypatch.setattr("decabench.commands._console.terminal_width", lambda stream: 80)
+    pair = ["compare", submit("majority", ["sst"]), submit("random", ["sst"]), "--home", home, "--flips", 0]
+    assert "in a wider window" in command(*pair).stdout
+    assert "in a wider window" not in command(*pair, "--quiet").stdout
+
+
+def test_quiet_keeps_errors_and_what_was_asked_for(command, home, submit):
+    done = command("--quiet", "tasks", "show", "sqaud")
+    assert done.exit_code == 2 and "Did you mean squad" in done.stderr
+    pair = ["compare", submit("oracle", ["sst"]), submit("majority", ["sst"]), "--home", home, "--quiet"]
+    done = command(*pair, "--fail-on-regression", "sst:1")
+    assert done.exit_code == 1 and "Regression: on sst" in done.stderr
+
+
+def test_warnings_are_quiet_too(command, monkeypatch, home, submit):
+    import warnings
+
+    folder = submit("majority", ["sst"])
+
+    def warn(*arguments, **options):
+        warnings.simplefilter("default")
+        warnings.warn("It is old.", stacklevel=1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("decabench.scoring.score_submission", warn)
+    assert "It is old" in command("evaluate", folder, "--home", home).stderr
+    assert "It is old" not in command("evaluate", folder, "--home", home, "--quiet").stderr
+
+
+def test_verbose_says_what_ran_and_why_it_failed(command, monkeypatch, tmp_path):
+    monkeypatch.setenv("DECABENCH_JOBS", "1")
+    done = command("tasks", "show", "sst", "--home", tmp_path, "--verbose")
+    assert done.exit_code == 0 and "Took " in done.stderr and "DECABENCH_JOBS" in done.stderr
+    assert "Took " not in done.stdout
+    (tmp_path / "run.toml").write_text("a = [")
+    failed = command("--verbose", "run", tmp_path / "run.toml")
+    assert failed.exit_code == 3 and "\nCause: " in failed.stderr
+    assert "Cause: " not in command("run", tmp_path / "run.toml").stderr
+
+
+def test_secrets_of_the_environment_are_not_printed(command, monkeypatch):
+    monkeypatch.setenv("DECABENCH_API_KEY", "sk-secret")
+    done = command("metrics", "show", "em", "--verbose")
+    assert "DECABENCH_API_KEY" in done.stderr and "sk-secret" not in done.output
+
+
+def test_quiet_and_verbose_cannot_be_combined(command):
+    for arguments in (["--quiet", "metrics", "--verbose"], ["metrics", "--quiet", "--verbose"]):
+        done = command(*arguments)
+        assert done.exit_code == 2 and "--quiet and --verbose cannot be combined" in done.stderr
+
+
+def test_settings_do_not_outlive_a_call(command):
+    command("metrics", "--json")
+    command("metrics", "--quiet", "--no-color")
+    assert not command("metrics").stdout.startswith("{")
+
+
+def test_interrupted_is_json_too(command, monkeypatch, home, submit):
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("decabench.scoring.score_submission", interrupt)
+    done = command("evaluate", submit("majority", ["sst"]), "--home", home, "--json")
+    assert done.exit_code == 130
+    assert json.loads(done.stdout)["error"]["kind"] == "Interrupted"
+
+
+def test_a_bug_is_json_too(command, monkeypatch, home, submit):
+    def fail(*arguments, **options):
+        raise ZeroDivisionError("by \x1b nought")
+
+    monkeypatch.setattr("decabench.scoring.score_submission", fail)
+    done = command("evaluate", submit("majority", ["sst"]), "--home", home, "--json")
+    assert done.exit_code == 70 and "\x1b" not in done.output
+    assert json.loads(done.stdout)["error"]["kind"] == "ZeroDivisionError"

@@ -1,0 +1,433 @@
+"""Imports: rows are matched by id, never guessed; a faulty file leaves everything as it was, and is told whole."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decabench import evaluate, import_answers
+from decabench.errors import DecabenchError, SubmissionError
+from decabench.exchange import ImportSettings, Places, RefusedImportError
+from decabench.submission import read_answers
+from decabench.tasks import TASKS, Request, Store
+from decabench.tasks.preparation import prepare_task
+
+FILES = Path(__file__).with_name("files")
+
+
+@pytest.fixture
+def golds(home):
+    """Id to first gold answer, by task."""
+
+    def read(task: str) -> dict[str, str]:
+        return {row.id: row.answers[0] for row in Store(home).examples(task, "validation")}
+
+    return read
+
+
+@pytest.fixture
+def bring(home, tmp_path):
+    """Imports into a folder `out`."""
+
+    def call(source: Any, task: str, format: str = "", name: str = "theirs", **settings: Any):
+        made = ImportSettings(**settings)
+        return import_answers(source, task, tmp_path / "out", name, "validation", format, made, home)
+
+    return call
+
+
+def answers(folder: Path, task: str) -> dict[str, str]:
+    return read_answers(folder / "predictions" / f"{task}.validation.jsonl")
+
+
+def entry(folder: Path, key: str) -> dict[str, Any]:
+    """What the submission says about an import."""
+    return tomllib.loads((folder / "submission.toml").read_text())["predictor"]["imports"][key]
+
+
+def write_csv(path: Path, rows: dict[str, str], **settings: Any) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, **settings)
+        writer.writerow(["id", "answer"])
+        writer.writerows(rows.items())
+    return path
+
+
+# The formats
+
+
+def test_predictions_of_squad(bring, golds, home, tmp_path):
+    gold = golds("squad")
+    path = tmp_path / "predictions.json"
+    path.write_text(json.dumps(dict(reversed(gold.items()))))
+    done = bring(path, "squad", "squad", note="from the leaderboard")
+    assert (done.imported, done.examples, done.check.exit_code) == (len(gold), len(gold), 0)
+    assert answers(done.folder, "squad") == gold
+    assert list(answers(done.folder, "squad")) == list(gold)  # in the order of the data
+    assert evaluate(done.folder, tasks="squad", home=home).tasks["squad"].score == 100.0
+    about = entry(done.folder, "squad.validation")
+    assert about["file"]["sha256"].startswith("sha256:")
+    assert (about["file"]["name"], about["note"]) == ("predictions.json", "from the leaderboard")
+    assert about["words"] == "32 of 32 examples matched by id; answers taken as they are."
+
+
+def test_predictions_of_squad_2_have_upstreams_ids(bring, home, tmp_path):
+    """Ours are numbers, for upstream's tell which questions have an answer."""
+    examples = list(Store(home).examples("squad2", "validation"))
+    gold = {row.meta["id"]: row.answers[0].replace("unanswerable", "") for row in examples}
+    path = tmp_path / "predictions.json"
+    path.write_text(json.dumps(gold))
+    done = bring(path, "squad2", "squad")
+    assert evaluate(done.folder, tasks="squad2", home=home).tasks["squad2"].score == 100.0
+    path.write_text(json.dumps({**gold, examples[0].id: "x"}))
+    with pytest.raises(RefusedImportError, match=r"'squad2.validation.0' occurs again, with another answer"):
+        bring(path, "squad2", "squad", force=True)
+
+
+def test_a_table_with_commas_quotes_and_line_ends(bring, golds, tmp_path):
+    gold = {id_: f'{text}, "so"\nit is' for id_, text in golds("squad").items()}
+    done = bring(write_csv(tmp_path / "answers.csv", gold), "squad", "csv")
+    assert answers(done.folder, "squad") == gold
+
+
+def test_a_table_of_tabs_and_other_names(bring, golds, tmp_path):
+    path = tmp_path / "answers.tsv"
+    rows = "".join(f"{id_}\tx\t{text}\r\n" for id_, text in golds("sst").items())
+    path.write_bytes(f"\ufeffkey\tscore\ttext\r\n{rows}".encode())
+    done = bring(path, "sst", "csv", places=Places("key", "text"))
+    assert answers(done.folder, "sst") == golds("sst")
+
+
+@pytest.mark.parametrize("kind", ["mapping", "pandas", "datasets"])
+def test_tables_in_memory(bring, golds, kind):
+    gold = golds("sst")
+    table: Any = {"id": list(gold), "answer": list(gold.values())}
+    if kind == "pandas":
+        table = pytest.importorskip("pandas").DataFrame(table)
+    if kind == "datasets":
+        table = pytest.importorskip("datasets").Dataset.from_dict(table)
+    assert answers(bring(table, "sst").folder, "sst") == gold
+
+
+def test_lines_in_the_order_of_the_data(bring, golds, tmp_path):
+    gold = golds("iwslt.en.de")
+    path = tmp_path / "out.de"
+    text = "\n".join(f"{line}\u2028\x0c" for line in gold.values())  # what str.splitlines would cut
+    path.write_bytes(text.encode() + b"\r\n")
+    done = bring(path, "iwslt.en.de", "text")
+    assert list(answers(done.folder, "iwslt.en.de").values()) == [
+        f"{line}\u2028\x0c" for line in gold.values()
+    ]
+    assert "matched by the order of the data" in done.words
+
+
+def test_samples_of_lm_eval(bring):
+    """Written by lm-eval 0.4.13, with its dummy model."""
+    done = bring(FILES / "samples_squad.jsonl", "squad", "lm-eval", partial=True)
+    assert set(answers(done.folder, "squad").values()) == {"lol"}
+    assert (done.imported, done.check.exit_code) == (6, 0)
+    assert "answers extracted from the model's text" in done.words
+
+
+def test_choices_of_lm_eval(bring):
+    done = bring(FILES / "samples_sst_choice.jsonl", "sst", "lm-eval", partial=True)
+    found = answers(done.folder, "sst")
+    for line in (FILES / "samples_sst_choice.jsonl").read_text().splitlines():
+        sample = json.loads(line)
+        right = found[sample["doc"]["id"]] == sample["doc"]["answers"][0]
+        assert right == bool(sample["acc"])  # lm-eval's own reading of the same choices
+    assert len(found) == 6
+
+
+def test_samples_of_two_filters_are_not_mixed(bring, tmp_path):
+    lines = (FILES / "samples_squad.jsonl").read_text().splitlines()
+    other = [line.replace('"filter": "none"', '"filter": "strict"').replace("lol", "yes") for line in lines]
+    path = tmp_path / "samples.jsonl"
+    path.write_text("\n".join([*lines, *other]))
+    with pytest.raises(SubmissionError, match=r"several filters \(none, strict\): choose one with --filter"):
+        bring(path, "squad", "lm-eval", partial=True)
+    done = bring(path, "squad", "lm-eval", partial=True, places=Places(choice="strict"))
+    assert set(answers(done.folder, "squad").values()) == {"yes"}
+    with pytest.raises(SubmissionError, match="no answers of the filter 'loose'"):
+        bring(path, "squad", "lm-eval", partial=True, force=True, places=Places(choice="loose"), name="")
+
+
+def test_samples_without_ids_go_by_their_number(bring, golds, tmp_path):
+    lines = [
+        json.dumps({"doc_id": at, "doc": {"text": "?"}, "resps": [[text]], "filtered_resps": [text]})
+        for at, text in enumerate(golds("sst").values())
+    ]
+    path = tmp_path / "samples.jsonl"
+    path.write_text("\n".join(reversed(lines)))
+    with pytest.raises(RefusedImportError, match="its doc has no id in 'id': name the field with --id"):
+        bring(path, "sst", "lm-eval")
+    assert answers(bring(path, "sst", "lm-eval", in_order=True).folder, "sst") == golds("sst")
+
+
+# Faults: all of them, and nothing is written
+
+
+def test_every_faulty_row_is_told_and_nothing_is_written(bring, golds, tmp_path):
+    (first, one), (second, two), *rest = golds("sst").items()
+    rows = [
+        (first, one),
+        (second, two),
+        *rest,
+        (first, one),
+        (second, "other"),
+        ("sst.test.7", one),
+        ("", one),
+    ]
+    path = tmp_path / "answers.csv"
+    path.write_text("id,answer\n" + "".join(f"{id_},{text}\n" for id_, text in rows) + "a,b,c\n")
+    with pytest.raises(RefusedImportError) as caught:
+        bring(path, "sst", "csv")
+    told = [(fault.code, fault.line) for fault in caught.value.faults]
+    assert told == [
+        ("duplicate-id", 34),
+        ("duplicate-id", 35),
+        ("unknown-id", 36),
+        ("unknown-id", 37),
+        ("bad-record", 38),
+    ]
+    assert "with the same answer (first on line 2)" in str(caught.value)
+    assert "with another answer (first on line 3)" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_refused_file_leaves_an_earlier_import_alone(bring, golds, tmp_path):
+    done = bring(write_csv(tmp_path / "good.csv", golds("sst")), "sst", "csv")
+    before = {path: path.read_bytes() for path in done.folder.rglob("*") if path.is_file()}
+    with pytest.raises(RefusedImportError):
+        bring(write_csv(tmp_path / "bad.csv", {"nobody": "x"}), "sst", "csv", force=True)
+    assert {path: path.read_bytes() for path in done.folder.rglob("*") if path.is_file()} == before
+
+
+def test_many_faults_are_counted_in_the_message_and_listed_in_the_error(bring, golds, tmp_path):
+    rows = {f"nobody.{number}": "x" for number in range(50)}
+    with pytest.raises(RefusedImportError, match=r"50 rows are not .*") as caught:
+        bring(write_csv(tmp_path / "bad.csv", rows), "sst", "csv")
+    assert len(caught.value.faults) == 50
+    assert "… and 30 more: list them all with --report FILE\n" in str(caught.value)
+    assert str(caught.value).endswith("leave out rows without an example with --ignore-unknown.")
+
+
+def test_unknown_rows_are_left_out_on_request_and_counted(bring, golds, tmp_path):
+    rows = {**golds("sst"), "nobody": "x"}
+    done = bring(write_csv(tmp_path / "more.csv", rows), "sst", "csv", ignore_unknown=True)
+    assert answers(done.folder, "sst") == golds("sst")
+    assert (done.left_out, entry(done.folder, "sst.validation")["left_out"]) == (1, 1)
+    assert "1 row without an example left out" in done.words
+
+
+def test_examples_without_an_answer_are_what_check_reports(bring, golds, tmp_path):
+    rows = dict(list(golds("sst").items())[3:])
+    done = bring(write_csv(tmp_path / "fewer.csv", rows), "sst", "csv")
+    assert [fault.code for fault in done.check.faults] == ["missing-id"] * 3
+    assert answers(done.folder, "sst") == rows
+
+
+def test_a_limited_run_says_so_and_is_scored_on_its_part(bring, golds, home, tmp_path):
+    rows = dict(list(golds("sst").items())[3:])
+    done = bring(write_csv(tmp_path / "fewer.csv", rows), "sst", "csv", partial=True)
+    assert done.check.exit_code == 0
+    task = evaluate(done.folder, tasks="sst", home=home).tasks["sst"]
+    assert (task.status, task.n, task.score) == ("partial", 29, 100.0)
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_too_few_or_too_many_lines_are_matched_to_nothing(bring, golds, tmp_path, change):
+    lines = [*golds("sst").values(), "positive"][: 32 + change]
+    path = tmp_path / "answers.txt"
+    path.write_text("\n".join(lines))
+    with pytest.raises(RefusedImportError, match=f"{32 + change} rows for 32 examples"):
+        bring(path, "sst", "text")
+
+
+@pytest.mark.parametrize(
+    ("format", "content", "says"),
+    [
+        ("squad", b"[1, 2]", "not a SQuAD predictions file"),
+        ("squad", b'{"a": ', "is not JSON: Expecting value at line 1, column 7"),
+        ("squad", b"\xff\xfe{}", "not UTF-8"),
+        ("squad", b"[" * 200_000, "nested too deeply"),
+        ("squad", b'{"a": ' + b"9" * 9_000 + b"}", "not JSON: Exceeds the limit"),
+        ("squad", b'{"56beb7fd3aeaaa14008c92b5": [{"text": "x"}]}', "not the n-best list"),
+        ("squad", b'{"56beb7fd3aeaaa14008c92b5": 0.25}', "is the number 0.25, not a string"),
+        ("squad", b'{"56beb7fd3aeaaa14008c92b5": "x", "56beb7fd3aeaaa14008c92b5": "y"}', "occurs again"),
+        ("csv", b"id,text\n", "no columns 'answer' .--answer.. Its columns: 'id', 'text'"),
+        ("csv", b"id,id,answer\n", "2 columns 'id'"),
+        ("csv", b"", "Its columns: none"),
+        ("csv", b'id,answer\n"a,b\n', "not CSV"),
+        ("csv", b"id,answer\n\xff,b\n", "not UTF-8"),
+        ("csv", b"id,answer\n", "no answer to any of the 32 examples"),
+        ("text", b"caf\xe9\n", "byte 4 is not UTF-8"),
+        ("text", b"x" * (1 << 24) + b"xx", "longer than 16,777,216 bytes"),
+        ("lm-eval", b'{"a": 1}\n', "is not a sample of lm-eval"),
+        ("lm-eval", b"{\n", "the line is not JSON"),
+        (
+            "lm-eval",
+            b'{"doc": {"id": "56beb7fd3aeaaa14008c92b5"}, "filtered_resps": [-3.5]}',
+            "neither a text",
+        ),
+    ],
+)
+def test_files_that_are_not_what_they_should_be(bring, tmp_path, format, content, says):
+    path = tmp_path / "given"
+    path.write_bytes(content)
+    with pytest.raises(SubmissionError, match=says):
+        bring(path, "squad", format)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [("\\ud800", "has half of a surrogate pair"), ("x" * (1 << 20), "bytes; at most 1,048,576 can be kept")],
+)
+def test_answers_that_no_submission_can_hold_are_refused_before_anything_changes(
+    bring, golds, tmp_path, answer, says
+):
+    done = bring(write_csv(tmp_path / "good.csv", golds("squad")), "squad", "csv")
+    before = {path: path.read_bytes() for path in done.folder.rglob("*") if path.is_file()}
+    first, second, *_ = golds("squad")
+    path = tmp_path / "bad.json"
+    path.write_text(f'{{"{first}": "{answer}", "{second}": "{answer}"}}')
+    with pytest.raises(RefusedImportError, match=says) as caught:
+        bring(path, "squad", "squad", force=True)
+    assert len(caught.value.faults) == 2
+    assert {path: path.read_bytes() for path in done.folder.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"id": ["a"], "text": ["x"]}, "no columns 'answer'"),
+        ({"id": [1.5], "answer": ["x"]}, "the id is the number 1.5"),
+        ({"id": [True], "answer": ["x"]}, "the id is true"),
+        ({"id": ["sst.validation.0"], "answer": [float("nan")]}, "is the number nan: give a string"),
+        ({"id": ["sst.validation.0"], "answer": [None]}, "is missing: give a string"),
+        (
+            {"id": ["sst.validation.0", "sst.validation.1"], "answer": ["negative"]},
+            "is missing: give a string",
+        ),
+        ({"id": [0], "answer": ["negative"]}, "no example has the id '0'"),
+    ],
+)
+def test_tables_that_are_not_what_they_should_be(bring, tmp_path, table, says):
+    with pytest.raises(SubmissionError, match=says):
+        bring(table, "sst")
+    assert not (tmp_path / "out").exists()
+
+
+# Folders
+
+
+def test_a_folder_takes_imports_of_several_tasks_by_one_name(bring, golds, home, tmp_path):
+    bring(write_csv(tmp_path / "sst.csv", golds("sst")), "sst", "csv")
+    done = bring(write_csv(tmp_path / "schema.csv", golds("schema")), "schema", "csv", name="")
+    results = evaluate(done.folder, home=home)
+    assert {name: task.score for name, task in results.tasks.items()} == {"sst": 100.0, "schema": 100.0}
+    assert results.submission["name"] == "theirs"
+    with pytest.raises(SubmissionError, match="holds 'theirs': leave out --name"):
+        bring(write_csv(tmp_path / "squad.csv", golds("squad")), "squad", "csv", name="ours")
+
+
+def test_answers_are_replaced_on_request_alone_and_take_their_results_with_them(
+    bring, command, golds, home, tmp_path
+):
+    path = write_csv(tmp_path / "sst.csv", golds("sst"))
+    folder = bring(path, "sst", "csv").folder
+    assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0
+    with pytest.raises(SubmissionError, match="has answers for sst, validation, already: replace them with"):
+        bring(path, "sst", "csv")
+    bring(write_csv(path, dict.fromkeys(golds("sst"), "positive")), "sst", "csv", force=True)
+    assert not list(folder.rglob("results.json"))
+    assert not (folder / "manifest.json").exists()
+    assert set(answers(folder, "sst").values()) == {"positive"}
+
+
+def test_other_folders_are_left_alone(bring, golds, submit, home, tmp_path):
+    path = write_csv(tmp_path / "sst.csv", golds("sst"))
+    folder = submit("majority", ["sst"], output="out")
+    with pytest.raises(SubmissionError, match="whose answers were not imported"):
+        bring(path, "sst", "csv", force=True)
+    (folder / "submission.toml").unlink()
+    with pytest.raises(SubmissionError, match="neither empty nor a submission"):
+        bring(path, "sst", "csv", force=True)
+    with pytest.raises(DecabenchError, match="is a new submission: name it with --name"):
+        import_answers(path, "sst", tmp_path / "new", format="csv", home=home)
+
+
+# Labels and extraction
+
+
+def test_their_words_for_labels_become_the_datasets(bring, golds, tmp_path):
+    numbers = {"negative": "0", "positive": "1"}
+    path = write_csv(tmp_path / "sst.csv", {id_: numbers[text] for id_, text in golds("sst").items()})
+    with pytest.raises(
+        DecabenchError, match="'good' cannot be a label of sst: its labels are negative, positive"
+    ):
+        bring(path, "sst", "csv", labels={"1": "good"})
+    done = bring(path, "sst", "csv", labels={"0": "negative", "1": "positive"})
+    assert answers(done.folder, "sst") == golds("sst")
+    line = json.loads((done.folder / "predictions" / "sst.validation.jsonl").read_text().splitlines()[0])
+    assert line == {"id": "sst.validation.0", "answer": "negative", "raw": "0", "rule": "relabelled"}
+
+
+def test_answers_are_extracted_on_request_and_the_text_is_kept(bring, golds, tmp_path):
+    path = write_csv(tmp_path / "sst.csv", {id_: f"Answer: {text}." for id_, text in golds("sst").items()})
+    done = bring(path, "sst", "csv", extract=True)
+    assert answers(done.folder, "sst") == golds("sst")
+    line = json.loads((done.folder / "predictions" / "sst.validation.jsonl").read_text().splitlines()[0])
+    assert line["raw"] == "Answer: negative."
+
+
+# Real predictions on real data
+
+SHARED = Path(os.environ.get("DECABENCH_SHARED", Path(__file__).parents[2].parent / "shared"))
+
+
+@pytest.fixture(scope="module")
+def real_home(tmp_path_factory):
+    """SQuAD, prepared from the mirror."""
+    if not (SHARED / "mirror" / "squad").is_dir() or not (SHARED / "conformance").is_dir():
+        pytest.skip("the real data is not beside the project (set DECABENCH_SHARED)")
+    home = tmp_path_factory.mktemp("real")
+    prepare_task(TASKS["squad"], Request(home, mirror=str(SHARED / "mirror"), progress=False))
+    return home
+
+
+@pytest.mark.mirror
+@pytest.mark.slow
+def test_published_predictions_of_squad_have_their_official_scores(real_home, tmp_path):
+    path = SHARED / "conformance" / "squad.r-net-plus-ensemble.predictions.json"
+    official = json.loads(path.with_name("squad.r-net-plus-ensemble.expected.json").read_text())["expected"]
+    done = import_answers(path, "squad", tmp_path / "out", "R-NET+", format="squad", home=real_home)
+    assert (done.imported, done.check.exit_code) == (10_570, 0)
+    scores = evaluate(done.folder, tasks="squad", home=real_home).tasks["squad"].scores
+    assert scores["nf1"] == pytest.approx(official["f1"], abs=1e-9)
+    assert scores["nem"] == pytest.approx(official["exact_match"], abs=1e-9)
+
+
+@pytest.mark.mirror
+@pytest.mark.slow
+def test_published_predictions_for_other_examples_are_told_apart(real_home, tmp_path):
+    """The baseline of the paper answered an earlier release."""
+    path = SHARED / "conformance" / "squad.logistic-regression.predictions.json"
+    ours = {row["id"] for row in Store(real_home).read("squad", "validation", ("id",))}
+    theirs = json.loads(path.read_text()).keys()
+    with pytest.raises(RefusedImportError) as caught:
+        import_answers(path, "squad", tmp_path / "out", "LR", format="squad", home=real_home)
+    assert len(caught.value.faults) == len(theirs - ours) == 28
+    settings = ImportSettings(ignore_unknown=True)
+    done = import_answers(
+        path, "squad", tmp_path / "out", "LR", format="squad", settings=settings, home=real_home
+    )
+    assert done.left_out == 28
+    assert done.check.fault_count == len(ours - theirs) == 13

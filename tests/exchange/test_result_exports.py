@@ -1,0 +1,256 @@
+"""Tables and model cards: the numbers of the results, read back by other programs' parsers; texts stay texts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from decabench import evaluate
+from decabench.errors import DataError, UnknownNameError
+from decabench.exchange import export_results, find_results
+from decabench.exchange.result_exports import latex_table, markdown_table, model_index
+
+HOSTILE = (
+    r"a_b & 50% \input{/etc/passwd} $x^2$ #~{}|<b>[x](y)`**!" + "\n\x1b[2J\\\\[2pt] \ud800www.x.y @z - ↓"
+)
+
+
+@pytest.fixture(scope="module")
+def scored(home, tmp_path_factory):
+    """Results of two baselines on three tasks of the sample."""
+    from decabench.runs.write import predict
+
+    def make(name):
+        folder = tmp_path_factory.mktemp("scored") / name
+        predict(name, folder, ["sst", "squad", "schema"], home=home, date="2026-01-31")
+        return evaluate(folder, home=home)
+
+    return {name: make(name) for name in ("majority", "oracle")}
+
+
+def renamed(results, name):
+    return replace(results, submission={**results.submission, "name": name})
+
+
+# Model cards
+
+
+def card(text):
+    hub = pytest.importorskip("huggingface_hub")
+    return hub.ModelCard(f"---\n{text}---\n# A model\n").data
+
+
+def test_the_hub_reads_every_score_with_its_interval(scored):
+    results = scored["majority"]
+    read = {
+        found.dataset_args["decabench_task"]: found for found in card(model_index([results])).eval_results
+    }
+    assert read.keys() == results.tasks.keys()
+    for name, task in results.tasks.items():
+        found = read[name]
+        assert found.metric_value == task.score
+        assert found.metric_args["signature"] == task.signature
+        assert found.metric_args["interval_95"] == list(task.interval)
+        assert (found.dataset_split, found.metric_args["n"]) == ("validation", task.n)
+        assert found.dataset_args["fingerprint"] == task.data.fingerprint
+    sst, squad = read["sst"], read["squad"]
+    assert (sst.task_type, sst.metric_type) == ("text-classification", "exact_match")
+    assert (squad.task_type, squad.dataset_type, squad.metric_type) == (
+        "question-answering",
+        "rajpurkar/squad",
+        "f1",
+    )
+    assert "sample" in squad.dataset_name
+
+
+def test_the_hub_reads_any_name_and_address(scored):
+    url = "https://example.org/a?b=c&d"
+    name = HOSTILE.replace("\ud800", "")
+    results = renamed(scored["majority"], name)
+    data = card(model_index([replace(results, submission={**results.submission, "url": url})]))
+    assert data.model_name == name
+    assert {(found.source_name, found.source_url) for found in data.eval_results} == {
+        (f"decabench {results.decabench}", url)
+    }
+
+
+def test_a_failed_task_is_left_out_and_a_limited_run_says_so(scored):
+    results = scored["majority"]
+    failed = replace(results.tasks["sst"], status="failed", score=None, interval=None)
+    partial = replace(results.tasks["squad"], status="partial", partial={"answered": 32, "of": 90})
+    tasks = {**results.tasks, "sst": failed, "squad": partial}
+    found = card(model_index([replace(results, tasks=tasks)])).eval_results
+    assert [each.metric_name for each in found] == ["nf1 (decabench, 32 of 90 examples)", "em (decabench)"]
+
+
+def test_a_whole_suite_has_its_total(scored, home, submit):
+    from decabench.tasks import DECATHLON
+
+    results = evaluate(submit("majority", DECATHLON.tasks), home=home)
+    total = card(model_index([results])).eval_results[-1]
+    assert (total.metric_name, total.metric_value) == ("decaScore (decabench)", results.decascore)
+    assert total.metric_args == {"tasks": 10, "interval_95": list(results.interval)}
+
+
+# Markdown
+
+
+def cells_of(text):
+    """The cells of the one table in a text, as markdown-it reads them."""
+    markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
+    rows: list[list[str]] = []
+    inside = False
+    for token in markdown.parse(text):
+        if token.type == "tr_open":
+            rows.append([])
+        inside = token.type in ("th_open", "td_open") or (inside and token.type == "inline")
+        if inside and token.type == "inline":
+            assert {child.type for child in token.children} <= {"text", "text_special"}
+            rows[-1].append("".join(child.content for child in token.children))
+    return rows
+
+
+def test_markdown_has_the_numbers(scored):
+    results = scored["majority"]
+    text = markdown_table([results])
+    task = results.tasks["sst"]
+    low, high = task.interval
+    assert cells_of(text)[0] == ["task", "metric", "score", "95 %", "n"]
+    rows = {row[0]: row for row in cells_of(text)}
+    assert rows["sst"] == ["sst", "em", f"{task.score:.1f}", f"{low:.1f} to {high:.1f}", "32"]
+    assert "bundled sample: not comparable" in text.replace("\\", "")
+
+
+def test_markdown_stands_systems_beside_each_other(scored):
+    first, second = scored["majority"], scored["oracle"]
+    rows = cells_of(markdown_table([renamed(first, "a"), renamed(second, "b")]))
+    assert rows[0] == ["task", "metric", "a", "b"]
+    low, high = second.tasks["squad"].interval
+    (squad,) = (row for row in rows if row[0] == "squad")
+    assert squad[3] == f"100.0 [{low:.1f} to {high:.1f}]"
+
+
+def test_markdown_keeps_a_name_a_text(scored):
+    both = [renamed(scored["majority"], HOSTILE), renamed(scored["oracle"], "b")]
+    (heading, *_) = cells_of(markdown_table(both))
+    assert heading[2] == " ".join(HOSTILE.replace("\x1b", " ").replace("\ud800", "\ufffd").split())
+
+
+def test_markdown_keeps_a_name_in_the_notes_a_text(scored):
+    markdown = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
+    name = "# - " + HOSTILE
+    tokens = markdown.parse(markdown_table([renamed(scored["majority"], name)]))
+    (note,) = (token for token in tokens if token.type == "inline" and token.content.startswith("Results of"))
+    assert {child.type for child in note.children} <= {"text", "text_special"}
+    assert {token.type for token in tokens if token.type.endswith("_open")} >= {
+        "table_open",
+        "paragraph_open",
+    }
+    assert not [token for token in tokens if token.type in ("heading_open", "bullet_list_open", "html_block")]
+
+
+# LaTeX
+
+
+def latex_text(source):
+    """What a piece of LaTeX prints, by the few rules that the table may use; anything else is a failure."""
+    printed = {
+        r"\textbackslash{}": "\\",
+        r"\textasciicircum{}": "^",
+        r"\textasciitilde{}": "~",
+        r"\textless{}": "<",
+        r"\textgreater{}": ">",
+        r"\textbar{}": "|",
+        r"\char34{}": '"',
+        "{`}": "`",
+        r"$\downarrow$": "↓",
+        "{[}": "[",
+        "{]}": "]",
+        **{f"\\{char}": char for char in "{}$&#_%"},
+    }
+    form = re.compile("|".join(map(re.escape, printed)) + r"|[^\\{}$&#_%^~]")
+    found = form.findall(source)
+    assert "".join(found) == source
+    return "".join(printed.get(piece, piece) for piece in found)
+
+
+def latex_rows(text):
+    table = re.search(r"\\toprule\n(.*)\n\\bottomrule", text, flags=re.DOTALL)
+    assert table is not None
+    lines = [line for line in table[1].split("\n") if line != r"\midrule"]
+    assert all(line.endswith(r" \\") for line in lines)
+    return [
+        [latex_text(cell) for cell in re.split(r" (?<!\\)& ", line.removesuffix(r" \\"))] for line in lines
+    ]
+
+
+def test_latex_has_the_numbers(scored):
+    results = scored["majority"]
+    rows = {row[0]: row for row in latex_rows(latex_table([results]))}
+    low, high = results.tasks["sst"].interval
+    assert rows["sst"][2:4] == [f"{results.tasks['sst'].score:.1f}", f"{low:.1f} to {high:.1f}"]
+    assert len({len(row) for row in rows.values()}) == 1
+
+
+def test_latex_keeps_a_name_a_text(scored):
+    text = latex_table([renamed(scored["majority"], HOSTILE), renamed(scored["oracle"], "b")])
+    assert latex_rows(text)[0][2] == " ".join(
+        HOSTILE.replace("\x1b", " ").replace("\ud800", "\ufffd").split()
+    )
+    assert r"\input" not in text
+    assert len(text.splitlines()) == len(latex_table([scored["majority"], scored["oracle"]]).splitlines())
+
+
+@pytest.mark.skipif(
+    shutil.which("pdflatex") is None, reason="there is no pdflatex: the table was only parsed"
+)
+def test_latex_compiles(scored, tmp_path):
+    name = HOSTILE.replace("\ud800", "")
+    table = latex_table([renamed(scored["majority"], name), renamed(scored["oracle"], "b")])
+    page = (
+        "\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n"
+        + table
+        + "\n\\end{document}\n"
+    )
+    (tmp_path / "page.tex").write_text(page, encoding="utf-8")
+    command = ["pdflatex", "-halt-on-error", "-no-shell-escape", "page.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+# What may stand together, and where results are found
+
+
+def test_results_of_other_data_do_not_stand_beside_each_other(scored):
+    first, second = scored["majority"], scored["oracle"]
+    task = second.tasks["sst"]
+    other = replace(task, data=replace(task.data, fingerprint="sha256:" + "0" * 64))
+    metric = replace(second.tasks["squad"], signature="another")
+    with pytest.raises(DataError) as caught:
+        export_results([first, replace(second, tasks={"sst": other, "squad": metric}, split="test")], "latex")
+    assert "another split (test, not validation)" in str(caught.value)
+    assert "other data of sst" in str(caught.value)
+    assert "another metric on squad" in str(caught.value)
+    with pytest.raises(DataError, match="about one model"):
+        export_results([first, second], "model-index")
+    with pytest.raises(UnknownNameError):
+        export_results([first], "html")
+
+
+def test_results_are_found_in_a_submission_and_by_their_file(command, home, submit):
+    folder = submit("majority", ["sst"])
+    assert command("evaluate", folder, "--tasks", "sst", "--home", home).exit_code == 0
+    path = folder / "results" / "validation" / "results.json"
+    assert find_results(folder) == find_results(path)
+    with pytest.raises(DataError, match="has no results on test; it has: validation"):
+        find_results(folder, "test")
+    done = command("export", "results", folder, "--format", "latex")
+    assert done.exit_code == 0
+    assert done.stdout == latex_table([find_results(folder)])
+    out = folder / "table.md"
+    assert command("export", "results", path, "--output", out).exit_code == 0
+    assert out.read_text() == markdown_table([find_results(folder)])

@@ -1,0 +1,215 @@
+"""Exported tasks: the files that other harnesses read, and scores that are those of `decabench evaluate`.
+
+What the harnesses themselves make of them: test_task_exports_harnesses.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from decabench import evaluate, write_submission
+from decabench.errors import DataError, DecabenchError, MissingDataError, UnknownNameError
+from decabench.exchange import ExportedTask, export_tasks, make_inspect_task
+from decabench.prompts import load_template, make_prompting
+from decabench.tasks import DECATHLON, TASKS, Question, Store
+
+
+@pytest.fixture
+def export(home, tmp_path):
+    """Exports tasks of the sample into a folder named after the harness."""
+
+    def call(*tasks: str, harness: str = "lm-eval", **settings: Any) -> Path:
+        export_tasks(tasks, tmp_path / harness, harness, home=home, **settings)
+        return tmp_path / harness
+
+    return call
+
+
+def read(folder: Path, task: str) -> ExportedTask:
+    return ExportedTask.read(folder / "data" / f"{task}.validation.jsonl.gz")
+
+
+def load_utils(folder: Path) -> Any:
+    """The functions that the YAML files name, as lm-eval loads them."""
+    spec = importlib.util.spec_from_file_location("exported_utils", folder / "utils.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def load_yaml(path: Path, utils: Any) -> Any:
+    """A task of lm-eval, with functions in place of their names."""
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+
+    class Loader(yaml.SafeLoader):
+        pass
+
+    def function(loader: Any, node: Any) -> Any:
+        module, name = loader.construct_scalar(node).split(".")
+        assert module == "utils"
+        return getattr(utils, name)
+
+    Loader.add_constructor("!function", function)
+    return yaml.load(path.read_text(), Loader)
+
+
+@pytest.mark.parametrize("name", DECATHLON.tasks)
+def test_scores_are_those_of_evaluate(export, home, tmp_path, name):
+    pytest.importorskip("datasets", reason="datasets is not installed; lm-eval brings it")
+    folder = export(name)
+    utils = load_utils(folder)
+    task = load_yaml(folder / f"decabench_{name}.yaml", utils)
+    exported = read(folder, name)
+    texts = [
+        f"Answer: {row['answers'][0]}" if at % 3 else "no" for at, row in enumerate(exported.rows.values())
+    ]
+    documents = task["custom_dataset"]()[task["validation_split"]]
+    collected = [
+        task["process_results"](document, [text]) for document, text in zip(documents, texts, strict=True)
+    ]
+    theirs = {
+        each["metric"]: each["aggregation"]([row[each["metric"]] for row in reversed(collected)])
+        for each in task["metric_list"]
+    }
+    answers = {id_: exported.answer(id_, text) for id_, text in zip(exported.rows, texts, strict=True)}
+    write_submission(tmp_path / "same", "same", {(name, "validation"): answers.items()})
+    ours = evaluate(tmp_path / "same", tasks=name, home=home).tasks[name]
+    assert theirs == {headline: ours.scores[headline] for headline in theirs}
+    assert theirs[ours.headline] == ours.score
+
+
+def test_prompts_are_those_of_predict(export, home):
+    pytest.importorskip("datasets", reason="datasets is not installed; lm-eval brings it")
+    folder = export("sst")
+    documents = load_utils(folder).documents_of_sst()["validation"]
+    task = load_yaml(folder / "decabench_sst.yaml", load_utils(folder))
+    prompting = make_prompting(TASKS["sst"], load_template("default"))
+    examples = list(Store(home).examples("sst", "validation"))
+    for example, document in zip(examples, documents, strict=True):
+        question = Question(example.id, example.question, example.context)
+        assert document[task["doc_to_text"]] == prompting.text(question)
+        assert document[task["doc_to_target"]] == example.answers[0]
+        assert document["id"] == example.id
+    assert task["generation_kwargs"]["until"] == list(prompting.stop)
+    assert task["generation_kwargs"]["max_gen_toks"] == prompting.max_new_tokens
+
+
+def test_worked_examples_are_in_the_prompts(export):
+    bare = read(export("sst"), "sst")
+    row = next(iter(read(export("sst", harness="inspect", shots=2), "sst").rows.values()))
+    assert [role for role, _ in row["messages"]] == ["user", "assistant", "user", "assistant", "user"]
+    assert (
+        row["prompt"].count("Is this review")
+        == next(iter(bare.rows.values()))["prompt"].count("Is this review") + 2
+    )
+
+
+def test_names_of_all_tasks_are_names_in_python(export):
+    folder = export("iwslt.en.de", "multinli.in.out", "sst", harness="inspect")
+    tree = ast.parse((folder / "decabench_tasks.py").read_text())
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    assert functions == ["decabench_iwslt_en_de", "decabench_multinli_in_out", "decabench_sst"]
+
+
+def test_the_page_says_what_may_not_be_passed_on(export):
+    page = (export("squad", "cnn_dailymail") / "README.md").read_text()
+    rows = {line.split(" | ")[0]: line for line in page.splitlines() if line.startswith("| ")}
+    assert "do not pass this file on" in rows["| cnn_dailymail"]
+    assert "do not pass this file on" not in rows["| squad"]
+    assert "--tasks decabench_squad,decabench_cnn_dailymail" in page
+
+
+def test_an_id_twice_is_refused(export):
+    exported = read(export("sst"), "sst")
+    with pytest.raises(DataError, match="2 answers to 1 examples: ask each once, in one epoch"):
+        exported.scores([("sst.validation.0", "negative"), ("sst.validation.0", "negative")])
+    with pytest.raises(DataError, match="has no example 'x'"):
+        exported.scores([("x", "negative")])
+    assert exported.scores([("sst.validation.0", "negative")])["em"] == 100.0  # a limited run
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda lines: lines[:-1], "it has 31 of 32 examples"),
+        (lambda lines: [], "is not an exported task"),
+        (lambda lines: ["{}", *lines[1:]], "'format'"),
+        (lambda lines: ["[", *lines[1:]], "is not an exported task"),
+        (lambda lines: [lines[0].replace("harness/1", "harness/9"), *lines[1:]], "harness/9"),
+        (lambda lines: [lines[0].replace("em|", "em|other:yes|"), *lines[1:]], "was exported for the metric"),
+    ],
+)
+def test_damaged_and_outdated_files_are_refused(export, tmp_path, damage, says):
+    path = export("sst") / "data" / "sst.validation.jsonl.gz"
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+    other = tmp_path / "other.jsonl"
+    other.write_text("\n".join(damage(lines)))
+    with pytest.raises(DataError, match=says):
+        ExportedTask.read(other)
+
+
+def test_folders_and_names(export, home, tmp_path):
+    folder = export("sst")
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(DecabenchError, match=r"holds other files .*decabench_sst.yaml"):
+        export("squad")  # its functions would take the place of the first one's
+    export("sst", shots=1)
+    assert sorted(folder.rglob("*")) == before
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").touch()
+    with pytest.raises(DecabenchError, match=r"holds other files \(mine\)"):
+        export_tasks(["sst"], tmp_path / "full", "lm-eval", home=home)
+    with pytest.raises(MissingDataError):
+        export_tasks(["sst", "snli"], tmp_path / "none", "lm-eval", home=tmp_path)
+    assert not (tmp_path / "none").exists()
+    with pytest.raises(UnknownNameError):
+        export_tasks(["sst"], tmp_path / "none", "helm", home=home)
+    with pytest.raises(UnknownNameError, match="one or more different tasks"):
+        export_tasks(["sst", "sst"], tmp_path / "none", "lm-eval", home=home)
+
+
+def test_the_same_export_has_the_same_bytes(export):
+    folder = export("squad")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    export("squad")
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_without_inspect_it_says_how_to_install_it(export):
+    if importlib.util.find_spec("inspect_ai") is not None:
+        pytest.skip("inspect_ai is installed")
+    with pytest.raises(
+        DecabenchError, match=r"inspect_ai is not installed: run pip install 'decabench\[inspect\]'"
+    ):
+        make_inspect_task(export("sst", harness="inspect") / "data" / "sst.validation.jsonl.gz")
+
+
+def test_the_command(command, home, tmp_path):
+    out = tmp_path / "out"
+    done = command("export", "tasks", "sst", "--for", "lm-eval", "--output", out, "--home", home)
+    assert done.exit_code == 0
+    assert done.stdout.endswith(f"Run it: see {out / 'README.md'}\n")
+    head = json.loads(
+        gzip.decompress((out / "data" / "sst.validation.jsonl.gz").read_bytes()).split(b"\n")[0]
+    )
+    assert (head["format"], head["rows"]) == ("decabench.harness/1", 32)
+
+
+def test_the_command_takes_a_suite(command, home, tmp_path):
+    out = tmp_path / "out"
+    done = command(
+        "export", "tasks", "--suite", "decathlon", "--for", "inspect", "--output", out, "--home", home
+    )
+    assert done.exit_code == 0, done.output
+    assert len(list((out / "data").iterdir())) == 10
+    for wrong in ((), ("sst", "--suite", "decathlon")):
+        done = command("export", "tasks", *wrong, "--for", "inspect", "--output", out, "--home", home)
+        assert (done.exit_code, "Which tasks?" in done.stderr) == (2, True)

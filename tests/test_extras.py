@@ -1,0 +1,165 @@
+"""The base install is enough to prepare, predict, evaluate, compare and publish; what needs an extra says which."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from decabench.errors import DecabenchError
+from decabench.metrics import MetricError, rouge_score
+from decabench.scoring import ExamplesHead, examples_frame, read_results
+from decabench.tasks import load
+from tests.sources import ROOT, modules
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+BROUGHT_BY_EXTRAS = (
+    *(
+        "absl",
+        "aiohttp",
+        "datasets",
+        "dill",
+        "joblib",
+        "multiprocess",
+        "nltk",
+        "pandas",
+        "rouge_score",
+        "xxhash",
+    ),
+    *(
+        "accelerate",
+        "matplotlib",
+        "ray",
+        "safetensors",
+        "scipy",
+        "sklearn",
+        "tensorboard",
+        "torch",
+        "transformers",
+    ),
+)
+"""Packages that the base install must do without."""
+
+
+BLOCKER = f"""
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {BROUGHT_BY_EXTRAS!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Missing())
+"""
+
+OURS = {"_typeshed", "compression", "decabench"}
+"""What no package has to bring; `_typeshed` is the type checker's, `compression` the standard library's since 3.14."""
+
+
+def distribution(requirement: str) -> str:
+    """The name of a requirement, as pip normalises it."""
+    match = re.match(r"[\w.-]+", requirement)
+    assert match is not None
+    return re.sub(r"[-_.]+", "-", match.group()).lower()
+
+
+@pytest.mark.slow
+def test_the_base_install_does_without_what_extras_bring(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(BLOCKER)  # workers of several processes read it too
+    script = """
+    decabench() { "$PYTHON" -m decabench "$@"; }
+    decabench prepare --sample
+    decabench predict --predictor majority --output submissions/majority
+    decabench predict --predictor lead-3 --output submissions/lead-3
+    decabench check --submission submissions/majority
+    decabench evaluate submissions/majority
+    decabench evaluate submissions/lead-3
+    decabench verify --submission submissions/majority
+    decabench show submissions/majority --task sst --wrong --limit 1
+    decabench compare submissions/majority submissions/lead-3
+    decabench leaderboard --submissions submissions --output site
+    decabench metrics selftest
+    """
+    environment = {
+        **os.environ,
+        "PYTHON": sys.executable,
+        "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}",
+        "DECABENCH_HOME": "home",
+    }
+    done = subprocess.run(
+        ["sh", "-eu", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "site" / "index.html").exists()
+
+
+def test_what_is_imported_is_declared() -> None:
+    """A package that came along with another one would be missing as soon as that one changes."""
+    optional = PROJECT["optional-dependencies"]
+    declared = {
+        distribution(each) for each in (*PROJECT["dependencies"], *chain.from_iterable(optional.values()))
+    }
+    known = packages_distributions()
+    for module, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Import():
+                    names = [each.name for each in node.names]
+                case ast.ImportFrom(module=str(name), level=0):
+                    names = [name]
+                case _:
+                    continue
+            for top in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - OURS:
+                candidates = {distribution(each) for each in known.get(top, [top])}
+                assert candidates & declared, f"{module} imports {top}, which pyproject.toml does not declare"
+
+
+@pytest.mark.parametrize(
+    ("package", "use", "message"),
+    [
+        ("pandas", lambda: read_results("."), "read_results needs pandas"),
+        ("pandas", lambda: examples_frame(ExamplesHead, []), "Examples as a table need pandas"),  # type: ignore[arg-type]
+        ("datasets", lambda: load("sst"), "decabench.load needs datasets"),
+    ],
+)
+def test_what_needs_an_extra_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, package: str, use: object, message: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(DecabenchError) as caught:
+        use()  # type: ignore[operator]
+    assert str(caught.value) == (
+        f"{message}: run pip install 'decabench[{package}]', or in a clone pip install -e '.[{package}]'."
+    )
+
+
+def test_the_metric_of_rouge_score_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "rouge_score"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "rouge_score", None)
+    with pytest.raises(MetricError) as caught:
+        rouge_score(["a"], [["a"]])
+    assert str(caught.value) == (
+        "rouge_score needs rouge-score, which is not installed: run pip install 'decabench[rouge]', "
+        "or pip install rouge-score==0.1.2."
+    )
+
+
+def test_every_extra_that_a_message_names_exists() -> None:
+    named: set[str] = set()
+    for path in [*modules().values(), *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        text = path.read_text(encoding="utf-8")
+        named |= set(re.findall(r"install_hint\(['\"](\w+)", text))
+        for listed in re.findall(r"(?:decabench|'\.|\s\.)\[([\w,]+)\]'?", text):
+            named |= set(listed.split(","))
+    assert {"hf", "train"} <= named
+    assert named <= set(PROJECT["optional-dependencies"])

@@ -1,0 +1,139 @@
+"""Takes the pictures of the README and the docs from pages as they are now: python tools/make_pictures.py HOME
+
+HOME holds the prepared data of `submissions/` (decabench prepare --mirror MIRROR --home HOME), so that its board is
+verified. The page of `decabench show` is that of `make demo`, which must have run.
+Needs Playwright and Chromium or Chrome.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+from rich.console import Console
+from rich.text import Text
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One screenshot."""
+
+    name: str
+    """Its file in docs/images."""
+    page: str
+    """The page, in the folder of all pages, and what follows it in the address."""
+    height: int
+    """Pixels from the top, of 1,280 in width; twice as many are taken."""
+    dark: bool = False
+    """Whether it is taken in the dark theme."""
+    choices: Mapping[str, str] | None = None
+    """Fields to set first, by CSS selector."""
+
+
+PICTURES = (
+    Picture("board.png", "board/index.html", 640),
+    Picture("compare.png", "board/compare.html", 860, dark=True),
+    Picture("show.png", "show/index.html", 760, choices={"select[name=kind]": "wrong"}),
+)
+
+
+def decabench(*arguments: str | Path) -> None:
+    """Run a command of this checkout."""
+    subprocess.run([sys.executable, "-m", "decabench", *map(str, arguments)], cwd=ROOT, check=True)
+
+
+def terminal_page(folder: Path) -> Path:
+    """What `decabench run examples/demo.toml` prints in a terminal of 80 columns, as a page."""
+    terminal, inside = pty.openpty()
+    fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    command = [sys.executable, "-m", "decabench", "run", "examples/demo.toml"]
+    environment = {**os.environ, "DECABENCH_HOME": ".demo/home", "TERM": "xterm-256color"}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=inside, stderr=subprocess.DEVNULL
+    ) as process:
+        os.close(inside)
+        printed = b""
+        while True:
+            try:
+                block = os.read(terminal, 1 << 16)
+            except OSError:  # how Linux ends a terminal whose program has ended
+                break
+            if not block:
+                break
+            printed += block
+    os.close(terminal)
+    if process.returncode:
+        sys.exit(f"{' '.join(command)} exited with {process.returncode}")
+    console = Console(record=True, width=80, file=io.StringIO())
+    console.print("$ decabench run examples/demo.toml", highlight=False)
+    console.print(Text.from_ansi(printed.decode().replace("\r\n", "\n").rstrip()))
+    picture = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="80 columns"), flags=re.DOTALL)
+    page = folder / "terminal.html"
+    page.write_text(f'<body style="margin:0">{picture}</body>', encoding="utf-8")
+    return page
+
+
+def main(home: Path) -> None:
+    demo = ROOT / ".demo" / "submissions" / "demo-model"
+    if not demo.exists():
+        sys.exit(f"There is no {demo}: run make demo first.")
+    browser = os.environ.get("DECABENCH_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+    with tempfile.TemporaryDirectory() as folder:
+        pages = Path(folder)
+        decabench(
+            *("leaderboard", "--submissions", ROOT / "submissions", "--output", pages / "board"),
+            *("--suite", "decathlon", "--home", home),
+        )
+        decabench(
+            *("show", demo, "--task", "squad", "--wrong", "--output", pages / "show"),
+            *("--home", ROOT / ".demo" / "home"),
+        )
+        terminal = terminal_page(pages)
+        with sync_playwright() as playwright:
+            chromium = playwright.chromium.launch(
+                executable_path=browser, args=["--no-sandbox", "--disable-gpu"]
+            )
+            for picture in PICTURES:
+                page = chromium.new_page(
+                    viewport={"width": 1280, "height": picture.height},
+                    device_scale_factor=2,
+                    color_scheme="dark" if picture.dark else "light",
+                )
+                page.goto(f"file://{pages / picture.page}")
+                for selector, value in (picture.choices or {}).items():
+                    page.select_option(selector, value)
+                page.wait_for_timeout(500)
+                page.screenshot(path=IMAGES / picture.name)
+            take_terminal(chromium, terminal)
+            chromium.close()
+    print(f"Pictures: {', '.join(sorted(path.name for path in IMAGES.glob('*.png')))}")
+
+
+def take_terminal(chromium: Browser, page: Path) -> None:
+    """Take the picture of a terminal, as large as it is."""
+    tab = chromium.new_page(viewport={"width": 1100, "height": 900}, device_scale_factor=2)
+    tab.goto(f"file://{page}")
+    box = tab.locator("svg").first.bounding_box()
+    assert box is not None
+    tab.screenshot(path=IMAGES / "run.png", clip=box, full_page=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,156 @@
+"""Builds wheel and source archive, looks at what is in them, and tries the wheel on every Python at hand.
+
+python tools/release_check.py [--python PATH]… [--only PATH] [--output dist]
+
+A Python is tried in an empty environment: the wheel and what it requires are installed, `decabench metrics
+selftest`, the demo and `decabench run examples/run.toml` are run with the installed command, and the
+size is printed. Those of 3.11 to 3.14 that are not found are named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+MOST = 350
+"""Megabytes that the base install may take, without what an empty environment has."""
+
+IN_WHEEL = (
+    r"decabench/__init__\.py",
+    r"decabench/metrics/nf1\.py",
+    r"decabench/tasks/sample/SOURCES\.toml",
+    r"decabench-[\d.]+\.dist-info/licenses/LICENSE",
+    r"decabench-[\d.]+\.data/data/share/doc/decabench/CHANGELOG\.md",
+    r"decabench-[\d.]+\.data/data/share/doc/decabench/docs/tutorial\.md",
+    r"decabench-[\d.]+\.data/data/share/doc/decabench/docs/how-to/own-task\.md",
+)
+IN_ARCHIVE = (
+    *(
+        "LICENSE",
+        "README.md",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "Makefile",
+        "constraints.txt",
+        "pyproject.toml",
+    ),
+    *("docs/tutorial.md", "docs/images/board.png", "examples/run.toml", "metrics/nf1.py", "tasks/task.py"),
+    *("tests/test_docs.py", "tools/demo.sh", "leaderboard/static/board.css"),
+)
+
+
+def run(*arguments: str | Path, **options: object) -> str:
+    """Run a command; what it printed is shown if it fails."""
+    done = subprocess.run([str(each) for each in arguments], capture_output=True, text=True, **options)  # type: ignore[call-overload]
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, arguments))} failed:\n{done.stdout}{done.stderr}")
+    return str(done.stdout)
+
+
+def build(output: Path) -> tuple[Path, Path]:
+    """Build both; the wheel is built from the source archive, so that the archive is known to be whole."""
+    shutil.rmtree(output, ignore_errors=True)
+    run(sys.executable, "-m", "build", "--outdir", output, ROOT)
+    (wheel,) = output.glob("*.whl")
+    (archive,) = output.glob("*.tar.gz")
+    return wheel, archive
+
+
+def missing(wheel: Path, archive: Path) -> Iterator[str]:
+    """Yield what should be in them and is not."""
+    names = zipfile.ZipFile(wheel).namelist()
+    yield from (f"wheel: {each}" for each in IN_WHEEL if not any(re.fullmatch(each, name) for name in names))
+    with tarfile.open(archive) as packed:
+        found = {name.partition("/")[2] for name in packed.getnames()}
+    yield from (f"archive: {each}" for each in IN_ARCHIVE if each not in found)
+
+
+def pythons(given: list[str]) -> dict[str, str]:
+    """Find a Python of each version: those given, those on the PATH, and those of pyenv."""
+    candidates = [*given, *(f"python{version}" for version in VERSIONS)]
+    candidates += map(str, sorted(Path("~/.pyenv/versions").expanduser().glob("3.*/bin/python")))
+    found: dict[str, str] = {}
+    for candidate in candidates:
+        code = "import sys; print('%d.%d' % sys.version_info[:2])"
+        try:
+            done = subprocess.run([candidate, "-c", code], capture_output=True, text=True)
+        except OSError:
+            continue
+        version = done.stdout.strip()
+        if done.returncode == 0 and version in VERSIONS:
+            found.setdefault(version, candidate)
+    return dict(sorted(found.items()))
+
+
+def megabytes(folder: Path) -> float:
+    """The size of a folder on disk."""
+    return sum(path.lstat().st_blocks for path in folder.rglob("*")) * 512 / 2**20
+
+
+def attempt(python: str, package: Path, folder: Path) -> str:
+    """Install a wheel, or a source archive, into an empty environment and run what a newcomer runs first."""
+    run(python, "-m", "venv", folder / "venv")
+    before = megabytes(folder / "venv")
+    tool = folder / "venv" / "bin"
+    pip = [tool / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    run(*pip, "--constraint", ROOT / "constraints.txt", package)
+    size = megabytes(folder / "venv") - before
+    work = folder / "work"
+    work.mkdir()
+    for name in ("examples", "tools"):
+        shutil.copytree(ROOT / name, work / name)
+    clean = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "DECABENCH"))
+    }
+    environment = {**clean, "PATH": f"{tool}{os.pathsep}{os.environ['PATH']}"}
+    checked = run(tool / "decabench", "metrics", "selftest", cwd=work, env=environment).splitlines()[-1]
+    demo = run("sh", "tools/demo.sh", cwd=work, env=environment)
+    example = run(tool / "decabench", "run", "examples/run.toml", cwd=work, env=environment)
+    if "Results: 2 verified." not in demo or "Against majority" not in example:
+        sys.exit(f"The demo did not show what it should:\n{demo}{example}")
+    if size > MOST:
+        sys.exit(f"The base install takes {size:.0f} MB, more than {MOST}.")
+    return f"{size:.0f} MB, {checked}, demo and examples/run.toml done"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--python", action="append", default=[], help="another Python to try")
+    parser.add_argument("--only", action="append", default=[], help="a Python to try, and no others")
+    parser.add_argument("--output", type=Path, default=ROOT / "dist")
+    given = parser.parse_args()
+    wheel, archive = build(given.output)
+    for each in (wheel, archive):
+        print(f"{each.name}: {each.stat().st_size / 2**20:.1f} MB")
+    if absent := list(missing(wheel, archive)):
+        sys.exit("Missing from " + "\nMissing from ".join(absent))
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    if not wheel.name.startswith(f"decabench-{version}-"):
+        sys.exit(f"{wheel.name} is not of version {version}.")
+    installed = (
+        wheel if wheel.name.endswith("-none-any.whl") else archive
+    )  # compiled: each Python builds its own
+    found = {f"at {python}": python for python in given.only} or pythons(given.python)
+    for name, python in found.items():
+        with tempfile.TemporaryDirectory(prefix="decabench-release-") as folder:
+            print(f"Python {name}: {attempt(python, installed, Path(folder))}", flush=True)
+    if absent := [name for name in VERSIONS if name not in found and not given.only]:
+        print(f"Not tried, for there is none here: Python {', '.join(absent)}")
+    if not found:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
