@@ -69,12 +69,19 @@ def cases(place: Path, name: str) -> dict[str, list[object]]:
     settings = [f"output={place / 'run'}", "predictor=majority", f'tasks=["sst", "{name}"]', "suite=pair"]
     settings += [f"home={place / 'home'}", 'baselines=["random"]']
     settings += [f"include={[str(place / each) for each in ('own.toml', 'suite.toml')]}"]
+    (place / "answers.txt").write_text("yes\n" * 40)
     (place / "words.txt").write_text("the 0.5 0.25\nsmall 0.125 1.0\n")
     asked = ["predict", "--predictor", "openai:http://localhost:1/v1", "--model", "m", *tasks, *data]
     return {
         "check": ["check", "--submission", majority, *data],
         "compare": ["compare", majority, random, *data, "--suite", "pair"],
         "evaluate": ["evaluate", majority, *data, *tasks, "--all-scores", "--confusion"],
+        "export results": ["export", "results", majority],
+        "export tasks": ["export", "tasks", name, "--for", "lm-eval", "--output", place / "harness", *data],
+        "import": [
+            *("import", "text", place / "answers.txt", "--task", name, "--output", place / "imported"),
+            *("--name", "imported", "--force", *data),
+        ],
         "leaderboard": ["leaderboard", "--submissions", majority.parent, "--output", place / "site", *data],
         "metrics": ["metrics"],
         "metrics selftest": ["metrics", "selftest"],
@@ -100,10 +107,18 @@ def cases(place: Path, name: str) -> dict[str, list[object]]:
 
 def test_the_cases_are_all_commands(place):
     commands = {name.removeprefix("decabench ") for name, found in COMMANDS.items() if found.callback}
-    assert commands - {"decabench", "vectors", *TRAINED} <= cases(place, "x").keys()
+    assert commands - {"decabench", "export", "vectors", *TRAINED} <= cases(place, "x").keys()
 
 
-WITHOUT_TASKS = ("leaderboard", "metrics", "metrics selftest", "metrics show", "vectors convert")
+WITHOUT_TASKS = (
+    "leaderboard",
+    "metrics",
+    "metrics selftest",
+    "metrics show",
+    "vectors convert",
+    "export results",
+)
+"""Commands that name no task, or, in Markdown, with a backslash before each underscore."""
 
 
 @pytest.mark.parametrize("width", WIDTHS)
