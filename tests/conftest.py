@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if task.files_folder in sample_sources():
                 prepare_task(task, Request(base / "sample-home", sample=True, progress=False))
     return base / "sample-home"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_home_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests neither see nor change what the user has prepared in the default folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("user")))
+        yield
 
 
 @pytest.fixture

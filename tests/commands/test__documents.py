@@ -103,6 +103,8 @@ def runs(home: Path, submit, place: Path):
                 home,
                 "--output",
                 place / "imported",
+                "--name",
+                "one",
             ],
             "import",
         ),
