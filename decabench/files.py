@@ -211,10 +211,14 @@ def _compressing(file: IO[bytes], compress: Compression, level: int) -> Iterator
     else:
         zstd = import_zstd()
         parameter = zstd.CompressionParameter
-        with zstd.ZstdFile(
-            file, "w", options={parameter.compression_level: 10, parameter.checksum_flag: 1}
-        ) as writer:
+        options = {parameter.compression_level: 10, parameter.checksum_flag: 1}
+        start = file.tell()
+        with zstd.ZstdFile(file, "w", options=options) as writer:
             yield cast(IO[bytes], writer)
+        if (
+            file.tell() == start
+        ):  # some versions write no frame for no content, and then nothing can read the file
+            file.write(zstd.compress(b"", options=options))
 
 
 def import_zstd() -> Any:

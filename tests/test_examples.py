@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from decabench.tasks import TASKS
+from decabench.tasks import SUITES, TASKS, known_suites, known_tasks
 from decabench.training.config import read_config
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "training"
-CONFIGS = sorted(path for path in FOLDER.rglob("*.toml") if path.name != "plan.toml")  # plans: tests/tools
+NOT_TRAINED = ("plan.toml", "suite.toml")  # plans are read in tests/tools, suites in test_a_suite
+CONFIGS = sorted(path for path in FOLDER.rglob("*.toml") if path.name not in NOT_TRAINED)
+SUITE_FILES = sorted(FOLDER.rglob("suite.toml"))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=[str(path.relative_to(FOLDER)) for path in CONFIGS])
@@ -20,3 +22,10 @@ def test_a_configuration(path):
         folder = FOLDER / path.relative_to(FOLDER).parts[0]
         first = read_config(folder / f"{Path(config.init).relative_to('runs')}.toml")
         assert (first.model.dimension, first.vectors) == (config.model.dimension, config.vectors)
+
+
+@pytest.mark.parametrize("path", SUITE_FILES, ids=[str(path.relative_to(FOLDER)) for path in SUITE_FILES])
+def test_a_suite(path):
+    known = known_suites([path])
+    (name,) = known.keys() - SUITES.keys()
+    assert known[name].tasks and set(known[name].tasks) <= set(known_tasks([path]))

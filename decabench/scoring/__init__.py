@@ -5,6 +5,7 @@ from decabench.scoring.comparison import Compared, Comparison, compare
 from decabench.scoring.evaluator import (
     ScoredTask,
     ScoringOptions,
+    count_forms,
     evaluate,
     find_metric,
     require_left_out,
@@ -13,7 +14,7 @@ from decabench.scoring.evaluator import (
     shown_ids,
     write_statistics,
 )
-from decabench.scoring.inspection import Inspected, count_forms, find_examples
+from decabench.scoring.inspection import Inspected, find_examples
 from decabench.scoring.manifest import (
     BoundResults,
     BoundTask,

@@ -24,10 +24,10 @@ from decabench.errors import (
 from decabench.files import Paths, file_digest
 from decabench.metrics import METRICS, Item, Metric, Reference, Row, count_faults, score_rows
 from decabench.plugins import load_entry_point, load_object, plugin_names
-from decabench.prompts import is_other_label
+from decabench.prompts import AnswerForms, LabelForms, forms_of, is_other_label, possible_labels, takes_for
 from decabench.scoring.receipts import Deferred, ScoredFile, find_receipt
 from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
-from decabench.scoring.scored_examples import ExamplesHead, ScoredExample, make_examples
+from decabench.scoring.scored_examples import ExamplesHead, ScoredExample, label_questions, make_examples
 from decabench.scoring.significance import (
     Sample,
     describe_units,
@@ -55,6 +55,7 @@ from decabench.tasks import (
     Suite,
     Tags,
     Task,
+    Text,
     Tree,
     describe_absent,
     get_task,
@@ -74,6 +75,7 @@ __all__ = [
     "add_intervals",
     "context_ceiling",
     "count_answers",
+    "count_forms",
     "evaluate",
     "find_metric",
     "is_reachable",
@@ -566,6 +568,24 @@ def _count_item_faults(job: _Job, answers: Mapping[str, str]) -> dict[str, int]:
         for kind, count in zip(counts, astuple(faults), strict=True):
             counts[kind] += count
     return counts
+
+
+def count_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> LabelForms | AnswerForms | None:
+    """Count the answers that are labels, numbers or lists in a form that scores as wrong; None for free text."""
+    if isinstance(task.output, Text) or not found.predictions:
+        return None
+    if not isinstance(task.output, Label):
+        others = forms_of(task.output, find_metric(task.metric))
+        for item, text in zip(found.references, found.predictions, strict=True):
+            if others is not None:
+                others.add(item.id, text, item.answers[0] if item.answers else "")
+        return others
+    forms = LabelForms(takes_for(find_metric(task.metric)))
+    questions = label_questions(task, options)
+    for item, text in zip(found.references, found.predictions, strict=True):
+        question = questions.get(item.id, "")
+        forms.add(item.id, text, possible_labels(task.output, question), question)
+    return forms
 
 
 def _count_other_labels(job: _Job, answers: Mapping[str, str]) -> int:

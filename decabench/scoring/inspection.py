@@ -1,4 +1,4 @@
-"""The examples behind a score: written beside the results, and found again to be shown."""
+"""The examples behind a score, found again beside the results, or scored now, to be shown."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from pathlib import Path
 
 from decabench.errors import DataError, DecabenchError
 from decabench.files import file_digest, is_within
-from decabench.prompts import AnswerForms, LabelForms, forms_of, possible_labels, takes_for
 from decabench.scoring.evaluator import (
-    ScoredTask,
     ScoringOptions,
     find_metric,
     known_to,
@@ -21,49 +19,14 @@ from decabench.scoring.scored_examples import (
     ExamplesHead,
     ScoredExample,
     examples_path,
-    label_questions,
     make_examples,
     open_examples,
     other_text,
-    save_examples,
 )
 from decabench.submission import AnswerKind, Submission, read_lines
-from decabench.tasks import Label, Store, Task, Text, get_task, home_folder
-from decabench.workers import collection_paused
+from decabench.tasks import Store, Task, get_task, home_folder
 
-__all__ = ["Inspected", "count_forms", "find_examples", "write_examples"]
-
-
-def write_examples(
-    folder: Path, submission: Path, scored: Mapping[str, ScoredTask], options: ScoringOptions
-) -> None:
-    """Write `examples/<task>.jsonl.gz` for every task that has a score. Raises StorageError."""
-    with collection_paused(), open_with_remade(submission, options.remade) as opened:
-        known = known_to(opened, options)
-        for name, found in scored.items():
-            if found.sample is not None:
-                save_examples(folder, *make_examples(opened, known[name], found, options))
-
-
-def count_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> LabelForms | AnswerForms | None:
-    """Count the answers that are labels, numbers or lists in a form that scores as wrong; None for free text."""
-    if isinstance(task.output, Text) or not found.predictions:
-        return None
-    if not isinstance(task.output, Label):
-        others = forms_of(task.output, find_metric(task.metric))
-        for item, text in zip(found.references, found.predictions, strict=True):
-            if others is not None:
-                others.add(item.id, text, item.answers[0] if item.answers else "")
-        return others
-    forms = LabelForms(takes_for(find_metric(task.metric)))
-    questions = label_questions(task, options)
-    for item, text in zip(found.references, found.predictions, strict=True):
-        question = questions.get(item.id, "")
-        forms.add(item.id, text, possible_labels(task.output, question), question)
-    return forms
-
-
-# Finding them again
+__all__ = ["Inspected", "find_examples"]
 
 
 @dataclass(frozen=True)

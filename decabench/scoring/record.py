@@ -15,10 +15,11 @@ from decabench.scoring.evaluator import (
     ScoringOptions,
     add_intervals,
     find_metric,
+    known_to,
+    open_with_remade,
     score_submission,
     write_statistics,
 )
-from decabench.scoring.inspection import write_examples
 from decabench.scoring.manifest import (
     BoundResults,
     InvalidManifestError,
@@ -40,7 +41,7 @@ from decabench.scoring.results import (
     read_results_file,
     write_results_file,
 )
-from decabench.scoring.scored_examples import EXAMPLES, examples_path
+from decabench.scoring.scored_examples import EXAMPLES, examples_path, make_examples, save_examples
 from decabench.scoring.significance import Sample, describe_units, read_rows, stored_metric
 from decabench.submission import (
     MANIFEST,
@@ -52,6 +53,7 @@ from decabench.submission import (
     read_withheld,
 )
 from decabench.tasks import DECATHLON, TASKS, Store, Task, home_folder, known_tasks
+from decabench.workers import collection_paused
 
 __all__ = [
     "TOLERANCE",
@@ -466,3 +468,14 @@ def _bind_elsewhere(root: Path, earlier: _Earlier) -> dict[str, BoundResults]:
                 others[name] = BoundResults(found.split, file_digest(path), tasks)
     others.pop(earlier.name, None)
     return others
+
+
+def write_examples(
+    folder: Path, submission: Path, scored: Mapping[str, ScoredTask], options: ScoringOptions
+) -> None:
+    """Write `examples/<task>.jsonl.gz` for every task that has a score. Raises StorageError."""
+    with collection_paused(), open_with_remade(submission, options.remade) as opened:
+        known = known_to(opened, options)
+        for name, found in scored.items():
+            if found.sample is not None:
+                save_examples(folder, *make_examples(opened, known[name], found, options))

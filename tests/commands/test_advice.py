@@ -211,11 +211,17 @@ def test_a_leaderboard_of_nothing_is_an_error(command, home, tmp_path):
 def test_a_missing_extra_says_how_in_a_clone_too(monkeypatch, command, home, tmp_path):
     import importlib.util
 
+    from decabench.predictors import trained
+
     real = importlib.util.find_spec
     missing = ("torch", "transformers", "safetensors", "ray")
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name in missing else real(name, *rest)
-    )
+    for module in (
+        importlib.util,
+        trained,
+    ):  # trained has its own name for it, whichever test imported it first
+        monkeypatch.setattr(
+            module, "find_spec", lambda name, *rest: None if name in missing else real(name, *rest)
+        )
     for arguments, extra in (
         (["train", "--output", tmp_path / "run"], "train"),
         (

@@ -118,7 +118,11 @@ def test_all_faults_at_once():
         ({"suite": "fdu"}, DecabenchError, "tasks names sst, schema, but the suite fdu has only"),
         ({"baselines": ["majorty"]}, DecabenchError, "Did you mean majority.*Give a submission's folder"),
         ({"predict": {"shots": -1}}, DecabenchError, "--shots must be 0 or more, not -1"),
-        ({"prepare": {"mirror": "/nowhere"}}, DataError, "The data of 2 of 2 tasks is not there"),
+        (
+            {"prepare": {"mirror": "/nowhere"}},
+            DataError,
+            "Data is missing for 2 of 2 tasks, so nothing was asked",
+        ),
     ],
 )
 def test_what_is_refused_before_anything_is_asked(given, tmp_path, changes, kind, message):
