@@ -384,7 +384,9 @@ def _require_valid(
         version = held.decabench or earlier.version
         if not held.basis:
             # A manifest says which result belongs to these answers, but anyone can write one.
-            is_bound = not at_hand or record is None or _was_scored_here(earlier, task, options, files, result)
+            is_bound = (
+                not at_hand or record is None or _was_scored_here(earlier, task, options, files, result)
+            )
             return _Kept(result, sample, files, version, is_bound=is_bound)
         return _Kept(result, sample, files, version, is_bound=not at_hand, basis="statistics")
     return _Kept(result, sample, files, earlier.version, is_bound=not at_hand, basis="statistics")
