@@ -9,7 +9,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -143,6 +142,8 @@ _OLD_SECONDS = 24 * 3600
 
 def _make_temporary(path: Path) -> tuple[int, str]:
     """Create a temporary file beside `path` that is locked for as long as it is open, and return its descriptor."""
+    import tempfile
+
     while True:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{_PREFIX}{path.name}.", suffix=_SUFFIX)
         if try_lock(handle) is not False and os.fstat(handle).st_nlink:
