@@ -30,7 +30,7 @@ from decabench.scoring.manifest import (
     read_manifest,
     write_manifest,
 )
-from decabench.scoring.receipts import ScoredFile, write_receipt
+from decabench.scoring.receipts import ScoredFile, find_receipt, write_receipt
 from decabench.scoring.results import (
     STATISTICS,
     InvalidResultsError,
@@ -133,8 +133,9 @@ def record_scores(
 ) -> Recorded:
     """Write `results.json`, statistics and the manifest, with the earlier results of other tasks that still hold.
 
-    An earlier result holds if its answers, data and metric are the same and its statistics give its score. One that no
-    manifest binds is scored again; if its answers may not be passed on, it is kept, and the manifest says so.
+    An earlier result holds if its answers, data and metric are the same and its statistics give its score. One that
+    this machine did not score, or that no manifest binds, is scored again where answers and data are at hand; otherwise
+    it is kept, and where no manifest binds it, the new one says so.
 
     The manifest is removed first and written last, and until all statistics are there, `results.json` has kept results
     only, so that a killed run leaves no contradiction. Raises StorageError, also if a link leads out of the folder.
@@ -387,9 +388,26 @@ def _require_valid(
                 raise DataError(f"its statistics are not those whose digest is in {MANIFEST}")
         version = held.decabench or earlier.version
         if not held.basis:
-            return _Kept(result, sample, files, version)
+            # A manifest says which result belongs to these answers, but anyone can write one.
+            is_bound = (
+                not at_hand or record is None or _was_scored_here(earlier, task, options, files, result)
+            )
+            return _Kept(result, sample, files, version, is_bound=is_bound)
         return _Kept(result, sample, files, version, is_bound=not at_hand, basis="statistics")
     return _Kept(result, sample, files, earlier.version, is_bound=not at_hand, basis="statistics")
+
+
+def _was_scored_here(
+    earlier: _Earlier, task: Task, options: ScoringOptions, files: Mapping[str, str], result: TaskResult
+) -> bool:
+    """Return whether this machine found this result for these answers."""
+    scored = ScoredFile(task, options.split, files, earlier.answers)
+    receipt = find_receipt(Store(home_folder(options.home)), scored, earlier.root)
+    return (
+        receipt is not None
+        and receipt.statistics == file_digest(earlier.folder / STATISTICS / f"{task.name}.parquet")
+        and receipt.result == replace(result, interval=None, without={})
+    )
 
 
 def _score_unbound(
@@ -402,7 +420,7 @@ def _score_unbound(
         try:
             again |= score_submission(submission, replace(options, tasks=[name]))[1]
         except DecabenchError as error:
-            reason = f"no {MANIFEST} binds it, and it cannot be scored again: {str(error).rstrip('.')}"
+            reason = f"this machine did not score it, and cannot do so now: {str(error).rstrip('.')}"
             left_out.append(f"{name}: {reason}")
             continue
         before, now = earlier.tasks[name].score, again[name].result.score
