@@ -100,7 +100,12 @@ def results_folder(submission: Path, results: Results) -> Path:
         name += f"-{results.suite.name}"
     if results.answers == "raw":
         name += "-raw"
-    return submission / "results" / name if submission.is_dir() else _beside(submission) / name
+    return results_home(submission) / name
+
+
+def results_home(submission: Path) -> Path:
+    """Return the folder of all results of a submission: `results` in it, or the folder beside an archive."""
+    return submission / "results" if submission.is_dir() else _beside(submission)
 
 
 def _beside(archive: Path) -> Path:
