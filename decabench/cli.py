@@ -43,6 +43,7 @@ _COMMANDS = (
 )
 """Each is a function in a file of that name in `commands/`; `import`, a keyword, is `import_` there."""
 
+_PREFIX = "DECABENCH"
 _INTERRUPTED = 130
 _BUG = 70
 _EPILOG = (
@@ -58,8 +59,12 @@ class _LazyCommands(UserDict[str, click.Command]):
         if name not in self.data and name in _COMMANDS:
             own = f"{name}_" if iskeyword(name) else name
             command: click.Command = getattr(import_module(f"decabench.commands.{own}"), own)
+            from decabench.commands._options import name_variables  # the command has loaded it
+
             children = command.commands.values() if isinstance(command, click.Group) else ()
             for each in (command, *children):
+                path = name if each is command else f"{name}_{each.name}"
+                name_variables(each.params, f"{_PREFIX}_{path}")
                 each.params += _shared_options()
                 each.short_help = each.short_help or _first_sentence(each.help or "")
             self.data[name] = command
@@ -300,7 +305,7 @@ def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
-        "auto_envvar_prefix": "DECABENCH",  # every option of every command, as DECABENCH_PREDICT_LIMIT
+        "auto_envvar_prefix": _PREFIX,  # every option of every command, as DECABENCH_PREDICT_LIMIT
     },
     epilog=_EPILOG,
 )
