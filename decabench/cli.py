@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -9,7 +10,7 @@ import traceback
 import warnings
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from keyword import iskeyword
@@ -46,6 +47,9 @@ _COMMANDS = (
 _PREFIX = "DECABENCH"
 _INTERRUPTED = 130
 _BUG = 70
+_PIPE_CLOSED = 141
+"""As the shell has it for a program that the signal of a closed pipe ended."""
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _EPILOG = (
     "Exit codes: 0 done; 1 what was checked has faults; 2 wrong usage; 3 data missing or damaged; "
     "4 a model or server failed; 70 a bug in decabench; 130 interrupted."
@@ -194,11 +198,20 @@ class _Cli(click.Group):
             )
         except click.ClickException as error:
             _fail_as(error, ctx.meta)
-        except (click.exceptions.Exit, click.Abort, BrokenPipeError):
+        except (click.exceptions.Exit, click.Abort):
             raise
+        except (
+            BrokenPipeError
+        ):  # whoever read the output has enough of it; click would say 1, which is for faults
+            with suppress(OSError, ValueError):  # so that Python does not complain when it flushes at its end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(_PIPE_CLOSED)
         except Exception as error:
-            from decabench.errors import DecabenchError
+            from decabench.errors import DecabenchError, StorageError
 
+            if isinstance(error, OSError) and error.filename is None and error.errno in _NO_SPACE:
+                sentence = f"Standard output cannot be written ({error.strerror}): send it elsewhere."
+                _fail(sentence, StorageError.exit_code, ctx.meta, error)
             if isinstance(error, DecabenchError):
                 _fail(str(error), error.exit_code, ctx.meta, error)
             _fail(
@@ -262,8 +275,9 @@ class _CliError(click.ClickException):
             error = {"kind": kind, "message": self.message, "exit_code": self.exit_code}
             content = {"format": "decabench.error/1", "error": error}
             stream = self.meta.get("decabench.stdout") or sys.stdout
-            stream.write(f"{json.dumps(content, ensure_ascii=False, indent=1)}\n")
-            stream.flush()
+            with suppress(OSError):  # a full disk, say; the sentence on standard error has said so
+                stream.write(f"{json.dumps(content, ensure_ascii=False, indent=1)}\n")
+                stream.flush()
 
 
 def _wrapped(text: str) -> str:
