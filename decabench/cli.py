@@ -310,7 +310,25 @@ def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
         if not meta.get("decabench.json_errors"):
             raise error
         raise _CliError("Missing command.", error.exit_code, meta, error) from None
-    raise _CliError(error.format_message(), error.exit_code, meta, error) from None
+    raise _CliError(f"{error.format_message()}{_advice(error)}", error.exit_code, meta, error) from None
+
+
+def _advice(error: click.ClickException) -> str:
+    """Say what to write where many trip: `decabench tasks sst`, `decabench prepare --tasks sst`."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return ""
+    path, command = context.command_path, context.command
+    if context.parent and isinstance(command, click.Group) and error.message.startswith("No such command"):
+        name = error.message.split("'")[1]
+        return f" To see {name!r}, write {path} show {name}." if "show" in command.commands else ""
+    if isinstance(error, click.NoSuchOption) and error.option_name == "--tasks":
+        if any(
+            isinstance(parameter, click.Argument) and parameter.name == "tasks"
+            for parameter in command.params
+        ):
+            return f" Name the tasks without it: {path} squad sst."
+    return ""
 
 
 @click.group(

@@ -109,6 +109,7 @@ def _index(
         "headline": shown.head.headline,
         "higherIsBetter": shown.head.higher_is_better,
         "extractive": shown.task.extractive,
+        "answers": shown.head.answers,
         "sizes": list(sizes),
         "ids": [each.row.id for each in examples],
         "right": [each.row.right for each in examples],

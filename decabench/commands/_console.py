@@ -29,6 +29,7 @@ __all__ = [
     "console",
     "describe_run",
     "echo",
+    "folded",
     "format_count",
     "format_score",
     "headline_name",
@@ -70,6 +71,17 @@ def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> N
     """Print a text, of whatever origin: nothing in it acts on the terminal. JSON stays the same JSON."""
     stderr = err or is_set("json")
     click.secho(terminal_safe(text), nl=nl, err=stderr, color=_setting("color"), bold=bold or None)
+
+
+def folded(text: str, indent: int = 0) -> str:
+    """Break a long line between words on a terminal, and indent what goes on below; elsewhere, leave it whole."""
+    width = terminal_width(sys.stdout)
+    if width is None:
+        return text
+    rest = " " * indent
+    return textwrap.fill(
+        text, max(width, 40), subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def note(text: str) -> None:
@@ -129,7 +141,8 @@ class PlainConsole:
 
     def print(self, text: str, style: str | None = None) -> None:
         """Print a text; `style` is bold or dim. Nothing in it acts on the terminal."""
-        styled = click.style(terminal_safe(text), bold=style == "bold" or None, dim=style == "dim" or None)
+        text = terminal_safe(text)
+        styled = click.style(text, bold=style == "bold" or None, dim=style == "dim" or None) if style else text
         click.echo(styled, err=is_set("json"), color=_setting("color"))
 
 

@@ -205,7 +205,8 @@ def _print_example(out: Console, shown: Inspected, each: Browsed, place: str, wh
         _print_line(out, "" if at else "gold", text)
     _print_line(out, "answer", answer if row.prediction else "(empty)")
     if row.raw is not None:
-        _print_line(out, "raw", row.raw if whole else shortened(row.raw, 300))
+        name = "extracted" if shown.head.answers == "raw" else "raw"
+        _print_line(out, name, row.raw if whole else shortened(row.raw, 300))
     for number, wording in sorted(each.wordings.items()):
         text = f"{wording.prediction or '(empty)'}  ({_verdict(wording, shown)})"
         _print_line(out, f"wording {number}", text)
@@ -241,14 +242,22 @@ def _mark_answers(context: str, references: Sequence[str], shown: Inspected, who
 
     size = 400
     marked = [text for text in references if text.strip()] if shown.task.extractive else []
-    found = min((at for text in marked if (at := context.find(text)) >= 0), default=0)
+    places = [re.search(_whole(text), context) for text in marked]
+    found = min((place.start() for place in places if place), default=0)
     start = max(0, found - size // 2) if not whole and len(context) > size else 0
     part = context[start:] if whole else context[start : start + size]
     dots = ("…" if start else "", "…" if start + len(part) < len(context) else "")
     made = Text(terminal_safe(f"{dots[0]}{part}{dots[1]}"))
     for text in marked:
-        made.highlight_regex(re.escape(terminal_safe(text)), style="bold underline")
+        made.highlight_regex(_whole(terminal_safe(text)), style="bold underline")
     return made
+
+
+def _whole(text: str) -> str:
+    """Return a pattern for a text that is not within a word or number: 5 is not in 1517."""
+    before = r"(?<!\w)" if text[0].isalnum() else ""
+    after = r"(?!\w)" if text[-1].isalnum() else ""
+    return f"{before}{re.escape(text)}{after}"
 
 
 def _key(word: str) -> str:

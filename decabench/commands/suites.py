@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from decabench.commands._console import TableColumn, echo, is_set, print_json, print_table
+from decabench.commands._console import TableColumn, echo, folded, is_set, print_json, print_table
 from decabench.commands._options import complete_suite, home_option, include_option
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def suites(context: click.Context, home: Path | None, include: tuple[Path, ...])
         return
     for suite in found:
         echo(f"{suite.name}: {suite.title}", bold=True)
-        echo(f"  tasks     {', '.join(suite.tasks)}")
+        echo(folded(f"  tasks     {', '.join(suite.tasks)}", 12))
         echo(f"  prepared  {len(_prepared(suite, home))} of {len(suite.tasks)}")
         echo(f"  total     {_total(suite)}\n")
 
@@ -62,7 +62,7 @@ def show(name: str, home: Path | None, include: tuple[Path, ...]) -> None:
         return
     out.print(f"{suite.name}: {suite.title}", style="bold")
     if suite.description:
-        out.print(suite.description)
+        out.print(folded(suite.description))
     out.print(f"Total: {_total(suite)}\n")
     columns = [
         TableColumn("task"),
@@ -78,9 +78,9 @@ def show(name: str, home: Path | None, include: tuple[Path, ...]) -> None:
     if suite.published:
         out.print("\nPublished scores, not measured here", style="bold")
         for row in suite.published:
-            out.print(_sentence(row, suite))
+            out.print(folded(_sentence(row, suite), 2))
         for line in filter(None, (suite.source, suite.source_url, *suite.notes)):
-            out.print(line, style="dim")
+            out.print(folded(line), style="dim")
 
 
 def _prepared(suite: Suite, home: Path | None) -> list[str]:

@@ -237,10 +237,11 @@ def _address(source: Source) -> str:
 
 
 def _print_record(split: str, record: SplitRecord) -> None:
-    from decabench.commands._console import console
+    from decabench.commands._console import console, folded
 
     out = console()
-    out.print(f"\nprepared   {split}: {record.rows:,} examples from {record.origin} ({record.source})")
+    source = f"{record.rows:,} examples from {record.origin} ({record.source})"
+    out.print(f"\n{folded(f'prepared   {split}: {source}', 11)}")
     out.print(f"           {record.fingerprint}")
     for file in record.files:
         size = file.get("size")
@@ -250,7 +251,7 @@ def _print_record(split: str, record: SplitRecord) -> None:
             f"sha256 {str(file.get('sha256'))[:16]}…  {file.get('status')}"
         )
     if record.note:
-        out.print(f"           {record.note}", style="yellow")
+        out.print(folded(f"           {record.note}", 11), style="yellow")
 
 
 @tasks.command()

@@ -174,11 +174,23 @@ def _columns_at(heading: Sequence[str], places: Places, name: str) -> tuple[int,
     faults = []
     for column, option in ((places.id, "--id"), (places.answer, "--answer")):
         if (count := list(heading).count(column)) != 1:
-            faults.append(f"{'no' if not count else count} columns {quoted(column)} ({option})")
+            faults.append(f"{f'{count} columns' if count else 'no column'} {quoted(column)} ({option})")
+    if not heading:
+        raise SubmissionError(f"{name} is empty: its first line must name the columns, such as id,answer.")
     if faults:
-        listed = ", ".join(quoted(each, 30) for each in heading[:12]) or "none"
-        raise SubmissionError(f"{name} has {' and '.join(faults)}. Its columns: {listed}.")
+        listed = ", ".join(quoted(each, 30) for each in heading[:12])
+        raise SubmissionError(f"{name} has {' and '.join(faults)}. Its columns: {listed}.{_advise(heading)}")
     return list(heading).index(places.id), list(heading).index(places.answer)
+
+
+def _advise(heading: Sequence[str]) -> str:
+    """Say what to do about columns that are not those that are wanted."""
+    if len(heading) == 1:
+        for delimiter in ";\t|":
+            if delimiter in heading[0]:
+                shown = "$'\\t'" if delimiter == "\t" else f"'{delimiter}'"
+                return f" If that separates the columns, add --delimiter {shown}."
+    return " Name the columns of ids and of answers with --id and --answer." if len(heading) > 1 else ""
 
 
 def frame_answers(frame: Any, places: Places, numbers: bool = False) -> ForeignFile:

@@ -51,22 +51,29 @@ _NOTE_LENGTH = 2_000
 
 
 _UNKNOWN = "\nCheck the task and the split, or leave out rows without an example with --ignore-unknown."
+_IN_ORDER = "If the rows are in the order of the data, one for each example, match them with --in-order."
 
 
 class RefusedImportError(SubmissionError):
     """Rows that are not the answer to exactly one example; nothing was imported."""
 
-    def __init__(self, name: str, faults: list[Fault]) -> None:
+    def __init__(self, name: str, faults: list[Fault], reason: str = "") -> None:
         self.faults = tuple(faults)
         """Every faulty row."""
-        shown = "\n".join(f"  {fault}" for fault in faults[:_SHOWN])
-        rest = len(faults) - _SHOWN
+        most = 3 if reason else _SHOWN
+        shown = "".join(f"\n  {fault}" for fault in faults[:most])
+        rest = len(faults) - most
         more = f"\n  … and {rest:,} more: list them all with --report FILE" if rest > 0 else ""
         rows = "1 row is" if len(faults) == 1 else f"{len(faults):,} rows are"
-        super().__init__(
-            f"{name} was not imported: {rows} not the answer to exactly one example. Nothing was written.\n"
-            f"{shown}{more}{_UNKNOWN if any(fault.code == 'unknown-id' for fault in faults) else ''}"
-        )
+        why = reason or f"{rows} not the answer to exactly one example"
+        if {fault.code for fault in faults} == {"wrong-count"}:
+            why = "it has not one row for each example"
+        advice = ""
+        if reason or {fault.code for fault in faults} == {"missing-field"}:
+            advice = f"\n{'Check the task and the split. ' if reason else ''}{_IN_ORDER}"
+        elif any(fault.code == "unknown-id" for fault in faults):
+            advice = _UNKNOWN
+        super().__init__(f"{name} was not imported: {why}. Nothing was written.{shown}{more}{advice}")
 
 
 @dataclass(frozen=True)
@@ -334,6 +341,11 @@ def _match(
     if in_order and number != len(ids):
         message = f"{number:,} rows for {len(ids):,} examples: matched by order, there must be one for each"
         raise RefusedImportError(name, [*faults, Fault("wrong-count", message, name)])
+    if number and left_out == number:
+        like = f"ids look like {quoted(ids[0])}" if ids else "the split has no examples"
+        raise RefusedImportError(
+            name, faults, f"none of its {number:,} rows has the id of an example ({like})"
+        )
     if faults:
         raise RefusedImportError(name, faults)
     return _Matched(rows, left_out, in_order)

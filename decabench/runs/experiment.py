@@ -457,9 +457,8 @@ def _prepare(experiment: Experiment, tasks: Sequence[Task]) -> None:
     }
     if failed:
         reasons = "; ".join(f"{name}: {_reason(each)}" for name, each in failed.items())
-        raise DataError(
-            f"Data is missing for {len(failed)} of {_count(tasks)}, so nothing was asked. {reasons}"
-        )
+        which = tasks[0].name if len(tasks) == 1 else f"{len(failed)} of {len(tasks)} tasks"
+        raise DataError(f"Data is missing for {which}, so nothing was asked. {reasons}")
 
 
 def _reason(preparation: Preparation) -> str:

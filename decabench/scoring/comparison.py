@@ -159,9 +159,9 @@ class Comparison:
         if not apart:
             return ""
         chance = 100 * (1 - (1 - LEVEL) ** len(tested))
-        verb = "excludes" if len(apart) == 1 else "exclude"
+        what = "interval excludes" if len(apart) == 1 else "intervals exclude"
         return (
-            f"{', '.join(apart)}: the interval {verb} 0, but p (Holm) is not below {LEVEL:g}. Both are right: the "
+            f"{', '.join(apart)}: the {what} 0, but p (Holm) is not below {LEVEL:g}. Both are right: the "
             f"interval and p are of one task alone. Of {len(tested)} independent tasks without any difference, at "
             f"least one shows such an interval in up to {chance:.0f} % of comparisons, which p (Holm) allows for."
         )

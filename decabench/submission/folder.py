@@ -102,6 +102,8 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
     """
     with submission_folder(Path(path)) as root:
         info, faults = read_metadata(root)
+        if info is None and is_unfinished(root):
+            raise SubmissionError(f"{Path(path).name}: {faults[0].message}.")
         files, misnamed = find_predictions(root)
         variants, stray = find_variants(root)
         withheld, unknown = find_withheld(root)
@@ -154,9 +156,22 @@ def _top(folder: Path) -> Path:
     return entries[0] if len(entries) == 1 and entries[0].is_dir() and entries[0].name != FOLDER else folder
 
 
+def is_unfinished(root: Path) -> bool:
+    """Return whether a run has left a journal here, and no submission yet."""
+    return (
+        (root / "journal").is_dir() and not (root / METADATA_NAME).exists() and not (root / FOLDER).exists()
+    )
+
+
 def read_metadata(root: Path) -> tuple[SubmissionInfo | None, list[Fault]]:
     """Read submission.toml and return it with every fault found; None if any is more than a warning."""
     path = root / METADATA_NAME
+    if is_unfinished(root):
+        message = (
+            "its decabench predict was broken off or failed, and left its answers in journal/; run the same command "
+            "again, and it goes on from there"
+        )
+        return None, [Fault("no-submission-toml", message)]
     if not _is_plain_file(root, path):
         return None, [
             Fault(

@@ -58,10 +58,23 @@
     return made;
   }
 
+  const isWord = (text) => /[\p{L}\p{N}]/u.test(text);
+
+  // Where a reference stands in a text from a place on, not within a word or number: "5" is not in "1517".
+  function placeOf(text, gold, from) {
+    for (let where = text.indexOf(gold, from); where >= 0; where = text.indexOf(gold, where + 1)) {
+      const end = where + gold.length;
+      const inside =
+        (isWord(gold[0]) && where > 0 && isWord(text[where - 1])) || (isWord(gold[gold.length - 1]) && end < text.length && isWord(text[end]));
+      if (!inside) return where;
+    }
+    return -1;
+  }
+
   // The part of a context around the first reference in it, with references marked; all of it on request.
   function context(text, references, whole) {
     const golds = index.extractive ? references.filter((gold) => gold.trim()) : [];
-    const places = golds.map((gold) => text.indexOf(gold)).filter((where) => where >= 0);
+    const places = golds.map((gold) => placeOf(text, gold, 0)).filter((where) => where >= 0);
     const first = places.length ? Math.min(...places) : 0;
     const start = whole || text.length <= LONG ? 0 : Math.max(0, first - LONG / 2);
     const end = whole ? text.length : Math.min(text.length, start + LONG);
@@ -71,7 +84,7 @@
     while (from < end) {
       let next = null;
       for (const gold of golds) {
-        const where = text.indexOf(gold, from);
+        const where = placeOf(text, gold, from);
         if (where >= 0 && where + gold.length <= end && (!next || where < next.where || (where === next.where && gold.length > next.gold.length))) {
           next = { where, gold };
         }
@@ -124,7 +137,7 @@
       mine.row,
     );
     if (mine.gold && references.length > 1) body.append(line("All golds", folding(references.join("\n"))));
-    if (answer.raw !== null) body.append(line("Whole output", folding(answer.raw)));
+    if (answer.raw !== null) body.append(line(index.answers === "raw" ? "Extracted" : "Whole output", folding(answer.raw)));
     for (const [variant, other] of texts.wordings) {
       body.append(answerLine("Wording " + variant, other, references, true).row);
     }
@@ -144,7 +157,7 @@
     pager.querySelector("[data-previous]").disabled = at === 0;
     pager.querySelector("[data-next]").disabled = at + PAGE >= found.length;
     count.replaceChildren(
-      only ? "One example of " : found.length.toLocaleString("en") + " of ",
+      only ? (found.length ? "One example of " : "There is no example " + only + " among ") : found.length.toLocaleString("en") + " of ",
       index.ids.length.toLocaleString("en") + (only ? ". " : " examples"),
     );
     if (only) {

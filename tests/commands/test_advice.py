@@ -301,3 +301,25 @@ def test_a_gate_can_be_set_by_a_variable(command, monkeypatch, home, tmp_path):
 def test_wrong_and_right_exclude_each_other(command, tmp_path):
     done = command("show", tmp_path, "--wrong", "--right")
     assert done.exit_code == 2 and "--wrong and --right cannot be combined" in done.stderr
+
+
+def test_a_run_that_was_broken_off_is_to_be_run_again(command, home, tmp_path):
+    (tmp_path / "half" / "journal").mkdir(parents=True)
+    for words in (["evaluate"], ["check", "--submission"], ["show"], ["compare", tmp_path / "half"]):
+        done = command(*words, tmp_path / "half", "--home", home)
+        assert done.exit_code == 1
+        assert "run the same command again" in (done.stdout + done.stderr).replace("\n", " "), words
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("tasks sst", "To see 'sst', write cli tasks show sst."),
+        ("metrics f1", "write decabench metrics show f1."),
+        ("suites decathlon", "write decabench suites show decathlon."),
+        ("prepare --tasks squad", "Name the tasks without it: decabench prepare squad sst."),
+    ],
+)
+def test_commands_that_are_nearly_right(command, words, says):
+    done = command(*words.split())
+    assert done.exit_code == 2 and done.stderr.strip().endswith(says)

@@ -210,12 +210,26 @@ def test_a_refused_file_leaves_an_earlier_import_alone(bring, golds, tmp_path):
 
 
 def test_many_faults_are_counted_in_the_message_and_listed_in_the_error(bring, golds, tmp_path):
-    rows = {f"nobody.{number}": "x" for number in range(50)}
+    rows = {**dict(list(golds("sst").items())[:1]), **{f"nobody.{number}": "x" for number in range(50)}}
     with pytest.raises(RefusedImportError, match=r"50 rows are not .*") as caught:
         bring(write_csv(tmp_path / "bad.csv", rows), "sst", "csv")
     assert len(caught.value.faults) == 50
     assert "… and 30 more: list them all with --report FILE\n" in str(caught.value)
     assert str(caught.value).endswith("leave out rows without an example with --ignore-unknown.")
+
+
+def test_ids_of_which_none_fits_are_shown_beside_one_that_would(bring, golds, tmp_path):
+    rows = {str(number): text for number, text in enumerate(golds("sst").values())}
+    with pytest.raises(
+        RefusedImportError, match=f"none of its {len(rows)} rows has the id of an example"
+    ) as caught:
+        bring(write_csv(tmp_path / "numbered.csv", rows), "sst", "csv")
+    said = str(caught.value)
+    assert "(ids look like 'sst.validation.0')" in said and "--in-order" in said
+    assert said.count("no example has the id") == 3 and "--ignore-unknown" not in said
+    assert answers(bring(tmp_path / "numbered.csv", "sst", "csv", in_order=True).folder, "sst") == golds(
+        "sst"
+    )
 
 
 def test_unknown_rows_are_left_out_on_request_and_counted(bring, golds, tmp_path):
@@ -261,9 +275,10 @@ def test_too_few_or_too_many_lines_are_matched_to_nothing(bring, golds, tmp_path
         ("squad", b'{"56beb7fd3aeaaa14008c92b5": [{"text": "x"}]}', "not the n-best list"),
         ("squad", b'{"56beb7fd3aeaaa14008c92b5": 0.25}', "is the number 0.25, not a string"),
         ("squad", b'{"56beb7fd3aeaaa14008c92b5": "x", "56beb7fd3aeaaa14008c92b5": "y"}', "occurs again"),
-        ("csv", b"id,text\n", "no columns 'answer' .--answer.. Its columns: 'id', 'text'"),
+        ("csv", b"id,text\n", "no column 'answer' .--answer.. Its columns: 'id', 'text'. Name"),
         ("csv", b"id,id,answer\n", "2 columns 'id'"),
-        ("csv", b"", "Its columns: none"),
+        ("csv", b"", "is empty: its first line must name the columns"),
+        ("csv", b"id;answer\na;b\n", "If that separates the columns, add --delimiter ';'"),
         ("csv", b'id,answer\n"a,b\n', "not CSV"),
         ("csv", b"id,answer\n\xff,b\n", "not UTF-8"),
         ("csv", b"id,answer\n", "no answer to any of the 32 examples"),
@@ -307,7 +322,7 @@ def test_answers_that_no_submission_can_hold_are_refused_before_anything_changes
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ({"id": ["a"], "text": ["x"]}, "no columns 'answer'"),
+        ({"id": ["a"], "text": ["x"]}, "no column 'answer'"),
         ({"id": [1.5], "answer": ["x"]}, "the id is the number 1.5"),
         ({"id": [True], "answer": ["x"]}, "the id is true"),
         ({"id": ["sst.validation.0"], "answer": [float("nan")]}, "is the number nan: give a string"),
