@@ -315,9 +315,9 @@ def test_a_run_that_was_broken_off_is_to_be_run_again(command, home, tmp_path):
     ("words", "says"),
     [
         ("tasks sst", "To see 'sst', write cli tasks show sst."),
-        ("metrics f1", "write decabench metrics show f1."),
-        ("suites decathlon", "write decabench suites show decathlon."),
-        ("prepare --tasks squad", "Name the tasks without it: decabench prepare squad sst."),
+        ("metrics f1", "write cli metrics show f1."),
+        ("suites decathlon", "write cli suites show decathlon."),
+        ("prepare --tasks squad", "Name the tasks without it: cli prepare squad sst."),
     ],
 )
 def test_commands_that_are_nearly_right(command, words, says):
