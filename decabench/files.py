@@ -32,6 +32,7 @@ __all__ = [
     "is_refused_write",
     "is_within",
     "make_folder",
+    "remove_file",
     "require_within",
     "storage_errors",
     "sweep_temporary",
@@ -82,6 +83,12 @@ def storage_errors(path: Path) -> Iterator[None]:
                 f"{path} cannot be written ({error.strerror}): choose another folder (--home or --output)."
             ) from error
         raise
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file if it is there. Raises StorageError."""
+    with storage_errors(path):
+        path.unlink(missing_ok=True)
 
 
 def make_folder(path: Path) -> Path:

@@ -1,7 +1,8 @@
 """Scores answers again, and remembers what was verified.
 
 A record of a verification is kept beside the prepared data, never in a submission, whose author could have written it.
-It is named after a digest of the results, statistics and answers, so that it holds for these bytes only.
+It is named after a digest of the results, statistics and answers, of the data, and of the code that scores, so that it
+holds for these alone.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,6 +37,7 @@ from decabench.metrics import Metric
 from decabench.scoring import (
     ScoredTask,
     ScoringOptions,
+    code_digest,
     number_units,
     numbers_agree,
     read_rows,
@@ -90,7 +93,7 @@ def _verify_entry(
     place = find_answers(entry, submissions)
     if entry.kind is None or place is None:
         return entry
-    record = options.home / _FOLDER / f"{_digest(entry, submissions, place)}.json"
+    record = options.home / _FOLDER / f"{_digest(entry, submissions, place, Store(options.home))}.json"
     known = _read_record(record)
     checks: dict[str, Check] = {}
     if options.again:
@@ -115,14 +118,17 @@ def _stated(task: TaskEntry) -> float | None:
 # Records
 
 
-def _digest(entry: Entry, submissions: Path, place: Path) -> str:
+def _digest(entry: Entry, submissions: Path, place: Path, store: Store) -> str:
     """Compute a digest of everything that a verification is about."""
     results = submissions / entry.path
     files = [results, *sorted((results.parent / "statistics").glob("*.parquet"))]
     files += (
         [place] if place.is_file() else sorted(path for path in place.glob("predictions/*") if path.is_file())
     )
-    digest = hashlib.sha256(f"{RECORD_FORMAT}\n{entry.split}\n".encode())
+    digest = hashlib.sha256(f"{RECORD_FORMAT}\n{entry.split}\n{code_digest()}\n".encode())
+    for name in sorted(entry.tasks):
+        with suppress(DecabenchError):  # what is not prepared cannot have been scored
+            digest.update(f"{name}\t{store.record(name, entry.split).fingerprint}\n".encode())
     for path in files:
         if not is_inside(path, submissions):
             continue
@@ -194,8 +200,9 @@ def _score_again(
     options.report(f"Verifying {entry.name} ({entry.split}): {tasks}, {examples:,} examples")
     try:
         results, found = score_submission(place, scoring)
-    except DecabenchError as error:
-        reason = f"its answers could not be scored again: {printable_line(str(error), 200)}"
+    except (DecabenchError, MemoryError) as error:  # one submission must not end the board of all
+        why = str(error) if isinstance(error, DecabenchError) else "there is not enough memory"
+        reason = f"its answers could not be scored again: {printable_line(why, 200)}"
         return checks | {name: _with_reason(checks[name], reason) for name in at_hand}
     if fault := differs_in_words(entry, results.submission):
         raise ContradictionError(fault)

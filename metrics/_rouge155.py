@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from itertools import chain, pairwise
 from pathlib import Path
@@ -237,7 +237,7 @@ def overlap(candidate: Sentences, reference: Sentences, order: int) -> tuple[int
 def lcs_hits(candidate: Sentences, reference: Sentences) -> int:
     """Count tokens on the LCS of a reference sentence with any candidate sentence, none of them twice."""
     left, right = Counter(chain(*candidate)), Counter(chain(*reference))
-    others = [(other, _find_places(other)) for other in candidate]
+    others = [(other, _find_places(other, right)) for other in candidate]
     hits = 0
     for sentence in reference:
         marked = set[int]().union(*(_mark(sentence, other, places) for other, places in others))
@@ -257,7 +257,7 @@ def marked_positions(reference: Sequence[str], candidate: Sequence[str]) -> list
     on a tie the way back goes up. A row is one integer (Hyyrö 2004): bit j is clear where the length in column j + 1
     is one more than in column j, so that a cell is a count of bits and a row one addition.
     """
-    return _mark(reference, candidate, _find_places(candidate))
+    return _mark(reference, candidate, _find_places(candidate, set(reference)))
 
 
 def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[str, int]) -> list[int]:
@@ -277,11 +277,12 @@ def _mark(reference: Sequence[str], candidate: Sequence[str], places: Mapping[st
     return marked
 
 
-def _find_places(sentence: Sequence[str]) -> dict[str, int]:
-    """Return the columns of each token, as bits."""
+def _find_places(sentence: Sequence[str], wanted: Container[str]) -> dict[str, int]:
+    """Return the columns of each token that the reference has, as bits; others match nothing."""
     places: dict[str, int] = {}
     for column, token in enumerate(sentence):
-        places[token] = places.get(token, 0) | 1 << column
+        if token in wanted:
+            places[token] = places.get(token, 0) | 1 << column
     return places
 
 

@@ -212,23 +212,28 @@ length_at(const Bits *row, Py_ssize_t j)
     return j - set;
 }
 
-/* A candidate sentence: where each of its words stands, as bits of columns. */
+/* A candidate sentence: where each of its words that the reference has stands, as bits of columns. Other words match
+   nothing, and without rows for them a long text of a stranger's takes no more room than the reference allows. */
 typedef struct {
     Text text;
     Py_ssize_t width; /* words of 64 bits in a row */
-    Bits *places;     /* (distinct words, width) */
+    Bits *places;     /* (distinct words of sentence and reference, width) */
     Number *slots;    /* word to its row of places plus 1; 0 for words that are not there */
+    const Number *wanted; /* how often the reference has each word */
 } Columns;
 
 static void
 find_places(Columns *columns)
 {
     Number used = 0;
-    memset(columns->places, 0, (size_t)(columns->text.length * columns->width) * sizeof(Bits));
     for (Py_ssize_t j = 0; j < columns->text.length; j++) {
         Number *slot = columns->slots + columns->text.words[j];
-        if (*slot == 0)
+        if (columns->wanted[columns->text.words[j]] == 0)
+            continue;
+        if (*slot == 0) {
             *slot = ++used;
+            memset(columns->places + (used - 1) * columns->width, 0, (size_t)columns->width * sizeof(Bits));
+        }
         columns->places[(*slot - 1) * columns->width + j / 64] |= (Bits)1 << (j % 64);
     }
 }
@@ -400,13 +405,20 @@ static Py_ssize_t
 count_lcs_hits(const Sentences *candidate, const Sentences *reference, Number distinct)
 {
     Py_ssize_t hits = -1, width = (candidate->longest + 63) / 64;
-    Columns columns = {{NULL, 0}, 0, NULL, NULL};
-    columns.places = malloc((size_t)(candidate->longest * width + 1) * sizeof(Bits));
+    Columns columns = {{NULL, 0}, 0, NULL, NULL, NULL};
     columns.slots = calloc((size_t)distinct + 1, sizeof(Number));
     Bits *rows = malloc((size_t)((reference->longest + 1) * width + 1) * sizeof(Bits));
     char *marked = calloc((size_t)reference->all.length + 1, 1);
     Number *left = calloc((size_t)distinct * 2 + 1, sizeof(Number)), *right = left + distinct;
-    if (columns.places == NULL || columns.slots == NULL || rows == NULL || marked == NULL || left == NULL)
+    if (columns.slots == NULL || rows == NULL || marked == NULL || left == NULL)
+        goto done;
+    Py_ssize_t shared = 0;
+    for (Py_ssize_t at = 0; at < reference->all.length; at++)
+        shared += right[reference->all.words[at]]++ == 0;
+    columns.wanted = right;
+    shared = shared < candidate->longest ? shared : candidate->longest;
+    columns.places = malloc((size_t)(shared * width + 1) * sizeof(Bits));
+    if (columns.places == NULL)
         goto done;
     for (Py_ssize_t c = 0; c < candidate->count; c++) {
         columns.text = candidate->sentences[c];
@@ -420,8 +432,6 @@ count_lcs_hits(const Sentences *candidate, const Sentences *reference, Number di
     }
     for (Py_ssize_t at = 0; at < candidate->all.length; at++)
         left[candidate->all.words[at]]++;
-    for (Py_ssize_t at = 0; at < reference->all.length; at++)
-        right[reference->all.words[at]]++;
     hits = 0;
     for (Py_ssize_t at = 0; at < reference->all.length; at++) {
         Number word = reference->all.words[at];

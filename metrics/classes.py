@@ -146,7 +146,7 @@ def _label_score(totals: Totals) -> Scores:
     }
 
 
-def _tag_score(totals: Totals) -> Scores:
+def _tag_class_score(totals: Totals) -> Scores:
     macro, weighted = _mean_f1(totals)
     n = totals["n"]
     return {
@@ -192,7 +192,7 @@ TAG_MACRO_F1 = replace(
     columns=("n", "right", "missing", "extra", "unknown"),
     headline="tag_macro_f1",
     statistics=_tag_statistics,
-    score=_tag_score,
+    score=_tag_class_score,
     find_classes=_tags,
 )
 

@@ -6,12 +6,13 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TypeVar
 
 from decabench.errors import DecabenchError, UnknownNameError, require_name
-from decabench.files import Paths, as_paths
+from decabench.files import Paths, as_paths, file_digest
 from decabench.plugins import load_entry_point, load_file
 from decabench.tables import read_toml
 from decabench.tasks.datasets.cnn_dailymail import CNN_DAILYMAIL
@@ -178,11 +179,19 @@ def known_suites(include: Paths = ()) -> dict[str, Suite]:
 def load_included(path: Path) -> tuple[Task | Suite, ...]:
     """Return the tasks and suites that a .toml or .py file defines.
 
-    Raises UnknownNameError if there is none, and DataError for a TOML file with faults.
+    A file is read, or run, once in a process, and again only if it has changed. Raises UnknownNameError if there is
+    none, and DataError for a TOML file with faults.
     """
     if not path.exists():
         several = ": give --include once for each file" if os.pathsep in str(path) else ""
         raise UnknownNameError(f"--include names {path}, which does not exist{several}.")
+    content = file_digest(path) if path.is_file() else ""
+    return _load_once(path, path.absolute(), content)
+
+
+@lru_cache(maxsize=256)
+def _load_once(path: Path, place: Path, content: str) -> tuple[Task | Suite, ...]:
+    """Load a file of that content; `place` tells apart equal relative paths in two folders."""
     if path.suffix == ".toml":
         return (_from_toml(path),)
     if path.suffix != ".py":

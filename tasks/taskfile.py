@@ -6,7 +6,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -226,6 +226,8 @@ class _Columns:
         found = _cell(row, self.answer)
         given = found if isinstance(found, list) else [found]
         answers = [str(answer) for answer in given if answer is not None]
+        if not answers:
+            raise DataError(f"It has no answer in {self.answer!r}.")
         id = str(_cell(row, self.id)) if self.id else f"{self.task}.{split}.{index}"
         units = tuple(str(_cell(row, column)) for column in self.units) or (id,)
         return Example(id, _fill(self.question, row), _fill(self.context, row), tuple(answers), units)
@@ -246,13 +248,35 @@ def _fill(template: str, row: Mapping[str, Any]) -> str:
 
 def _reader(columns: _Columns, names: Mapping[str, str]) -> Reader:
     def read(files: Files, split: str) -> Iterator[Example]:
+        faults: dict[str, list[int]] = {}
         for index, row in enumerate(_rows(files, names[split])):
             try:
                 yield columns.example(row, split, index)
             except DataError as error:
-                raise DataError(f"{names[split]}, row {index + 1}: {error}") from error
+                faults.setdefault(str(error), []).append(index + 1)
+                if len(faults) == _MOST_FAULTS + 1:
+                    break
+        if faults:
+            raise DataError(_describe_rows(names[split], faults))
 
     return read
+
+
+_MOST_FAULTS = 20
+"""So many different faults of a table are told at once."""
+
+
+def _describe_rows(name: str, faults: Mapping[str, Sequence[int]]) -> str:
+    """Tell every fault of a table, each with the first row that has it."""
+    told = []
+    for fault, rows in faults.items():
+        others = len(rows) - 1
+        more = f" The same in {others:,} more row{'s' if others > 1 else ''}." if others else ""
+        told.append(f"row {rows[0]:,}: {fault}{more}")
+    if len(told) == 1:
+        return f"{name}, {told[0]}"
+    listed = "\n".join(f"- {each}" for each in told[:_MOST_FAULTS])
+    return f"{name} has faults:\n{listed}" + ("\n- and others" if len(told) > _MOST_FAULTS else "")
 
 
 def _rows(files: Files, name: str) -> Iterator[Mapping[str, Any]]:

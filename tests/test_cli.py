@@ -553,3 +553,32 @@ def test_help_and_version_load_no_room_but_the_commands(argument):
     loaded = {name.split(".")[1] for name in done.stderr.split()}
     assert loaded <= {"cli", "commands", "text"}
     assert ("commands" in loaded) == (argument == "--help")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("arguments", [["metrics"], ["metrics", "--json"], ["tasks", "--json"]])
+def test_an_output_that_is_full_is_said_in_a_sentence(tmp_path, arguments):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "decabench", *arguments],
+            env={**os.environ, "DECABENCH_HOME": str(tmp_path)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 3
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: Standard output cannot be written (No space left on device)")
+
+
+def test_a_reader_that_has_enough_is_no_fault(tmp_path):
+    """Code 1 would say that what was checked has faults."""
+    code = f"{sys.executable} -m decabench metrics show rouge | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", f"(sleep 0.2; {code})"],
+        env={**os.environ, "DECABENCH_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["141"] and done.stderr == ""

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from decabench.tasks.taskfile import _KEYS
 from tests.sources import ROOT
 from tests.tasks.conftest import shared  # noqa: F401
 
 DOCS = ROOT / "docs"
+KEYS = [key for key in _KEYS if key != "group"]  # the earlier name of units
 
 RUN = ["own-model", "server", "own-task", "own-metric", "ci-gate", "public-board"]
 """The how-to pages that can be followed on the sample, without a server."""
@@ -78,6 +82,34 @@ def follow(page: Path, folder: Path, variables: dict[str, str]) -> str:
 @pytest.mark.parametrize("page", RUN)
 def test_a_page_can_be_followed(page: str, tmp_path: Path) -> None:
     follow(DOCS / "how-to" / f"{page}.md", tmp_path, {})
+
+
+def test_the_task_of_the_page_is_that_of_the_examples() -> None:
+    found = list(blocks(DOCS / "how-to" / "own-task.md"))
+    example = ROOT / "examples" / "capitals"
+    page = next(tomllib.loads(block.text) for block in found if block.name == "capitals.toml")
+    file = tomllib.loads((example / "capitals.toml").read_text(encoding="utf-8"))
+    assert {key: file.get(key) for key in page if key != "files"} == {
+        key: value for key, value in page.items() if key != "files"
+    }
+    assert page["files"].keys() == file["files"].keys()
+    with (example / file["files"]["train"]).open(encoding="utf-8", newline="") as table:
+        rows = [*csv.DictReader(table)]
+    rows += map(json.loads, (example / file["files"]["validation"]).read_text(encoding="utf-8").splitlines())
+    shown = [
+        json.loads(line) for block in found if block.language == "json" for line in block.text.splitlines()
+    ]
+    assert len(shown) == 3 and all(row in rows for row in shown)
+    suites = [
+        tomllib.loads(next(block.text for block in found if block.name == "geography.toml")),
+        tomllib.loads((ROOT / "examples" / "tagging" / "suite.toml").read_text(encoding="utf-8")),
+    ]
+    assert suites[0].keys() <= suites[1].keys() and suites[0]["format"] == suites[1]["format"]
+
+
+def test_the_page_of_ones_own_tasks_has_every_key() -> None:
+    page = (DOCS / "how-to" / "own-task.md").read_text(encoding="utf-8")
+    assert [key for key in KEYS if not re.search(rf"(`|\[|^)\[?{key}\b", page, re.M)] == []
 
 
 @pytest.mark.mirror

@@ -142,7 +142,8 @@ If a command fails before it has a result, the document is an error, and the sen
 }
 ```
 
-Each document below has a JSON schema in [schemas/](schemas), which the tests hold against what the commands print.
+Each document below has a JSON schema in [schemas/output/](schemas/output), which the tests hold against what the
+commands print. The schemas of files are beside them ([file formats](reference/formats.md)).
 Formats are stable: fields are added, but never renamed or removed. Numbers that are not known are `null`.
 """
 
@@ -151,12 +152,13 @@ def _section(name: str, kind: Any) -> Iterator[str]:
     yield f"## {name}\n"
     schema = schema_of(kind, name)
     fields_of = schema.get("properties")
+    link = f"Schema: [{name}](schemas/output/{name}.schema.json)."
     if fields_of is None:
         inner = schema["$defs"][schema["additionalProperties"]["$ref"].rpartition("/")[2]]
-        yield f"An object by name; in each: {inner['description']} Schema: [{name}](schemas/{name}.schema.json).\n"
+        yield f"An object by name; in each: {inner['description']} {link}\n"
         fields_of, required = inner["properties"], inner["required"]
     else:
-        yield f"{schema['description']} Schema: [{name}](schemas/{name}.schema.json).\n"
+        yield f"{schema['description']} {link}\n"
         required = schema["required"]
     yield "| field | what |\n|---|---|"
     for key, each in fields_of.items():
@@ -183,7 +185,7 @@ def write(folder: Path, check: bool) -> bool:
     there = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.schema.json")}
     if wanted == there or check:
         return wanted == there
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name in there.keys() - wanted.keys():
         (folder / name).unlink()
     for name, text in wanted.items():

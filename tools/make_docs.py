@@ -239,7 +239,7 @@ def formats() -> str:
     """Formats that have a schema, then the others that decabench writes."""
     rows = [
         f"| {f'`{each.name}`' if '/' in each.name else each.name} | {each.file} | {each.what} "
-        f"| [{each.path}](schemas/{each.path}) |"
+        f"| [{each.path}](../schemas/files/{each.path}) |"
         for each in FORMATS
     ]
     more = [f"| `{name}` | {file} | {what} | {where} |" for name, file, what, where in OTHER_FORMATS]
@@ -284,16 +284,21 @@ OTHER_FORMATS = (
         "decabench.check/1",
         "`check --json`",
         "counts and faults",
-        "[fault codes](../submissions.md#fault-codes)",
+        "[its schema](../schemas/output/check.schema.json), [fault codes](../submissions.md#fault-codes)",
     ),
-    ("decabench.shown/1", "`show --json`", "examples", "[submissions](../submissions.md#scored-examples)"),
+    ("decabench.shown/1", "`show --json`", "examples", "[its schema](../schemas/output/show.schema.json)"),
     (
         "decabench.outcome/1",
         "`run --json`",
         "results and comparisons of a run",
-        "[predictors](../predictors.md#all-from-one-file)",
+        "[its schema](../schemas/output/run.schema.json), [predictors](../predictors.md#all-from-one-file)",
     ),
-    ("decabench.overlap/1", "`tasks overlap --json`", "test texts in training data", "[data](../data.md)"),
+    (
+        "decabench.overlap/1",
+        "`tasks overlap --json`",
+        "test texts in training data",
+        "[its schema](../schemas/output/tasks-overlap.schema.json), [data](../data.md)",
+    ),
     ("decabench.board/1", "`board.json`", "the numbers of a board", "[the board](../leaderboard.md)"),
     (
         "decabench.site/2",
@@ -314,7 +319,7 @@ OTHER_FORMATS = (
         "[training](../training.md#on-a-borrowed-gpu)",
     ),
 )
-"""Formats without a schema: name, file, what it holds, and the page that describes it."""
+"""Formats whose files have no schema here: name, file, what it holds, and where it is described."""
 
 
 PARTS = {
@@ -342,7 +347,7 @@ def pages() -> dict[Path, str]:
     """Every page as it should be."""
     made = {path: filled(path.read_text(encoding="utf-8")) for path in sorted(DOCS.rglob("*.md"))}
     reference = DOCS / "reference"
-    described = {reference / "schemas" / name: text for name, text in schemas().items()}
+    described = {DOCS / "schemas" / "files" / name: text for name, text in schemas().items()}
     return {
         **made,
         DOCS / "cli.md": cli_page(),
@@ -358,9 +363,9 @@ def main(check: bool) -> int:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(path.name)
             if not check:
-                path.parent.mkdir(exist_ok=True)
+                path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
-    if not json_documents.write(DOCS / "schemas", check):
+    if not json_documents.write(DOCS / "schemas" / "output", check):
         stale.append("schemas")
     print(f"{'stale' if check else 'written'}: {', '.join(stale) or 'none'}")
     return 1 if check and stale else 0

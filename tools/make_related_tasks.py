@@ -1,6 +1,6 @@
 """Make tagging tasks whose relatedness is known and changes within each text, to see how models share.
 
-    python tools/make_related_tasks.py FOLDER [--relatedness 0.9,0.5,0.9,...] [--tasks 3] [--texts 400] [--seed 0]
+    python tools/make_related_tasks.py FOLDER [--name related] [--relatedness more] [--tasks 3] [--texts 400] [--seed 0]
     decabench prepare related.1 related.2 related.3 --include FOLDER/related.1.toml --include ...
     decabench train --config FOLDER/train.toml --set model.extension=rmn --include ... --output run
 
@@ -117,10 +117,10 @@ names = [{names}]
 """
 
 
-def suite_file(names: Sequence[str]) -> str:
+def suite_file(names: Sequence[str], prefix: str = "related") -> str:
     """Write the suite file of all tasks."""
     return f"""format = "decabench.suite/1"
-name = "related"
+name = "{prefix}"
 title = "Related tasks"
 description = "Generated tagging tasks whose relatedness is known and changes within each text."
 tasks = {json.dumps(list(names))}
@@ -167,7 +167,7 @@ def write_family(
             lines = [json.dumps(row) + "\n" for row in rows(random, family, task, sizes[split])]
             (folder / f"{name}.{split}.jsonl").write_text("".join(lines), encoding="utf-8")
         (folder / f"{name}.toml").write_text(task_file(name, task + 1), encoding="utf-8")
-    (folder / "suite.toml").write_text(suite_file(names), encoding="utf-8")
+    (folder / "suite.toml").write_text(suite_file(names, prefix), encoding="utf-8")
     (folder / "train.toml").write_text(config_file(names), encoding="utf-8")
     truth = {
         "format": "decabench.related/1",
@@ -192,6 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default="more",
         help=f"more, less, or {SEGMENTS} numbers from 0 to 1, separated by commas",
     )
+    parser.add_argument("--name", default="related", help="of the suite; its tasks are NAME.1, NAME.2, ...")
     parser.add_argument("--tasks", type=int, default=3)
     parser.add_argument("--texts", type=int, default=400, help="training texts of each task, and test texts")
     parser.add_argument("--noise", type=float, default=0.05)
@@ -207,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.tasks < 1 or given.texts < 1:
         parser.error("give 1 or more as --tasks and as --texts")
     family = draw_tasks(np.random.default_rng([given.seed, 0]), given.tasks, relatedness, given.noise)
-    names = write_family(given.folder, family, given.seed, given.texts)
+    names = write_family(given.folder, family, given.seed, given.texts, given.name)
     shares = family.agreement
     for segment, share in enumerate(relatedness):
         pairs = [shares[a, b, segment] for a in range(given.tasks) for b in range(a)]

@@ -1,6 +1,6 @@
 """JSON schemas of the files that others write and read, made from the types that decabench reads them with.
 
-`tools/make_docs.py` writes them to docs/reference/schemas/.
+`tools/make_docs.py` writes them to docs/schemas/files/.
 """
 
 from __future__ import annotations

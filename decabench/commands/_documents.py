@@ -1,4 +1,4 @@
-"""What `--json` prints: a document for each command, whose fields docs/json.md lists and docs/schemas/ describes.
+"""What `--json` prints: a document for each command, described in docs/json.md and docs/schemas/output/.
 
 Fields may be added, but never renamed, removed or given another meaning: that would be a new format. A field with a
 default may be missing.

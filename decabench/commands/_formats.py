@@ -1,6 +1,6 @@
 """Documents of `--json` whose text other rooms write: results, comparisons, reports, and lists that are as old as them.
 
-These classes say what is in them, for docs/json.md and docs/schemas/; nothing is made of them.
+These classes say what is in them, for docs/json.md and docs/schemas/output/; nothing is made of them.
 """
 
 from __future__ import annotations

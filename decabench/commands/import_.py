@@ -44,7 +44,11 @@ _ONLY = {
     "--delimiter", metavar="CHAR", help="csv: what separates columns.  [default: a comma; a tab for .tsv]"
 )
 @click.option("--filter", "filter_name", metavar="NAME", help="lm-eval: the filter whose answers to take.")
-@click.option("--scorer", metavar="NAME", help="inspect: take this scorer's answers, not the completions.")
+@click.option(
+    "--scorer",
+    metavar="NAME",
+    help="inspect: take this scorer's answers.  [default: those of choice, else the completions]",
+)
 @click.option("--epoch", type=click.IntRange(min=1), metavar="N", help="inspect: the epoch to take.")
 @click.option("--in-order", is_flag=True, help="Match rows by their order, not by id (text always does).")
 @click.option(

@@ -12,7 +12,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,7 +60,7 @@ class Places:
     """What separates the columns of a CSV file; by default a tab for `.tsv` and a comma for others."""
     choice: str = ""
     """lm-eval: the filter whose answers to take. Inspect: the scorer whose answers to take, in place of the
-    completions."""
+    completions; by default `choice`, if the samples were scored by it."""
     epoch: int = 0
     """Inspect: the epoch to take; 0 if there is only one."""
 
@@ -360,8 +360,11 @@ def _open_inspect(path: Path, places: Places) -> ForeignFile:
         raise SubmissionError(f"{path.name} is not a log of Inspect: {_first_line(error)}.") from error
     facts = {"model": log.eval.model, "task": log.eval.task, "status": log.status}
     versions = {f"version of {name}": version for name, version in log.eval.packages.items()}
+    samples = log.samples or []
+    if not places.choice and any(_CHOICE in (sample.scores or {}) for sample in samples):
+        places = replace(places, choice=_CHOICE)  # the completions name options by letters
     return ForeignFile(
-        _inspect_rows(log.samples or [], places, path.name),
+        _inspect_rows(samples, places, path.name),
         is_raw=not places.choice,
         facts={**facts, **versions},
     )
@@ -402,8 +405,32 @@ def _inspect_rows(samples: Sequence[Any], places: Places, name: str) -> Iterator
             )
             yield ForeignAnswer(number, id_, problem=("missing-field", message))
         else:
-            raw = None if output.completion == score.answer else output.completion
-            yield ForeignAnswer(number, id_, score.answer, raw)
+            options = sample.choices or ()
+            if places.choice != _CHOICE and score.answer in options:
+                options = ()  # a scorer of somebody's own, which gives texts
+            yield _scored_answer(number, id_, score.answer, output.completion, options)
+
+
+_CHOICE = "choice"
+"""Inspect's scorer of multiple_choice, whose answer is the letter of an option, or the letters of several."""
+
+
+def _scored_answer(
+    number: int, id_: str, answer: str, completion: str, options: Sequence[str]
+) -> ForeignAnswer:
+    """Make a row of a scorer's answer. Letters stand for the sample's options, in the order that the data has."""
+    letters = {_letter(at): option for at, option in enumerate(options)}
+    chosen = [letters.get(each.strip()) for each in answer.split(",")]
+    if len(chosen) > 1 and None not in chosen:
+        message = f"the answer to {quoted(id_)} is several options ({answer}): an answer here is one text"
+        return ForeignAnswer(number, id_, problem=("bad-record", message))
+    text = answer if chosen[0] is None else chosen[0]
+    return ForeignAnswer(number, id_, text, None if completion == text else completion)
+
+
+def _letter(at: int) -> str:
+    """Return what Inspect calls an option: A to Z, then 1, 2, …"""
+    return chr(ord("A") + at) if at < 26 else str(at - 25)
 
 
 def _first_line(error: BaseException) -> str:

@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -132,7 +132,7 @@ def predictor_names() -> list[str]:
 
 @dataclass(frozen=True)
 class PythonBackend:
-    """An object with `predict` or `stream`, or a class or function that makes one from a Setting."""
+    """An object with `predict` or `stream`, or a class or function that makes one, from a Setting if it takes one."""
 
     reference: str
     """Its name on the command line."""
@@ -188,16 +188,34 @@ class PythonBackend:
         """Return a factory. An object that is a predictor serves all tasks."""
         found = find_predictor(self.reference)
         is_ready = isinstance(found, (Predictor, StreamingPredictor)) and not isinstance(found, type)
+        if not is_ready and not callable(found):
+            self._refuse()
+        takes_setting = not is_ready and self._takes_setting(found)
 
         def make(setting: Setting) -> Any:
-            made = found if is_ready else found(setting)
+            made = found if is_ready else found(setting) if takes_setting else found()
             if not isinstance(made, (Predictor, StreamingPredictor)):
                 self._refuse()
             return made
 
-        if not is_ready and not callable(found):
-            self._refuse()
         yield make
+
+    def _takes_setting(self, factory: Callable[..., Any]) -> bool:
+        """Return whether a class or function takes a Setting, or nothing. Raises DecabenchError if it needs more."""
+        try:
+            signature = inspect.signature(factory)
+        except (TypeError, ValueError):  # C code, or a signature that lies: calling it will tell
+            return True
+        for arguments in ((None,), ()):
+            try:
+                signature.bind(*arguments)
+            except TypeError:
+                continue
+            return bool(arguments)
+        raise DecabenchError(
+            f"{self.reference} takes {signature}, but is called with one argument, the setting, or with none: give "
+            "its other parameters defaults."
+        )
 
     def _refuse(self) -> NoReturn:
         raise UnknownNameError(

@@ -26,6 +26,7 @@ from decabench.scoring.manifest import (
 )
 from decabench.scoring.pairs import FlippedTask, PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import ProofStep, prove_task
+from decabench.scoring.receipts import code_digest
 from decabench.scoring.record import (
     TOLERANCE,
     Recorded,
@@ -115,6 +116,7 @@ __all__ = [
     "browse_examples",
     "check_manifest",
     "check_signature",
+    "code_digest",
     "compare",
     "compare_pairs",
     "count_forms",

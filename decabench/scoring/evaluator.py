@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,6 +52,7 @@ from decabench.tasks import (
     SPLITS,
     TASKS,
     Label,
+    SplitRecord,
     Store,
     Suite,
     Tags,
@@ -228,6 +230,7 @@ def score_submission(
             _Job(
                 known[name],
                 file,
+                store.record(name, file.split),  # before the references: data that is replaced now is noticed
                 read_references(store, name, file.split),
                 store,
                 opened,
@@ -238,10 +241,7 @@ def score_submission(
             if name not in known_scores
         ]
         with worker_pool(options.jobs, sum(len(job.references) for job in jobs)) as pool:
-            now = {
-                job.task.name: replace(_score_file(job, pool), files=job.digests(), unknown=job.unknown())
-                for job in jobs
-            }
+            now = {job.task.name: _score_steady(job, pool) for job in jobs}
         scored = {name: known_scores.get(name) or now[name] for name in files}
         description = opened.info.described()
     samples = {name: found.sample for name, found in scored.items() if found.sample}
@@ -391,6 +391,7 @@ class _Job:
 
     task: Task
     file: PredictionFile
+    record: SplitRecord
     references: Sequence[Item]
     store: Store
     submission: Submission
@@ -415,6 +416,11 @@ class _Job:
         """Return the sha256 of each file that the submission has for the task, by its path there."""
         return _file_digests(self.submission, self.task.name, self.file.split)
 
+    def traces(self) -> list[tuple[int, ...]]:
+        """Return what changes whenever one of these files is written or replaced, also by the same bytes."""
+        files = self.submission.files_of(self.task.name, self.file.split).values()
+        return [(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for s in map(os.stat, files)]
+
 
 class _FaultyFileError(SubmissionError):
     def __init__(self, reason: str, faults: int) -> None:
@@ -422,9 +428,30 @@ class _FaultyFileError(SubmissionError):
         self.faults = faults
 
 
+def _score_steady(job: _Job, pool: Executor | None) -> ScoredTask:
+    """Score a file, and name it by its digest. Raises SubmissionError or DataError if it or its data changed meanwhile.
+
+    Statistics are used again for equal digests, so a digest of other bytes than were scored would give this score away.
+    """
+    name = job.task.name
+    try:
+        before, digests = job.traces(), job.digests()
+        found = replace(_score_file(job, pool), files=digests, unknown=job.unknown())
+        changed = job.traces() != before
+    except FileNotFoundError:
+        changed = True
+    if changed:
+        raise SubmissionError(
+            f"The answers of {name} changed while they were being scored: evaluate again when nothing writes to them."
+        )
+    if job.store.record(name, job.file.split) != job.record:
+        raise DataError(f"The data of {name} was prepared anew while it was being scored: evaluate again.")
+    return found
+
+
 def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     task, metric = job.task, find_metric(job.task.metric)
-    record = job.store.record(task.name, job.file.split)
+    record = job.record
     published = task.counts.get(job.file.split)
     data = DataUsed(record.fingerprint, record.origin, record.verified, record.rows, published, record.note)
     result = TaskResult("failed", task.metric, metric.headline, data)

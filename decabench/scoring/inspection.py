@@ -15,6 +15,7 @@ from decabench.scoring.evaluator import (
     open_with_remade,
     score_submission,
 )
+from decabench.scoring.record import results_home
 from decabench.scoring.scored_examples import (
     ExamplesHead,
     ScoredExample,
@@ -93,15 +94,18 @@ def _score_of(head: ExamplesHead, rows: Iterable[ScoredExample]) -> float | None
 def _read_current(
     submission: Path, opened: Submission, name: str, store: Store, options: ScoringOptions
 ) -> tuple[ExamplesHead, list[ScoredExample]] | None:
-    """Read the file of examples beside the results, if it is of these answers and this data, and whole."""
-    if not submission.is_dir():
-        return None
-    results = submission / "results"
+    """Read the file of examples beside the results, if it is of these answers and this data, and whole.
+
+    An archive has its results beside it, where evaluate writes them, or packed with the answers.
+    """
+    places = [results_home(submission)]
+    if opened.folder is not None and opened.folder != submission:
+        places.append(opened.folder / "results")
     is_raw = options.answers == "raw"
-    folders = sorted(results.glob(f"{options.split}*")) if results.is_dir() else []
-    for folder in folders:
+    for folder in [found for place in places for found in sorted(place.glob(f"{options.split}*"))]:
         path = examples_path(folder, name)
-        if folder.name.endswith("-raw") != is_raw or not path.is_file() or not is_within(submission, path):
+        root = submission if submission.is_dir() else folder.parent
+        if folder.name.endswith("-raw") != is_raw or not path.is_file() or not is_within(root, path):
             continue
         try:
             head, made = open_examples(path)

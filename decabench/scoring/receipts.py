@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -29,7 +29,7 @@ from decabench.submission import AnswerKind
 from decabench.tasks import TASKS, Store, Task
 from decabench.untrusted import read_json
 
-__all__ = ["Deferred", "Receipt", "ScoredFile", "find_receipt", "write_receipt"]
+__all__ = ["Deferred", "Receipt", "ScoredFile", "code_digest", "find_receipt", "write_receipt"]
 
 FORMAT = "decabench.receipt/1"
 
@@ -91,7 +91,7 @@ class ScoredFile:
             or not METRICS.keys() >= {*names}
         ):
             return None
-        code = _code_digest()
+        code = code_digest()
         content = [
             FORMAT,
             code,
@@ -119,10 +119,12 @@ class Receipt:
     """(examples, columns): the statistics of each example."""
     units: Any
     """(examples, levels): the number of each example's unit."""
+    statistics: str
+    """sha256 of the file of statistics."""
 
 
 @lru_cache(maxsize=1)
-def _code_digest() -> str:
+def code_digest() -> str:
     """Compute a digest of the code and tables that decide a result, so that no receipt outlives a change to them."""
     digest = hashlib.sha256()
     for path in sorted(_code_files(Path(decabench.__file__).parent)):
@@ -139,13 +141,18 @@ def _code_files(package: Path) -> Iterator[Path]:
 
 
 def write_receipt(store: Store, scored: ScoredFile, result: TaskResult, statistics: Path) -> None:
-    """Keep a receipt for a task that was scored as a whole. A home that cannot be written gets none."""
+    """Keep a receipt for a task that was scored as a whole. A home that cannot be written gets none.
+
+    It has no scores of a part of the examples (`--without`), which other options would want of another part.
+    """
     path = scored.receipt_path(store)
-    if path is None or result.status != "scored" or result.variants or result.without:
+    if path is None or result.status != "scored" or result.variants:
+        return
+    if result.data.fingerprint != store.record(scored.task.name, scored.split).fingerprint:
         return
     content = {
         "format": FORMAT,
-        "result": without_defaults(asdict(result)),
+        "result": without_defaults(asdict(replace(result, without={}))),
         "statistics": file_digest(statistics),
         "path": str(statistics.absolute()),
     }
@@ -175,6 +182,8 @@ def find_receipt(store: Store, scored: ScoredFile, submission: Path) -> Receipt 
     name = scored.task.name
     try:
         content = read_json(path, _LARGEST)
+        if content["result"]["data"]["fingerprint"] != store.record(name, scored.split).fingerprint:
+            return None
         places = (
             Path(content["path"]),
             submission / "results" / scored.split / "statistics" / f"{name}.parquet",
@@ -184,7 +193,8 @@ def find_receipt(store: Store, scored: ScoredFile, submission: Path) -> Receipt 
                 result = parse_task(name, content["result"])
                 metric = stored_metric(METRICS[scored.task.metric], place)
                 units, rows = read_rows(place, metric.columns)
-                return Receipt(result, Sample.of_levels(metric, rows, units, name), rows, units)
+                sample = Sample.of_levels(metric, rows, units, name)
+                return Receipt(result, sample, rows, units, content["statistics"])
     except (DecabenchError, OSError, ValueError, KeyError, TypeError):
         return None
     return None

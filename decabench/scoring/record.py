@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.files import file_digest, is_within, make_folder, require_within, sweep_temporary
+from decabench.files import file_digest, is_within, make_folder, remove_file, require_within, sweep_temporary
 from decabench.metrics import score_rows
 from decabench.scoring.evaluator import (
     ScoredTask,
@@ -30,7 +30,7 @@ from decabench.scoring.manifest import (
     read_manifest,
     write_manifest,
 )
-from decabench.scoring.receipts import ScoredFile, write_receipt
+from decabench.scoring.receipts import ScoredFile, find_receipt, write_receipt
 from decabench.scoring.results import (
     STATISTICS,
     InvalidResultsError,
@@ -100,7 +100,12 @@ def results_folder(submission: Path, results: Results) -> Path:
         name += f"-{results.suite.name}"
     if results.answers == "raw":
         name += "-raw"
-    return submission / "results" / name if submission.is_dir() else _beside(submission) / name
+    return results_home(submission) / name
+
+
+def results_home(submission: Path) -> Path:
+    """Return the folder of all results of a submission: `results` in it, or the folder beside an archive."""
+    return submission / "results" if submission.is_dir() else _beside(submission)
 
 
 def _beside(archive: Path) -> Path:
@@ -128,8 +133,9 @@ def record_scores(
 ) -> Recorded:
     """Write `results.json`, statistics and the manifest, with the earlier results of other tasks that still hold.
 
-    An earlier result holds if its answers, data and metric are the same and its statistics give its score. One that no
-    manifest binds is scored again; if its answers may not be passed on, it is kept, and the manifest says so.
+    An earlier result holds if its answers, data and metric are the same and its statistics give its score. One that
+    this machine did not score, or that no manifest binds, is scored again where answers and data are at hand; otherwise
+    it is kept, and where no manifest binds it, the new one says so.
 
     The manifest is removed first and written last, and until all statistics are there, `results.json` has kept results
     only, so that a killed run leaves no contradiction. Raises StorageError, also if a link leads out of the folder.
@@ -157,12 +163,12 @@ def record_scores(
         merged = replace(results, tasks=tasks, interval=ends)
     elsewhere = _bind_elsewhere(root, earlier)
     signed = (root / MANIFEST).read_bytes() if earlier.manifest else None
-    (root / MANIFEST).unlink(missing_ok=True)
+    remove_file(root / MANIFEST)
     _write_kept(folder, merged, kept)
     for path in _statistics_of_ours(root, folder, earlier, kept):
         require_within(root, path.parent)
-        path.unlink(missing_ok=True)
-        examples_path(folder, path.stem).unlink(missing_ok=True)
+        remove_file(path)
+        remove_file(examples_path(folder, path.stem))
     write_statistics(folder, scored)
     write_examples(folder, submission, scored, options)
     _write_receipts(folder, scored, merged, options)
@@ -195,7 +201,7 @@ def _write_kept(folder: Path, merged: Results, kept: Mapping[str, _Kept]) -> Non
         rest = {name: task for name, task in merged.tasks.items() if name in kept}
         write_results_file(folder, replace(merged, tasks=rest, interval=None))
     else:
-        (folder / "results.json").unlink(missing_ok=True)
+        remove_file(folder / "results.json")
 
 
 def _statistics_of_ours(root: Path, folder: Path, earlier: _Earlier, kept: Mapping[str, _Kept]) -> list[Path]:
@@ -382,9 +388,26 @@ def _require_valid(
                 raise DataError(f"its statistics are not those whose digest is in {MANIFEST}")
         version = held.decabench or earlier.version
         if not held.basis:
-            return _Kept(result, sample, files, version)
+            # A manifest says which result belongs to these answers, but anyone can write one.
+            is_bound = (
+                not at_hand or record is None or _was_scored_here(earlier, task, options, files, result)
+            )
+            return _Kept(result, sample, files, version, is_bound=is_bound)
         return _Kept(result, sample, files, version, is_bound=not at_hand, basis="statistics")
     return _Kept(result, sample, files, earlier.version, is_bound=not at_hand, basis="statistics")
+
+
+def _was_scored_here(
+    earlier: _Earlier, task: Task, options: ScoringOptions, files: Mapping[str, str], result: TaskResult
+) -> bool:
+    """Return whether this machine found this result for these answers."""
+    scored = ScoredFile(task, options.split, files, earlier.answers)
+    receipt = find_receipt(Store(home_folder(options.home)), scored, earlier.root)
+    return (
+        receipt is not None
+        and receipt.statistics == file_digest(earlier.folder / STATISTICS / f"{task.name}.parquet")
+        and receipt.result == replace(result, interval=None, without={})
+    )
 
 
 def _score_unbound(
@@ -397,7 +420,7 @@ def _score_unbound(
         try:
             again |= score_submission(submission, replace(options, tasks=[name]))[1]
         except DecabenchError as error:
-            reason = f"no {MANIFEST} binds it, and it cannot be scored again: {str(error).rstrip('.')}"
+            reason = f"this machine did not score it, and cannot do so now: {str(error).rstrip('.')}"
             left_out.append(f"{name}: {reason}")
             continue
         before, now = earlier.tasks[name].score, again[name].result.score

@@ -18,7 +18,7 @@ from decabench.scoring.evaluator import (
     score_submission,
 )
 from decabench.scoring.manifest import check_manifest
-from decabench.scoring.record import manifest_root, read_sample, require_withheld
+from decabench.scoring.record import manifest_root, read_sample, require_withheld, results_home
 from decabench.scoring.results import (
     InvalidResultsError,
     Results,
@@ -162,9 +162,7 @@ _TOTALS = ("decascore", "interval", "total")
 
 def results_files(submission: Path) -> list[Path]:
     """Find the results files in a submission's folder, or beside an archive. Raises MissingDataError."""
-    folder = (
-        submission / "results" if submission.is_dir() else submission.parent / f"{submission.name}.results"
-    )
+    folder = results_home(submission)
     found = sorted(folder.glob("*/results.json"))
     if not found:
         raise MissingDataError(

@@ -81,6 +81,8 @@ class Submission:
 
     withheld: Mapping[tuple[str, str], Path] = field(default_factory=dict)
     """(task, split) to the file of digests of answers that may not be passed on."""
+    folder: Path | None = None
+    """The folder that it was read from: for an archive a temporary one. None if it was made in memory."""
 
     def files_of(self, task: str, split: str) -> dict[str, Path]:
         """Return every file that the submission has for a split: its path in the submission to where it is."""
@@ -108,7 +110,7 @@ def open_submission(path: str | Path) -> Iterator[Submission]:
             found.append(Fault("no-predictions", NO_PREDICTIONS))
         if info is None or not files or found:
             raise SubmissionError(_describe_faults(Path(path).name, found))
-        yield Submission(info, files, variants, withheld)
+        yield Submission(info, files, variants, withheld, root)
 
 
 NO_PREDICTIONS = (

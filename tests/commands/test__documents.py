@@ -1,4 +1,4 @@
-"""What `--json` prints: one document and nothing else, of the form that docs/schemas/ states, errors too."""
+"""What `--json` prints: one document and nothing else, of the form that docs/schemas/output/ states, errors too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.test_cli import COMMANDS
 ROOT = Path(__file__).parents[2]
 SCHEMAS = {
     path.name.removesuffix(".schema.json"): json.loads(path.read_text(encoding="utf-8"))
-    for path in (ROOT / "docs" / "schemas").glob("*.schema.json")
+    for path in (ROOT / "docs" / "schemas" / "output").glob("*.schema.json")
 }
 TRAINED = ("train", "analyze", "export weights", "vectors ngrams")
 

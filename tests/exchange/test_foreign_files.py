@@ -23,7 +23,15 @@ def sample(id_: Any, text: str, epoch: int = 1, **more: Any) -> Any:
     """A sample of an Inspect log, as far as it is read."""
     output = SimpleNamespace(completion=text, stop_reason=more.pop("stop_reason", "stop"))
     return SimpleNamespace(
-        **{"id": id_, "epoch": epoch, "error": None, "output": output, "scores": None, **more}
+        **{
+            "id": id_,
+            "epoch": epoch,
+            "error": None,
+            "output": output,
+            "scores": None,
+            "choices": None,
+            **more,
+        }
     )
 
 
@@ -66,6 +74,46 @@ def test_answers_of_a_scorer_of_inspect(log):
     assert not opened.is_raw
 
 
+def chosen(
+    id_: Any, text: str, letters: str, scorer: str = "choice", options: Any = ("negative", "positive")
+) -> Any:
+    return sample(id_, text, scores={scorer: SimpleNamespace(answer=letters)}, choices=list(options))
+
+
+def test_letters_of_multiple_choice_are_the_options_of_inspect(log):
+    opened = log([chosen("a", "ANSWER: B", "B"), chosen("b", "no idea", ""), chosen("c", "A", "A")])
+    assert list(opened.rows) == [
+        ForeignAnswer(1, "a", "positive", "ANSWER: B"),
+        ForeignAnswer(2, "b", "", "no idea"),  # the scorer found no letter
+        ForeignAnswer(3, "c", "negative", "A"),
+    ]
+    assert not opened.is_raw
+
+
+def test_letters_of_another_scorer_of_inspect(log):
+    samples = [chosen("a", "It is B", "B", "mine"), chosen("b", "positive", "positive", "mine")]
+    assert log(samples).is_raw  # the completions, unless the scorer is named
+    assert [row.answer for row in log(samples, choice="mine").rows] == ["positive", "positive"]
+
+
+def test_options_of_inspect_that_are_letters_or_many(log):
+    samples = [chosen("a", "A", "A", options=["B", "A"]), chosen("b", "C", "C", options=["x", "y"])]
+    assert [row.answer for row in log(samples).rows] == ["B", "C"]  # the scorer gives letters, always
+    samples = [chosen("a", "A", "A", "mine", ["B", "A"])]
+    assert [row.answer for row in log(samples, choice="mine").rows] == ["A"]
+    many = [f"option {number}" for number in range(30)]
+    found = log([chosen("a", "Z", "Z", options=many), chosen("b", "4", "4", options=many)])
+    assert [row.answer for row in found.rows] == ["option 25", "option 29"]
+
+
+def test_several_options_of_inspect_are_no_answer(log):
+    (row,) = log([chosen("a", "ANSWER: A,B", "A, B")]).rows
+    assert row.problem == (
+        "bad-record",
+        "the answer to 'a' is several options (A, B): an answer here is one text",
+    )
+
+
 def test_epochs_of_inspect_are_not_mixed(log):
     samples = [sample("a", "yes"), sample("a", "no", epoch=2)]
     with pytest.raises(SubmissionError, match=r"has 2 epochs: choose one with --epoch"):
@@ -101,6 +149,16 @@ def test_a_real_log_of_inspect(tmp_path):
     (tmp_path / "broken.eval").write_bytes((FILES / "sst.eval").read_bytes()[:9_000])
     with pytest.raises(SubmissionError, match="is not a log of Inspect"):
         open_foreign(tmp_path / "broken.eval", "inspect", Places())
+
+
+@pytest.mark.heavy
+def test_a_real_log_of_multiple_choice():
+    """Written by Inspect 0.3.285, which showed the options to its mock model in another order than the data's."""
+    pytest.importorskip("inspect_ai", reason="inspect_ai is not installed beside the project")
+    opened = open_foreign(FILES / "sst_choice.eval", "inspect", Places())
+    positive, negative = "positive", "negative"
+    assert [row.answer for row in opened.rows] == [positive, negative, "", *[positive] * 3]
+    assert not opened.is_raw
 
 
 def test_a_large_file_is_not_read(monkeypatch, tmp_path):

@@ -97,6 +97,37 @@ def test_a_changed_byte_makes_the_record_void(place: tuple[Path, Path], name: st
     assert "verified" not in kinds(verified(place, again=False)).values()
 
 
+@pytest.mark.parametrize("what", ["code", "data"])
+def test_other_code_or_data_makes_the_record_void(
+    place: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    verified(place)
+    if what == "code":
+        monkeypatch.setattr(rescoring, "code_digest", lambda: "other")
+    else:
+        tasks = place[1] / "tasks"
+        shared = tasks.resolve()
+        tasks.unlink()  # a link to the data of all tests
+        shutil.copytree(shared, tasks)
+        path = tasks / "sst" / "task.json"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        content["splits"]["validation"]["fingerprint"] = "sha256:" + "0" * 64
+        path.write_text(json.dumps(content), encoding="utf-8")
+    assert "verified" not in kinds(verified(place, again=False)).values()
+
+
+def test_a_submission_that_memory_does_not_suffice_for_is_not_the_end_of_the_board(
+    place: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(rescoring, "score_submission", fails)
+    found = verified(place)
+    assert kinds(found) == dict.fromkeys(TASKS, "consistent")
+    assert "there is not enough memory" in found.entries[0].tasks["sst"].check.detail
+
+
 def test_what_a_record_lacks_is_scored(place: tuple[Path, Path]) -> None:
     """One task was verified while the data of the other was not prepared: that one must not pass for good."""
     verified(place)

@@ -1,3 +1,7 @@
+import subprocess
+import sys
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,3 +84,21 @@ def plain_marked_positions(reference, candidate):
 @given(st.text("abcd", max_size=80), st.text("abcd", max_size=80))
 def test_bits_find_what_the_table_finds(reference, candidate):
     assert marked_positions(reference, candidate) == plain_marked_positions(reference, candidate)
+
+
+@pytest.mark.parametrize("how", ["count", "count_in_python"])
+def test_a_long_answer_takes_little_memory(how):
+    """A submission of a stranger's may have a line of a megabyte; the table has rows for the reference's words only."""
+    program = f"""
+import subprocess
+import sys
+import resource
+from decabench.metrics._rouge155 import {how} as count
+count("a", ["a"], ".")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+found = count("word " * 150_000, ["word of a cat"], ".")
+assert found == [((1, 150_000, 4), (0, 149_999, 3), (1, 150_000, 4))], found
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 100  # MB; a row for each word of the answer took 2,700

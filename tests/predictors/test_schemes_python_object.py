@@ -97,6 +97,79 @@ def test_opening_makes_one_a_setting():
     assert made == ["a setting"]
 
 
+class NoConstructor:
+    def predict(self, questions):
+        return ["yes" for question in questions]
+
+
+class ConstructorOfNothing(NoConstructor):
+    def __init__(self):
+        self.words = ()
+
+
+class Optional(NoConstructor):
+    def __init__(self, setting=None, beam=4):
+        self.setting = setting
+
+
+class Anything(NoConstructor):
+    def __init__(self, *arguments, **settings):
+        self.setting = arguments[0]
+
+
+class NeedsMore(NoConstructor):
+    def __init__(self, setting, path): ...
+
+
+class NeedsAName(NoConstructor):
+    def __init__(self, *, path): ...
+
+
+def make_one():
+    return NoConstructor()
+
+
+@pytest.fixture
+def factory(monkeypatch):
+    def open_one(made):
+        module = ModuleType("theirs")
+        module.made = made
+        monkeypatch.setitem(sys.modules, "theirs", module)
+        with make_backend("theirs:made", ModelOptions()).open() as found:
+            return found
+
+    return open_one
+
+
+@pytest.mark.parametrize("simple", [NoConstructor, ConstructorOfNothing, make_one])
+def test_a_class_or_function_need_not_take_the_setting(factory, simple):
+    assert factory(simple)("a setting").predict(["a question"]) == ["yes"]
+
+
+@pytest.mark.parametrize("able", [Optional, Anything])
+def test_whatever_can_take_the_setting_is_given_it(factory, able):
+    assert factory(able)("a setting").setting == "a setting"
+
+
+@pytest.mark.parametrize(
+    ("greedy", "parameters"), [(NeedsMore, r"\(setting, path\)"), (NeedsAName, r"\(\*, path\)")]
+)
+def test_a_constructor_that_needs_more_is_told(factory, greedy, parameters):
+    with pytest.raises(
+        DecabenchError, match=f"theirs:made takes {parameters}, .* give its other parameters defaults"
+    ):
+        factory(greedy)
+
+
+def test_what_fails_inside_a_constructor_is_not_taken_for_its_signature(factory):
+    class Broken(NoConstructor):
+        def __init__(self, setting):
+            raise TypeError("takes 1 positional argument but 2 were given")
+
+    with pytest.raises(TypeError, match="2 were given"):
+        factory(Broken)("a setting")
+
+
 class Says:
     def __init__(self, said):
         self.said = said

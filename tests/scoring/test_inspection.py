@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -114,8 +115,6 @@ def test_every_wording_has_its_rows(command: Command, home: Path, submit: Submit
 @pytest.fixture
 def published(home: Path, tmp_path: Path) -> Path:
     """The sample as if it were the dataset: what may not be passed on is withheld."""
-    import shutil
-
     shutil.copytree(home / "tasks", tmp_path / "data/tasks")
     for path in (tmp_path / "data/tasks").glob("*/task.json"):
         path.write_text(path.read_text().replace('"origin": "sample"', '"origin": "mirror"'))
@@ -248,12 +247,37 @@ def test_examples_of_results(command: Command, home: Path, submit: Submit) -> No
 def test_examples_of_an_archive_are_read_again_after_it_was_closed(
     home: Path, submit: Submit, tmp_path: Path
 ) -> None:
-    import shutil
-
     folder = submit("random", ["sst"])
     path = Path(shutil.make_archive(str(tmp_path / "packed"), "zip", folder))
     frame = decabench.evaluate(path, home=home).examples("sst")
     pandas.testing.assert_frame_equal(frame, decabench.evaluate(folder, home=home).examples("sst"))
+
+
+@pytest.mark.parametrize("kind", ["zip", "gztar"])
+@pytest.mark.parametrize("place", ["packed", "beside"])
+def test_examples_of_an_archive_are_found_beside_it_or_in_it(
+    command: Command, home: Path, submit: Submit, tmp_path: Path, kind: str, place: str
+) -> None:
+    folder = submit("random", ["sst"])
+    options = ScoringOptions(home=home)
+    if place == "packed":
+        command("evaluate", folder, "--home", home)
+    path = Path(shutil.make_archive(str(tmp_path / "packed"), kind, folder))
+    if place == "beside":
+        assert not find_examples(path, "sst", options).is_read
+        assert command("evaluate", path, "--home", home).exit_code == 0
+    found = find_examples(path, "sst", options)
+    assert found.is_read
+    assert found.rows == find_examples(folder, "sst", options).rows
+    lines = answers(home, "sst", lambda example: (example.id, example.answers[0]))
+    write_submission(tmp_path / "other", "other", {("sst", "validation"): lines})
+    shutil.copytree(
+        folder / "results", tmp_path / "other/results", dirs_exist_ok=True
+    ) if place == "packed" else None
+    path.unlink()
+    shutil.make_archive(str(tmp_path / "packed"), kind, tmp_path / "other")  # other answers by the same name
+    again = find_examples(path, "sst", options)
+    assert not again.is_read and all(row.right for row in again.rows)
 
 
 def test_withheld_answers_take_their_examples_with_them(

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from decabench.errors import DataError, SubmissionError
 from decabench.metrics import METRICS
 from decabench.scoring import ScoringOptions, compare, evaluator, receipts, record_scores, score_submission
 from decabench.submission import write_submission
@@ -137,7 +138,7 @@ def test_a_change_to_what_decides_a_score_ends_a_receipt(
         monkeypatch.setitem(METRICS, "em", replace(METRICS["em"], signature="em|v:2"))
         expected = {"em"}
     elif change == "code":
-        monkeypatch.setattr(receipts, "_code_digest", lambda: "other")
+        monkeypatch.setattr(receipts, "code_digest", lambda: "other")
         expected = {"em", "joint_goal_em"}
     else:
         path = own_home / "tasks" / "woz.en" / "task.json"
@@ -184,5 +185,68 @@ def test_receipts_of_other_code_are_swept_once_they_are_old(own_home: Path, eval
         os.utime(folder / name, (old, old))
     evaluated("a")
     kept = {path.name for path in folder.iterdir()}
-    assert kept == {"new", "new.json", "link", receipts._code_digest()[:16]}
+    assert kept == {"new", "new.json", "link", receipts.code_digest()[:16]}
     assert outside.is_dir() and len(list(folder.glob("*/*.json"))) == 1 + len(TASKS)
+
+
+# Changes while scoring
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_answers_that_change_while_they_are_scored_get_no_receipt(
+    own_home: Path, evaluated: Evaluate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, back: bool
+) -> None:
+    """Otherwise whoever has the new bytes would be given the old bytes' score; also if they change there and back."""
+    good, bad = evaluated("a"), evaluated("b")
+    shutil.rmtree(own_home / "receipts")
+    racing = tmp_path / "racing"
+    shutil.copytree(good, racing)
+    answers = "predictions/sst.validation.jsonl"
+    real = evaluator.score_task
+
+    def scoring(*arguments: object) -> object:
+        found = real(*arguments)  # type: ignore[arg-type]
+        for source in (bad, good) if back else (bad,):
+            shutil.copy(source / answers, racing / "other")
+            os.replace(racing / "other", racing / answers)
+        return found
+
+    monkeypatch.setattr(evaluator, "score_task", scoring)
+    with pytest.raises(SubmissionError, match="The answers of sst changed while they were being scored"):
+        score_submission(racing, ScoringOptions(tasks=["sst"], home=own_home))
+    monkeypatch.undo()
+    difference = compare(good, bad, home=own_home, tasks=["sst"]).tasks["sst"]
+    assert difference.a != difference.b
+
+
+def test_data_that_changes_while_it_is_used_gives_no_result(
+    own_home: Path, evaluated: Evaluate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = evaluated("a")
+    record = own_home / "tasks" / "sst" / "task.json"
+    real = evaluator.score_task
+
+    def scoring(*arguments: object) -> object:
+        found = real(*arguments)  # type: ignore[arg-type]
+        content = json.loads(record.read_text())
+        content["splits"]["validation"]["fingerprint"] = "sha256:" + "0" * 64
+        record.write_text(json.dumps(content))
+        return found
+
+    monkeypatch.setattr(evaluator, "score_task", scoring)
+    with pytest.raises(DataError, match="The data of sst was prepared anew while it was being scored"):
+        score_submission(folder, ScoringOptions(tasks=["sst"], home=own_home))
+
+
+def test_a_receipt_of_other_data_counts_for_nothing(
+    own_home: Path, evaluated: Evaluate, scored_tasks: list[str]
+) -> None:
+    """Also under the name that the data at hand gives it, where a run that replaced the data could have put it."""
+    folder = evaluated("a")
+    for path in (own_home / "receipts").glob("*/*.json"):
+        content = json.loads(path.read_text())
+        content["result"]["data"]["fingerprint"] = "sha256:" + "0" * 64
+        path.write_text(json.dumps(content))
+    scored_tasks.clear()
+    score_submission(folder, ScoringOptions(home=own_home, reuse=True))
+    assert len(scored_tasks) == len(TASKS)

@@ -64,6 +64,24 @@ def test_python_file(tmp_path: Path) -> None:
     assert list(known_tasks([path])) == [*TASKS, "one", "two"]
 
 
+def test_a_file_is_run_once_and_again_if_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = tmp_path / "runs"
+    code = f"with open({str(runs)!r}, 'a') as file:\n    file.write('x')\nONE = replace(TASKS['sst'], name={{!r}})\n"
+    path = write_python(tmp_path, code.format("one"))
+    assert known_tasks([path])["one"] is known_tasks([path])["one"]
+    assert "one" not in known_suites([path])
+    assert runs.read_text() == "x"
+    write_python(tmp_path, code.format("another"))
+    assert [task.name for task in load_included(path)] == ["another"] and runs.read_text() == "xx"
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    for folder in ("a", "b"):  # the same bytes at the same relative path are two files
+        write_lines(tmp_path / folder / "capitals.toml", TOML)
+        monkeypatch.chdir(tmp_path / folder)
+        (task,) = load_included(Path("capitals.toml"))
+        assert task.folder == tmp_path / folder
+
+
 def test_python_file_with_a_dataclass_of_its_own(tmp_path: Path) -> None:
     text = (
         "from __future__ import annotations\n"

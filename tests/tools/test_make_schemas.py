@@ -14,7 +14,7 @@ import pytest
 from tests.sources import ROOT
 
 jsonschema = pytest.importorskip("jsonschema")
-SCHEMAS = ROOT / "docs" / "reference" / "schemas"
+SCHEMAS = ROOT / "docs" / "schemas" / "files"
 SUBMISSIONS = ROOT / "submissions"
 
 
