@@ -196,6 +196,8 @@ def units_fit(found: Array, wanted: Array) -> bool:
 
     if len(found) != len(wanted):
         return False
+    if np.array_equal(found, wanted):
+        return True
     theirs = _renumber(found)
     return np.array_equal(theirs, wanted) or np.array_equal(theirs, wanted[:, -1:])
 

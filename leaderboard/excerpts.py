@@ -207,10 +207,12 @@ def _read_shown(
             id_, answer = _read_line(text, text.rindex(b"\n", 0, match.start()), is_raw)
             if not answer.strip():
                 kinds[data.places[id_]] = "empty"
-        shown = []
+        shown, start = [], 0
         for index in _choose_indexes(data.order, kinds):
             example = data.examples[index]
-            start = text.index(f'\n{{"id": {json.dumps(example.id, ensure_ascii=False)}, "answer": '.encode())
+            begun = f'\n{{"id": {json.dumps(example.id, ensure_ascii=False)}, "answer": '.encode()
+            later = text.find(begun, start)  # files are mostly in the order of the data
+            start = later if later >= 0 else text.index(begun)
             id_, answer = _read_line(text, start, is_raw)
             if id_ != example.id:
                 return None
@@ -235,10 +237,15 @@ def _choose_indexes(order: Sequence[int], kinds: Sequence[str]) -> list[int]:
     for index in chosen:
         wanted[kinds[index]] -= 1
     more: dict[str, list[int]] = {kind: [] for kind in wanted}
+    lacking = {kind for kind in wanted if wanted[kind] > 0}.intersection(kinds)
     for index in order[_COMMON:]:  # a single pass, as there may be many thousands
+        if not lacking:
+            break
         kind = kinds[index]
-        if len(more[kind]) < wanted[kind]:
+        if kind in lacking:
             more[kind].append(index)
+            if len(more[kind]) == wanted[kind]:
+                lacking.remove(kind)
     for kind in wanted:
         chosen.update(dict.fromkeys(more[kind]))
     for index in order:

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from decabench.scoring.significance import Interval, Sample
 from decabench.tasks import Combination
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
+
+Part = TypeVar("Part")
+Found = TypeVar("Found")
 
 __all__ = [
     "LEVEL",
@@ -52,6 +57,12 @@ _NORMAL = 1.96
 _CELLS = 4_000_000
 """How many signs to hold at once, at four bytes each."""
 
+_PAIRS = 16
+"""How many pairs to resample at once: more do not fit into the processor's cache."""
+
+_MANY_PARTS = 100
+"""From how many parts of the pairs on threads pay."""
+
 _TIE = 1e-4
 """The relative rounding error of single precision: values this close are equal."""
 
@@ -64,9 +75,9 @@ class _Block:
     """
 
     moved: Array
-    """(resamples, systems): sum of e x."""
+    """(systems, resamples): sum of e x."""
     weighted: Array
-    """(resamples, systems): c times the sum of e h^2 s x."""
+    """(systems, resamples): c times the sum of e h^2 s x."""
     shift: Array
     """(resamples,): sum of e s."""
     weighted_shift: Array
@@ -78,7 +89,7 @@ class _Block:
     square: float
     """c times the sum of h^2 s^2."""
     effects: Array
-    """(units, systems): x."""
+    """(systems, units): x."""
     shares: Array
     """(units,): s."""
 
@@ -147,14 +158,14 @@ def _make_blocks(samples: Sequence[Sample], seed: int, resamples: int) -> list[_
         sums = np.concatenate(pieces)
         made.append(
             _Block(
-                moved=sums[:, :systems],
-                weighted=sums[:, systems:-2],
-                shift=sums[:, -2],
-                weighted_shift=sums[:, -1],
+                moved=np.ascontiguousarray(sums[:, :systems].T),
+                weighted=np.ascontiguousarray(sums[:, systems:-2].T),
+                shift=sums[:, -2].copy(),
+                weighted_shift=sums[:, -1].copy(),
                 products=c * (x * h2[:, None]).T @ x,
                 weights=c * (h2 * s) @ x,
                 square=c * float((h2 * s**2).sum()),
-                effects=x.astype(np.float32),
+                effects=np.ascontiguousarray(x.T, dtype=np.float32),
                 shares=s.astype(np.float32),
             )
         )
@@ -245,32 +256,39 @@ def compare_pairs(
     errors, p, adjusted, reach, wide, sizes = (np.full((count, count), math.nan) for _ in range(6))
     highest: Array = np.zeros(1, dtype=np.float32)
     later = []
-    for columns in _alike(tasks):
-        for place, a in enumerate(columns):
-            others = np.array(columns[place + 1 :], dtype=int)
-            for ours in (others[inside[others] & inside[a]], others[~(inside[others] & inside[a])]):
-                if not len(ours):
-                    continue
-                reached, variance = _resample_pairs(tasks, a, ours, (scores[ours] - scores[a]) * parts)
-                observed = _ratio((scores[ours] - scores[a]) * parts, variance)
-                p[a, ours] = _share(reached, observed)
-                errors[a, ours] = np.sqrt(variance) / parts
-                critical = _critical(reached)
-                sizes[a, ours] = _sizes_of_units(tasks, a, ours)
-                reach[a, ours], wide[a, ours] = _find_ends(
-                    (scores[ours] - scores[a]) * parts, variance, sizes[a, ours], critical
-                )
-                if inside[a] and inside[ours[0]]:
-                    highest = np.maximum(highest, reached.max(axis=1))
-                else:
-                    later.append((a, ours, observed))
-                adjusted[a, ours] = observed  # until the highest of all pairs is known
+    pairs = [
+        (a, ours)
+        for columns in _alike(tasks)
+        for place, a in enumerate(columns)
+        for ours in _parts_of(np.array(columns[place + 1 :], dtype=int), inside & inside[a])
+    ]
+
+    def test(pair: tuple[int, Array]) -> tuple[Array | None, Array]:
+        """Fill in what is said of some pairs; return the highest of them in each resample, if they are a family."""
+        a, ours = pair
+        reached, variance = _resample_pairs(tasks, a, ours, (scores[ours] - scores[a]) * parts)
+        observed = _ratio((scores[ours] - scores[a]) * parts, variance)
+        p[a, ours] = _share(reached, observed)
+        errors[a, ours] = np.sqrt(variance) / parts
+        critical = _critical(reached)
+        sizes[a, ours] = _sizes_of_units(tasks, a, ours)
+        reach[a, ours], wide[a, ours] = _find_ends(
+            (scores[ours] - scores[a]) * parts, variance, sizes[a, ours], critical
+        )
+        adjusted[a, ours] = observed  # until the highest of all pairs is known
+        return (reached.max(axis=0) if inside[a] and inside[ours[0]] else None), observed
+
+    for (a, ours), (reached, observed) in zip(pairs, _map_threads(test, pairs), strict=True):
+        if reached is None:
+            later.append((a, ours, observed))
+        else:
+            highest = np.maximum(highest, reached)
     for a in range(count):
         tested = np.flatnonzero(~np.isnan(adjusted[a]) & inside & inside[a])
-        adjusted[a, tested] = _share(highest[:, None], adjusted[a, tested])
+        adjusted[a, tested] = _share(highest, adjusted[a, tested])
     for a, ours, observed in later:
-        reached, _ = _resample_pairs(tasks, a, ours, (scores[ours] - scores[a]) * parts)
-        adjusted[a, ours] = _share(np.maximum(reached, highest[:, None]), observed)
+        found, _ = _resample_pairs(tasks, a, ours, (scores[ours] - scores[a]) * parts)
+        adjusted[a, ours] = _share(np.maximum(found, highest), observed)
     for one in (errors, p, adjusted, reach, wide, sizes):
         lower = np.tril_indices(count, -1)
         one[lower] = one.T[lower]
@@ -290,6 +308,25 @@ def compare_pairs(
     )
 
 
+def _map_threads(function: Callable[[Part], Found], parts: Sequence[Part]) -> Iterator[Found]:
+    """Map in order, on all processors if there is much to do: numpy computes without Python's lock."""
+    if len(parts) < _MANY_PARTS:
+        yield from map(function, parts)
+        return
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        yield from pool.map(function, parts)
+
+
+def _parts_of(others: Array, inside: Array) -> Iterator[Array]:
+    """Yield the systems that a system is compared with in parts that fit into the cache, those inside first."""
+    import numpy as np
+
+    known = inside[others]
+    for chosen in (others[known], others[~known]):
+        if len(chosen):
+            yield from np.array_split(chosen, math.ceil(len(chosen) / _PAIRS))
+
+
 def _alike(tasks: Sequence[FlippedTask]) -> list[list[int]]:
     """Return the systems that can be compared with each other, in groups."""
     groups: dict[tuple[int, ...], list[int]] = {}
@@ -302,7 +339,7 @@ def _alike(tasks: Sequence[FlippedTask]) -> list[list[int]]:
 def _resample_pairs(
     tasks: Sequence[FlippedTask], a: int, others: Array, differences: Array
 ) -> tuple[Array, Array]:
-    """Return how many standard errors each pair moves in each resample, (resamples, pairs), and the pairs' variances.
+    """Return how many standard errors each pair moves in each resample, (pairs, resamples), and the pairs' variances.
 
     The null hypothesis is imposed: a difference is shared out among the blocks by their variances, and among the units
     of a block by their sizes. On a single task with units of one size, each unit has then just its own difference.
@@ -324,13 +361,17 @@ def _resample_pairs(
         part = np.where(variance > 0, own / np.where(variance > 0, variance, 1.0), 1 / len(found))
         shared = part * differences
         shift = shared.astype(np.float32)
-        step = block.moved[:, j] - block.moved[:, [i]] + np.outer(block.shift, shift)
-        weighted = block.weighted[:, j] - block.weighted[:, [i]] + np.outer(block.weighted_shift, shift)
+        step, weighted = block.moved[j], block.weighted[j]  # copies
+        step -= block.moved[i]
+        step += np.outer(shift, block.shift)
+        weighted -= block.weighted[i]
+        weighted += np.outer(shift, block.weighted_shift)
         fixed = own + 2 * shared * (block.weights[j] - block.weights[i]) + shared**2 * block.square
+        weighted *= 2 * step
+        np.subtract(fixed.astype(np.float32)[:, None], weighted, out=weighted)
+        weighted += step**2 * np.float32(block.square)
         moved = moved + step
-        spread = spread + (
-            fixed.astype(np.float32) - 2 * step * weighted + step**2 * np.float32(block.square)
-        )
+        spread = spread + weighted
     return _ratio(moved, spread), variance
 
 
@@ -347,10 +388,12 @@ def _sizes_of_units(tasks: Sequence[FlippedTask], a: int, others: Array) -> Arra
         i, j = systems.index(a), np.searchsorted(systems, others)
         shared = (task.scores[others] - task.scores[a]) / len(blocks)
         for block in blocks:
-            parts = block.effects[:, j] - block.effects[:, [i]] + np.outer(block.shares, shared)
-            squared = parts.astype(float) ** 2
-            squares = squares + squared.sum(axis=0)
-            fourths = fourths + (squared**2).sum(axis=0)
+            parts = np.outer(block.shares, shared)
+            parts += (block.effects[j] - block.effects[i]).T
+            parts *= parts
+            squares = squares + parts.sum(axis=0)
+            parts *= parts
+            fourths = fourths + parts.sum(axis=0)
     sizes: Array = np.sqrt(fourths / np.where(squares > 0, squares, 1.0))
     return sizes
 
@@ -389,7 +432,10 @@ def _share(reached: Array, observed: Array) -> Array:
     """Return the share of resamples that reach as far as the data, which count as one of them; equals count."""
     import numpy as np
 
-    share: Array = (np.sum(reached >= observed * (1 - _TIE), axis=0) + 1) / (len(reached) + 1)
+    exact = observed * (1 - _TIE)
+    least = exact.astype(np.float32)  # resamples are of single precision, and numpy would convert all of them
+    least = np.where(least < exact, np.nextafter(least, np.float32(math.inf)), least)[:, None]
+    share: Array = (np.count_nonzero(reached >= least, axis=-1) + 1) / (reached.shape[-1] + 1)
     return np.where(observed == 0, 1.0, share)
 
 
@@ -397,11 +443,12 @@ def _critical(reached: Array) -> Array:
     """Return the number of standard errors beyond which `_share` is below LEVEL."""
     import numpy as np
 
-    allowed = math.ceil(LEVEL * (len(reached) + 1)) - 1  # so many may reach as far, the data among them
+    resamples = reached.shape[-1]
+    allowed = math.ceil(LEVEL * (resamples + 1)) - 1  # so many may reach as far, the data among them
     if not allowed:
-        return np.full(reached.shape[1], math.inf)  # so few resamples never show anything
-    place = len(reached) - allowed
-    critical: Array = np.partition(reached, place, axis=0)[place].astype(float) / (1 - _TIE)
+        return np.full(len(reached), math.inf)  # so few resamples never show anything
+    place = resamples - allowed
+    critical: Array = np.partition(reached, place, axis=-1)[:, place].astype(float) / (1 - _TIE)
     return critical
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -11,6 +12,7 @@ from scipy import stats
 
 from decabench.metrics import METRICS
 from decabench.metrics.base import Item
+from decabench.scoring import pairs
 from decabench.scoring.pairs import (
     PairTests,
     compare_pairs,
@@ -155,6 +157,21 @@ def test_jobs_and_runs_change_no_digit_but_seeds_and_names_do():
     ]
     assert p[0] == p[1] and p[2] != p[0] != p[3]
     assert np.ptp(p) < 0.05
+
+
+@pytest.mark.parametrize("family", [None, [*range(3, 30)]])
+def test_parts_and_threads_change_no_digit(family, monkeypatch):
+    """Pairs are tested in parts that fit into a processor's cache, by several threads."""
+    generator = np.random.default_rng(6)
+    tasks = [flip_signs(draw_board(generator, 40, units, 4, name)) for name, units in (("a", 70), ("b", 12))]
+    found = compare_pairs(tasks, family=family)
+    monkeypatch.setattr(pairs, "_MANY_PARTS", math.inf)
+    one_thread = compare_pairs(tasks, family=family)
+    monkeypatch.setattr(pairs, "_PAIRS", 1_000)
+    whole = compare_pairs(tasks, family=family)
+    for field in dataclasses.fields(PairTests):
+        for other in (one_thread, whole):
+            np.testing.assert_array_equal(getattr(found, field.name), getattr(other, field.name))
 
 
 def test_systems_on_other_units_or_without_statistics_are_not_tested():
