@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -9,7 +10,7 @@ import traceback
 import warnings
 from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from keyword import iskeyword
@@ -43,8 +44,12 @@ _COMMANDS = (
 )
 """Each is a function in a file of that name in `commands/`; `import`, a keyword, is `import_` there."""
 
+_PREFIX = "DECABENCH"
 _INTERRUPTED = 130
 _BUG = 70
+_PIPE_CLOSED = 141
+"""As the shell has it for a program that the signal of a closed pipe ended."""
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _EPILOG = (
     "Exit codes: 0 done; 1 what was checked has faults; 2 wrong usage; 3 data missing or damaged; "
     "4 a model or server failed; 70 a bug in decabench; 130 interrupted."
@@ -58,8 +63,12 @@ class _LazyCommands(UserDict[str, click.Command]):
         if name not in self.data and name in _COMMANDS:
             own = f"{name}_" if iskeyword(name) else name
             command: click.Command = getattr(import_module(f"decabench.commands.{own}"), own)
+            from decabench.commands._options import name_variables  # the command has loaded it
+
             children = command.commands.values() if isinstance(command, click.Group) else ()
             for each in (command, *children):
+                path = name if each is command else f"{name}_{each.name}"
+                name_variables(each.params, f"{_PREFIX}_{path}")
                 each.params += _shared_options()
                 each.short_help = each.short_help or _first_sentence(each.help or "")
             self.data[name] = command
@@ -189,11 +198,20 @@ class _Cli(click.Group):
             )
         except click.ClickException as error:
             _fail_as(error, ctx.meta)
-        except (click.exceptions.Exit, click.Abort, BrokenPipeError):
+        except (click.exceptions.Exit, click.Abort):
             raise
+        except (
+            BrokenPipeError
+        ):  # whoever read the output has enough of it; click would say 1, which is for faults
+            with suppress(OSError, ValueError):  # so that Python does not complain when it flushes at its end
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(_PIPE_CLOSED)
         except Exception as error:
-            from decabench.errors import DecabenchError
+            from decabench.errors import DecabenchError, StorageError
 
+            if isinstance(error, OSError) and error.filename is None and error.errno in _NO_SPACE:
+                sentence = f"Standard output cannot be written ({error.strerror}): send it elsewhere."
+                _fail(sentence, StorageError.exit_code, ctx.meta, error)
             if isinstance(error, DecabenchError):
                 _fail(str(error), error.exit_code, ctx.meta, error)
             _fail(
@@ -257,8 +275,9 @@ class _CliError(click.ClickException):
             error = {"kind": kind, "message": self.message, "exit_code": self.exit_code}
             content = {"format": "decabench.error/1", "error": error}
             stream = self.meta.get("decabench.stdout") or sys.stdout
-            stream.write(f"{json.dumps(content, ensure_ascii=False, indent=1)}\n")
-            stream.flush()
+            with suppress(OSError):  # a full disk, say; the sentence on standard error has said so
+                stream.write(f"{json.dumps(content, ensure_ascii=False, indent=1)}\n")
+                stream.flush()
 
 
 def _wrapped(text: str) -> str:
@@ -300,7 +319,7 @@ def _fail_as(error: click.ClickException, meta: Mapping[str, Any]) -> NoReturn:
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 100,
-        "auto_envvar_prefix": "DECABENCH",  # every option of every command, as DECABENCH_PREDICT_LIMIT
+        "auto_envvar_prefix": _PREFIX,  # every option of every command, as DECABENCH_PREDICT_LIMIT
     },
     epilog=_EPILOG,
 )

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ __all__ = [
     "is_refused_write",
     "is_within",
     "make_folder",
+    "remove_file",
     "require_within",
     "storage_errors",
     "sweep_temporary",
@@ -83,6 +83,12 @@ def storage_errors(path: Path) -> Iterator[None]:
                 f"{path} cannot be written ({error.strerror}): choose another folder (--home or --output)."
             ) from error
         raise
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file if it is there. Raises StorageError."""
+    with storage_errors(path):
+        path.unlink(missing_ok=True)
 
 
 def make_folder(path: Path) -> Path:
@@ -143,6 +149,8 @@ _OLD_SECONDS = 24 * 3600
 
 def _make_temporary(path: Path) -> tuple[int, str]:
     """Create a temporary file beside `path` that is locked for as long as it is open, and return its descriptor."""
+    import tempfile
+
     while True:
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{_PREFIX}{path.name}.", suffix=_SUFFIX)
         if try_lock(handle) is not False and os.fstat(handle).st_nlink:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .base import (
     Item,
@@ -26,8 +25,7 @@ __all__ = ["DIALOGUE_F1", "JOINT_GOAL_EM", "dialogue_f1", "joint_goal_em", "read
 _Goal = dict[str, str]
 
 
-@dataclass(frozen=True)
-class _Change:
+class _Change(NamedTuple):
     """What a turn changes."""
 
     inform: _Goal
@@ -70,8 +68,7 @@ def _order_turns(references: Sequence[Reference]) -> list[tuple[str, int]]:
     return [(dialogue, seen[dialogue, number]) for dialogue, number in sorted(seen)]
 
 
-@dataclass(frozen=True)
-class _Turn:
+class _Turn(NamedTuple):
     """What a turn changes, and the state of the dialogue after it."""
 
     change: _Change

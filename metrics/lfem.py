@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -295,24 +296,31 @@ def _on_one_line(text: str) -> str:
 # the query takes to read. So columns are tried one by one, in the order of such a pattern's alternatives.
 
 _NAMES = "|".join(filter(None, AGGREGATORS))
-_SELECTIONS = (
-    (re.compile("select ()"), re.compile("")),
-    (re.compile(rf"select ({_NAMES}) ?\( ?"), re.compile(r" ?\)")),
-    (re.compile(f"select ({_NAMES}) "), re.compile("")),
-)
-"""What may stand before a column, with the aggregator, and after it; the first that fits counts."""
-_FROM = re.compile(r" from [\"'`\[]?[\w.]+[\"'`\]]?(?: where (.+?))?(?: ?;)?")
+
+
+@cache  # compiled when first used, as importing metrics should be quick
+def _selections() -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+    """Return what may stand before a column, with the aggregator, and after it; the first that fits counts."""
+    return (
+        (re.compile("select ()"), re.compile("")),
+        (re.compile(rf"select ({_NAMES}) ?\( ?"), re.compile(r" ?\)")),
+        (re.compile(f"select ({_NAMES}) "), re.compile("")),
+    )
+
+
+_FROM = r" from [\"'`\[]?[\w.]+[\"'`\]]?(?: where (.+?))?(?: ?;)?"
 _BEFORE_VALUE = (("==", "="), *((operator, operator) for operator in "=<>"), (" op ", "op"))
 """An operator as it is written, and its name."""
 
 
 def _select(line: str, names: Sequence[str]) -> tuple[str, str, str] | None:
     """Read (aggregator, column, conditions) from a whole query; None if it is none. Names are the longest first."""
-    for opening, closing in _SELECTIONS:
+    end_of_query = re.compile(_FROM)
+    for opening, closing in _selections():
         if begun := opening.match(line):
             for column, end in _columns_at(line, begun.end(), names):
                 closed = closing.match(line, end)
-                if closed and (found := _FROM.fullmatch(line, closed.end())):
+                if closed and (found := end_of_query.fullmatch(line, closed.end())):
                     return begun[1], column, found[1] or ""
     return None
 

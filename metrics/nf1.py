@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import string
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +20,8 @@ else:
 __all__ = ["EM", "NEM", "NF1", "em", "nem", "nf1", "normalize", "token_f1"]
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"  # string.punctuation, whose module takes long to load
+_NO_PUNCTUATION = str.maketrans("", "", _PUNCTUATION)
 
 
 def normalize(text: str) -> str:

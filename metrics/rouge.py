@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, Literal
 
-from . import _rouge155 as perl
 from .base import (
     Metric,
     MetricError,
@@ -40,6 +39,8 @@ _PARTS = ("precision", "recall", "f")
 
 def _row(prediction: str, reference: Reference, separator: str) -> Row:
     """Return 1, then P, R and F of each kind. Counts are summed over the references first (`-f A`)."""
+    from . import _rouge155 as perl  # its patterns and tables take long to load
+
     values = [1.0]
     for counts in zip(*perl.count(prediction, reference.answers, separator), strict=True):
         hits, left, right = map(sum, zip(*counts, strict=True))

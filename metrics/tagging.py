@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .base import (
     Item,
@@ -206,8 +206,7 @@ def sequence_f1(predictions: Sequence[str], references: Sequence[Any]) -> Score:
     return evaluate(SEQUENCE_F1, predictions, items(references))
 
 
-@dataclass(frozen=True)
-class _Token:
+class _Token(NamedTuple):
     """A token of a parse."""
 
     head: int | None

@@ -296,11 +296,14 @@ def _due_splits(task: Task, request: Request) -> tuple[str, ...]:
 
     def is_current(split: str) -> bool:
         record, entry = records.get(split), inputs.get(split)
+        if record is None or not isinstance(entry, dict) or not store.path(task.name, split).exists():
+            return False
+        if (
+            record.origin == "mirror" and request.origin == "upstream"
+        ):  # who names no place wants what is there
+            return record.version == task.version
         return (
-            record is not None
-            and isinstance(entry, dict)
-            and store.path(task.name, split).exists()
-            and record.version == task.version
+            record.version == task.version
             and entry.get("place") == request.place
             and entry.get("files") == _stamp_files(task, record, request)
         )

@@ -467,7 +467,7 @@ HEAVY = {
         (["evaluate", "--help"], set()),
         (["--version"], set()),
         (["metrics"], set()),
-        (["tasks"], {"rich"}),
+        (["tasks"], {"rich"}),  # of it, the widths of characters alone
         (["tasks", "show", "squad"], {"rich"}),
     ],
 )
@@ -490,6 +490,56 @@ def test_what_is_light_loads_nothing_heavy(tmp_path, arguments, allowed):
     assert loaded & HEAVY <= allowed
 
 
+def test_a_list_of_tasks_loads_no_console_of_rich(tmp_path):
+    code = (
+        "import sys\nfrom decabench.cli import cli\n"
+        "try: cli(['tasks'])\n"
+        "finally: print(*sorted(name for name in sys.modules if name.startswith('rich')), file=sys.stderr)\n"
+    )
+    environment = {**os.environ, "DECABENCH_HOME": str(tmp_path), "COLUMNS": "80"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert not {"rich.console", "rich.table", "rich.text"} & set(done.stderr.split())
+
+
+def cpu_seconds(command, environment):
+    """CPU seconds of a process."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+CLI = "import sys; from decabench.cli import main; sys.argv[0] = 'decabench'; main()"
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "limit"),
+    [
+        (CLI, ["--version"], 4),  # 2.4 times when this was written
+        (CLI, ["--help"], 5),  # 3.2
+        (CLI, ["tasks"], 10),  # 7.1
+        ("import decabench.metrics", [], 2.8),  # 2.0
+    ],
+    ids=["version", "help", "tasks", "metrics"],
+)
+def test_starting_takes_a_few_times_the_cpu_time_of_a_bare_interpreter(code, arguments, limit, tmp_path):
+    environment = {
+        **os.environ,
+        "DECABENCH_HOME": str(tmp_path),
+        "PYTHONPYCACHEPREFIX": str(tmp_path / "pyc"),
+    }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    bare = "import importlib.util, pathlib"  # an editable install loads them for every interpreter
+    commands = [[sys.executable, "-c", bare], [sys.executable, "-c", code, *arguments]]
+    for command in commands:
+        subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=True)
+    runs = [[cpu_seconds(command, environment) for command in commands] for _ in range(7)]
+    least, ours = map(min, zip(*runs, strict=True))
+    assert ours < limit * least, f"{ours * 1000:.0f} ms, {ours / least:.1f} times {least * 1000:.0f} ms"
+
+
 @pytest.mark.parametrize("argument", ["--help", "--version"])
 def test_help_and_version_load_no_room_but_the_commands(argument):
     code = (
@@ -503,3 +553,32 @@ def test_help_and_version_load_no_room_but_the_commands(argument):
     loaded = {name.split(".")[1] for name in done.stderr.split()}
     assert loaded <= {"cli", "commands", "text"}
     assert ("commands" in loaded) == (argument == "--help")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("arguments", [["metrics"], ["metrics", "--json"], ["tasks", "--json"]])
+def test_an_output_that_is_full_is_said_in_a_sentence(tmp_path, arguments):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "decabench", *arguments],
+            env={**os.environ, "DECABENCH_HOME": str(tmp_path)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 3
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: Standard output cannot be written (No space left on device)")
+
+
+def test_a_reader_that_has_enough_is_no_fault(tmp_path):
+    """Code 1 would say that what was checked has faults."""
+    code = f"{sys.executable} -m decabench metrics show rouge | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", f"(sleep 0.2; {code})"],
+        env={**os.environ, "DECABENCH_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["141"] and done.stderr == ""

@@ -28,6 +28,7 @@ __all__ = [
     "include_option",
     "jobs_option",
     "log_option",
+    "name_variables",
     "options_of",
     "output_option",
     "processes",
@@ -65,6 +66,16 @@ def section(title: str) -> Callable[..., Decorator[Any]]:
     return option
 
 
+def name_variables(params: Iterable[click.Parameter], prefix: str) -> None:
+    """Name each option's variable after the option; click would name it after the parameter of the function."""
+    for option in params:
+        if isinstance(option, click.Option):
+            name = max(option.opts, key=len).lstrip("-")
+            own = f"{prefix}_{name}".upper().replace("-", "_")
+            option.envvar = [str(option.envvar), own] if option.envvar else own
+            option.allow_from_autoenv = False
+
+
 class SectionedCommand(click.Command):
     """A command whose help lists its options under headings, in the order in which the headings first occur.
 
@@ -87,6 +98,7 @@ class SectionedCommand(click.Command):
             for decorate in reversed(self._late_options()):
                 decorate(holder)
             made: list[click.Parameter] = getattr(holder, "__click_params__", [])
+            name_variables(made, f"DECABENCH_{self.name}")
             self.params = [*reversed(made), *self.params]
             self._late_options = None
         return super().get_params(ctx)

@@ -64,7 +64,7 @@ def prepare(
     """Turn the datasets' published files into examples on disk.
 
     TASK… names the tasks to prepare, by default all tasks of the decathlon and your own. Data that is up to date is
-    left alone.
+    left alone, also if it came from a mirror that is not named again; --force replaces it.
     """
     from decabench.commands._console import is_chatty, note, print_json
     from decabench.commands._options import chosen_tasks
@@ -103,8 +103,7 @@ def prepare(
     if not is_set("json"):
         _print_table(chosen, preparations, requested)
     _print_missing(preparations, requested, (split,) if split else ())
-    if export_ids:
-        _export_ids(export_ids, request.home, preparations)
+    written = _export_ids(export_ids, request.home, preparations) if export_ids else None
     if is_set("json"):
         from decabench.commands._documents import PreparationDocument
 
@@ -113,7 +112,7 @@ def prepare(
                 home=str(request.home),
                 tasks=[_document(each, requested[each.task]) for each in preparations],
                 skipped=skipped,
-                ids=str(export_ids) if export_ids else None,
+                ids=written,
             )
         )
     context.exit(max((preparation.exit_code for preparation in preparations), default=0))
@@ -220,16 +219,22 @@ def _describe_data(record: SplitRecord) -> str:
     return f"{record.origin}, {'checksums verified' if record.verified else 'checksums not verified'}"
 
 
-def _export_ids(path: Path, home: Path, preparations: list[Preparation]) -> None:
+def _export_ids(path: Path, home: Path, preparations: list[Preparation]) -> str | None:
+    """Write the ids of what is prepared, and return where. A failure leaves an earlier list as it is."""
     from decabench.commands._console import console
     from decabench.submission import write_id_list
     from decabench.tasks import Store
 
     store = Store(home)
     splits = [(preparation.task, split) for preparation in preparations for split in preparation.records]
+    if not splits or (path.exists() and any(each.error for each in preparations)):
+        kept = f"{path} is as it was" if path.exists() else f"{path} was not written"
+        console(stderr=True).print(f"{kept}, since some of its ids would be missing.")
+        return None
     write_id_list(
         path,
         {key: store.ids(*key) for key in splits},
         {key: store.record(*key).fingerprint for key in splits},
     )
     console().print(f"Wrote the ids of {len(splits)} splits to {path}.")
+    return str(path)

@@ -43,10 +43,8 @@ _MOST_WORDS = 400
     show_default=True,
     help="The split.",
 )
-@click.option(
-    "--wrong", "right", flag_value="wrong", help="Only examples that are wrong, or right only in part."
-)
-@click.option("--right", "right", flag_value="right", help="Only examples that are right.")
+@click.option("--wrong", is_flag=True, help="Only examples that are wrong, or right only in part.")
+@click.option("--right", is_flag=True, help="Only examples that are right.")
 @click.option(
     "--flag",
     "flags",
@@ -101,7 +99,8 @@ def show(
     submission: Path,
     task: str | None,
     split: str,
-    right: str | None,
+    wrong: bool,
+    right: bool,
     flags: tuple[str, ...],
     ids: tuple[str, ...],
     search: str,
@@ -122,11 +121,15 @@ def show(
     """
     from decabench.scoring import Chosen, ScoringOptions, browse_examples, find_examples, show_json
 
+    if wrong and right:
+        raise click.UsageError(
+            "--wrong and --right cannot be combined: give one, or neither for all examples."
+        )
     options = ScoringOptions(split, None, home, include=include, answers=answers)
     name = task or _only_task(submission, options)
     shown = find_examples(submission, name, options)
     other = find_examples(against, name, options) if against else None
-    chosen = Chosen(None if right is None else right == "right", flags, ids, search, cast("Order", order))
+    chosen = Chosen(right if wrong or right else None, flags, ids, search, cast("Order", order))
     if as_page or output is not None:
         _write_page(shown, other, output, as_page, port)
         return

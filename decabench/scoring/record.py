@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
-from decabench.files import file_digest, is_within, make_folder, require_within, sweep_temporary
+from decabench.files import file_digest, is_within, make_folder, remove_file, require_within, sweep_temporary
 from decabench.metrics import score_rows
 from decabench.scoring.evaluator import (
     ScoredTask,
@@ -163,12 +163,12 @@ def record_scores(
         merged = replace(results, tasks=tasks, interval=ends)
     elsewhere = _bind_elsewhere(root, earlier)
     signed = (root / MANIFEST).read_bytes() if earlier.manifest else None
-    (root / MANIFEST).unlink(missing_ok=True)
+    remove_file(root / MANIFEST)
     _write_kept(folder, merged, kept)
     for path in _statistics_of_ours(root, folder, earlier, kept):
         require_within(root, path.parent)
-        path.unlink(missing_ok=True)
-        examples_path(folder, path.stem).unlink(missing_ok=True)
+        remove_file(path)
+        remove_file(examples_path(folder, path.stem))
     write_statistics(folder, scored)
     write_examples(folder, submission, scored, options)
     _write_receipts(folder, scored, merged, options)
@@ -201,7 +201,7 @@ def _write_kept(folder: Path, merged: Results, kept: Mapping[str, _Kept]) -> Non
         rest = {name: task for name, task in merged.tasks.items() if name in kept}
         write_results_file(folder, replace(merged, tasks=rest, interval=None))
     else:
-        (folder / "results.json").unlink(missing_ok=True)
+        remove_file(folder / "results.json")
 
 
 def _statistics_of_ours(root: Path, folder: Path, earlier: _Earlier, kept: Mapping[str, _Kept]) -> list[Path]:

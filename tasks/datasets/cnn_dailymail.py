@@ -6,12 +6,11 @@ It is published in two forms: parquet on the hub, and upstream's archives of sto
 from __future__ import annotations
 
 import hashlib
-import sqlite3
-import tarfile
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from decabench.errors import DataError, StorageError
 from decabench.tasks.example import Example
@@ -19,6 +18,9 @@ from decabench.tasks.outputs import Text
 from decabench.tasks.readers import github_raw, hub_file, open_text, parquet_records
 from decabench.tasks.task import ContextLimit, Files, Hub, RemoteFile, Source, Task
 from decabench.tasks.wording import AnswerForm, PromptTemplate, fixed
+
+if TYPE_CHECKING:
+    import sqlite3
 
 __all__ = ["CNN_DAILYMAIL", "STORY_FILES", "parse_story", "read_stories"]
 
@@ -143,6 +145,9 @@ _LONGEST_STORY = 1 << 24
 
 def _index(archive: Path, database: sqlite3.Connection) -> None:
     """Index the stories of an archive by file name, on disk: its order is not the list's, and both are large."""
+    import sqlite3
+    import tarfile
+
     left = max(1 << 28, 200 * archive.stat().st_size)
     try:
         with tarfile.open(archive, "r|gz") as tar:
@@ -164,6 +169,8 @@ def _index(archive: Path, database: sqlite3.Connection) -> None:
 
 def read_stories(files: Files, split: str) -> Iterator[Story]:
     """Yield CNN's stories, then the Daily Mail's, each in the order of its list, as decaNLP does."""
+    import sqlite3
+
     for paper, archive in _ARCHIVES.items():
         # No name: SQLite removes the file as it creates it, so that a killed run leaves nothing.
         with closing(sqlite3.connect("")) as database:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import html
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
-from xml.etree import ElementTree
 
 from decabench.errors import DataError
 from decabench.tasks.example import Example
@@ -97,6 +95,8 @@ Line = tuple[str, str, str]
 
 def _segments(path: Path) -> Iterator[Line]:
     """Yield every `<seg>` of an evaluation set."""
+    from xml.etree import ElementTree
+
     talk = ""
     try:
         for event, element in ElementTree.iterparse(path, ("start", "end")):
@@ -189,6 +189,8 @@ _TALKS = {
 
 
 def _unescaped(row: Record, side: str) -> str:
+    import html
+
     return html.unescape(row.record("translation").text(side)).strip()
 
 

@@ -8,13 +8,17 @@ import time
 import pytest
 
 import decabench
+from decabench.commands import _console
 from decabench.commands._console import (
     Clock,
+    PlainConsole,
+    TableColumn,
     console,
     echo,
     format_count,
     format_score,
     print_field,
+    print_table,
     start_clock,
     write_run_file,
 )
@@ -37,6 +41,35 @@ def test_a_table_is_not_wider_than_a_page(capsys):
     console().print(table)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 3 and max(map(len, lines)) <= 140
+
+
+@pytest.mark.parametrize("width", [62, 80, 140])
+def test_a_table_is_laid_out_as_rich_does(width, monkeypatch, capsys):
+    from rich.table import Table
+
+    columns = [TableColumn("name"), TableColumn("n", right=True), TableColumn("what it is", is_text=True)]
+    rows = [
+        ["sst", "6,920", "Sentiment of films"],
+        ["\N{CJK UNIFIED IDEOGRAPH-732B}", "7", "\N{CJK UNIFIED IDEOGRAPH-732B} " * 40],
+        ["", "", "of many words, one of them " + "long" * 40],
+        ["x\x1b[2J", "0", "two\nlines"],
+    ]
+    table = Table(box=None)
+    for column in columns:
+        table.add_column(
+            column.heading,
+            justify="right" if column.right else "left",
+            no_wrap=not column.is_text,
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*row)
+    monkeypatch.setattr(_console, "terminal_width", lambda stream: width)
+    console().print(table)
+    expected = capsys.readouterr().out
+    for out in (console(), PlainConsole()):
+        assert print_table(out, columns, rows, totals=1)
+        assert capsys.readouterr().out == expected
 
 
 def test_text_of_strangers_does_not_act_on_the_terminal(capsys):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import pytest
 
 import decabench
+from decabench.cli import cli
 from decabench.submission import write_submission
 from decabench.tasks import Store
 
@@ -256,3 +258,46 @@ def test_words_that_nobody_says_are_gone():
         if phrase in path.read_text(encoding="utf-8", errors="replace")
     ]
     assert found == []
+
+
+def options_of_all_commands():
+    """Every option of every command, with the words that name the command."""
+
+    def within(found, words):
+        for option in found.get_params(click.Context(found, help_option_names=["-h", "--help"])):
+            if isinstance(option, click.Option):
+                yield words, option
+        for name, child in getattr(found, "commands", {}).items():
+            yield from within(child, [*words, name])
+
+    for name in cli.commands:
+        yield from within(cli.commands[name], [name])
+
+
+def test_every_option_has_the_variable_of_its_name():
+    for words, option in options_of_all_commands():
+        if option.name in ("json", "quiet", "verbose", "no_color", "debug"):
+            continue
+        name = max(option.opts, key=len).lstrip("-")
+        if name == "help":
+            continue
+        expected = "_".join(["DECABENCH", *words, name]).upper().replace("-", "_")
+        names = [option.envvar] if isinstance(option.envvar, str) else list(option.envvar)
+        assert names[-1] == expected
+
+
+def test_a_gate_can_be_set_by_a_variable(command, monkeypatch, home, tmp_path):
+    for name in ("oracle", "majority"):
+        assert not command(
+            "predict", "--predictor", name, "--tasks", "sst", "--home", home, "--output", tmp_path / name
+        ).exit_code
+    compared = ("compare", tmp_path / "oracle", tmp_path / "majority", "--home", home)
+    assert command(*compared).exit_code == 0
+    assert command(*compared, "--fail-on-regression", "sst:1").exit_code == 1
+    monkeypatch.setenv("DECABENCH_COMPARE_FAIL_ON_REGRESSION", "sst:1")
+    assert command(*compared).exit_code == 1
+
+
+def test_wrong_and_right_exclude_each_other(command, tmp_path):
+    done = command("show", tmp_path, "--wrong", "--right")
+    assert done.exit_code == 2 and "--wrong and --right cannot be combined" in done.stderr

@@ -150,3 +150,13 @@ def test_the_table_fits_a_narrow_terminal(home, monkeypatch):
     assert [line.split()[0] for line in lines[1:3]] == ["schema", "multinli.in.out"]
     assert lines[1].split() == "schema 80 82 100 was ready".split()
     assert lines[3].split() == ["data", "sample"]
+
+
+def test_a_failure_leaves_an_earlier_list_of_ids(command, tmp_path):
+    ids, home = tmp_path / "ids.json", ("--home", tmp_path / "home")
+    assert command("prepare", "sst", "--sample", *home, "--export-ids", ids).exit_code == 0
+    before = ids.read_bytes()
+    (tmp_path / "empty").mkdir()
+    done = command("prepare", "sst", "--mirror", tmp_path / "empty", *home, "--export-ids", ids)
+    assert done.exit_code == 3 and ids.read_bytes() == before
+    assert "is as it was, since some of its ids would be missing" in done.stderr.replace("\n", " ")

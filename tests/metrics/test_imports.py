@@ -59,7 +59,18 @@ def test_what_takes_long_to_load_is_loaded_when_it_is_used():
         "json",
         "sqlite3",
         "statistics",
+        "string",
     }
+
+
+def test_rouge_s_stemmer_is_loaded_when_it_is_used():
+    code = (
+        "import sys, decabench.metrics as metrics\n"
+        "stemmer = 'decabench.metrics._rouge155'\n"
+        "print(stemmer in sys.modules, float(metrics.rouge(['a cat'], ['a cat'])), stemmer in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "100.0", "True"]
 
 
 def test_import_takes_under_a_tenth_of_a_second(copied):

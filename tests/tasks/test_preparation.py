@@ -482,3 +482,12 @@ def test_a_task_names_as_many_units_as_its_examples_have(words: Path, request_fo
         DataError, match="lines names its units article, paragraph, but an example has 1: 'lines"
     ):
         prepare_task(task, request_for(mirror=str(words)))
+
+
+def test_who_names_no_place_keeps_what_a_mirror_gave(request_for: Requests, words: Path) -> None:
+    """Not downloaded again, nor found to be missing offline; --force and a newer adapter still ask the source."""
+    first = prepare_task(TASK, request_for(mirror=str(words)))
+    assert is_prepared(TASK, request_for())
+    assert prepare_task(TASK, request_for()) == first
+    assert not is_prepared(TASK, request_for(force=True))
+    assert not is_prepared(replace(TASK, version=2), request_for())
