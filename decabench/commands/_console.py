@@ -129,7 +129,9 @@ class PlainConsole:
 
     def print(self, text: str, style: str | None = None) -> None:
         """Print a text; `style` is bold or dim. Nothing in it acts on the terminal."""
-        styled = click.style(terminal_safe(text), bold=style == "bold" or None, dim=style == "dim" or None)
+        styled = safe = terminal_safe(text)
+        if style is not None:  # else click would end the text with a reset all the same
+            styled = click.style(safe, bold=style == "bold" or None, dim=style == "dim" or None)
         click.echo(styled, err=is_set("json"), color=_setting("color"))
 
 
