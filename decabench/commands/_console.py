@@ -69,7 +69,9 @@ def terminal_width(stream: IO[str]) -> int | None:
 def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> None:
     """Print a text, of whatever origin: nothing in it acts on the terminal. JSON stays the same JSON."""
     stderr = err or is_set("json")
-    click.secho(terminal_safe(text), nl=nl, err=stderr, color=_setting("color"), bold=bold or None)
+    click.secho(
+        terminal_safe(text), nl=nl, err=stderr, color=_setting("color"), bold=bold or None, reset=bold
+    )
 
 
 def note(text: str) -> None:
