@@ -41,7 +41,7 @@ from decabench.metrics import METRICS, Metric
 from decabench.scoring import Sample, find_metric
 from decabench.tasks import DECATHLON, Suite, Task, get_suite, home_folder, known_suites, known_tasks
 
-__all__ = ["Site", "build_leaderboard", "open_server", "write_leaderboard"]
+__all__ = ["BoardOptions", "Site", "build_leaderboard", "open_server", "write_leaderboard"]
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -56,6 +56,24 @@ class Site:
     """The number of results files by evidence: `verified`, `consistent`, `self-reported`."""
     refused: Sequence[Refusal]
     """The results files that were left off, with the reasons."""
+
+
+@dataclass(frozen=True)
+class BoardOptions:
+    """What goes into a site; `write_leaderboard` takes the same by name."""
+
+    home: str | Path | None = None
+    """The folder of prepared data, the source of example questions if it is the data that was scored."""
+    suites: str | Sequence[str] = ()
+    """The suites to build boards for; by default all suites that have results."""
+    include: Paths = ()
+    """Files that define tasks and suites."""
+    examples: Policy = "free"
+    """Which examples go into the site: `free` (datasets that may be redistributed), `all` or `none`."""
+    verify: bool = True
+    """Whether to score again the answers that are at hand and of which there is no record yet."""
+    jobs: int = 1
+    """The number of processes for `verify`."""
 
 
 def write_leaderboard(
@@ -86,22 +104,14 @@ def write_leaderboard(
     Raises LeaderboardError if the folder of submissions does not exist or `output` holds something else than a site,
     StorageError if the site cannot be written, and UnknownNameError for an unknown suite.
     """
-    site = build_leaderboard(
-        submissions, output, home, suites=suites, include=include, examples=examples, verify=verify, jobs=jobs
-    )
-    return site.index
+    options = BoardOptions(home, suites, include, examples, verify, jobs)
+    return build_leaderboard(submissions, output, options).index
 
 
 def build_leaderboard(
     submissions: str | Path,
     output: str | Path,
-    home: str | Path | None = None,
-    *,
-    suites: str | Sequence[str] = (),
-    include: Paths = (),
-    examples: Policy = "free",
-    verify: bool = True,
-    jobs: int = 1,
+    options: BoardOptions | None = None,
     require_results: bool = False,
     report: Callable[[str], object] = str,
 ) -> Site:
@@ -109,19 +119,20 @@ def build_leaderboard(
 
     With `require_results`, raises NoResultsError, and writes nothing, if there is no results file below `submissions`.
     """
-    folder, data = Path(submissions), home_folder(home)
-    paths = as_paths(include)
+    options = options or BoardOptions()
+    folder, data = Path(submissions), home_folder(options.home)
+    paths = as_paths(options.include)
     tasks, known = known_tasks(paths), known_suites(paths)
-    chosen = [
-        get_suite(name, known) for name in dict.fromkeys([suites] if isinstance(suites, str) else suites)
-    ]
+    names = [options.suites] if isinstance(options.suites, str) else options.suites
+    chosen = [get_suite(name, known) for name in dict.fromkeys(names)]
     chosen.sort(key=lambda suite: suite.name != DECATHLON.name)
     evidence = Evidence(folder, _load_metrics(tasks), tasks)
     read = read_submissions(folder, known)
     if require_results and not read.entries and not read.refused:
         _explain_no_results(folder, read)
     found = audit(read, evidence, folder, data)
-    found = verify_entries(found, folder, evidence.metrics, Verification(data, verify, paths, jobs, report))
+    verification = Verification(data, options.verify, paths, options.jobs, report)
+    found = verify_entries(found, folder, evidence.metrics, verification)
     boards = _rank_suites(chosen or _suites_with_results(found.entries), found, tasks, evidence)
     pages = Pages(
         found,
@@ -135,7 +146,7 @@ def build_leaderboard(
             folder,
             data,
             tasks,
-            examples,
+            options.examples,
         ),
     )
     publish(_site_files(pages, evidence), Path(output))

@@ -70,7 +70,9 @@ def terminal_width(stream: IO[str]) -> int | None:
 def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> None:
     """Print a text, of whatever origin: nothing in it acts on the terminal. JSON stays the same JSON."""
     stderr = err or is_set("json")
-    click.secho(terminal_safe(text), nl=nl, err=stderr, color=_setting("color"), bold=bold or None)
+    click.secho(
+        terminal_safe(text), nl=nl, err=stderr, color=_setting("color"), bold=bold or None, reset=bold
+    )
 
 
 def folded(text: str, indent: int = 0) -> str:
@@ -142,7 +144,9 @@ class PlainConsole:
     def print(self, text: str, style: str | None = None) -> None:
         """Print a text; `style` is bold or dim. Nothing in it acts on the terminal."""
         text = terminal_safe(text)
-        styled = click.style(text, bold=style == "bold" or None, dim=style == "dim" or None) if style else text
+        styled = (
+            click.style(text, bold=style == "bold" or None, dim=style == "dim" or None) if style else text
+        )
         click.echo(styled, err=is_set("json"), color=_setting("color"))
 
 

@@ -84,17 +84,13 @@ def leaderboard(
     their data are at hand; results that contradict theirs are refused. Exits with 1, and writes nothing, if there are
     no results.
     """
-    from decabench.leaderboard import build_leaderboard, open_server
+    from decabench.leaderboard import BoardOptions, build_leaderboard, open_server
 
+    options = BoardOptions(home, suites, include, cast("Policy", examples), verify, processes(jobs))
     site = build_leaderboard(
         submissions,
         output,
-        home,
-        suites=suites,
-        include=include,
-        examples=cast("Policy", examples),
-        verify=verify,
-        jobs=processes(jobs),
+        options,
         require_results=True,
         report=lambda line: note(f"{line} ..."),
     )

@@ -60,12 +60,15 @@ PREDICTORS: dict[str, PredictorFactory] = {
 }
 """The floor and ceiling of every leaderboard: predictors that know nothing, and one that knows the answers."""
 
+_OLD_SCHEME = "mqan"
+"""The earlier name of `trained`, which is still read but no longer named."""
+
 SCHEMES: dict[str, str] = {
     "hf": "decabench.predictors.hf.backend",
     "openai": "decabench.predictors.openai.server",
     "command": "decabench.predictors.program",
     "trained": "decabench.predictors.trained",
-    "mqan": "decabench.predictors.trained",  # the old name
+    _OLD_SCHEME: "decabench.predictors.trained",
 }
 """`SCHEME:TARGET` to the module that runs it, imported on use: each has `backend(target, options)`."""
 
@@ -97,7 +100,8 @@ def find_predictor(name: str) -> Any:
     if ":" in name:
         return load_object(name)
     points = plugin_names(GROUP)
-    known = (*PREDICTORS, *points, *(f"{scheme}:…" for scheme in SCHEMES), "package.module:object")
+    schemes = (f"{scheme}:…" for scheme in SCHEMES if scheme != _OLD_SCHEME)
+    known = (*PREDICTORS, *points, *schemes, "package.module:object")
     try:
         return load_entry_point(points[require_name(name, known, "predictor")])
     except UnknownNameError as error:
@@ -127,7 +131,7 @@ def _likely_form(name: str) -> str:
 
 def predictor_names() -> list[str]:
     """Return the names of predictors, and the beginnings of those that name something else: `hf:`."""
-    return [*PREDICTORS, *plugin_names(GROUP), *(f"{scheme}:" for scheme in SCHEMES if scheme != "mqan")]
+    return [*PREDICTORS, *plugin_names(GROUP), *(f"{scheme}:" for scheme in SCHEMES if scheme != _OLD_SCHEME)]
 
 
 @dataclass(frozen=True)

@@ -159,10 +159,10 @@ class Comparison:
         if not apart:
             return ""
         chance = 100 * (1 - (1 - LEVEL) ** len(tested))
-        what = "interval excludes" if len(apart) == 1 else "intervals exclude"
+        subject = "the interval excludes" if len(apart) == 1 else "the intervals exclude"
         return (
-            f"{', '.join(apart)}: the {what} 0, but p (Holm) is not below {LEVEL:g}. Both are right: the "
-            f"interval and p are of one task alone. Of {len(tested)} independent tasks without any difference, at "
+            f"{', '.join(apart)}: {subject} 0, but p (Holm) is not below {LEVEL:g}. Both are right: an "
+            f"interval and its p are of one task alone. Of {len(tested)} independent tasks without any difference, at "
             f"least one shows such an interval in up to {chance:.0f} % of comparisons, which p (Holm) allows for."
         )
 

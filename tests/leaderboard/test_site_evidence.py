@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from decabench.leaderboard import build_leaderboard, open_server, write_leaderboard
+from decabench.leaderboard import BoardOptions, build_leaderboard, open_server, write_leaderboard
 from decabench.metrics import METRICS
 from tests.leaderboard.small import results, write
 from tests.leaderboard.test_site import Page
@@ -154,7 +154,7 @@ def test_what_was_built_is_returned(tmp_path: Path) -> None:
     bad = tmp_path / "in" / "bad" / "results.json"
     bad.parent.mkdir()
     bad.write_text("{", encoding="utf-8")
-    built = build_leaderboard(tmp_path / "in", tmp_path / "site", examples="none")
+    built = build_leaderboard(tmp_path / "in", tmp_path / "site", BoardOptions(examples="none"))
     assert built.index == tmp_path / "site" / "index.html"
     assert dict(built.kinds) == {"consistent": 1, "self-reported": 1}
     assert [refusal.path for refusal in built.refused] == ["bad/results.json"]
