@@ -402,25 +402,34 @@ def score_interval(sample: Sample) -> Interval | None:
 def total_interval(samples: Sequence[Sample], combination: Combination = "sum") -> Interval | None:
     """Return the interval of a suite's total: tasks are sampled independently of each other.
 
-    Variances add up. A task that shows none, such as one with all answers right, still leaves something open: the
-    halves of its own interval join those of the others as standard errors do (MOVER, Zou and Donner 2008).
+    Variances add up, and so do third moments: a task whose own interval reaches further to one side makes the total's
+    do so, as far as the total's variance is that task's. A task that shows no variance, such as one with all answers
+    right, still leaves something open: the halves of its own interval join those of the others as standard errors do
+    (MOVER, Zou and Donner 2008).
     """
     if not samples or any(len(sample.sizes) < 2 for sample in samples):
         return None
     total = math.fsum(sample.score for sample in samples)
-    varied = [sample for sample in samples if sample.varies]
-    found = [(sample.score, score_interval(sample)) for sample in samples if not sample.varies]
-    if varied:
-        spread = Spread.combined([sample.spread for sample in varied])
-        low, high = (math.fsum(sample.metric.range[end] for sample in samples) for end in (0, 1))
-        effective = min(sample.effective for sample in varied)
-        found.append((total, _interval(total, spread, (low, high), effective)))
-    ends = [(score - one.low, one.high - score) for score, one in found if one is not None]
-    if len(ends) < len(found):
-        return None
+    ends = []
+    errors, lean = [], 0.0
+    for sample in samples:
+        own = score_interval(sample)
+        if own is None:
+            return None
+        halves = sample.score - own.low, own.high - sample.score
+        if sample.varies and any(halves):
+            errors.append(sum(halves) / 2 / student_t(sample.spread.freedom))
+            lean += errors[-1] ** 3 * (halves[0] - halves[1]) / sum(halves)
+        else:
+            ends.append(halves)
+    if errors:
+        error = math.hypot(*errors)
+        reach = error * student_t(Spread.combined([each.spread for each in samples if each.varies]).freedom)
+        ends.append((reach * (1 + lean / error**3), reach * (1 - lean / error**3)))
     parts = len(samples) if combination == "mean" else 1
     below, above = (math.hypot(*halves) for halves in zip(*ends, strict=True))
-    return Interval((total - below) / parts, (total + above) / parts)
+    low, high = (math.fsum(sample.metric.range[end] for sample in samples) for end in (0, 1))
+    return Interval(max(total - below, low) / parts, min(total + above, high) / parts)
 
 
 def _interval(score: float, spread: Spread, scale: tuple[float, float], effective: float) -> Interval | None:
