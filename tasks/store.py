@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint, require_name
-from decabench.files import atomic_file, canonical_json
+from decabench.files import atomic_file, canonical_json, canonical_texts
 from decabench.tasks.example import SPLITS, Example
 from decabench.tasks.registry import known_tasks
 from decabench.tasks.task import Task, describe_absent
@@ -84,13 +84,24 @@ def fingerprint_line(example: Example) -> bytes:
 
     Of its units they hold the innermost alone, so that a task may name what encloses it and keep its fingerprints.
     """
-    values = [example.id, example.question, example.context, list(example.answers), example.units[-1]]
-    return (canonical_json([*values, dict(example.meta)]) + "\n").encode("utf-8", "surrogatepass")
+    return _line(example, _meta(example))
+
+
+def _line(example: Example, meta: str) -> bytes:
+    """Return the same, given its `meta` as JSON: `[id, question, context, answers, unit, meta]`."""
+    before = canonical_texts((example.id, example.question, example.context))[:-1]
+    unit = canonical_texts(example.units[-1:])[1:-1]
+    line = f"{before},{canonical_texts(example.answers)},{unit},{meta}]\n"
+    return line.encode("utf-8", "surrogatepass")
+
+
+def _meta(example: Example) -> str:
+    return canonical_json(dict(example.meta)) if example.meta else "{}"
 
 
 def units_line(units: Sequence[str]) -> bytes:
     """Return the bytes that the units of an example contribute to the digest of its split's units."""
-    return (canonical_json(list(units)) + "\n").encode("utf-8", "surrogatepass")
+    return f"{canonical_texts(units)}\n".encode("utf-8", "surrogatepass")
 
 
 class Store:
@@ -124,11 +135,12 @@ class Store:
         with atomic_file(self.path(task, split)) as file:
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
                 while batch := list(islice(valid, _BATCH)):
-                    for example in batch:
+                    metas = [_meta(example) for example in batch]
+                    for example, meta in zip(batch, metas, strict=True):
                         ids.add(example.id)
-                        digest.update(fingerprint_line(example))
+                        digest.update(_line(example, meta))
                         units_digest.update(units_line(example.units))
-                    writer.write_table(pa.table(_columns(batch), schema=schema))
+                    writer.write_table(pa.table(_columns(batch, metas), schema=schema))
             if not len(ids):
                 raise DataError(
                     f"{name} has no examples: its files are empty or do not have the expected form."
@@ -313,14 +325,14 @@ class _Ids:
         return len(self) - len(numpy.unique(numpy.frombuffer(self._hashes, dtype=numpy.int64)))
 
 
-def _columns(batch: list[Example]) -> dict[str, list[Any]]:
+def _columns(batch: list[Example], metas: list[str]) -> dict[str, list[Any]]:
     return {
         "id": [example.id for example in batch],
         "question": [example.question for example in batch],
         "context": [example.context for example in batch],
         "answers": [list(example.answers) for example in batch],
         "units": [list(example.units) for example in batch],
-        "meta": [canonical_json(dict(example.meta)) for example in batch],
+        "meta": metas,
     }
 
 
