@@ -15,12 +15,15 @@ from typing import Any
 
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from decabench.errors import StorageError
 from decabench.files import (
     as_paths,
     atomic_file,
     canonical_json,
+    canonical_texts,
     file_digest,
     file_digests,
     fingerprint,
@@ -150,6 +153,11 @@ def test_file_digests(tmp_path: Path) -> None:
 
 def test_canonical_json() -> None:
     assert canonical_json({"b": [1, 2.5, None], "a": "é"}) == '{"a":"é","b":[1,2.5,null]}'
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=()))))
+def test_canonical_texts_are_canonical_json(texts: list[str]) -> None:
+    assert canonical_texts(texts) == canonical_json(texts)
 
 
 def test_fingerprint_is_the_sha256_of_canonical_json() -> None:
