@@ -266,12 +266,16 @@ def test_what_is_no_predictor(run, outside, tmp_path, reference, sentence):
     assert not (tmp_path / "s").exists()
 
 
-def test_a_class_that_takes_no_setting_is_blamed_itself(run, outside):
-    outside(Spy=Spy)
+def test_a_constructor_that_fails_is_blamed_itself(run, outside):
+    class Failing(Spy):
+        def __init__(self):
+            raise TypeError("its own")
+
+    outside(Failing=Failing)
     with pytest.raises(
-        DecabenchError, match=r"The predictor failed on sst before its first question \(TypeError"
+        DecabenchError, match=r"The predictor failed on sst before its first question \(TypeError: its own"
     ):
-        run("somebodys:Spy")
+        run("somebodys:Failing")
 
 
 def test_an_entry_point(monkeypatch):
