@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from decabench.leaderboard.entries import Refusal
 from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.excerpts import Excerpts
-from decabench.leaderboard.places import find_verdict
+from decabench.leaderboard.places import find_verdicts
 from decabench.leaderboard.ranking import Board, Column, Row, Standings
 from decabench.scoring import PairTests
 
@@ -125,18 +125,29 @@ def _describe_tests(tests: PairTests | None, count: int) -> dict[str, list[Any]]
     """
     if tests is None:
         return None
-    pairs = [(a, b) for b in range(count) for a in range(b)]
-    tested = [pair if tests.is_tested(*pair) else None for pair in pairs]
-    if not any(tested):
+    import numpy as np
+
+    later, earlier = np.tril_indices(count, -1)
+    pairs = earlier, later
+    tested = tests.tested[pairs]
+    if not tested.any():
         return None
-    intervals = [tests.interval(*pair) if pair else None for pair in tested]
+    low, high = (end[pairs].tolist() for end in tests.ends)
+    p, adjusted = (
+        [
+            round(value, 4) if known else None
+            for value, known in zip(found[pairs].tolist(), tested, strict=True)
+        ]
+        for found in (tests.p, tests.adjusted)
+    )
+    verdicts = find_verdicts(tests)
     return {
-        "low": [_round_end(interval.low) if interval else None for interval in intervals],
-        "high": [_round_end(interval.high) if interval else None for interval in intervals],
-        "p": [round(float(tests.p[pair]), 4) if pair else None for pair in tested],
-        "same": [bool(pair and tests.is_same(*pair)) for pair in tested],
-        "adjusted": [round(float(tests.adjusted[pair]), 4) if pair else None for pair in tested],
-        "verdict": [find_verdict(tests, *pair) if pair else None for pair in tested],
+        "low": [None if math.isnan(end) else _round_end(end) for end in low],
+        "high": [None if math.isnan(end) else _round_end(end) for end in high],
+        "p": p,
+        "same": (tested & (tests.sizes[pairs] == 0)).tolist(),
+        "adjusted": adjusted,
+        "verdict": [verdicts[a][b] for b in range(count) for a in range(b)],
     }
 
 

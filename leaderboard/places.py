@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from decabench.scoring import PairTests
 
-__all__ = ["Place", "Versus", "assign_places", "find_verdict", "show_ranks"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
+    Array = NDArray[Any]
 
-Verdict = Callable[[int, int], int | None]
-"""(a, b) -> 1 or -1 if they differ, 0 if not, None if they could not be tested."""
+__all__ = ["Place", "Versus", "assign_places", "find_verdicts", "show_ranks"]
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,18 @@ class Place:
     """The comparison that decided its group; None for the first system."""
 
 
-def find_verdict(tests: PairTests, a: int, b: int) -> int | None:
-    """Return 1 if b's score is significantly higher than a's, -1 if it is lower, 0 if neither; None if not tested."""
-    if not tests.is_tested(a, b):
-        return None
-    if not tests.differ(a, b):
-        return 0
-    return 1 if tests.differences[a, b] > 0 else -1
+def find_verdicts(tests: PairTests) -> list[list[int | None]]:
+    """Return, by a and b, 1 if b's score is significantly higher than a's, -1 if it is lower, 0 if neither.
+
+    None stands for a pair that was not tested.
+    """
+    import numpy as np
+
+    signs = np.where(tests.differences > 0, 1, -1)
+    verdicts = np.where(tests.significant, signs, 0).astype(object)
+    verdicts[~tests.tested] = None
+    found: list[list[int | None]] = verdicts.tolist()
+    return found
 
 
 def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequence[int] = ()) -> list[Place]:
@@ -60,49 +68,46 @@ def assign_places(shown: Sequence[str], tests: PairTests | None, indexes: Sequen
         tests: The tests of all pairs; without them, all systems share one rank.
         indexes: The index in `tests` of each system; by default its own.
     """
-    number = list(indexes) or list(range(len(shown)))
+    import numpy as np
 
-    def verdict(a: int, b: int) -> int | None:
-        return None if tests is None else find_verdict(tests, number[a], number[b])
-
-    def versus(a: int, b: int) -> Versus:
-        p = float(tests.adjusted[number[a], number[b]]) if tests and verdict(a, b) is not None else None
-        return Versus(a, p, bool(verdict(a, b)))
+    count = len(shown)
+    number = np.ix_(*2 * [list(indexes) or list(range(count))])
+    differ = np.zeros((count, count), dtype=bool)
+    p = np.full((count, count), math.nan)
+    if tests is not None and count:
+        differ, p = tests.significant[number] & tests.tested[number], tests.adjusted[number]
+    better, worse = np.triu(differ).sum(axis=0).tolist(), np.triu(differ).sum(axis=1).tolist()
 
     placed: list[Place] = []
     head, group = 0, 1
-    for start, end in _runs(shown, verdict):
-        deciding = [
-            (one, other) for other in range(start, end) for one in range(head, start) if verdict(one, other)
-        ]
-        if deciding:
-            head, group = start, group + 1
+    for start, end in _runs(shown, differ):
+        above = start  # the end of the group that the run is held against
+        if differ[head:start, start:end].any():
+            above, head, group = head, start, group + 1
         for index in range(start, end):
-            against = [versus(one, other) for one, other in deciding if other == index]
-            if not against and index > head:
-                against = [versus(head, index)]
+            deciding = (above + np.flatnonzero(differ[above:start, index])).tolist()
+            if not deciding and index > head:
+                deciding = [head]
+            against = [_versus(one, p[one, index], differ[one, index]) for one in deciding]
             decided = min(against, key=lambda one: 2.0 if one.p is None else one.p, default=None)
-            placed.append(Place(head + 1, group, _possible_ranks(index, len(shown), verdict), decided))
+            placed.append(Place(head + 1, group, (1 + better[index], count - worse[index]), decided))
     return placed
 
 
-def _runs(shown: Sequence[str], verdict: Verdict) -> list[tuple[int, int]]:
+def _versus(index: int, p: float, differs: bool) -> Versus:
+    return Versus(index, None if math.isnan(p) else float(p), bool(differs))
+
+
+def _runs(shown: Sequence[str], differ: Array) -> list[tuple[int, int]]:
     """Return (start, end) of the runs of systems whose scores look equal and that no test tells apart."""
     runs: list[tuple[int, int]] = []
     for index, score in enumerate(shown):
         start = runs[-1][0] if runs else 0
-        if runs and score == shown[start] and not any(verdict(one, index) for one in range(start, index)):
+        if runs and score == shown[start] and not differ[start:index, index].any():
             runs[-1] = (start, index + 1)
         else:
             runs.append((index, index + 1))
     return runs
-
-
-def _possible_ranks(index: int, count: int, verdict: Verdict) -> tuple[int, int]:
-    """Return 1 and the number of systems that are better, and the number of all less those that are worse."""
-    better = sum(bool(verdict(other, index)) for other in range(index))
-    worse = sum(bool(verdict(index, other)) for other in range(index + 1, count))
-    return 1 + better, count - worse
 
 
 def show_ranks(ranks: tuple[int, int] | None) -> str:

@@ -15,7 +15,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import NormalDist
+from threading import local
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from decabench.scoring.significance import Interval, Sample
@@ -57,7 +59,7 @@ _NORMAL = 1.96
 _CELLS = 4_000_000
 """How many signs to hold at once, at four bytes each."""
 
-_PAIRS = 16
+_PAIRS = 64
 """How many pairs to resample at once: more do not fit into the processor's cache."""
 
 _MANY_PARTS = 100
@@ -66,32 +68,37 @@ _MANY_PARTS = 100
 _TIE = 1e-4
 """The relative rounding error of single precision: values this close are equal."""
 
+_SURE = 1e6
+"""The square of a thousand standard errors, beyond which rounding alone tells a ratio from infinity."""
+
+_CANCELLED = 1e-7
+"""Sums of powers of differences that are so small a part of what they are computed from have lost half their digits."""
+
 
 @dataclass(frozen=True)
 class _Block:
     """The units of one task and stratum, for systems that were scored on the same units.
 
     x are the effects of the units on a score, s their shares, h = 1 / (1 - s), c = (units - 1) / units, e the signs.
+    A resample moves a score by `moved`; its variance is `products` + `moved` * `lean`, where the lean is `square` times
+    what moves less 2 c times the sum of e h^2 s x. Both are linear in the effects, so those of a difference are
+    differences.
     """
 
     moved: Array
     """(systems, resamples): sum of e x."""
-    weighted: Array
-    """(systems, resamples): c times the sum of e h^2 s x."""
+    lean: Array
+    """(systems, resamples): see above."""
     shift: Array
     """(resamples,): sum of e s."""
-    weighted_shift: Array
-    """(resamples,): c times the sum of e h^2 s^2."""
+    lean_shift: Array
+    """(resamples,): the lean of the shares."""
     products: Array
     """(systems, systems): c times the sum of h^2 x x', the variances and covariances of the scores."""
     weights: Array
     """(systems,): c times the sum of h^2 s x."""
     square: float
     """c times the sum of h^2 s^2."""
-    effects: Array
-    """(systems, units): x."""
-    shares: Array
-    """(units,): s."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,10 @@ class FlippedTask:
     """(systems,): systems of the same number were scored on the same units; -1 for one without statistics."""
     blocks: Mapping[int, tuple[Sequence[int], Sequence[_Block]]]
     """By layout: the systems, and the blocks of their units."""
+    squares: Array
+    """(systems, systems): the sum of squares of the units' parts in a difference; NaN for other layouts."""
+    fourths: Array
+    """(systems, systems): the sum of their fourth powers."""
     span: float
     """The largest possible difference between two scores."""
     examples: int
@@ -120,32 +131,41 @@ def flip_signs(samples: Sequence[Sample | None], seed: int = 0, resamples: int =
             key = (sample.metric.name, sample.sizes.tobytes(), sample.strata.tobytes())
             known.setdefault(key, []).append(index)
     layouts = np.full(len(samples), -1)
+    squares, fourths = (np.full((len(samples), len(samples)), math.nan) for _ in range(2))
     blocks: dict[int, tuple[Sequence[int], Sequence[_Block]]] = {}
     for layout, indexes in enumerate(known.values()):
         layouts[indexes] = layout
-        blocks[layout] = indexes, _make_blocks([one for i in indexes if (one := samples[i])], seed, resamples)
+        alike = [one for i in indexes if (one := samples[i])]
+        effects = np.stack([sample.effects for sample in alike])
+        blocks[layout] = indexes, _make_blocks(alike[0], effects, seed, resamples)
+        squares[np.ix_(indexes, indexes)], fourths[np.ix_(indexes, indexes)] = _power_sums(alike, effects)
     found = [sample for sample in samples if sample is not None]
     return FlippedTask(
         scores=np.array([math.nan if sample is None else sample.score for sample in samples]),
         layouts=layouts,
         blocks=blocks,
+        squares=squares,
+        fourths=fourths,
         span=max((sample.metric.range[1] - sample.metric.range[0] for sample in found), default=math.inf),
         examples=max((sample.examples for sample in found), default=0),
     )
 
 
-def _make_blocks(samples: Sequence[Sample], seed: int, resamples: int) -> list[_Block]:
-    """Make a block for each stratum of samples that have the same units."""
+def _make_blocks(first: Sample, effects: Array, seed: int, resamples: int) -> list[_Block]:
+    """Make a block for each stratum, given the effects, (systems, units), of systems on the first one's units."""
     import numpy as np
 
-    first = samples[0]
-    effects = np.stack([sample.effects for sample in samples], axis=1)
     strata = [first.strata == number for number in range(int(first.strata.max()) + 1)]
     parts: list[tuple[Array, Array, Array, float]] = []
     for inside in strata:
-        x, s, count = effects[inside], first.shares[inside], int(inside.sum())
+        count = int(inside.sum())
+        x = effects.T if len(strata) == 1 else effects[:, inside].T
+        s = first.shares[inside]
         parts.append((x, s, 1 / (1 - s) ** 2, (count - 1) / count))
-    columns = [np.column_stack([x, c * (h2 * s)[:, None] * x, s, c * h2 * s**2]) for x, s, h2, c in parts]
+    columns = [
+        np.column_stack([x, s] if _are_equal(s) else [x, s, c * (h2 * s)[:, None] * x, c * h2 * s**2])
+        for x, s, h2, c in parts
+    ]
     columns = [block.astype(np.float32) for block in columns]
     flipped = [
         [signs[:, inside] @ block for inside, block in zip(strata, columns, strict=True)]
@@ -153,23 +173,59 @@ def _make_blocks(samples: Sequence[Sample], seed: int, resamples: int) -> list[_
         else [signs @ columns[0]]
         for signs in _signs(seed, first.name, resamples, len(first.sizes))
     ]
-    made, systems = [], len(samples)
+    made, systems = [], len(effects)
     for (x, s, h2, c), pieces in zip(parts, zip(*flipped, strict=True), strict=True):
-        sums = np.concatenate(pieces)
+        sums = np.concatenate(pieces).T
+        square = c * float((h2 * s**2).sum())
+        moved = np.ascontiguousarray(sums[: systems + 1])
+        weighted = sums[systems + 1 :] if len(sums) > systems + 1 else np.float32(c * h2[0] * s[0]) * moved
+        lean = np.float32(square) * moved
+        lean -= 2 * weighted
         made.append(
             _Block(
-                moved=np.ascontiguousarray(sums[:, :systems].T),
-                weighted=np.ascontiguousarray(sums[:, systems:-2].T),
-                shift=sums[:, -2].copy(),
-                weighted_shift=sums[:, -1].copy(),
+                moved=moved[:systems],
+                lean=lean[:systems],
+                shift=moved[systems],
+                lean_shift=lean[systems],
                 products=c * (x * h2[:, None]).T @ x,
                 weights=c * (h2 * s) @ x,
-                square=c * float((h2 * s**2).sum()),
-                effects=np.ascontiguousarray(x.T, dtype=np.float32),
-                shares=s.astype(np.float32),
+                square=square,
             )
         )
     return made
+
+
+def _are_equal(shares: Array) -> bool:
+    """Return whether units are of one size: what they weigh is then the same for all, and is not summed."""
+    return bool((shares == shares[0]).all())
+
+
+def _power_sums(samples: Sequence[Sample], effects: Array) -> tuple[Array, Array]:
+    """Return the sums, (systems, systems), of the squares and the fourth powers of all units' parts in a difference.
+
+    A unit's part is its effect and its share of the difference of scores, in equal parts for each stratum.
+    """
+    import numpy as np
+
+    first = samples[0]
+    scores = np.array([sample.score for sample in samples]) / (int(first.strata.max()) + 1)
+    parts = effects + first.shares * scores[:, None]
+    middle = parts - parts.mean(axis=0)  # differences stay as they are, and sums of like systems round less
+    powers = middle**2
+    cubes = middle * powers
+    ones = powers.sum(axis=1)
+    both = np.square(powers).sum(axis=1)
+    squares = ones[:, None] + ones - 2 * (middle @ middle.T)
+    mixed = cubes @ middle.T
+    fourths = both[:, None] + both + 6 * (powers @ powers.T) - 4 * (mixed + mixed.T)
+    np.fill_diagonal(squares, 0.0)
+    np.fill_diagonal(fourths, 0.0)
+    lost = (fourths <= _CANCELLED * (both[:, None] + both)) | (squares <= _CANCELLED * (ones[:, None] + ones))
+    for a, b in np.argwhere(np.triu(lost, 1)):
+        exact = np.square(parts[b] - parts[a])
+        squares[a, b] = squares[b, a] = exact.sum()
+        fourths[a, b] = fourths[b, a] = np.square(exact).sum()
+    return squares, fourths
 
 
 def _signs(seed: int, name: str, resamples: int, units: int) -> Iterator[Array]:
@@ -212,25 +268,45 @@ class PairTests:
     examples: int
     """The number of examples scored."""
 
+    @cached_property
+    def tested(self) -> Array:
+        """(systems, systems): whether a pair could be tested."""
+        import numpy as np
+
+        return ~np.isnan(self.p)
+
+    @cached_property
+    def significant(self) -> Array:
+        """(systems, systems): whether two systems differ significantly, all pairs of the board considered."""
+        significant: Array = self.adjusted < LEVEL
+        return significant
+
+    @cached_property
+    def ends(self) -> tuple[Array, Array]:
+        """The ends of the 95 % intervals of the differences, which exclude 0 if `p` is below 0.05.
+
+        NaN for a pair that cannot be tested, without bounds, or with no example that differs.
+        """
+        import numpy as np
+
+        rises = self.differences > 0
+        low = np.maximum(self.differences - np.where(rises, self.reach, self.wide), -self.span)
+        high = np.minimum(self.differences + np.where(rises, self.wide, self.reach), self.span)
+        known = self.tested & (self.sizes != 0) & np.isfinite(low) & np.isfinite(high)
+        return np.where(known, low, math.nan), np.where(known, high, math.nan)
+
     def is_tested(self, a: int, b: int) -> bool:
         """Return whether a pair could be tested."""
-        return not math.isnan(self.p[a, b])
+        return bool(self.tested[a, b])
 
     def differ(self, a: int, b: int) -> bool:
         """Return whether two systems differ significantly, all pairs of the board considered."""
-        return bool(self.adjusted[a, b] < LEVEL)
+        return bool(self.significant[a, b])
 
     def interval(self, a: int, b: int) -> Interval | None:
-        """Return the 95 % interval of b minus a; it excludes 0 if `p` is below 0.05.
-
-        None for a pair that cannot be tested, without bounds, or with no example that differs.
-        """
-        if not self.is_tested(a, b) or self.is_same(a, b):
-            return None
-        middle, near, far = (float(one[a, b]) for one in (self.differences, self.reach, self.wide))
-        below, above = (near, far) if middle > 0 else (far, near)
-        low, high = max(middle - below, -self.span), min(middle + above, self.span)
-        return Interval(low, high) if math.isfinite(high - low) else None
+        """Return the 95 % interval of b minus a; None if it has no ends."""
+        low, high = (float(end[a, b]) for end in self.ends)
+        return None if math.isnan(low) else Interval(low, high)
 
     def is_same(self, a: int, b: int) -> bool:
         """Return whether two systems have the same statistics on every unit, so that nothing tells them apart."""
@@ -253,9 +329,11 @@ def compare_pairs(
     scores = np.sum([task.scores for task in tasks], axis=0) / parts
     inside = np.zeros(count, dtype=bool)
     inside[list(range(count) if family is None else family)] = True
-    errors, p, adjusted, reach, wide, sizes = (np.full((count, count), math.nan) for _ in range(6))
+    errors, p, adjusted, reach, wide = (np.full((count, count), math.nan) for _ in range(5))
+    sizes = _sizes_of_units(tasks)
     highest: Array = np.zeros(1, dtype=np.float32)
     later = []
+    memory = _Memory()
     pairs = [
         (a, ours)
         for columns in _alike(tasks)
@@ -266,30 +344,28 @@ def compare_pairs(
     def test(pair: tuple[int, Array]) -> tuple[Array | None, Array]:
         """Fill in what is said of some pairs; return the highest of them in each resample, if they are a family."""
         a, ours = pair
-        reached, variance = _resample_pairs(tasks, a, ours, (scores[ours] - scores[a]) * parts)
-        observed = _ratio((scores[ours] - scores[a]) * parts, variance)
+        differences = (scores[ours] - scores[a]) * parts
+        reached, variance = _resample_pairs(tasks, a, ours, differences, memory)
+        observed = _squared_ratio(differences, variance)
+        most = reached.max(axis=0) if inside[a] and inside[ours[0]] else None
         p[a, ours] = _share(reached, observed)
         errors[a, ours] = np.sqrt(variance) / parts
         critical = _critical(reached)
-        sizes[a, ours] = _sizes_of_units(tasks, a, ours)
-        reach[a, ours], wide[a, ours] = _find_ends(
-            (scores[ours] - scores[a]) * parts, variance, sizes[a, ours], critical
-        )
+        reach[a, ours], wide[a, ours] = _find_ends(differences, variance, sizes[a, ours], critical)
         adjusted[a, ours] = observed  # until the highest of all pairs is known
-        return (reached.max(axis=0) if inside[a] and inside[ours[0]] else None), observed
+        return most, observed
 
     for (a, ours), (reached, observed) in zip(pairs, _map_threads(test, pairs), strict=True):
         if reached is None:
             later.append((a, ours, observed))
         else:
             highest = np.maximum(highest, reached)
-    for a in range(count):
-        tested = np.flatnonzero(~np.isnan(adjusted[a]) & inside & inside[a])
-        adjusted[a, tested] = _share(highest, adjusted[a, tested])
+    tested = ~np.isnan(adjusted) & inside & inside[:, None]
+    adjusted[tested] = _share_of_sorted(np.sort(highest), adjusted[tested])
     for a, ours, observed in later:
-        found, _ = _resample_pairs(tasks, a, ours, (scores[ours] - scores[a]) * parts)
+        found, _ = _resample_pairs(tasks, a, ours, (scores[ours] - scores[a]) * parts, memory)
         adjusted[a, ours] = _share(np.maximum(found, highest), observed)
-    for one in (errors, p, adjusted, reach, wide, sizes):
+    for one in (errors, p, adjusted, reach, wide):
         lower = np.tril_indices(count, -1)
         one[lower] = one.T[lower]
     known = ~np.isnan(scores)
@@ -336,64 +412,75 @@ def _alike(tasks: Sequence[FlippedTask]) -> list[list[int]]:
     return list(groups.values())
 
 
+class _Memory(local):
+    """Arrays that a thread uses again for each part of the pairs: new ones would take longer than what they hold."""
+
+    known: Array | None = None
+
+    def take(self, count: int, pairs: int, resamples: int) -> Array:
+        """Return (count, pairs, resamples), with whatever was in it."""
+        import numpy as np
+
+        if self.known is None or self.known.shape[1] < pairs:
+            self.known = np.empty((count, pairs, resamples), dtype=np.float32)
+        return self.known[:, :pairs]
+
+
 def _resample_pairs(
-    tasks: Sequence[FlippedTask], a: int, others: Array, differences: Array
+    tasks: Sequence[FlippedTask], a: int, others: Array, differences: Array, memory: _Memory
 ) -> tuple[Array, Array]:
-    """Return how many standard errors each pair moves in each resample, (pairs, resamples), and the pairs' variances.
+    """Return the squares of how many standard errors each pair moves in each resample, and the pairs' variances.
 
     The null hypothesis is imposed: a difference is shared out among the blocks by their variances, and among the units
     of a block by their sizes. On a single task with units of one size, each unit has then just its own difference.
+    The squares are (pairs, resamples), at most `_SURE`; they hold until the next call with the same memory.
     """
     import numpy as np
 
     found = []
     for task in tasks:
         systems, blocks = task.blocks[int(task.layouts[a])]
-        i, j = systems.index(a), np.searchsorted(systems, others)
-        found += [(block, i, j) for block in blocks]
+        places = np.searchsorted(systems, others)
+        one_run = len(places) == places[-1] - places[0] + 1
+        found += [
+            (block, systems.index(a), slice(places[0], places[-1] + 1) if one_run else places)
+            for block in blocks
+        ]
     variances = [
         np.maximum(block.products[i, i] + block.products[j, j] - 2 * block.products[i, j], 0.0)
-        for block, i, j in found
+        for block, i, j in ((block, i, np.arange(len(block.weights))[j]) for block, i, j in found)
     ]
     variance: Array = np.sum(variances, axis=0)
-    moved = spread = np.zeros(1, dtype=np.float32)
-    for (block, i, j), own in zip(found, variances, strict=True):
-        part = np.where(variance > 0, own / np.where(variance > 0, variance, 1.0), 1 / len(found))
-        shared = part * differences
-        shift = shared.astype(np.float32)
-        step, weighted = block.moved[j], block.weighted[j]  # copies
-        step -= block.moved[i]
-        step += np.outer(shift, block.shift)
-        weighted -= block.weighted[i]
-        weighted += np.outer(shift, block.weighted_shift)
-        fixed = own + 2 * shared * (block.weights[j] - block.weights[i]) + shared**2 * block.square
-        weighted *= 2 * step
-        np.subtract(fixed.astype(np.float32)[:, None], weighted, out=weighted)
-        weighted += step**2 * np.float32(block.square)
-        moved = moved + step
-        spread = spread + weighted
-    return _ratio(moved, spread), variance
+    moved, spread, step, lean = memory.take(4, len(others), found[0][0].moved.shape[1])
+    fixed = np.zeros(len(others))
+    weights = np.full((len(others), 2), -1, dtype=np.float32)  # of the first system's sums, and of the null's
+    for number, ((block, i, j), own) in enumerate(zip(found, variances, strict=True)):
+        share = np.where(variance > 0, own / np.where(variance > 0, variance, 1.0), 1 / len(found))
+        shared = share * differences
+        weights[:, 1] = shared
+        by, across = (step, lean) if number else (moved, spread)
+        np.matmul(weights, np.stack([block.moved[i], block.shift]), out=by)
+        by += block.moved[j]
+        np.matmul(weights, np.stack([block.lean[i], block.lean_shift]), out=across)
+        across += block.lean[j]
+        across *= by
+        if number:
+            moved += by
+            spread += across
+        fixed += own + 2 * shared * (block.weights[j] - block.weights[i]) + shared**2 * block.square
+    spread += fixed.astype(np.float32)[:, None]
+    return _bounded_ratio(np.square(moved, out=moved), spread, step), variance
 
 
-def _sizes_of_units(tasks: Sequence[FlippedTask], a: int, others: Array) -> Array:
-    """Return (pairs,): how much a typical unit that differs moves the difference; 0 if no unit differs.
+def _sizes_of_units(tasks: Sequence[FlippedTask]) -> Array:
+    """Return (systems, systems): how much a typical unit that differs moves a difference; 0 if no unit differs.
 
     It is sqrt(sum u^4 / sum u^2) for the units' parts u in the difference, which is u if all that differ have the same.
     """
     import numpy as np
 
-    squares = fourths = np.zeros(len(others))
-    for task in tasks:
-        systems, blocks = task.blocks[int(task.layouts[a])]
-        i, j = systems.index(a), np.searchsorted(systems, others)
-        shared = (task.scores[others] - task.scores[a]) / len(blocks)
-        for block in blocks:
-            parts = np.outer(block.shares, shared)
-            parts += (block.effects[j] - block.effects[i]).T
-            parts *= parts
-            squares = squares + parts.sum(axis=0)
-            parts *= parts
-            fourths = fourths + parts.sum(axis=0)
+    squares = np.sum([task.squares for task in tasks], axis=0)
+    fourths = np.sum([task.fourths for task in tasks], axis=0)
     sizes: Array = np.sqrt(fourths / np.where(squares > 0, squares, 1.0))
     return sizes
 
@@ -415,32 +502,51 @@ def _find_ends(differences: Array, variance: Array, sizes: Array, critical: Arra
     return np.where(tested < distance, np.minimum(wide, (distance + tested) / 2), wide), wide
 
 
-def _ratio(difference: Array, variance: Array) -> Array:
-    """Return the absolute difference in standard errors; infinite where nothing varies but the difference."""
+def _squared_ratio(difference: Array, variance: Array) -> Array:
+    """Return the squared difference in squared standard errors, at most `_SURE`."""
+    return _bounded_ratio(difference**2, variance, variance.copy())
+
+
+def _bounded_ratio(squares: Array, variances: Array, least: Array) -> Array:
+    """Divide squares by variances, at most to `_SURE`, in place: 0 by nothing is 0. `least` is written to."""
     import numpy as np
 
-    distance = np.abs(difference)
-    tiny = (
-        variance <= 1e-6 * distance**2
-    )  # a thousand standard errors: rounding alone tells them from infinity
-    result: Array = np.where(distance > 0, np.inf, 0.0).astype(distance.dtype)
-    np.divide(distance, np.sqrt(np.where(tiny, 1.0, variance)), out=result, where=~tiny)
-    return result
+    np.multiply(squares, squares.dtype.type(1 / _SURE), out=least)
+    least += np.finfo(np.float32).tiny
+    np.maximum(least, variances, out=least)
+    squares /= least
+    return squares
 
 
 def _share(reached: Array, observed: Array) -> Array:
     """Return the share of resamples that reach as far as the data, which count as one of them; equals count."""
     import numpy as np
 
-    exact = observed * (1 - _TIE)
-    least = exact.astype(np.float32)  # resamples are of single precision, and numpy would convert all of them
-    least = np.where(least < exact, np.nextafter(least, np.float32(math.inf)), least)[:, None]
-    share: Array = (np.count_nonzero(reached >= least, axis=-1) + 1) / (reached.shape[-1] + 1)
+    # row by row, as numpy counts in a flat array much faster than along an axis
+    count = np.array([np.count_nonzero(row) for row in reached >= _least(observed)[:, None]])
+    share: Array = (count + 1) / (reached.shape[-1] + 1)
     return np.where(observed == 0, 1.0, share)
 
 
+def _share_of_sorted(reached: Array, observed: Array) -> Array:
+    """Return what `_share` does, from the same resamples for all, in rising order."""
+    import numpy as np
+
+    count = len(reached) - np.searchsorted(reached, _least(observed))
+    return np.where(observed == 0, 1.0, (count + 1) / (len(reached) + 1))
+
+
+def _least(observed: Array) -> Array:
+    """Return what a resample must reach to count, in its precision: numpy would convert all resamples."""
+    import numpy as np
+
+    exact = observed * (1 - _TIE) ** 2
+    least = exact.astype(np.float32)
+    return np.where(least < exact, np.nextafter(least, np.float32(math.inf)), least)
+
+
 def _critical(reached: Array) -> Array:
-    """Return the number of standard errors beyond which `_share` is below LEVEL."""
+    """Return the number of standard errors beyond which `_share` is below LEVEL. Puts the squares in another order."""
     import numpy as np
 
     resamples = reached.shape[-1]
@@ -448,8 +554,9 @@ def _critical(reached: Array) -> Array:
     if not allowed:
         return np.full(len(reached), math.inf)  # so few resamples never show anything
     place = resamples - allowed
-    critical: Array = np.partition(reached, place, axis=-1)[:, place].astype(float) / (1 - _TIE)
-    return critical
+    reached.partition(place, axis=-1)
+    squares: Array = reached[:, place].astype(float)
+    return np.where(squares < _SURE * (1 - _TIE), np.sqrt(squares), math.inf) / (1 - _TIE)
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:

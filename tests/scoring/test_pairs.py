@@ -159,6 +159,86 @@ def test_jobs_and_runs_change_no_digit_but_seeds_and_names_do():
     assert np.ptp(p) < 0.05
 
 
+def unlike_sizes(units: int, strata: int, systems: int, seed: int) -> list[Sample]:
+    """Systems on units of unlike sizes, the later half of them almost twins of the earlier."""
+    generator = np.random.default_rng(seed)
+    sizes = generator.integers(1, 40, units)
+    rights = [generator.binomial(sizes, share) for share in np.linspace(0.4, 0.6, systems // 2)]
+    rights += [right.copy() for right in rights]
+    for right in rights[systems // 2 :]:
+        right[0] = sizes[0] - right[0]
+    levels = np.repeat(np.stack([np.arange(units) % strata, np.arange(units)], axis=1), sizes, axis=0)
+    answers = [np.repeat(right, sizes) > np.concatenate([np.arange(n) for n in sizes]) for right in rights]
+    return [
+        Sample.of_levels(
+            METRICS["em"], np.asarray(mean_rows(one * 1.0, np.ones(len(one)))), levels, f"{units}"
+        )
+        for one in answers
+    ]
+
+
+def pair_by_itself(
+    samples: list[tuple[Sample, Sample]], seed: int, resamples: int
+) -> tuple[float, float, float]:
+    """The variance of a difference, its own p and the size of a typical unit, by the formulas of docs/statistics.md."""
+    parts, variances = [], []
+    for a, b in samples:
+        strata = int(a.strata.max()) + 1
+        signs = np.concatenate(list(pairs._signs(seed, a.name, resamples, len(a.sizes)))).astype(float)
+        for number in range(strata):
+            inside = a.strata == number
+            count, s = inside.sum(), a.shares[inside]
+            x = (b.effects - a.effects)[inside]
+            parts.append((signs[:, inside], x, s, (count - 1) / count))
+            variances.append(((count - 1) / count * (x / (1 - s)) ** 2).sum())
+    difference = sum(b.score - a.score for a, b in samples)
+    moved = spread = np.zeros(resamples)
+    for (signs, x, s, c), own in zip(parts, variances, strict=True):
+        u = x + s * difference * own / sum(variances)
+        step = signs @ u
+        moved = moved + step
+        spread = spread + c * (((signs * u - s * step[:, None]) / (1 - s)) ** 2).sum(axis=1)
+    observed = abs(difference) / math.sqrt(sum(variances))
+    p = (np.sum(np.abs(moved) / np.sqrt(spread) >= observed * (1 - 1e-4)) + 1) / (resamples + 1)
+    units = np.concatenate(
+        [
+            (b.effects - a.effects) + a.shares * (b.score - a.score) / (int(a.strata.max()) + 1)
+            for a, b in samples
+        ]
+    )
+    return sum(variances), p, math.sqrt((units**4).sum() / (units**2).sum())
+
+
+@pytest.mark.parametrize("tasks", [[(30, 1)], [(60, 3)], [(30, 1), (60, 3), (12, 1)]])
+def test_all_pairs_at_once_are_what_each_is_by_itself(tasks: list[tuple[int, int]]):
+    systems = [unlike_sizes(units, strata, 8, seed) for seed, (units, strata) in enumerate(tasks)]
+    found = compare_pairs([flip_signs(one, 3, 499) for one in systems])
+    for a in range(8):
+        for b in range(a):
+            variance, p, size = pair_by_itself([(one[a], one[b]) for one in systems], 3, 499)
+            assert found.errors[a, b] == pytest.approx(math.sqrt(variance), rel=1e-6)
+            assert found.p[a, b] == pytest.approx(p)
+            assert found.sizes[a, b] == pytest.approx(size, rel=1e-9)
+
+
+def test_twins_that_differ_in_a_tiny_unit_only_are_not_the_same():
+    """What two systems have in common may be so much larger that a difference of sums would be nothing but rounding."""
+    sizes = np.array([1, 1, 200_000, 150_000, 100_000])
+    right = np.array([0, 1, 120_000, 90_000, 20_000])
+    twin = np.array([1, 1, 120_000, 90_000, 20_000])
+    other = np.array([1, 1, 20_000, 140_000, 90_000])
+    found = compare_pairs(
+        [flip_signs([sample("em", mean_rows(one, sizes), sizes) for one in (right, twin, other)])]
+    )
+    alone = compare_pairs([flip_signs([sample("em", mean_rows(one, sizes), sizes) for one in (right, twin)])])
+    assert found.sizes[0, 1] > 0 and not found.is_same(0, 1)
+    assert found.sizes[0, 1] == pytest.approx(alone.sizes[0, 1], rel=1e-6)
+    same = compare_pairs(
+        [flip_signs([sample("em", mean_rows(one, sizes), sizes) for one in (right, right, other)])]
+    )
+    assert same.is_same(0, 1) and same.sizes[0, 1] == 0
+
+
 @pytest.mark.parametrize("family", [None, [*range(3, 30)]])
 def test_parts_and_threads_change_no_digit(family, monkeypatch):
     """Pairs are tested in parts that fit into a processor's cache, by several threads."""
