@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -156,7 +156,11 @@ def _irregular_forms() -> dict[str, str]:
     return forms
 
 
-@cache
+_MOST_WORDS = 200_000
+"""So many words are remembered, a few times the vocabulary of CNN/DailyMail: an answer may hold millions of others."""
+
+
+@lru_cache(maxsize=_MOST_WORDS)
 def base_form(token: str) -> str:
     """Return a token as ROUGE compares it: short ones unchanged, irregular forms by list, others by stem."""
     if len(token) <= 3:
@@ -205,8 +209,11 @@ _numbers = _BaseNumbers()
 
 def count(candidate: str, references: Sequence[str], separator: str) -> list[tuple[Counts, Counts, Counts]]:
     """Count words, pairs of words and words on the LCS, for each reference; sentences end at "." or "\\n"."""
+    global _numbers
     if not _compiled:
         return count_in_python(candidate, references, separator)
+    if len(_numbers) > _MOST_WORDS:
+        _numbers = _BaseNumbers()
     text, *texts = (text.encode("utf-8", "surrogatepass") for text in (candidate, *references))
     return rouge_counts(text, texts, separator.encode(), _numbers)
 

@@ -5,8 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from decabench.metrics import _rouge155
 from decabench.metrics._rouge155 import (
     base_form,
+    count,
+    count_in_python,
     lcs_hits,
     marked_positions,
     overlap,
@@ -102,3 +105,14 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 100  # MB; a row for each word of the answer took 2,700
+
+
+def test_words_that_nobody_uses_again_are_forgotten(monkeypatch):
+    """An answer may hold millions of different words, and one process may score many such answers."""
+    monkeypatch.setattr(_rouge155, "_MOST_WORDS", 500)
+    for number in range(20):
+        text = " ".join(f"word{number}x{index}" for index in range(200)) + " running runs"
+        expected = count_in_python(text, ["he runs . word0x1"], ".")
+        assert count(text, ["he runs . word0x1"], ".") == expected
+    assert len(_rouge155._numbers) <= 500 + 202 + 3
+    assert base_form.cache_info().maxsize == 200_000
