@@ -102,7 +102,8 @@ def make_folder(path: Path) -> Path:
 
 def is_within(folder: Path, path: Path) -> bool:
     """Return whether a path, its links followed, is inside a folder."""
-    return path.resolve().is_relative_to(folder.resolve())
+    inner, outer = (os.path.normcase(os.path.realpath(each)) for each in (path, folder))
+    return inner == outer or inner.startswith(os.path.join(outer, ""))
 
 
 def require_within(folder: Path, *paths: Path) -> None:

@@ -6,16 +6,18 @@ checked decides the evidence of a row (`Entry.kind`), and the evidence whether i
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import decabench
 from decabench.errors import DecabenchError
+from decabench.files import file_digest
 from decabench.leaderboard.entries import (
     Check,
     Entries,
@@ -33,6 +35,7 @@ from decabench.scoring import (
     TOLERANCE,
     ManifestFault,
     check_manifest,
+    exact_sums,
     number_units,
     numbers_agree,
     read_rows,
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ContradictionError",
+    "FileDigests",
     "audit",
     "count_kinds",
     "differs_in_words",
@@ -68,21 +72,58 @@ class ContradictionError(DecabenchError, ValueError):
     """A results file contradicts its own statistics, answers or data."""
 
 
-def audit(found: Entries, evidence: Evidence, submissions: Path, home: Path) -> Entries:
+class FileDigests:
+    """The sha256 of files, each read once: for a single build, as long as nothing writes to a file."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, int, int, int, int], str] = {}
+
+    def __call__(self, path: Path) -> str:
+        """Return `sha256:…`; a file that was written to since is read again.
+
+        Its change time tells, which nobody can set, unlike the time of its last modification.
+        """
+        facts = path.stat()
+        key = (
+            str(path),
+            facts.st_dev,
+            facts.st_ino,
+            facts.st_size,
+            facts.st_mtime_ns,
+            facts.st_ctime_ns,
+        )
+        if key not in self._known:
+            self._known[key] = file_digest(path)
+        return self._known[key]
+
+
+def audit(
+    found: Entries,
+    evidence: Evidence,
+    submissions: Path,
+    home: Path,
+    digests: FileDigests | None = None,
+    threads: int = 1,
+) -> Entries:
     """Recompute every score from its statistics; return the entries with what was found, contradictions refused."""
-    kept: list[Entry] = []
-    refused = list(found.refused)
-    manifests = _Manifests(submissions)
+    manifests = _Manifests(submissions, digests or FileDigests())
     data = _Data(Store(home))
-    for entry in found.entries:
+
+    def checked(entry: Entry) -> Entry | Refusal:
         try:
             if fault := manifests.find_fault(entry) or _differs_from_metadata(entry, submissions):
                 raise ContradictionError(fault)
-            kept.append(_audit_entry(entry, evidence, submissions, data))
+            return _audit_entry(entry, evidence, submissions, data)
         except ContradictionError as error:
-            refused.append(Refusal(entry.path, printable_line(str(error), 300)))
+            return Refusal(entry.path, printable_line(str(error), 300))
+
+    with ThreadPoolExecutor(threads) as pool:  # files are read, unpacked and added up without Python's lock
+        results = list((pool.map if threads > 1 else map)(checked, found.entries))
+    refused = [*found.refused, *(result for result in results if isinstance(result, Refusal))]
     return replace(
-        found, entries=tuple(kept), refused=tuple(sorted(refused, key=lambda refusal: refusal.path))
+        found,
+        entries=tuple(result for result in results if isinstance(result, Entry)),
+        refused=tuple(sorted(refused, key=lambda refusal: refusal.path)),
     )
 
 
@@ -122,8 +163,9 @@ def _in_words(value: object) -> str:
 class _Manifests:
     """What contradicts the manifests of submissions; each is held against its files once."""
 
-    def __init__(self, submissions: Path) -> None:
+    def __init__(self, submissions: Path, digests: FileDigests) -> None:
         self._submissions = submissions
+        self._digests = digests
         self._known: dict[Path, list[ManifestFault]] = {}
 
     def find_fault(self, entry: Entry) -> str:
@@ -134,7 +176,7 @@ class _Manifests:
         if root is None or not path.is_relative_to(root):
             return ""
         if root not in self._known:
-            self._known[root] = check_manifest(root)
+            self._known[root] = check_manifest(root, self._digests)
         folder = path.parent.relative_to(root).as_posix()
         faults = (fault for fault in self._known[root] if fault.folder in ("", folder))
         return next((f"{fault.task}: {fault.reason}" if fault.task else fault.reason for fault in faults), "")
@@ -170,21 +212,25 @@ class _Data:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[tuple[str, str], _Split | None] = {}
+        self._lock = Lock()
 
     def find(self, name: str, split: str, fingerprint: str) -> _Split | None:
         """Return a split; None if it is not the data with this fingerprint that is prepared."""
-        if (name, split) not in self._known:
-            self._known[name, split] = self._read(name, split)
-        known = self._known[name, split]
+        with self._lock:
+            if (name, split) not in self._known:
+                self._known[name, split] = self._read(name, split)
+            known = self._known[name, split]
         return known if known is not None and known.record.fingerprint == fingerprint else None
 
     def _read(self, name: str, split: str) -> _Split | None:
+        import numpy as np
+
         try:
             record = self._store.record(name, split)
             units = number_units([row["units"] for row in self._store.read(name, split, ("units",))])
         except DecabenchError:
             return None
-        return _Split(record, units)
+        return _Split(record, np.ascontiguousarray(units, dtype=np.int32))  # as files of statistics have them
 
 
 def units_fit(found: Array, wanted: Array) -> bool:
@@ -348,7 +394,7 @@ def _recompute(
         raise ContradictionError(f"its statistics for {name} group the examples otherwise than the data does")
     if fault := find_impossible_rows(metric, rows):
         raise ContradictionError(f"its statistics for {name} cannot come from {metric.name}: {fault}")
-    totals = {column: math.fsum(values) for column, values in zip(metric.columns, rows.T, strict=True)}
+    totals = dict(zip(metric.columns, exact_sums(rows), strict=True))
     scores = {key: float(value) for key, value in metric.score(totals).items()}
     stated = [(metric.headline, task.score), *task.scores.items()]
     for key, value in stated:

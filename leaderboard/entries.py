@@ -594,10 +594,11 @@ def printable_line(value: object, limit: int = 200) -> str:
     if not isinstance(value, str):
         return ""
     whole = value[: 4 * limit].encode("utf-8", "replace").decode("utf-8")
-    kept = (
-        " " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character
-        for character in whole
-        if character not in _DIRECTION_MARKS
-    )
-    line = " ".join("".join(kept).split())
+    if not (whole.isascii() and whole.isprintable()):  # most are, and each character takes a look
+        whole = "".join(
+            " " if unicodedata.category(character) in ("Cc", "Zl", "Zp") else character
+            for character in whole
+            if character not in _DIRECTION_MARKS
+        )
+    line = " ".join(whole.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"

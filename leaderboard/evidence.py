@@ -6,14 +6,16 @@ refuses results that contradict theirs before anything here is used.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from decabench.leaderboard.entries import Entry, is_inside
 from decabench.metrics import METRICS, Metric
 from decabench.scoring import (
+    Layout,
     Sample,
     describe_units,
     read_rows,
@@ -63,7 +65,7 @@ class Evidence:
         self.tasks = tasks
         self._submissions = submissions
         self._known: dict[tuple[str, str], TaskEvidence | None] = {}
-        self._layouts: dict[bytes, Array] = {}
+        self._layouts: dict[bytes, Layout] = {}
 
     def find(self, entry: Entry, task: str) -> TaskEvidence | None:
         """Return the statistics of an entry on a task of its suite; None if there are no usable ones."""
@@ -114,8 +116,7 @@ class Evidence:
     def _make(self, metric: Metric, task: str, units: Array, rows: Array) -> TaskEvidence:
         import numpy as np
 
-        sample = Sample.of_levels(metric, rows, units, task)
-        sample = replace(sample, sizes=self._share(sample.sizes), strata=self._share(sample.strata))
+        sample = Sample.of_layout(metric, rows, self._find_layout(units), task)
         with np.errstate(all="ignore"):
             scores = sample.headline(rows).astype(np.float32)
         if metric.range[0] < 0:  # a correlation, which a single example does not have
@@ -123,6 +124,9 @@ class Evidence:
         described = show_units(describe_units(sample, self._unit_names(task)))
         return TaskEvidence(sample.condensed(), scores, described)
 
-    def _share(self, layout: Array) -> Array:
-        """Return an equal array that was seen before: all systems have the same units."""
-        return self._layouts.setdefault(layout.tobytes(), layout)
+    def _find_layout(self, units: Array) -> Layout:
+        """Return the layout of some units, which is that of all systems on the same data."""
+        key = hashlib.sha256(f"{units.shape} {units.dtype}\n".encode() + units.tobytes()).digest()
+        if key not in self._layouts:
+            self._layouts.setdefault(key, Layout.of(units))
+        return self._layouts[key]

@@ -11,9 +11,9 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import accumulate, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,14 +22,13 @@ from decabench.leaderboard.entries import Entry, submission_folder
 from decabench.leaderboard.evidence import Evidence
 from decabench.leaderboard.ranking import Column
 from decabench.metrics import Metric
+from decabench.scoring import Deferred
 from decabench.submission import Limits, PredictionFile, answers_digest, find_predictions, read_answers
-from decabench.tasks import Store, Task
+from decabench.tasks import Example, Store, Task
 from decabench.untrusted import parse_json
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from decabench.tasks import Example
 
     Array = NDArray[Any]
 
@@ -107,7 +106,9 @@ class _Data:
     fingerprint: str = ""
     """The fingerprint of the prepared data."""
     examples: Sequence[Example] = ()
-    """The examples in order."""
+    """The examples in order, with what a page shows of them."""
+    whole: Sequence[Example] = ()
+    """The same with all that metrics need; read when it is first needed."""
     ids: Sequence[str] = ()
     """Their ids."""
     order: Sequence[int] = ()
@@ -129,14 +130,20 @@ def _read_data(name: str, split: str, home: Path, tasks: Mapping[str, Task], pol
             )
         if policy == "free" and not is_free:
             return _Data("The text of this dataset may not be redistributed.")
-        examples = list(store.examples(name, split))
+        examples = [
+            Example(row["id"], row["question"], row["context"], tuple(row["answers"]), ())
+            for row in store.read(name, split, ("id", "question", "context", "answers"))
+        ]
     except DecabenchError:
         return _Data("The data of this task was not prepared when the site was built.")
+    if not all(example.answers for example in examples):
+        return _Data("The data of this task was damaged when the site was built.")
     ids = [example.id for example in examples]
     digests = [hashlib.sha256(id_.encode()).digest() for id_ in ids]
     order = sorted(range(len(ids)), key=digests.__getitem__)
     places = {id_: index for index, id_ in enumerate(ids)}
-    return _Data("", record.fingerprint, examples, ids, order, places)
+    whole = Deferred(lambda: list(store.examples(name, split)))
+    return _Data("", record.fingerprint, examples, whole, ids, order, places)
 
 
 def _prediction_files(submissions: Path, entry: Entry) -> Mapping[tuple[str, str], PredictionFile]:
@@ -183,8 +190,24 @@ def _choose_excerpts(
     )
 
 
-_MAYBE_EMPTY = re.compile(rb'"answer": ?"(?:\s|\\[bfnrt]|\\u[0-9a-fA-F]{4}|[\x80-\xff])*"')
-"""What an answer of nothing but whitespace looks like in a file, and a few others."""
+_ANSWER = b'"answer":'
+_MAYBE_EMPTY = re.compile(rb' ?"(?:\s|\\[bfnrt]|\\u[0-9a-fA-F]{4}|[\x80-\xff])*"')
+"""What follows if an answer is nothing but whitespace, and a few others."""
+_SUSPECT = frozenset(bytes([value]) for value in (*b' "\\\t\n\r\v\f', *range(128, 256)))
+"""What such an answer begins with, or the quote that ends it."""
+
+
+def _find_maybe_empty(text: bytes) -> Iterator[int]:
+    """Yield where in a file an answer stands that may be nothing but whitespace."""
+    parts = text.split(_ANSWER)  # many times faster than a search for the pattern
+    suspects = [
+        at
+        for at, part in enumerate(parts)
+        if (part[2:3] if part[:1] == b" " else part[1:2]) in _SUSPECT and at and _MAYBE_EMPTY.match(part)
+    ]
+    if suspects:
+        starts = list(accumulate(map(len, parts)))
+        yield from (starts[at - 1] + (at - 1) * len(_ANSWER) for at in suspects)
 
 
 def _read_shown(
@@ -203,8 +226,8 @@ def _read_shown(
         text = b"\n" + path.read_bytes()
         best = column.high if column.higher_is_better else column.low
         kinds = np.where(np.abs(best - scores.astype(float)) <= _EXACT, "right", "wrong").tolist()
-        for match in _MAYBE_EMPTY.finditer(text):
-            id_, answer = _read_line(text, text.rindex(b"\n", 0, match.start()), is_raw)
+        for place in _find_maybe_empty(text):
+            id_, answer = _read_line(text, text.rindex(b"\n", 0, place), is_raw)
             if not answer.strip():
                 kinds[data.places[id_]] = "empty"
         shown, start = [], 0
@@ -261,7 +284,7 @@ def _score_examples(
     """Score examples one by one, without statistics; NaN if an example has no score of its own."""
     if metric is None or metric.scope != "example":
         return dict.fromkeys(indexes, math.nan)
-    rows = metric.statistics([texts[index] for index in indexes], [data.examples[index] for index in indexes])
+    rows = metric.statistics([texts[index] for index in indexes], [data.whole[index] for index in indexes])
     scores = {}
     for index, row in zip(indexes, rows, strict=True):
         try:

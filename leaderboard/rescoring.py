@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from decabench.errors import DecabenchError
 from decabench.files import atomic_file
 from decabench.leaderboard.audit import (
     ContradictionError,
+    FileDigests,
     differs_in_words,
     find_answers,
     units_fit,
@@ -69,6 +70,8 @@ class Verification:
     """The number of processes."""
     report: Callable[[str], object] = str
     """Takes a line for each submission before its answers are scored, which may take long."""
+    digests: FileDigests = field(default_factory=FileDigests)
+    """FileDigests of the files that were read before."""
 
 
 def verify_entries(
@@ -93,7 +96,7 @@ def _verify_entry(
     place = find_answers(entry, submissions)
     if entry.kind is None or place is None:
         return entry
-    record = options.home / _FOLDER / f"{_digest(entry, submissions, place, Store(options.home))}.json"
+    record = options.home / _FOLDER / f"{_digest(entry, submissions, place, options)}.json"
     known = _read_record(record)
     checks: dict[str, Check] = {}
     if options.again:
@@ -118,8 +121,9 @@ def _stated(task: TaskEntry) -> float | None:
 # Records
 
 
-def _digest(entry: Entry, submissions: Path, place: Path, store: Store) -> str:
+def _digest(entry: Entry, submissions: Path, place: Path, options: Verification) -> str:
     """Compute a digest of everything that a verification is about."""
+    store = Store(options.home)
     results = submissions / entry.path
     files = [results, *sorted((results.parent / "statistics").glob("*.parquet"))]
     files += (
@@ -132,8 +136,7 @@ def _digest(entry: Entry, submissions: Path, place: Path, store: Store) -> str:
     for path in files:
         if not is_inside(path, submissions):
             continue
-        with open(path, "rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
+        content = options.digests(path).removeprefix("sha256:")
         digest.update(f"{path.name}\t{content}\n".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:40]
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from decabench.errors import DecabenchError
 from decabench.files import Paths, as_paths
-from decabench.leaderboard.audit import audit, count_kinds
+from decabench.leaderboard.audit import FileDigests, audit, count_kinds
 from decabench.leaderboard.datafiles import (
     board_csv,
     board_json,
@@ -73,7 +73,7 @@ class BoardOptions:
     verify: bool = True
     """Whether to score again the answers that are at hand and of which there is no record yet."""
     jobs: int = 1
-    """The number of processes for `verify`."""
+    """The number of threads that check statistics, and of processes for `verify`."""
 
 
 def write_leaderboard(
@@ -99,7 +99,7 @@ def write_leaderboard(
         examples: Which examples go into the site: `free` (datasets that may be redistributed), `all` or `none`.
         verify: Whether to score again all answers that are at hand, whose data is prepared, and of which there is no
             record yet.
-        jobs: The number of processes for `verify`.
+        jobs: The number of threads that check statistics, and of processes for `verify`.
 
     Raises LeaderboardError if the folder of submissions does not exist or `output` holds something else than a site,
     StorageError if the site cannot be written, and UnknownNameError for an unknown suite.
@@ -130,8 +130,9 @@ def build_leaderboard(
     read = read_submissions(folder, known)
     if require_results and not read.entries and not read.refused:
         _explain_no_results(folder, read)
-    found = audit(read, evidence, folder, data)
-    verification = Verification(data, options.verify, paths, options.jobs, report)
+    digests = FileDigests()
+    found = audit(read, evidence, folder, data, digests, options.jobs)
+    verification = Verification(data, options.verify, paths, options.jobs, report, digests)
     found = verify_entries(found, folder, evidence.metrics, verification)
     boards = _rank_suites(chosen or _suites_with_results(found.entries), found, tasks, evidence)
     pages = Pages(

@@ -26,7 +26,7 @@ from decabench.scoring.manifest import (
 )
 from decabench.scoring.pairs import FlippedTask, PairTests, compare_pairs, flip_signs
 from decabench.scoring.proof import ProofStep, prove_task
-from decabench.scoring.receipts import code_digest
+from decabench.scoring.receipts import Deferred, code_digest
 from decabench.scoring.record import (
     TOLERANCE,
     Recorded,
@@ -57,8 +57,10 @@ from decabench.scoring.scored_examples import (
     open_examples,
 )
 from decabench.scoring.significance import (
+    Layout,
     Sample,
     describe_units,
+    exact_sums,
     number_units,
     read_rows,
     score_interval,
@@ -91,12 +93,14 @@ __all__ = [
     "Compared",
     "Comparison",
     "DataUsed",
+    "Deferred",
     "Discrepancy",
     "ExamplesHead",
     "FlippedTask",
     "Inspected",
     "InvalidManifestError",
     "InvalidResultsError",
+    "Layout",
     "Manifest",
     "ManifestFault",
     "Order",
@@ -123,6 +127,7 @@ __all__ = [
     "describe_partial",
     "describe_units",
     "evaluate",
+    "exact_sums",
     "examples_frame",
     "examples_path",
     "find_examples",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -188,11 +188,11 @@ def write_manifest(folder: Path, manifest: Manifest, signed: bytes | None = None
 # Holding a submission against its manifest
 
 
-def check_manifest(folder: str | Path) -> list[ManifestFault]:
+def check_manifest(folder: str | Path, digest: Callable[[Path], str] = file_digest) -> list[ManifestFault]:
     """Return everything in a submission that contradicts its manifest; none if it has no manifest.
 
     Answers that are not there are no contradiction, since some may not be passed on. Neither are answers that were only
-    compressed or ordered differently.
+    compressed or ordered differently. `digest` computes the sha256 of a file.
     """
     folder = Path(folder)
     try:
@@ -201,7 +201,7 @@ def check_manifest(folder: str | Path) -> list[ManifestFault]:
         return [ManifestFault("", "", f"{MANIFEST}: {error.reason}")]
     if manifest is None:
         return []
-    return [fault for name in manifest.results for fault in _check_folder(folder, manifest, name)] + [
+    return [fault for name in manifest.results for fault in _check_folder(folder, manifest, name, digest)] + [
         ManifestFault(name, "", f"{MANIFEST} does not mention its results.json")
         for path in find_results(folder)
         if (name := path.parent.relative_to(folder).as_posix()) not in manifest.results
@@ -214,13 +214,15 @@ def find_results(folder: Path) -> list[Path]:
     return [path for path in sorted(above.glob("*/results.json")) if not (path.parent / MANIFEST).exists()]
 
 
-def _check_folder(root: Path, manifest: Manifest, name: str) -> Iterator[ManifestFault]:
+def _check_folder(
+    root: Path, manifest: Manifest, name: str, digest: Callable[[Path], str]
+) -> Iterator[ManifestFault]:
     bound, folder = manifest.results[name], root / name
     path = folder / "results.json"
     if not path.is_file() or not is_within(root, path):
         yield ManifestFault(name, "", f"its results.json is missing, but {MANIFEST} has its digest")
         return
-    if file_digest(path) != bound.results:
+    if digest(path) != bound.results:
         yield ManifestFault(name, "", f"its results.json is not the one whose digest is in {MANIFEST}")
     try:
         results = read_results_file(path)
@@ -228,7 +230,7 @@ def _check_folder(root: Path, manifest: Manifest, name: str) -> Iterator[Manifes
         yield ManifestFault(name, "", error.reason, in_results=True)
         return
     for task in sorted({*results.tasks, *bound.tasks}):
-        for reason in _check_task(root, folder, task, results, bound):
+        for reason in _check_task(root, folder, task, results, bound, digest):
             yield ManifestFault(name, task, reason)
     statistics = folder / STATISTICS
     for file in sorted(statistics.glob("*.parquet")) if is_within(root, statistics) else ():
@@ -237,7 +239,14 @@ def _check_folder(root: Path, manifest: Manifest, name: str) -> Iterator[Manifes
             yield ManifestFault(name, task, f"{MANIFEST} does not mention its statistics")
 
 
-def _check_task(root: Path, folder: Path, task: str, results: Results, bound: BoundResults) -> Iterator[str]:
+def _check_task(
+    root: Path,
+    folder: Path,
+    task: str,
+    results: Results,
+    bound: BoundResults,
+    digest: Callable[[Path], str],
+) -> Iterator[str]:
     if task not in bound.tasks:
         yield f"{MANIFEST} does not mention its result"
         return
@@ -256,13 +265,13 @@ def _check_task(root: Path, folder: Path, task: str, results: Results, bound: Bo
     if held.statistics:
         if not path.is_file() or not is_within(root, path):
             yield f"its statistics are missing, but {MANIFEST} has their digest"
-        elif file_digest(path) != held.statistics:
+        elif digest(path) != held.statistics:
             yield f"its statistics are not those whose digest is in {MANIFEST}"
     elif stated.status == "scored":
         yield f"{MANIFEST} has no digest of its statistics"
-    for name, digest in held.predictions.items():
+    for name, stated_digest in held.predictions.items():
         file = root / name
-        if file.is_file() and is_within(root, file) and file_digest(file) != digest:
+        if file.is_file() and is_within(root, file) and digest(file) != stated_digest:
             if not _has_answers(file, name, results, held):
                 yield f"{name} has changed since it was scored"
 

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 __all__ = [
     "CONFIDENCE",
     "Interval",
+    "Layout",
     "Sample",
     "Spread",
     "describe_units",
+    "exact_sums",
     "number_units",
     "read_rows",
     "score_interval",
@@ -48,6 +50,30 @@ CONFIDENCE = 0.95
 
 ENOUGH = 10
 """Units of an outer level are resampled if there are at least this many."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the examples of a split fall into the units that vary: the same for all systems."""
+
+    unit: Array
+    """(examples,): the number of each example's unit."""
+    sizes: Array
+    """(units,): the number of examples in each."""
+    strata: Array
+    """(units,): as in a sample."""
+    level: int
+    """The level of the units: 0 for the outermost."""
+    fixed: int
+    """The number of outer units that are too few to vary; 0 if the units are outermost."""
+
+    @classmethod
+    def of(cls, levels: Array) -> Layout:
+        """Choose what varies, given the numbers of each example's units, (examples, levels)."""
+        import numpy as np
+
+        unit, strata, level, fixed = _choose_units(levels)
+        return cls(unit, np.bincount(unit), strata, level, fixed)
 
 
 @dataclass(frozen=True)
@@ -95,15 +121,19 @@ class Sample:
     @classmethod
     def of_levels(cls, metric: Metric, rows: Array, levels: Array, name: str = "") -> Sample:
         """Sum rows, (examples, columns), by unit, given the numbers of their units, (examples, levels)."""
+        return cls.of_layout(metric, rows, Layout.of(levels), name)
+
+    @classmethod
+    def of_layout(cls, metric: Metric, rows: Array, layout: Layout, name: str = "") -> Sample:
+        """Sum rows, (examples, columns), by unit."""
         import numpy as np
 
-        unit, strata, level, fixed = _choose_units(levels)
-        count = int(unit.max()) + 1
+        unit, count = layout.unit, len(layout.sizes)
         sums = np.stack([np.bincount(unit, weights=column, minlength=count) for column in rows.T], axis=1)
         influence = None
         if metric.influence is not None:
             influence = np.bincount(unit, weights=metric.influence(rows), minlength=count)
-        return cls(metric, sums, np.bincount(unit), strata, name, level, fixed, influence)
+        return cls(metric, sums, layout.sizes, layout.strata, name, layout.level, layout.fixed, influence)
 
     def condensed(self) -> Sample:
         """Return a sample of the same score, effects and spread that holds no row for each unit but one for all."""
@@ -346,12 +376,38 @@ def read_rows(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
         levels = [name for name in levels if name in file.schema_arrow.names] or ["group"]
         table = file.read([*levels, *columns], use_threads=False)
         units = np.stack([_to_numpy(table.column(name)) for name in levels], axis=1)
-        rows = np.stack([_to_numpy(table.column(name)).astype(float) for name in columns], axis=1)
+        rows = np.stack(
+            [_to_numpy(table.column(name)).astype(float) for name in columns]
+        ).T  # whole columns are read
         if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
             raise ValueError("no finite rows and numbered units")
     except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
         raise DataError(f"{path} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
     return units, rows
+
+
+def exact_sums(rows: Array) -> list[float]:
+    """Sum each column and round once, as `math.fsum` does, in a fraction of its time.
+
+    From all numbers of a column is split off what is a multiple of a power of two that is large enough for such
+    multiples to add up without rounding, and again from the rest until nothing is left (Rump, Ogita and Oishi 2008).
+    """
+    import numpy as np
+
+    rest = np.array(rows.T, dtype=float, order="C")
+    parts = [np.zeros(len(rest))]
+    room = (len(rows) + 2).bit_length()
+    with np.errstate(over="ignore"):
+        while rest.any():
+            _, exponents = np.frexp(np.abs(rest).max(axis=1, keepdims=True))
+            beyond = np.ldexp(1.0, exponents + room)
+            if not np.isfinite(beyond).all():
+                return [math.fsum(column) for column in rows.T.tolist()]
+            high = rest + beyond
+            high -= beyond
+            parts.append(high.sum(axis=1))
+            rest -= high
+    return [math.fsum(column) for column in np.stack(parts, axis=1).tolist()]
 
 
 # Intervals

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from decabench.leaderboard.audit import _LIMITS, audit, count_kinds, find_impossible_rows
+from decabench.leaderboard.audit import _LIMITS, FileDigests, audit, count_kinds, find_impossible_rows
 from decabench.leaderboard.entries import Entries, read_submissions
 from decabench.leaderboard.evidence import Evidence
 from decabench.metrics import METRICS, Item
@@ -376,3 +378,27 @@ def test_another_wording_does_not_pose_as_the_original(system: Path) -> None:
 def test_every_metric_has_limits() -> None:
     """Without an entry, forged rows of the metric would pass."""
     assert set(METRICS) == set(_LIMITS)
+
+
+def test_a_file_that_was_written_to_has_another_digest_whatever_its_time_and_size_say(tmp_path: Path) -> None:
+    path, digests = tmp_path / "answers", FileDigests()
+    path.write_bytes(b"mine")
+    os.utime(path, ns=(1, 1))
+    before = path.stat()
+    assert digests(path) == f"sha256:{hashlib.sha256(b'mine').hexdigest()}" == digests(path)
+    while path.stat().st_ctime_ns == before.st_ctime_ns:  # clocks of file systems tick
+        path.write_bytes(b"your")
+        os.utime(path, ns=(1, 1))
+    after = path.stat()
+    assert (after.st_ino, after.st_size, after.st_mtime_ns) == (
+        before.st_ino,
+        before.st_size,
+        before.st_mtime_ns,
+    )
+    assert digests(path) == f"sha256:{hashlib.sha256(b'your').hexdigest()}"
+
+
+def test_threads_change_nothing(made_up: Path, home: Path) -> None:
+    read = read_submissions(made_up)
+    one, four = (audit(read, Evidence(made_up), made_up, home, threads=threads) for threads in (1, 4))
+    assert one == four and len(one.entries) > 3

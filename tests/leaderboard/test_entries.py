@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from decabench.leaderboard.entries import LeaderboardError, read_submissions
+from decabench.leaderboard.entries import LeaderboardError, printable_line, read_submissions
 from tests.leaderboard.small import results, write
 
 
@@ -145,3 +145,11 @@ def test_links_that_stay_in_a_submission_are_followed(tmp_path: Path) -> None:
     (tmp_path / "one" / "results").symlink_to("kept")
     found = read_submissions(tmp_path)
     assert (len(found.entries), found.refused) == (1, ())
+
+
+@pytest.mark.parametrize(
+    "text", ["plain text", " two  spaces ", "x" * 300, "tab\there", "caf\u00e9", "a\u202eb", "\u2028"]
+)
+def test_a_line_is_short_and_printable(text: str) -> None:
+    assert printable_line(text, 50) == printable_line(f"{text}\u200e", 50)  # looked at character by character
+    assert printable_line(text, 50).isprintable() and len(printable_line(text, 50)) <= 50

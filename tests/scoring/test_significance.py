@@ -14,6 +14,7 @@ from decabench.metrics.base import Item
 from decabench.scoring.significance import (
     Sample,
     describe_units,
+    exact_sums,
     score_interval,
     student_p,
     student_t,
@@ -402,3 +403,21 @@ def test_a_condensed_sample_has_the_same_score_effects_and_interval():
         assert np.array_equal(found.effects, sample.effects) and np.array_equal(found.shares, sample.shares)
         assert score_interval(found) == score_interval(sample)
         assert total_interval([found, found]) == total_interval([sample, sample])
+
+
+@pytest.mark.parametrize("largest", [1, 1e3, 1e300])
+def test_exact_sums_are_fsum_s(largest: float):
+    generator = np.random.default_rng(1)
+    wide = generator.standard_normal((3_000, 1)) * 10.0 ** generator.integers(-200, 5, (3_000, 1))
+    rows = np.hstack(
+        [
+            generator.random((3_000, 2)) * largest,
+            wide,
+            -np.abs(wide) * 5e-324,
+            generator.integers(0, 2, (3_000, 1)),
+            np.zeros((3_000, 1)),
+            np.tile([1e16, 1.0, -1e16], 1_000)[:, None],
+        ]
+    )
+    assert exact_sums(rows) == [math.fsum(column) for column in rows.T]
+    assert exact_sums(rows[:1]) == rows[0].tolist()
