@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Python compiles what is imported when it is imported first. Compiling everything takes two minutes, and most of it is never imported.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 SETUP := pyproject.toml constraints.txt
 # What `make test` installs beside the base. `make test EXTRAS=dev` does without torch and Ray; their tests are skipped.
 EXTRAS ?= dev,docs,hf,ray,train
