@@ -226,7 +226,7 @@ def _score_again(
             checks[name] = _with_reason(checks[name], "another version of the metric gives another score")
             continue
         path = (submissions / entry.path).parent / "statistics" / f"{name}.parquet"
-        if scored[name].check.kind == "consistent":
+        if scored[name].check.kind == "consistent" and options.digests(path) != found[name].statistics:
             _compare_statistics(name, path, metrics[scored[name].metric], found[name])
         checks[name] = _verified(decabench.__version__, today)
     return checks

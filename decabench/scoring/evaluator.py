@@ -142,6 +142,8 @@ class ScoredTask:
     """The lines of the answers as they were read, by id, for each wording."""
     units: Any = None
     """(examples, levels): the number of each example's unit, if known without reading the data."""
+    statistics: str = ""
+    """sha256 of the file of statistics that it was read from; empty if it was scored now."""
 
 
 def evaluate(
@@ -284,6 +286,7 @@ def _find_known(
             receipt.rows,
             digests,
             units=receipt.units,
+            statistics=receipt.statistics,
         )
     return found
 
