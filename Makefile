@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Python compiles what is imported when it is imported first. Compiling everything takes two minutes, and most of it is never imported.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 SETUP := pyproject.toml constraints.txt
 # What `make test` installs beside the base. `make test EXTRAS=dev` does without torch and Ray; their tests are skipped.
 EXTRAS ?= dev,docs,hf,ray,train
@@ -30,8 +31,8 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-unit: $(VENV)/dev.stamp # two processes at once: threads of their own would only get in each other's way
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+unit: $(VENV)/dev.stamp # for two cores: the third process works while others wait; threads of their own would only get in each other's way
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup
 
 test-heavy: $(VENV)/heavy.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m heavy -n 2 --dist loadgroup

@@ -76,6 +76,7 @@ def test_the_tour_and_the_worked_example_run_as_pasted(tmp_path: Path, environme
     assert (folder / "tour" / "capitals" / "results" / "validation" / "results.json").exists()
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_the_training_of_the_docs_runs_as_pasted(tmp_path: Path, environment: dict[str, str]) -> None:
     pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")

@@ -1,6 +1,7 @@
 """A real browser for the site: Chromium or Chrome, wherever it is installed.
 
-Without one the tests are skipped with a plain message; where CI is set that is a failure.
+Without one the tests are skipped with a plain message; where CI is set that is a failure. All of them run in one
+process (their `xdist_group`), so one browser and one site serve them all.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+# How long a page may take before a test gives up on it, in ms. It says nothing about the page: the machine may be busy.
+PATIENCE = 60_000
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -116,7 +119,7 @@ class Watched:
 def context(browser: Browser, address: str) -> Iterator[BrowserContext]:
     """A fresh profile; the test fails on any error in the console and any request to another host."""
     context = browser.new_context(viewport={"width": 1400, "height": 900})
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE)
     context.watched = Watched(context, address)  # type: ignore[attr-defined]
     yield context
     faults = context.watched.faults  # type: ignore[attr-defined]

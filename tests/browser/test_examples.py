@@ -17,7 +17,7 @@ from tests.browser.conftest import serving
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 AXE = Path(__file__).parent / "vendor" / "axe-4.14.1.min.js"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u202egnp.exe\u2028{{7*7}}"

@@ -9,14 +9,14 @@ import pytest
 
 from decabench.leaderboard import write_leaderboard
 from decabench.tasks import Suite
-from tests.browser.conftest import Watched
+from tests.browser.conftest import PATIENCE, Watched
 from tests.browser.test_pages import AXE
 from tests.leaderboard.small import results, suite_results, write
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
 MIXED = Suite("mixed", "Mixed scores", ("errors", "points", "correlation"))
 ERRORS = Suite("errors", "Errors", ("errors",), total="mean", total_name="mean error")
@@ -38,7 +38,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def watched(browser: Browser, place: str) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport={"width": 1280, "height": 900})
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(PATIENCE)
     watch = Watched(context, place)
     yield context
     context.close()

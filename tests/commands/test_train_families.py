@@ -139,7 +139,9 @@ def test_the_classifier(command, home, glove, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("own", [("model.train_embeddings=true",), ("model.crf=false",)])
+@pytest.mark.parametrize(
+    "own", [("model.train_embeddings=true",), pytest.param(("model.crf=false",), marks=HEAVY)]
+)
 def test_the_tagger(command, tagging, tmp_path, own):
     words = ('vectors=["none:12"]',)
     if own == ("model.crf=false",):  # fixed vectors, which an export needs a file for
@@ -179,7 +181,9 @@ def paper_settings(*values):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["meta-lstm", "asp-mtl", pytest.param("hyper-lstm", marks=HEAVY)])
+@pytest.mark.parametrize(
+    "model", ["meta-lstm", *(pytest.param(name, marks=HEAVY) for name in ("asp-mtl", "hyper-lstm"))]
+)
 def test_meta_lstm_and_its_competitors(command, home, glove, tmp_path, model):
     arguments = [
         *(
@@ -212,7 +216,7 @@ def test_meta_lstm_and_its_competitors(command, home, glove, tmp_path, model):
     [
         ("arc-ii", ("together=true", "order=turn", "model.sparse_gradients=true")),
         pytest.param("arc-i", ("model.bidirectional=true",), marks=HEAVY),
-        ("mt-cnn", ("model.sparse_gradients=true",)),
+        pytest.param("mt-cnn", ("model.sparse_gradients=true",), marks=HEAVY),
         pytest.param("mt-dnn", ("model.bag=mean",), marks=HEAVY),
     ],
 )
@@ -272,6 +276,7 @@ files = {train = "copy.jsonl", validation = "copy.jsonl"}
     return folder / "copy.toml"
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_a_bidirectional_meta_lstm_tags(command, tagging, tmp_path):
     arguments = [

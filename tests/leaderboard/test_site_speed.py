@@ -16,6 +16,7 @@ SECONDS = 10
 BYTES = 1_500_000
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_fifty_submissions(home: Path, tmp_path: Path) -> None:
     submissions(home, tmp_path / "submissions", 50)

@@ -255,7 +255,7 @@ def test_gradients_against_finite_differences(name, extension, outputs, monkeypa
         torch.manual_seed(1)
         return loss_of(model, batch)
 
-    check_gradients(model, loss, 2)
+    check_gradients(model, loss)
 
 
 def test_the_interleaved_recurrence_against_autograd():

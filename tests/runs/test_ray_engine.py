@@ -204,10 +204,10 @@ def journals(folder):
     ("predictor", "tasks"),
     [
         ("majority", ("sst", "schema", "woz.en")),
-        ("random", ("sst", "squad")),
+        pytest.param("random", ("sst", "squad"), marks=pytest.mark.heavy),
         pytest.param("{}:echo", ("sst", "wikisql"), marks=pytest.mark.heavy),
-        ("{}:careful", ("sst",)),
-        ("{}:backwards", ("schema",)),
+        pytest.param("{}:careful", ("sst",), marks=pytest.mark.heavy),
+        pytest.param("{}:backwards", ("schema",), marks=pytest.mark.heavy),
     ],
 )
 def test_the_same_bytes_as_in_this_process(cluster, run, tmp_path, somebodys, predictor, tasks):
@@ -295,6 +295,7 @@ def test_the_model_is_loaded_once_a_worker_and_task_and_workers_live_on(cluster,
     assert str(os.getpid()) not in {process for _, process in loads}
 
 
+@pytest.mark.heavy
 def test_ray_goes_on_from_this_process_and_back(cluster, run, tmp_path, somebodys):
     predictor = f"{somebodys[0]}:echo"
     whole = answer(run(predictor, output=tmp_path / "whole"))
@@ -311,6 +312,7 @@ def test_ray_goes_on_from_this_process_and_back(cluster, run, tmp_path, somebody
         assert journals(folder) == {name: lines}
 
 
+@pytest.mark.heavy
 def test_a_worker_that_is_killed(cluster, run, tmp_path, somebodys):
     name, folder = somebodys
     remote = answer(run(f"{name}:dies", ("sst", "schema"), output=tmp_path / "remote", engine="ray"))

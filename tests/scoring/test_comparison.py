@@ -165,6 +165,7 @@ def test_an_interval_without_0_beside_a_large_corrected_p_is_explained():
         assert Comparison("a", "b", "validation", {"x": plain}, None, {}, 0).describe_correction() == ""
 
 
+@pytest.mark.heavy
 def test_the_chance_that_the_explanation_states():
     """Of 10 tasks without a difference, at least one interval excludes 0 in up to 40 % of comparisons."""
     import numpy as np

@@ -53,9 +53,8 @@ def gold(shared: Path, task: str) -> list[Any]:
     return [json.loads(line)["gold"] for line in lines]
 
 
-def test_time_and_memory(prepared: Prepared) -> None:
+def test_memory(prepared: Prepared) -> None:
     assert prepared.first.code == 0, prepared.first.output
-    assert prepared.first.seconds < 60
     assert prepared.first.megabytes < 800
 
 
@@ -64,7 +63,6 @@ def test_a_second_run_does_nothing(prepared: Prepared) -> None:
     before = {path: path.stat().st_mtime_ns for path in paths}
     again = prepare_command(prepared.store.home, "--mirror", str(prepared.mirror))
     assert again.code == 0, again.output
-    assert again.seconds < 2
     assert {path: path.stat().st_mtime_ns for path in paths} == before
     assert again.output.count("was ready") == len(DECATHLON.tasks)
 

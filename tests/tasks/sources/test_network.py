@@ -37,6 +37,8 @@ NETWORK = Network(
     time_limit=20.0,
     largest=4 << 20,
 )
+AT_ONCE = 15
+"""Seconds: far more than what is tested takes, and less than the time limits that would end it otherwise."""
 
 
 @dataclass
@@ -107,7 +109,7 @@ def test_stalls_for_ever_end_soon(client: Client, script: Script) -> None:
         with pytest.raises(TransferError, match=r"^the server sent nothing for 0\.3 s, 3 times$"):
             client.fetch(server)
         assert len(server.requests) == 3
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < AT_ONCE
     assert [line[-8:] for line in client.said] == ["(1 of 2)", "(2 of 2)"]
 
 
@@ -123,7 +125,7 @@ def test_a_trickle_is_given_up(client: Client) -> None:
     with RawServer([reply(LENGTH, then=endless(b"x", 0.02))]) as server:
         with pytest.raises(TransferError, match=r"the server sent only \d+ bytes in 0\.3\d* s, 3 times"):
             client.fetch(server)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < AT_ONCE
 
 
 def test_a_trickle_above_the_lowest_speed_ends_with_the_time_limit(client: Client) -> None:
@@ -132,7 +134,7 @@ def test_a_trickle_above_the_lowest_speed_ends_with_the_time_limit(client: Clien
     with RawServer([reply("Content-Length: 4000000", then=endless(b"x" * 100, 0.02))]) as server:
         with pytest.raises(TransferError, match="it was not complete after 1 s; run again to continue"):
             client.fetch(server)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < AT_ONCE
 
 
 def test_a_cut_is_told(client: Client) -> None:
@@ -420,6 +422,6 @@ def test_ctrl_c_ends_a_stall_at_once(tmp_path: Path) -> None:
             time.sleep(0.3)
             started = time.monotonic()
             process.send_signal(signal.SIGINT)
-            process.wait(10)
-        assert time.monotonic() - started < 3
+            process.wait(AT_ONCE)
+        assert time.monotonic() - started < AT_ONCE
         assert (tmp_path / ".incoming" / "data.bin.part").exists()
