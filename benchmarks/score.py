@@ -1,12 +1,13 @@
 """Score full-size submissions, by stage and against other scorers: CPU seconds of one thread, in one run.
 
-    python benchmarks/score.py --home HOME [--split validation] [--runs 5] [--plot PATH]
+    python benchmarks/score.py --home HOME [--split validation] [--runs 5] [--plot PATH] [--squad-script PATH]
     python benchmarks/score.py --home HOME --board 200 --folder FOLDER [--jobs 1]
 
 The data must be prepared. Two submissions are made from its gold answers, two in ten of them perturbed and three taken
 from other examples. Stages take turns, a run each, so that on a busy machine all have the same share of the
 disturbance. Prints Markdown: the machine, medians, ranges, ratios to ours, memory beyond what the process had. Scorers
 that are not installed are left out; pip install rouge-score rouge-score-rs sacrebleu bleuscore seqeval torchmetrics.
+`--squad-script` names SQuAD's own evaluate-v1.1.py, which is run on the same answers and must give the same scores.
 
 With --board, so many submissions of unlike skill are made and evaluated in the folder, unless they are there, and a
 board of them is built twice: CPU seconds, seconds and peak memory of each build. 200 of 77,000 rows take 2 GB and,
@@ -16,6 +17,7 @@ to evaluate, 20 minutes.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import random
 import re
 import resource
@@ -25,14 +27,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from timing import Timed, describe_machine, peak_memory, time_in_turn
 
-from decabench.metrics import METRICS, Item
+from decabench.metrics import METRICS, Item, nf1
 from decabench.scoring import Sample, ScoringOptions, compare, record_scores, score_interval, score_submission
 from decabench.submission import write_submission
 from decabench.tasks import DECATHLON, Store, read_references
@@ -41,7 +43,7 @@ Sides = dict[str, Callable[[], object]]
 """By name, what to time; ours is the first."""
 
 
-def make_answers(references: list[Item], seed: int, wrong: float = 0.3) -> Iterator[tuple[str, str]]:
+def make_answers(references: Sequence[Item], seed: int, wrong: float = 0.3) -> Iterator[tuple[str, str]]:
     """Yield an answer for each example: another's for a share of them, a word too few for a fifth, or gold."""
     drawn = random.Random(seed)
     for item in references:
@@ -183,8 +185,27 @@ def interval_sides(store: Store, split: str) -> Sides:
     }
 
 
-def squad_sides(store: Store, split: str) -> Sides:
-    """F1 of words and exact match; the other is what evaluate-v1.1 does with each answer."""
+def official_squad(script: Path, questions: Sequence[Item], texts: list[str]) -> Callable[[], object]:
+    """Return SQuAD's own script on these answers. Exits if it gives other scores than ours."""
+    spec = importlib.util.spec_from_file_location("evaluate_v1_1", script)
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"{script} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    qas = [{"id": one.id, "answers": [{"text": text} for text in one.answers]} for one in questions]
+    run = partial(
+        module.evaluate,
+        [{"paragraphs": [{"qas": qas}]}],
+        dict(zip([one.id for one in questions], texts, strict=True)),
+    )
+    theirs, ours = run(), nf1(texts, [list(one.answers) for one in questions]).details
+    if abs(theirs["f1"] - ours["nf1"]) > 1e-9 or abs(theirs["exact_match"] - ours["nem"]) > 1e-9:
+        raise SystemExit(f"{script} gives {theirs}, ours F1 {ours['nf1']} and exact match {ours['nem']}.")
+    return run
+
+
+def squad_sides(store: Store, split: str, script: Path | None) -> Sides:
+    """F1 of words and exact match; the others are what evaluate-v1.1 does with each answer, and itself."""
     questions = read_references(store, "squad", split)
     texts = [answer for _, answer in make_answers(questions, 1)]
 
@@ -207,10 +228,13 @@ def squad_sides(store: Store, split: str) -> Sides:
             for text, one in zip(texts, questions, strict=True)
         ]
 
-    return {
+    sides: Sides = {
         "ours, nF1 and EM": lambda: METRICS["nf1"].statistics(texts, questions),
         "as SQuAD's evaluate-v1.1": official,
     }
+    if script is not None:
+        sides["SQuAD's evaluate-v1.1.py"] = official_squad(script, questions, texts)
+    return sides
 
 
 def tag_sides() -> Sides:
@@ -279,6 +303,16 @@ def draw_plot(path: Path, tables: dict[str, dict[str, Timed]]) -> None:
     figure.savefig(path, dpi=120)
 
 
+TABLES: dict[str, Callable[[Store, str], Sides]] = {
+    "ROUGE": rouge_sides,
+    "BLEU": bleu_sides,
+    "BLEU intervals": interval_sides,
+    "SQuAD": partial(squad_sides, script=None),
+    "tags": lambda store, split: tag_sides(),
+    "single calls": single_sides,
+}
+
+
 def main() -> None:
     """Print tables of the stages and of the scorers, and draw the plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -286,6 +320,8 @@ def main() -> None:
     parser.add_argument("--split", default="validation")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--plot", type=Path)
+    parser.add_argument("--squad-script", type=Path)
+    parser.add_argument("--only", help=f"tables, separated by commas: {', '.join(('stages', *TABLES))}")
     parser.add_argument("--board", type=int, metavar="COUNT")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--jobs", type=int, default=1)
@@ -298,24 +334,26 @@ def main() -> None:
         measure_board(given.home, given.split, given.folder, given.board, given.jobs)
         print(f"\nAt the end: {describe_machine()}")
         return
-    with tempfile.TemporaryDirectory() as folder:
-        a, b = (make_submission(Path(folder) / name, store, given.split, n) for n, name in enumerate("ab"))
-        sides = stages(given.home, given.split, a, b)
-        timed = time_in_turn(sides, max(given.runs // 2, 1))
-        print_table("stage", timed, {name: peak_memory(run) for name, run in sides.items()})
+    only = set(given.only.split(",")) if given.only else {"stages", *TABLES}
+    if "stages" in only:
+        with tempfile.TemporaryDirectory() as folder:
+            a, b = (
+                make_submission(Path(folder) / name, store, given.split, n) for n, name in enumerate("ab")
+            )
+            sides = stages(given.home, given.split, a, b)
+            timed = time_in_turn(sides, max(given.runs // 2, 1))
+            print_table("stage", timed, {name: peak_memory(run) for name, run in sides.items()})
     tables: dict[str, dict[str, Timed]] = {}
-    for title, others in (
-        ("ROUGE", rouge_sides(store, given.split)),
-        ("BLEU", bleu_sides(store, given.split)),
-        ("BLEU, interval", interval_sides(store, given.split)),
-        ("SQuAD", squad_sides(store, given.split)),
-        ("tags", tag_sides()),
-        ("single calls", single_sides(store, given.split)),
-    ):
+    for title in [title for title in TABLES if title in only]:
+        others = (
+            squad_sides(store, given.split, given.squad_script)
+            if title == "SQuAD"
+            else TABLES[title](store, given.split)
+        )
         tables[title] = time_in_turn(others, given.runs)
         print_table(title, tables[title], {name: peak_memory(run) for name, run in others.items()})
     if given.plot:
-        del tables["single calls"]
+        tables.pop("single calls", None)
         draw_plot(given.plot, tables)
     print(f"\nAt the end: {describe_machine()}")
 

@@ -286,7 +286,13 @@ def _feed(path: Path, digests: Iterable[hashlib._Hash]) -> None:
 
 def canonical_json(value: Any, allow_nan: bool = True) -> str:
     """Serialize to canonical JSON: sorted keys, no spaces, and only the escapes that JSON requires."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=allow_nan)
+    return (_CANONICAL if allow_nan else _CANONICAL_FINITE).encode(value)
+
+
+_CANONICAL, _CANONICAL_FINITE = (
+    json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=allow_nan)
+    for allow_nan in (True, False)
+)
 
 
 def canonical_texts(texts: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ import lzma
 import math
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -73,11 +74,11 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    value: dict[str, Any] = {}
-    for key, inner in pairs:
-        if key in value:
-            raise ValueError(f"the key {key[:60]!r} occurs twice in one object")
-        value[key] = inner
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in counts.items() if count > 1)
+        raise ValueError(f"the key {twice[:60]!r} occurs twice in one object")
     return value
 
 

@@ -265,9 +265,12 @@ def evaluate(metric: Metric, predictions: Sequence[str], references: Sequence[Re
 
 def score_rows(metric: Metric, rows: Sequence[Row]) -> Score:
     """Sum rows and score the sums. `math.fsum` rounds once, so order and splitting never change a digit."""
-    totals = {
-        name: math.fsum(column) for name, column in zip(metric.columns, zip(*rows, strict=True), strict=True)
-    }
+    columns: Iterable[Iterable[float]]
+    if hasattr(rows, "T"):  # an array: its rows would be arrays, too
+        columns = (column.tolist() for column in rows.T)
+    else:
+        columns = zip(*rows, strict=True)
+    totals = {name: math.fsum(column) for name, column in zip(metric.columns, columns, strict=True)}
     scores = {name: float(value) for name, value in metric.score(totals).items()}
     return Score(metric.headline, scores[metric.headline], scores, len(rows), metric.full_signature)
 

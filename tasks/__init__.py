@@ -23,7 +23,7 @@ from decabench.tasks.preparation import (
     requested_splits,
     tasks_with_split,
 )
-from decabench.tasks.references import read_references
+from decabench.tasks.references import References, read_references
 from decabench.tasks.registry import (
     SUITES,
     TASKS,
@@ -88,6 +88,7 @@ __all__ = [
     "PromptTemplate",
     "PublishedRow",
     "Question",
+    "References",
     "RemoteFile",
     "Request",
     "Source",

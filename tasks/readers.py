@@ -68,7 +68,13 @@ class Record:
 
     def text(self, key: str) -> str:
         """Return a field that must be text."""
-        return self._require_text(self.field(key), repr(key))
+        try:
+            value = self.value[key]
+        except (KeyError, TypeError, IndexError):
+            value = self.field(key)
+        if type(value) is str and value.isascii():
+            return value
+        return self._require_text(value, repr(key))
 
     def texts(self, key: str) -> list[str]:
         """Return a field that must be a list of texts."""

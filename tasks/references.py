@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from operator import eq
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from decabench.errors import DataError, StorageError
 from decabench.files import atomic_file, file_digest
@@ -21,17 +22,22 @@ from decabench.tasks.store import SplitRecord, Store, fingerprint_line, units_li
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
-__all__ = ["SCORED_SPLITS", "keep_references", "read_references"]
+    Array = NDArray[Any]
+
+__all__ = ["SCORED_SPLITS", "References", "keep_references", "read_references"]
 
 FORMAT = "decabench.references/1"
 SCORED_SPLITS = ("validation", "test")
 """The splits whose references `prepare` keeps."""
 _COLUMNS = ["id", "answers", "units", "meta"]
 _BATCH = 10_000
+_FEW = 50_000
+"""Up to so many examples, making items again takes longer than keeping them takes memory."""
 
 
-def read_references(store: Store, task: str, split: str) -> list[Item]:
+def read_references(store: Store, task: str, split: str) -> References:
     """Return the gold answers of a prepared split, in its order.
 
     Raises MissingDataError if it is not prepared, DataError if it is damaged or is not the data of its record.
@@ -48,8 +54,8 @@ def read_references(store: Store, task: str, split: str) -> list[Item]:
     try:
         _write(store, task, split, facts)
     except StorageError:  # a home that this user may only read
-        return _items(_read_columns(store.path(task, split)))
-    return _items(_read_columns(_path(store, task, split)))
+        return References(_read_columns(store.path(task, split)))
+    return References(_read_columns(_path(store, task, split)))
 
 
 def keep_references(store: Store, task: str, split: str, record: SplitRecord) -> None:
@@ -97,39 +103,114 @@ def _write(store: Store, task: str, split: str, facts: dict[str, str]) -> None:
                 writer.write_batch(batch.select(_COLUMNS).replace_schema_metadata(facts))
 
 
-def _read_kept(path: Path, facts: dict[str, str]) -> list[Item] | None:
+def _read_kept(path: Path, facts: dict[str, str]) -> References | None:
     """Return the references of a file; None if it is missing, damaged, or of other data."""
     import pyarrow as pa
 
     try:
         table = _read_columns(path)
         kept = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-        return _items(table) if facts.items() <= kept.items() else None
+        return References(table) if facts.items() <= kept.items() else None
     except (OSError, ValueError, KeyError, pa.ArrowException):
         return None
 
 
 def _read_columns(path: Path) -> pa.Table:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
-        return file.read(_COLUMNS, use_threads=False)
+        table = file.read(_COLUMNS, use_threads=False)
+    pa.default_memory_pool().release_unused()  # what reading took beyond the columns
+    return table
 
 
-def _items(table: pa.Table) -> list[Item]:
-    ids, metas = (table.column(name).to_pylist() for name in ("id", "meta"))
-    answers, units = (_tuples(table.column(name)) for name in ("answers", "units"))
-    # Most examples have no meta; it was validated when it was written.
-    read = ({} if meta == "{}" else json.loads(meta) for meta in metas)
-    return [Item(*each) for each in zip(answers, ids, units, read, strict=True)]
+class References(Sequence[Item]):
+    """The gold answers of a split, in its order.
+
+    They stay in columns, which take a quarter of the memory of items, and items are made each time they are asked for;
+    those of a small split are kept once they were made.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._kept: list[Item] | None = None
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of all examples."""
+        found: list[str] = self._table.column("id").to_pylist()
+        return found
+
+    def unit_numbers(self) -> Array:
+        """Return the numbers of the units of each example, (examples, levels), as `number_units` gives them."""
+        import numpy as np
+        import pyarrow as pa
+
+        units = self._table.column("units")
+        codes = pa.chunked_array([chunk.flatten() for chunk in units.chunks], pa.string()).dictionary_encode()
+        labels = np.concatenate([np.from_dlpack(chunk.indices) for chunk in codes.chunks])
+        del codes
+        pa.default_memory_pool().release_unused()
+        labels = labels.reshape(len(self), -1)
+        if labels.shape[1] == 1:
+            return labels  # numbered in the order of their first examples
+        levels, outer = [], np.zeros(len(self), dtype=np.int64)
+        for level in labels.T:
+            pairs = outer * (int(level.max()) + 1) + level  # inner units are told apart by outer ones
+            _, first, outer = np.unique(pairs, return_index=True, return_inverse=True)
+            order = np.empty(len(first), dtype=np.int64)
+            order[np.argsort(first)] = np.arange(len(first))
+            outer = order[outer]
+            levels.append(outer.astype(np.int32))
+        return np.stack(levels, axis=1)
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __iter__(self) -> Iterator[Item]:
+        if self._kept is None and len(self) > _FEW:
+            return _make_items(self._table)
+        return iter(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Item]: ...
+    def __getitem__(self, index: Any) -> Any:
+        if self._kept is not None or len(self) <= _FEW:
+            return self._all()[index]
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step == 1:
+                return list(_make_items(self._table.slice(start, max(stop - start, 0))))
+            return [self[at] for at in range(start, stop, step)]
+        at = range(len(self))[index]
+        return next(_make_items(self._table.slice(at, 1)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _all(self) -> list[Item]:
+        if self._kept is None:
+            self._kept = list(_make_items(self._table))
+        return self._kept
 
 
-def _tuples(column: pa.ChunkedArray) -> Sequence[tuple[str, ...]]:
+def _make_items(table: pa.Table) -> Iterator[Item]:
+    for batch in table.to_batches(_BATCH):
+        ids, metas = (batch.column(name).to_pylist() for name in ("id", "meta"))
+        answers, units = (_tuples(batch.column(name)) for name in ("answers", "units"))
+        # Most examples have no meta; it was validated when it was written.
+        read = ({} if meta == "{}" else json.loads(meta) for meta in metas)
+        yield from map(Item, answers, ids, units, read)
+
+
+def _tuples(column: pa.ListArray) -> list[tuple[str, ...]]:
     """Return a column of lists as tuples: all texts at once, and then cut, as pyarrow is slow with single lists."""
-    rows: list[tuple[str, ...]] = []
-    for chunk in column.chunks:
-        texts: list[Any] = chunk.flatten().to_pylist()
-        ends = chunk.offsets.to_pylist()
-        first = ends[0] if ends else 0
-        rows += [tuple(texts[start - first : end - first]) for start, end in pairwise(ends)]
-    return rows
+    texts: list[str] = column.flatten().to_pylist()
+    ends: list[int] = column.offsets.to_pylist()
+    first = ends[0] if ends else 0
+    return [tuple(texts[start - first : end - first]) for start, end in pairwise(ends)]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
+from json.encoder import encode_basestring
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ FORMAT = "decabench.task/2"
 _EARLIER_FORMATS = ("decabench.task/1",)
 """Layouts of earlier versions, to be prepared again; 1 had one `group` in place of `units`."""
 _BATCH = 1_000
+_FINGERPRINTED_AT_ONCE = 1 << 20
 _COLUMNS = ("id", "question", "context", "answers", "units", "meta")
 _LISTS = ("answers", "units")
 _KINDS = {name: "list of strings" if name in _LISTS else "string" for name in _COLUMNS}
@@ -84,15 +85,13 @@ def fingerprint_line(example: Example) -> bytes:
 
     Of its units they hold the innermost alone, so that a task may name what encloses it and keep its fingerprints.
     """
-    return _line(example, _meta(example))
+    return _line(example, encode_basestring(example.context), _meta(example)).encode("utf-8", "surrogatepass")
 
 
-def _line(example: Example, meta: str) -> bytes:
-    """Return the same, given its `meta` as JSON: `[id, question, context, answers, unit, meta]`."""
-    before = canonical_texts((example.id, example.question, example.context))[:-1]
-    unit = canonical_texts(example.units[-1:])[1:-1]
-    line = f"{before},{canonical_texts(example.answers)},{unit},{meta}]\n"
-    return line.encode("utf-8", "surrogatepass")
+def _line(example: Example, context: str, meta: str) -> str:
+    """Return the same as text, given its context and `meta` as JSON: `[id, question, context, answers, unit, meta]`."""
+    before = f"{encode_basestring(example.id)},{encode_basestring(example.question)},{context}"
+    return f"[{before},{canonical_texts(example.answers)},{encode_basestring(example.units[-1])},{meta}]\n"
 
 
 def _meta(example: Example) -> str:
@@ -101,7 +100,11 @@ def _meta(example: Example) -> str:
 
 def units_line(units: Sequence[str]) -> bytes:
     """Return the bytes that the units of an example contribute to the digest of its split's units."""
-    return f"{canonical_texts(units)}\n".encode("utf-8", "surrogatepass")
+    return _units_text(units).encode("utf-8", "surrogatepass")
+
+
+def _units_text(units: Sequence[str]) -> str:
+    return f"{canonical_texts(units)}\n"
 
 
 class Store:
@@ -136,10 +139,11 @@ class Store:
             with pq.ParquetWriter(file, schema, compression="zstd") as writer:
                 while batch := list(islice(valid, _BATCH)):
                     metas = [_meta(example) for example in batch]
-                    for example, meta in zip(batch, metas, strict=True):
-                        ids.add(example.id)
-                        digest.update(_line(example, meta))
-                        units_digest.update(units_line(example.units))
+                    ids.add(example.id for example in batch)
+                    for lines in _fingerprint_parts(batch, metas):
+                        digest.update(lines.encode("utf-8", "surrogatepass"))
+                    units = "".join(_units_text(example.units) for example in batch)
+                    units_digest.update(units.encode("utf-8", "surrogatepass"))
                     writer.write_table(pa.table(_columns(batch, metas), schema=schema))
             if not len(ids):
                 raise DataError(
@@ -288,36 +292,33 @@ def _validate(examples: Iterable[Example], name: str) -> Iterator[Example]:
 
 
 def _find_fault(example: Example) -> str:
-    if not example.answers or not all(isinstance(answer, str) for answer in example.answers):
+    if not example.answers or not all([isinstance(answer, str) for answer in example.answers]):
         return "its answers must be one or more texts"
     if not (isinstance(example.id, str) and example.id and example.question):
         return "it needs an id and a question"
     if not isinstance(example.units, tuple | list) or not example.units:
         return "its units must be one or more texts, outermost first, such as ('article', 'paragraph')"
-    fields = (example.id, example.question, example.context, *example.units, *example.answers)
-    return "" if all(map(_is_text, fields)) else "every field must be text"
-
-
-def _is_text(value: object) -> bool:
-    """Tell whether a value is text that UTF-8 can encode: JSON escapes may contain half of a character."""
-    try:
-        return isinstance(value, str) and (value.isascii() or bool(value.encode()))
-    except UnicodeEncodeError:
-        return False
+    try:  # UTF-8 must be able to encode it: JSON escapes may contain half of a character
+        for text in (example.question, example.context, *example.units, example.id, *example.answers):
+            if not str.isascii(text):
+                text.encode()
+    except (TypeError, UnicodeEncodeError):
+        return "every field must be text"
+    return ""
 
 
 class _Ids:
     """Counts repeated ids with eight bytes per id, however long the ids are."""
 
     def __init__(self) -> None:
-        self._hashes = array("q")
+        self._hashes = bytearray()
 
     def __len__(self) -> int:
-        return len(self._hashes)
+        return len(self._hashes) // 8
 
-    def add(self, id: str) -> None:
-        digest = hashlib.blake2b(id.encode(), digest_size=8).digest()
-        self._hashes.append(int.from_bytes(digest, "little", signed=True))
+    def add(self, ids: Iterable[str]) -> None:
+        blake2b = hashlib.blake2b
+        self._hashes += b"".join([blake2b(id.encode(), digest_size=8).digest() for id in ids])
 
     def count_repeated(self) -> int:
         import numpy
@@ -325,13 +326,28 @@ class _Ids:
         return len(self) - len(numpy.unique(numpy.frombuffer(self._hashes, dtype=numpy.int64)))
 
 
+def _fingerprint_parts(batch: list[Example], metas: list[str]) -> Iterator[str]:
+    """Yield the lines of some examples joined, up to about a megabyte each, so that long contexts stay bounded."""
+    lines: list[str] = []
+    size, context, quoted_context = 0, "", '""'
+    for example, meta in zip(batch, metas, strict=True):
+        if example.context != context:  # several questions may be about one
+            context, quoted_context = example.context, encode_basestring(example.context)
+        lines.append(_line(example, quoted_context, meta))
+        size += len(lines[-1])
+        if size > _FINGERPRINTED_AT_ONCE:
+            yield "".join(lines)
+            lines, size = [], 0
+    yield "".join(lines)
+
+
 def _columns(batch: list[Example], metas: list[str]) -> dict[str, list[Any]]:
     return {
         "id": [example.id for example in batch],
         "question": [example.question for example in batch],
         "context": [example.context for example in batch],
-        "answers": [list(example.answers) for example in batch],
-        "units": [list(example.units) for example in batch],
+        "answers": [example.answers for example in batch],
+        "units": [example.units for example in batch],
         "meta": metas,
     }
 

@@ -11,8 +11,9 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from decabench.errors import (
     DataError,
@@ -32,19 +33,21 @@ from decabench.scoring.scored_examples import ExamplesHead, ScoredExample, label
 from decabench.scoring.significance import (
     Sample,
     describe_units,
+    number_units,
     score_interval,
     total_interval,
     write_rows,
 )
 from decabench.submission import (
+    AlignedAnswers,
     AnswerKind,
     AnswerLine,
     AnswerReader,
     PredictionFile,
     Submission,
-    answers_digest,
     open_submission,
     read_answers,
+    texts_digest,
 )
 from decabench.tasks import (
     DECATHLON,
@@ -52,6 +55,7 @@ from decabench.tasks import (
     SPLITS,
     TASKS,
     Label,
+    References,
     SplitRecord,
     Store,
     Suite,
@@ -68,6 +72,8 @@ from decabench.tasks import (
 )
 from decabench.text import excerpt
 from decabench.workers import collection_paused, process_pool
+
+Example = TypeVar("Example", bound=Reference)
 
 __all__ = [
     "AnswerCounts",
@@ -130,18 +136,18 @@ class ScoredTask:
     """An answer for each example; empty if the task failed."""
     sample: Sample | None = None
     """The statistics by group; None if the task failed."""
-    rows: Sequence[Row] = ()
-    """The statistics of each example."""
+    rows: Any = ()
+    """(examples, columns): the statistics of each example."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The files of its answers, other wordings included: path in the submission to sha256."""
     unknown: tuple[str, ...] = ()
     """Ids in `ScoringOptions.without` that no example of the prepared split has."""
-    variant_rows: Mapping[int, Sequence[Row]] = field(default_factory=dict)
+    variant_rows: Mapping[int, Any] = field(default_factory=dict)
     """The statistics of each example under other wordings, by their number."""
-    lines: Mapping[int, Mapping[str, AnswerLine]] = field(default_factory=dict)
-    """The lines of the answers as they were read, by id, for each wording."""
+    aligned: Mapping[int, AlignedAnswers] = field(default_factory=dict)
+    """The answers as they were read, for each wording."""
     units: Any = None
-    """(examples, levels): the number of each example's unit, if known without reading the data."""
+    """(examples, levels): the number of each example's unit; None if the task failed."""
     statistics: str = ""
     """sha256 of the file of statistics that it was read from; empty if it was scored now."""
 
@@ -293,7 +299,7 @@ def _find_known(
 
 def _read_predictions(file: PredictionFile, kind: AnswerKind, references: Sequence[Item]) -> list[str]:
     answers = read_answers(file, kind)
-    return [answers[item.id] for item in references]
+    return [answers[id_] for id_ in ids_of(references)]
 
 
 def _file_digests(submission: Submission, task: str, split: str) -> dict[str, str]:
@@ -401,18 +407,18 @@ class _Job:
     answers: AnswerKind
     without: Sequence[str]
 
-    def read(self, file: PredictionFile) -> dict[str, AnswerLine]:
-        """Read answers by id. Raises _FaultyFileError."""
-        marks = self.submission.info.marks(file.task, file.split, file.variant)
-        reader = AnswerReader(file, [item.id for item in self.references], marks)
-        lines = {str(line.id): line for line in reader}
+    def read(self, file: PredictionFile) -> AlignedAnswers:
+        """Read answers. Raises _FaultyFileError."""
+        marks, ids = self.submission.info.marks(file.task, file.split, file.variant), ids_of(self.references)
+        reader = AnswerReader(file, ids, marks)
+        aligned = AlignedAnswers.read(reader, ids)
         if reader.fault_count:
             raise _FaultyFileError(reader.reason, reader.fault_count)
-        return lines
+        return aligned
 
     def unknown(self) -> tuple[str, ...]:
         """Return the ids to leave out that no example has."""
-        known = {item.id for item in self.references} if self.without else set()
+        known = set(ids_of(self.references)) if self.without else set()
         return tuple(id_ for id_ in dict.fromkeys(self.without) if id_ not in known)
 
     def digests(self) -> dict[str, str]:
@@ -459,26 +465,27 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
     data = DataUsed(record.fingerprint, record.origin, record.verified, record.rows, published, record.note)
     result = TaskResult("failed", task.metric, metric.headline, data)
     try:
-        lines = job.read(job.file)
-        references = [item for item in job.references if item.id in lines]  # a limited run answers only some
-        answers = {item.id: lines[item.id].text(job.answers) for item in references}
-        found = score_task((task.metric, *task.secondary), list(answers.values()), references, pool)
+        aligned = job.read(job.file)
+        references = _select(job.references, aligned.places)  # a limited run answers only some
+        texts = aligned.texts(job.answers)
+        found = score_task((task.metric, *task.secondary), texts, references, pool)
     except _FaultyFileError as error:
         return ScoredTask(replace(result, reason=str(error), faults=error.faults), job.references)
     except MetricError as error:  # gold answers that this metric cannot score; continue with the other tasks
         return ScoredTask(replace(result, reason=str(error), faults=1), job.references)
-    counts = count_answers(lines.values())
-    counts = replace(counts, by_kind={**counts.by_kind, **_count_forms(job, answers)})
+    ids = ids_of(references)
+    counts = count_answers(aligned.details.values())
+    counts = replace(counts, by_kind={**counts.by_kind, **_count_forms(job, ids, texts)})
     ceiling = None
     if counts.context_kept and task.extractive:
         contexts = job.store.read(task.name, job.file.split, ("id", "context"))
         ceiling = context_ceiling(counts.context_kept, references, contexts)
     limits = job.submission.info.partial.get(f"{task.name}.{job.file.split}", {})
     score = found.scores[found.headline]
-    units = [item.units for item in references]
-    sample = Sample.of(metric.for_data(references), found.rows, units, task.name)
-    variant_rows: dict[int, Sequence[Row]] = {}
-    all_lines: dict[int, Mapping[str, AnswerLine]] = {0: lines}
+    units = _number_units(references)
+    sample = Sample.of_levels(metric.for_data(references), found.rows, units, task.name)
+    variant_rows: dict[int, Any] = {}
+    all_aligned = {0: aligned}
     result = replace(
         result,
         status="partial" if limits else "scored",
@@ -487,24 +494,46 @@ def _score_file(job: _Job, pool: Executor | None) -> ScoredTask:
         scores=found.scores,
         signature=found.signatures[task.metric],
         signatures=found.signatures,
-        empty=sum(not text.strip() for text in answers.values()),
-        predictions=answers_digest(answers),
+        empty=sum(not text.strip() for text in texts),
+        predictions=texts_digest(ids, texts),
         answers=counts.by_kind,
         ceiling=ceiling,
         partial=limits,
-        variants=_score_variants(job, references, score, pool, variant_rows, all_lines),
+        variants=_score_variants(job, references, score, pool, variant_rows, all_aligned),
         units=describe_units(sample, task.unit_names),
-        without=_score_without(job, references, list(answers.values()), found),
+        without=_score_without(job, references, texts, found),
     )
     return ScoredTask(
         result,
         references,
-        list(answers.values()),
+        texts,
         sample,
         found.rows,
         variant_rows=variant_rows,
-        lines=all_lines,
+        aligned=all_aligned,
+        units=units,
     )
+
+
+def ids_of(references: Sequence[Item]) -> list[str]:
+    """Return the ids of references, without making an item for each if they are in columns."""
+    while isinstance(references, Deferred):
+        references = references.values
+    return references.ids if isinstance(references, References) else [item.id for item in references]
+
+
+def _number_units(references: Sequence[Item]) -> Any:
+    if isinstance(references, References):
+        return references.unit_numbers()
+    return number_units([item.units for item in references])
+
+
+def _select(references: Sequence[Example], places: Sequence[int]) -> Sequence[Example]:
+    """Return the references at some places, which are in order."""
+    if len(places) == len(references):
+        return references
+    wanted = set(places)
+    return [item for at, item in enumerate(references) if at in wanted]
 
 
 def _score_without(
@@ -515,18 +544,19 @@ def _score_without(
     Raises DataError if no example is left.
     """
     unwanted = set(job.without)
-    left_out = [item.id for item in references if item.id in unwanted]
+    ids = ids_of(references) if unwanted else []
+    left_out = [id_ for id_ in ids if id_ in unwanted]
     if not left_out:
         return {}
-    kept = [at for at, item in enumerate(references) if item.id not in unwanted]
+    kept = [at for at, id_ in enumerate(ids) if id_ not in unwanted]
     if not kept:
         raise DataError(
             f"All {len(references):,} examples of {job.task.name} are left out: none is left to score."
         )
-    rest = [references[at] for at in kept]
+    rest = _select(references, kept)
     found = whole.of_part(kept, predictions, references)
     metric = find_metric(job.task.metric).for_data(rest)
-    interval = score_interval(Sample.of(metric, found.rows, [item.units for item in rest], job.task.name))
+    interval = score_interval(Sample.of_levels(metric, found.rows, _number_units(rest), job.task.name))
     return {
         "ids": left_out,
         "n": len(rest),
@@ -541,12 +571,12 @@ def _score_variants(
     references: Sequence[Item],
     score: float,
     pool: Executor | None,
-    rows: dict[int, Sequence[Row]],
-    all_lines: dict[int, Mapping[str, AnswerLine]],
+    rows: dict[int, Any],
+    all_aligned: dict[int, AlignedAnswers],
 ) -> dict[str, Any]:
     """Score the answers to other wordings; return their headlines by number, and a summary if there are any.
 
-    Their statistics go into `rows`, the lines they were read from into `all_lines`.
+    Their statistics go into `rows`, the answers as they were read into `all_aligned`.
     """
     scores, digests, failed = {"0": score}, {}, {}
     for number, files in job.submission.variants.items():
@@ -558,17 +588,17 @@ def _score_variants(
                 raise SubmissionError(
                     f"{job.task.name} has {len(job.task.variants)} variants, so there is no variant {number}."
                 )
-            lines = job.read(file)
-            if lines.keys() != {item.id for item in references}:
+            aligned = job.read(file)
+            if aligned.places != all_aligned[0].places:
                 raise SubmissionError(f"{file.name} answers other examples than {job.file.name}.")
         except SubmissionError as error:
             failed[str(number)] = str(error)
             continue
-        answers = {item.id: lines[item.id].text(job.answers) for item in references}
-        found = score_task((job.task.metric,), list(answers.values()), references, pool)
+        texts = aligned.texts(job.answers)
+        found = score_task((job.task.metric,), texts, references, pool)
         scores[str(number)] = found.scores[found.headline]
-        rows[number], all_lines[number] = found.rows, lines
-        digests[str(number)] = answers_digest(answers)
+        rows[number], all_aligned[number] = found.rows, aligned
+        digests[str(number)] = texts_digest(ids_of(references), texts)
     if len(scores) == 1 and not failed:
         return {}
     values = list(scores.values())
@@ -579,21 +609,21 @@ def _score_variants(
     return {"scores": scores, "predictions": digests, **summary, **({"failed": failed} if failed else {})}
 
 
-def _count_forms(job: _Job, answers: Mapping[str, str]) -> dict[str, int]:
+def _count_forms(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> dict[str, int]:
     """Count what has another form than the task asks for: answers that are no label, or items of tags and trees."""
-    counts = {"other_label": _count_other_labels(job, answers)}
+    counts = {"other_label": _count_other_labels(job, ids, texts)}
     if isinstance(job.task.output, Tags | Tree):
-        counts |= _count_item_faults(job, answers)
+        counts |= _count_item_faults(job, ids, texts)
     return {kind: count for kind, count in counts.items() if count}
 
 
-def _count_item_faults(job: _Job, answers: Mapping[str, str]) -> dict[str, int]:
+def _count_item_faults(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> dict[str, int]:
     """Count missing, extra and unknown items, and heads outside the sentence. Known tags are those of the split."""
     golds = {item.id: item.answers[0] for item in job.references}
     known = {tag for gold in golds.values() for tag in gold.lower().split()}
     tags = known if isinstance(job.task.output, Tags) else None
     counts = dict.fromkeys(("missing_items", "extra_items", "unknown_items", "outside_heads"), 0)
-    for id_, text in answers.items():
+    for id_, text in zip(ids, texts, strict=True):
         faults = count_faults(text, golds[id_], tags)
         for kind, count in zip(counts, astuple(faults), strict=True):
             counts[kind] += count
@@ -618,14 +648,16 @@ def count_forms(task: Task, found: ScoredTask, options: ScoringOptions) -> Label
     return forms
 
 
-def _count_other_labels(job: _Job, answers: Mapping[str, str]) -> int:
+def _count_other_labels(job: _Job, ids: Sequence[str], texts: Sequence[str]) -> int:
     """Count the answers that are none of the labels that their questions offer."""
     output = job.task.output
     if not isinstance(output, Label):
         return 0
     rows = () if output.names else job.store.read(job.task.name, job.file.split, ("id", "question"))
     questions = {row["id"]: row["question"] for row in rows}
-    return sum(is_other_label(text, output, questions.get(id_, "")) for id_, text in answers.items())
+    return sum(
+        is_other_label(text, output, questions.get(id_, "")) for id_, text in zip(ids, texts, strict=True)
+    )
 
 
 @dataclass(frozen=True)
@@ -673,16 +705,16 @@ class TaskScores:
     """By name; 0–100, unless the metric has another range."""
     signatures: Mapping[str, str]
     """Metric name to signature."""
-    statistics: Mapping[str, Sequence[Row]]
-    """Metric name to its statistics, a row for each example; the headline's metric is the first."""
+    statistics: Mapping[str, Any]
+    """Metric name to its statistics, (examples, columns); the headline's metric is the first."""
 
     @property
-    def rows(self) -> Sequence[Row]:
+    def rows(self) -> Any:
         """The headline metric's statistics."""
         return next(iter(self.statistics.values()))
 
     @classmethod
-    def of_rows(cls, statistics: Mapping[str, Sequence[Row]], references: Sequence[Reference]) -> TaskScores:
+    def of_rows(cls, statistics: Mapping[str, Any], references: Sequence[Reference]) -> TaskScores:
         """Score rows by metric name: the first metric's scores, and what the others have beyond them."""
         metrics = {name: find_metric(name).for_data(references) for name in statistics}
         scores: dict[str, float] = {}
@@ -699,12 +731,12 @@ class TaskScores:
         Rows of corpus metrics depend on the other examples, as ranks and classes do, and are computed anew; those of
         all other metrics are as they were. A dialogue's turns follow from those before, which were answered.
         """
-        answers, rest = [predictions[at] for at in kept], [references[at] for at in kept]
-        statistics: dict[str, Sequence[Row]] = {}
+        answers, rest = [predictions[at] for at in kept], _select(references, kept)
+        statistics = {}
         for name, rows in self.statistics.items():
             metric = find_metric(name)
             anew = metric.scope == "corpus"
-            statistics[name] = metric.statistics(answers, rest) if anew else [rows[at] for at in kept]
+            statistics[name] = _to_array(metric.statistics(answers, rest)) if anew else rows[kept]
         return TaskScores.of_rows(statistics, rest)
 
 
@@ -726,7 +758,7 @@ def score_task(
     metrics: Sequence[str], predictions: Sequence[str], references: Sequence[Reference], pool: Executor | None
 ) -> TaskScores:
     """Score by the first metric, which gives the headline, and add what the others have beyond it."""
-    statistics: dict[str, Sequence[Row]] = {}
+    statistics: dict[str, Any] = {}
     known: set[str] = set()
     for name in metrics:
         metric = find_metric(name).for_data(references)
@@ -743,14 +775,19 @@ def _compute_rows(
     predictions: Sequence[str],
     references: Sequence[Reference],
     pool: Executor | None,
-) -> Sequence[Row]:
+) -> Any:
     """Compute the statistics, in other processes where that takes less time than sending them the examples."""
-    if pool is None or metric.scope != "example":
-        return metric.statistics(predictions, references)
+    import numpy as np
+
+    if metric.scope != "example":
+        return _to_array(metric.statistics(predictions, references))
+    if pool is None:
+        return np.concatenate([*_parts_of_rows(metric, predictions, references)])
     begun = time.process_time()
     rows = list(metric.statistics(predictions[:_CHUNK], references[:_CHUNK]))
     if (time.process_time() - begun) / _CHUNK < _SLOW:
-        return rows + list(metric.statistics(predictions[_CHUNK:], references[_CHUNK:]))
+        rest = _parts_of_rows(metric, predictions[_CHUNK:], references[_CHUNK:])
+        return np.concatenate([_to_array(rows), *rest])
     starts = range(_CHUNK, len(references), _CHUNK)
     parts = pool.map(
         _statistics,
@@ -758,10 +795,30 @@ def _compute_rows(
         [list(predictions[start : start + _CHUNK]) for start in starts],
         [list(references[start : start + _CHUNK]) for start in starts],
     )
-    return rows + [row for part in parts for row in part]
+    return _to_array(rows + [row for part in parts for row in part])
 
 
-def _statistics(name: str, predictions: list[str], references: list[Reference]) -> list[Row]:
+_PART = 10_000
+"""So many examples are scored before their rows become an array: tuples take four times as much memory."""
+
+
+def _parts_of_rows(
+    metric: Metric, predictions: Sequence[str], references: Sequence[Reference]
+) -> Iterator[Any]:
+    """Yield the statistics of examples that can be scored apart from each other."""
+    items = iter(references)
+    for start in range(0, len(predictions), _PART):
+        part = predictions[start : start + _PART]
+        yield _to_array(metric.statistics(part, list(islice(items, len(part)))))
+
+
+def _to_array(rows: Sequence[Row]) -> Any:
+    import numpy as np
+
+    return np.asarray(rows, dtype=float)
+
+
+def _statistics(name: str, predictions: list[str], references: list[Reference]) -> Sequence[Row]:
     return find_metric(name).statistics(predictions, references)
 
 
@@ -777,17 +834,13 @@ def worker_pool(jobs: int, examples: int) -> Iterator[Executor | None]:
 
 def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
     """Write `statistics/<task>.parquet` for every task that was scored as a whole. Raises StorageError."""
-    import numpy as np
-
     for task, found in scored.items():
         if (
             found.sample is not None and found.result.status == "scored"
         ):  # limited runs are compared with nothing
-            values = np.asarray(found.rows, dtype=float)
-            columns = {name: values[:, at] for at, name in enumerate(found.sample.metric.columns)}
-            units = [item.units for item in found.references]
+            columns = {name: found.rows[:, at] for at, name in enumerate(found.sample.metric.columns)}
             path = folder / STATISTICS / f"{task}.parquet"
-            write_rows(path, found.result.metric, found.result.signature, columns, units)
+            write_rows(path, found.result.metric, found.result.signature, columns, found.units)
 
 
 _ALWAYS = "unanswerable"

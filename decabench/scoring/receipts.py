@@ -50,7 +50,8 @@ class Deferred(Sequence[Value]):
         self._known: Sequence[Value] | None = None
 
     @property
-    def _values(self) -> Sequence[Value]:
+    def values(self) -> Sequence[Value]:
+        """What was read."""
         if self._known is None:
             self._known = self._read()
         return self._known
@@ -60,10 +61,13 @@ class Deferred(Sequence[Value]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Value]: ...
     def __getitem__(self, index: Any) -> Any:
-        return self._values[index]
+        return self.values[index]
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self.values)
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self.values)
 
 
 @dataclass(frozen=True)

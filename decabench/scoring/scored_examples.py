@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import decabench
 from decabench.errors import DataError, DecabenchError, MissingDataError, install_hint
 from decabench.files import atomic_file
-from decabench.metrics import Item, Metric, Row
+from decabench.metrics import Item, Metric
 from decabench.prompts import LabelForms, possible_labels, takes_for
 from decabench.submission import (
+    AlignedAnswers,
     AnswerKind,
     AnswerLine,
     BrokenFileError,
@@ -166,13 +167,13 @@ class ScoredAnswers(Protocol):
     @property
     def sample(self) -> Any: ...
     @property
-    def rows(self) -> Sequence[Row]: ...
+    def rows(self) -> Any: ...
     @property
     def files(self) -> Mapping[str, str]: ...
     @property
-    def variant_rows(self) -> Mapping[int, Sequence[Row]]: ...
+    def variant_rows(self) -> Mapping[int, Any]: ...
     @property
-    def lines(self) -> Mapping[int, Mapping[str, AnswerLine]]: ...
+    def aligned(self) -> Mapping[int, AlignedAnswers]: ...
 
 
 class Options(Protocol):
@@ -235,21 +236,23 @@ def _make_rows(
         wordings[number] = opened.variants[number][task.name, options.split], rows
     metric = found.sample.metric
     for number, (file, rows) in wordings.items():
-        lines = found.lines.get(number) or {str(line.id): line for line in read_lines(file.path)}
+        aligned = found.aligned.get(number)
+        if aligned is None:  # the statistics are known from before
+            aligned = AlignedAnswers.read(read_lines(file.path), [item.id for item in found.references])
         forms = LabelForms(takes_for(metric))
-        scores = _example_scores(metric, rows) if best is not None else [None] * len(rows)
-        for item, row, score in zip(found.references, rows, scores, strict=True):
-            line = lines[item.id]
-            text = line.text(options.answers)
+        numbers = _rows_with_scores(metric, rows, has_scores=best is not None)
+        texts = aligned.texts(options.answers)
+        for at, (item, text, (row, score)) in enumerate(zip(found.references, texts, numbers, strict=True)):
+            line = aligned.details.get(at)
             question = questions.get(item.id, "")
             labels = possible_labels(task.output, question)
             form = forms.add(item.id, text, labels, question) if labels else ""
             exact = text in item.answers and metric.scope != "group"  # earlier turns may be wrong
             yield ScoredExample(
                 id=item.id,
-                statistics=tuple(row),
+                statistics=row,
                 prediction=text,
-                raw=other_text(line, options.answers),
+                raw=None if line is None else other_text(line, options.answers),
                 references=tuple(item.answers) if number == 0 else (),
                 score=score,
                 right=_is_right(score, best, exact),
@@ -268,32 +271,42 @@ def other_text(line: AnswerLine, answers: AnswerKind) -> str | None:
     return line.raw if answers == "extracted" else line.answer if line.raw is not None else None
 
 
-def _flags(line: AnswerLine, text: str, form: str) -> Iterator[str]:
-    """Yield what is odd about an answer."""
-    rules = line.rule.split("+") if line.rule else ()
+def _flags(line: AnswerLine | None, text: str, form: str) -> Iterator[str]:
+    """Yield what is odd about an answer; most lines have nothing beyond it."""
     if not text.strip():
         yield "empty"
-    if "unparseable" in rules:
-        yield "unparseable"
-    if line.finish == "refused" or "refused" in rules:
-        yield "refused"
-    if line.finish == "length":
-        yield "cut"
-    if line.context_kept is not None:
-        yield "context_cut"
+    if line is not None:
+        rules = line.rule.split("+") if line.rule else ()
+        if "unparseable" in rules:
+            yield "unparseable"
+        if line.finish == "refused" or "refused" in rules:
+            yield "refused"
+        if line.finish == "length":
+            yield "cut"
+        if line.context_kept is not None:
+            yield "context_cut"
     if form:
         yield form
 
 
-def _example_scores(metric: Metric, rows: Sequence[Row]) -> list[float | None]:
-    """Return the headline of each example alone; None where it has none."""
+_SCORED_AT_ONCE = 10_000
+
+
+def _rows_with_scores(
+    metric: Metric, rows: Any, has_scores: bool
+) -> Iterator[tuple[tuple[float, ...], float | None]]:
+    """Yield the statistics of each example, with the headline of it alone; None where it has none."""
     import numpy as np
 
-    values = np.asarray(rows, dtype=float)
-    columns = {name: values[:, at] for at, name in enumerate(metric.columns)}
-    with np.errstate(all="ignore"):
-        scores = np.asarray(metric.score(columns)[metric.headline], dtype=float)
-    return [round(score, 6) if math.isfinite(score) else None for score in scores.tolist()]
+    for start in range(0, len(rows), _SCORED_AT_ONCE):
+        part = np.asarray(rows[start : start + _SCORED_AT_ONCE], dtype=float)
+        found: list[float | None] = [None] * len(part)
+        if has_scores:
+            columns = {name: part[:, at] for at, name in enumerate(metric.columns)}
+            with np.errstate(all="ignore"):
+                scores = np.asarray(metric.score(columns)[metric.headline], dtype=float)
+            found = [round(score, 6) if math.isfinite(score) else None for score in scores.tolist()]
+        yield from zip(map(tuple, part.tolist()), found, strict=True)
 
 
 def label_questions(task: Task, options: Options) -> dict[str, str]:

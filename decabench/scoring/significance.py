@@ -129,7 +129,10 @@ class Sample:
         import numpy as np
 
         unit, count = layout.unit, len(layout.sizes)
-        sums = np.stack([np.bincount(unit, weights=column, minlength=count) for column in rows.T], axis=1)
+        if count == len(rows):  # each is a unit of its own, and they are in order
+            sums = np.ascontiguousarray(rows)  # so that sums of it add up in the same order, too
+        else:
+            sums = np.stack([np.bincount(unit, weights=column, minlength=count) for column in rows.T], axis=1)
         influence = None
         if metric.influence is not None:
             influence = np.bincount(unit, weights=metric.influence(rows), minlength=count)
@@ -217,10 +220,12 @@ def _sums_without_each(rows: Array) -> Array:
     """Return the sum of all rows but one, for each: of those before and those after, as subtracting would cancel."""
     import numpy as np
 
-    nothing = np.zeros((1, rows.shape[1]))
-    before = np.concatenate([nothing, np.cumsum(rows[:-1], axis=0)])
-    after = np.concatenate([np.cumsum(rows[:0:-1], axis=0)[::-1], nothing])
-    sums: Array = before + after
+    sums: Array = np.zeros(rows.shape)
+    for column, found in zip(
+        rows.T, sums.T, strict=True
+    ):  # one after another, as there may be millions of rows
+        np.cumsum(column[:-1], out=found[1:])
+        found[:-1] += np.cumsum(column[:0:-1])[::-1]
     return sums
 
 
@@ -301,16 +306,18 @@ def number_units(units: Sequence[Sequence[str]]) -> Array:
 
 
 def write_rows(
-    path: Path, metric: str, signature: str, rows: Mapping[str, Any], units: Sequence[Sequence[str]]
+    path: Path, metric: str, signature: str, rows: Mapping[str, Any], units: Sequence[Sequence[str]] | Array
 ) -> None:
-    """Write a parquet file with a row for each example: its units and the columns of `rows`.
+    """Write a parquet file with a row for each example: its units, or their numbers, and the columns of `rows`.
 
     `unit_1` numbers the outermost units, `unit_2` those within, and so on.
     """
+    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    levels = enumerate(number_units(units).T.astype("int32"), start=1)
+    numbered: Array = units if isinstance(units, np.ndarray) else number_units(units)
+    levels = enumerate(numbered.T.astype("int32"), start=1)
     columns = {f"unit_{level}": numbers for level, numbers in levels} | dict(rows)
     table = pa.table({name: _to_arrow(values) for name, values in columns.items()}).replace_schema_metadata(
         {"metric": metric, "signature": signature}

@@ -1,5 +1,6 @@
 """Submissions: their files, metadata and answers, and the faults they can have."""
 
+from decabench.submission.aligned import AlignedAnswers
 from decabench.submission.answers import (
     FINISHES,
     FOLDER,
@@ -15,6 +16,7 @@ from decabench.submission.answers import (
     read_answers,
     read_details,
     read_lines,
+    texts_digest,
 )
 from decabench.submission.checker import IdList, check_submission, read_id_list, write_id_list
 from decabench.submission.faults import CheckReport, Fault, FileCount
@@ -41,6 +43,7 @@ __all__ = [
     "SIGNATURE",
     "VARIANTS",
     "WITHHELD",
+    "AlignedAnswers",
     "AnswerKind",
     "AnswerLine",
     "AnswerReader",
@@ -67,6 +70,7 @@ __all__ = [
     "read_metadata",
     "read_withheld",
     "render_metadata",
+    "texts_digest",
     "withhold",
     "write_id_list",
     "write_predictions",

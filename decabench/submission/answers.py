@@ -46,6 +46,7 @@ __all__ = [
     "read_answers",
     "read_details",
     "read_lines",
+    "texts_digest",
     "write_answers",
 ]
 
@@ -582,8 +583,17 @@ def answers_digest(answers: Mapping[str, str]) -> str:
 
     It does not depend on compression, the order of lines, blank lines or other keys.
     """
+    return _pairs_digest((id_, answers[id_]) for id_ in sorted(answers))
+
+
+def texts_digest(ids: Sequence[str], texts: Sequence[str]) -> str:
+    """Compute `answers_digest` of answers whose ids stand in a sequence of their own."""
+    return _pairs_digest((ids[at], texts[at]) for at in sorted(range(len(ids)), key=ids.__getitem__))
+
+
+def _pairs_digest(pairs: Iterable[tuple[str, str]]) -> str:
     digest, quote = hashlib.sha256(), encode_basestring
-    lines = (f"[{quote(id_)},{quote(answer)}]\n" for id_, answer in sorted(answers.items()))
+    lines = (f"[{quote(id_)},{quote(answer)}]\n" for id_, answer in pairs)
     while some := "".join(islice(lines, 1_000)):
         digest.update(some.encode())
     return f"sha256:{digest.hexdigest()}"

@@ -39,15 +39,27 @@ def _text(sql: Record, header: list[str]) -> str:
     for condition in sql.list("conds"):
         if not isinstance(condition, list) or len(condition) != 3:
             raise sql.fault("each of 'conds' must be a column, an operator and a value")
-        fields = Record(
-            dict(zip(_CONDITION, condition, strict=True)), sql.place, "condition", len(conditions) + 1
-        )
-        operator = _OPERATORS[fields.integer("operator", 0, len(_OPERATORS) - 1)]
-        if not isinstance(condition[2], (int, float)):
-            fields.text("value")
-        conditions.append(f"{header[fields.integer('column', 0, last)]} {operator} {condition[2]}")
+        column, operator, value = condition
+        if not (_is_place(column, last) and _is_place(operator, len(_OPERATORS) - 1) and _is_plain(value)):
+            fields = Record(
+                dict(zip(_CONDITION, condition, strict=True)), sql.place, "condition", len(conditions) + 1
+            )
+            fields.integer("operator", 0, len(_OPERATORS) - 1)
+            if not isinstance(value, (int, float)):
+                fields.text("value")
+            fields.integer("column", 0, last)
+        conditions.append(f"{header[column]} {_OPERATORS[operator]} {value}")
     whole = f"{query} WHERE {' AND '.join(conditions)}" if conditions else query
     return " ".join(whole.split())
+
+
+def _is_place(value: object, last: int) -> bool:
+    return type(value) is int and 0 <= value <= last
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether a value can be written as it is, without a closer look."""
+    return isinstance(value, int | float) or (isinstance(value, str) and value.isascii())
 
 
 def _example(split: str, index: int, entry: Record, table: Table) -> Example:

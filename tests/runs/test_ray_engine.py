@@ -151,9 +151,14 @@ SOMEBODYS = """
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two CPUs; every run of this module works on it as in a caller's own session."""
-    with connected("local", 2):
-        yield
+    """Two CPUs; every run of this module works on it as in a caller's own session.
+
+    Workers are as urgent as other tests: with the niceness that Ray gives them, 15, they hardly get a turn.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_worker_niceness", "0")
+        with connected("local", 2):
+            yield
 
 
 @pytest.fixture
@@ -356,6 +361,7 @@ def test_what_breaks_the_run_says_the_same_as_in_this_process(
     assert said[0] == said[1]
 
 
+@pytest.mark.heavy
 def test_answers_come_while_the_run_goes_on(cluster, run, somebodys):
     plan = plan_run(run(f"{somebodys[0]}:slow"))
     (task,) = plan.tasks

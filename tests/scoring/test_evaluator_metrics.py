@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -93,13 +94,29 @@ class _Here:
 )
 def test_only_slow_metrics_of_single_examples_are_sent_to_processes(monkeypatch, name, slow, sent):
     monkeypatch.setattr(evaluator, "_CHUNK", 3)
+    monkeypatch.setattr(evaluator, "_PART", 2)
     monkeypatch.setattr(evaluator, "_SLOW", slow)
     answers = [f"{number}" if name == "pearson" else f"{number}; {number}" for number in range(7)]
     examples = [Item([text], f"en_{number}_0", (f"{number}",)) for number, text in enumerate(answers)]
     metric, pool = METRICS[name], _Here()
     rows = evaluator._compute_rows(name, metric, answers, examples, pool)
     assert pool.sent == sent
-    assert list(rows) == list(metric.statistics(answers, examples))
+    assert list(map(tuple, rows.tolist())) == list(metric.statistics(answers, examples))
+
+
+def test_rows_of_many_examples_take_no_more_memory_than_their_numbers():
+    count = 60_000
+    answers = [str(number % 10) for number in range(count)]
+    examples = [Item((text,)) for text in answers]
+    METRICS["em"].statistics(answers[:10], examples[:10])
+    tracemalloc.start()
+    try:
+        rows = evaluator._compute_rows("em", METRICS["em"], answers, examples, None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert rows.shape == (count, 5)
+    assert peak < 2 * rows.nbytes + 4_000_000  # parts, and the whole; tuples of all take 12 MB more
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,7 +13,8 @@ import pytest
 
 from decabench.errors import DataError, StorageError
 from decabench.metrics import Item
-from decabench.tasks import Store, read_references, references
+from decabench.scoring import number_units
+from decabench.tasks import Example, References, SplitRecord, Store, get_task, read_references, references
 
 
 @pytest.fixture
@@ -36,7 +39,7 @@ def test_they_are_the_examples_of_every_sample_task(home: Path) -> None:
             if split not in store.records(folder.name):
                 continue
             found = read_references(store, folder.name, split)
-            assert repr(found) == repr(expected(store, folder.name, split))
+            assert repr(list(found)) == repr(expected(store, folder.name, split))
 
 
 def test_prepare_keeps_them_without_questions_and_contexts(store: Store) -> None:
@@ -48,6 +51,77 @@ def test_they_alone_are_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> N
     before = expected(store, "wikisql", "validation")
     monkeypatch.setattr(Store, "examples", None)
     assert read_references(store, "wikisql", "validation") == before
+
+
+def prepared(folder: Path, examples: list[Example]) -> Store:
+    """Prepare SQuAD's validation split from made-up examples."""
+    store = Store(folder)
+    rows, fingerprint, units_digest = store.write("squad", "validation", examples)
+    record = SplitRecord(rows, fingerprint, "user", "made up", False, (), 1, units_digest=units_digest)
+    store.write_records(get_task("squad"), {"validation": record})
+    return store
+
+
+def made_up(rows: int) -> list[Example]:
+    """Examples of which every paragraph name recurs in other articles, and articles come back."""
+    return [
+        Example(
+            f"q{at}",
+            "Who?",
+            "",
+            tuple(f"a{at + more}" for more in range(at % 3 + 1)),
+            (f"article {at // 7 % 5}", f"paragraph {at % 4}"),
+            {"at": at} if at % 2 else {},
+        )
+        for at in range(rows)
+    ]
+
+
+@pytest.mark.parametrize("few", [0, 1_000])
+def test_they_are_a_sequence_whether_items_are_kept_or_not(
+    tmp_path: Path, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(references, "_FEW", few)
+    monkeypatch.setattr(references, "_BATCH", 16)  # so that there are several row groups
+    store = prepared(tmp_path, made_up(100))
+    found, wanted = read_references(store, "squad", "validation"), expected(store, "squad", "validation")
+    assert list(found) == list(found) == wanted and len(found) == 100
+    assert found == wanted and found != wanted[:-1]
+    assert found.ids == [item.id for item in wanted]
+    assert [found[at] for at in (0, 17, 99, -1)] == [wanted[at] for at in (0, 17, 99, -1)]
+    for part in (slice(5, 40), slice(90, 200), slice(40, 5), slice(None, None, -3)):
+        assert list(found[part]) == wanted[part]
+    with pytest.raises(IndexError):
+        found[100]
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_units_are_numbered_as_their_names_are(
+    tmp_path: Path, levels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(references, "_BATCH", 16)
+    examples = [replace(one, units=one.units[:levels]) for one in made_up(100)]
+    found = read_references(prepared(tmp_path, examples), "squad", "validation")
+    assert found.unit_numbers().tolist() == number_units([one.units for one in examples]).tolist()
+
+
+def test_a_pass_over_columns_takes_far_less_memory_than_their_items(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(references, "_FEW", 0)
+    monkeypatch.setattr(references, "_BATCH", 500)
+    found = read_references(prepared(tmp_path, made_up(10_000)), "squad", "validation")
+    assert isinstance(found, References)
+    tracemalloc.start()
+    try:
+        assert sum(len(item.answers) for item in found) == 19_999
+        _, a_pass = tracemalloc.get_traced_memory()
+        items = list(found)
+        at_once, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(items) == 10_000
+    assert a_pass < at_once / 5
 
 
 def test_data_prepared_before_is_checked_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

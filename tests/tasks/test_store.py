@@ -86,6 +86,31 @@ def test_fingerprint_is_the_digest_of_the_triples(store: Store) -> None:
     assert write(store, examples) == f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
 
 
+def test_fingerprints_are_those_of_single_lines(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever was joined before it was digested, and whichever contexts repeat."""
+    monkeypatch.setattr("decabench.tasks.store._FINGERPRINTED_AT_ONCE", 300)
+    contexts = ["", "one", "one", "ü" * 200, "ü" * 200, "one", "", 'a "quoted" \\ text\n']
+    examples = [
+        Example(
+            f"id{at}",
+            "q",
+            contexts[at % len(contexts)],
+            ("a", f"{at}"),
+            ("outer", f"ü{at // 3}"),
+            {"n": at % 2},
+        )
+        for at in range(2_100)
+    ]
+    _, fingerprint, units = store.write("sst", "test", examples)
+    lines, names_of_units = hashlib.sha256(), hashlib.sha256()
+    for one in examples:
+        inner = [one.id, one.question, one.context, list(one.answers), one.units[-1], dict(one.meta)]
+        for digest, value in ((lines, inner), (names_of_units, list(one.units))):
+            digest.update(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+    assert fingerprint == f"sha256:{lines.hexdigest()}"
+    assert units == f"sha256:{names_of_units.hexdigest()}"
+
+
 def test_the_same_examples_give_the_same_bytes(store: Store, tmp_path: Path) -> None:
     other = Store(tmp_path / "other")
     assert write(store) == write(other)

@@ -142,7 +142,7 @@ def test_closing_cancels_what_is_in_flight_and_leaves_no_thread():
 
     def respond(seen):
         if seen.number:
-            release.wait(10)
+            release.wait(60)
         return chat("fine")
 
     with serving(respond) as server:
@@ -151,10 +151,10 @@ def test_closing_cancels_what_is_in_flight_and_leaves_no_thread():
             stream = make(setting()).stream(questions(50))
             next(stream)
             stream.close()
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
         assert not [thread for thread in threading.enumerate() if thread.name == "decabench-requests"]
         release.set()
-        assert len(server.seen) <= 1 + 4 + 1
+        assert len(server.seen) <= 1 + 2 * 4  # each may be asked again, where a connection broke
     assert {thread for thread in threading.enumerate() if not thread.daemon} <= before
 
 
