@@ -31,8 +31,8 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-unit: $(VENV)/dev.stamp # for two cores: the third process works while others wait; threads of their own would only get in each other's way
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadgroup
+unit: $(VENV)/dev.stamp # two processes at once: threads of their own would only get in each other's way
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 test-heavy: $(VENV)/heavy.stamp
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m heavy -n 2 --dist loadgroup

@@ -46,6 +46,15 @@ def no_home_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[No
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_process_a_command() -> Iterator[None]:
+    """Starting processes takes longer than the sample does; tests of several ask for them with `--jobs`."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("PREPARE", "EVALUATE", "COMPARE", "LEADERBOARD", "VERIFY"):
+            patch.setenv(f"DECABENCH_{name}_JOBS", "1")
+        yield
+
+
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Runs `decabench ARGUMENTS` in this process."""

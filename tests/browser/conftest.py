@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 # How long a page may take before a test gives up on it, in ms. It says nothing about the page: the machine may be busy.
 PATIENCE = 60_000
+SERVED = pytest.mark.parametrize("address", ["http"], indirect=True)
+"""For what does not depend on where the pages come from: the disk, or a server."""
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",

@@ -12,7 +12,7 @@ from decabench.leaderboard import write_example_pages
 from decabench.scoring import ScoringOptions, find_examples
 from decabench.submission import write_submission
 from decabench.tasks import Store
-from tests.browser.conftest import serving
+from tests.browser.conftest import SERVED, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -71,6 +71,7 @@ def verdicts(page: Page) -> set[str]:
     return {text.split(",")[0] for text in page.locator(".verdict").all_inner_texts()}
 
 
+@SERVED
 def test_filters_work_without_the_pieces(context: BrowserContext, address: str) -> None:
     page = opened(context, address)
     counted(page, "32 of 32 examples")
@@ -121,6 +122,7 @@ def test_an_example_has_an_address_of_its_own(context: BrowserContext, address: 
     counted(again, "32 of 32 examples")
 
 
+@SERVED
 def test_the_answer_is_marked_in_its_context(context: BrowserContext, address: str) -> None:
     page = opened(context, address, "#kind=right")
     first = page.locator("[data-list] > li").first
@@ -128,6 +130,7 @@ def test_the_answer_is_marked_in_its_context(context: BrowserContext, address: s
     assert first.locator("dd mark").first.inner_text() in gold
 
 
+@SERVED
 def test_hostile_texts_do_nothing(context: BrowserContext, address: str) -> None:
     page = opened(context, address, "#q=gnp.exe")
     counted(page, "8 of 32 examples")
@@ -138,6 +141,7 @@ def test_hostile_texts_do_nothing(context: BrowserContext, address: str) -> None
     assert "</script><script>" in page.locator("h1").inner_text()
 
 
+@SERVED
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_overflows_and_nothing_is_inaccessible(
     context: BrowserContext, address: str, width: int

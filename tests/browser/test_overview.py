@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser.conftest import SERVED
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
@@ -34,6 +36,7 @@ def again(page: Page) -> None:
     page.goto(url)
 
 
+@SERVED
 def test_hostile_names_are_text(page: Page) -> None:
     assert HOSTILE in names(page)
     assert page.locator("img").count() == 0
@@ -59,6 +62,7 @@ def test_sort_by_keyboard(page: Page) -> None:
     assert names(page) == sorted(names(page), key=str.lower)
 
 
+@SERVED
 def test_search(page: Page) -> None:
     before = names(page)
     page.fill("input[name=q]", "SYSTEM 03")
@@ -71,6 +75,7 @@ def test_search(page: Page) -> None:
     assert names(page) == before
 
 
+@SERVED
 def test_filters(page: Page) -> None:
     page.check("input[name=complete]")
     assert "system 07" not in names(page) and len(names(page)) == 7
@@ -83,6 +88,7 @@ def test_filters(page: Page) -> None:
     assert names(page) == ["system 02"]
 
 
+@SERVED
 def test_columns_and_intervals(page: Page) -> None:
     cell = page.locator("section.table:not([hidden]) tbody.systems td[data-key='zre']").first
     page.click(".columns summary")
@@ -109,6 +115,7 @@ def test_a_permalink_keeps_it_all(page: Page) -> None:
     assert head.get_attribute("aria-sort") == "ascending"
 
 
+@SERVED
 @pytest.mark.parametrize(
     "state", ["sort=__proto__:asc", "sort=%3Cimg%3E:desc", "board=nowhere&size=x&hide=,,", "q=%"]
 )
@@ -119,6 +126,7 @@ def test_a_permalink_that_is_nonsense_is_passed_over(page: Page, address: str, s
     assert page.locator("input[name=q]").is_visible()
 
 
+@SERVED
 def test_boards_on_other_data_are_apart(page: Page) -> None:
     assert page.locator("section.table:not([hidden])").count() == 1
     other = page.locator("select[name=board] option").nth(1).get_attribute("value")
@@ -128,6 +136,7 @@ def test_boards_on_other_data_are_apart(page: Page) -> None:
     assert names(page) == ["system 03"]
 
 
+@SERVED
 def test_floor_and_ceiling_stay_apart(page: Page) -> None:
     page.fill("input[name=q]", "system 03")
     for kind, name in (("floors", "majority"), ("ceilings", "oracle")):
@@ -135,6 +144,7 @@ def test_floor_and_ceiling_stay_apart(page: Page) -> None:
         assert name in group.inner_text() and group.is_visible()
 
 
+@SERVED
 def test_dark_and_light(page: Page) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
     page.emulate_media(color_scheme="dark")
@@ -149,6 +159,7 @@ def test_dark_and_light(page: Page) -> None:
     assert page.evaluate(colour) == dark
 
 
+@SERVED
 def test_the_chart_is_drawn(page: Page) -> None:
     chart = page.locator("section.table:not([hidden]) [data-whiskers]")
     assert chart.is_visible()
@@ -158,7 +169,7 @@ def test_the_chart_is_drawn(page: Page) -> None:
     assert chart.locator("canvas").evaluate(drawn)
 
 
-@pytest.mark.parametrize("address", ["http"], indirect=True)  # from the disk a browser opens the file instead
+@SERVED  # from the disk a browser opens the file instead
 def test_downloads(page: Page) -> None:
     for name in ("CSV", "JSON"):
         with page.expect_download() as download:
@@ -172,12 +183,14 @@ def test_only_what_the_overview_shows_is_loaded(page: Page) -> None:
     assert not [url for url in page.context.watched.requests if "/data/" in url]  # type: ignore[attr-defined]
 
 
+@SERVED
 def test_on_a_phone_nothing_is_wider_than_the_screen(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_timeout(100)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@SERVED
 def test_without_scripts_the_table_is_whole(page: Page, address: str) -> None:
     context = page.context.browser.new_context(java_script_enabled=False)  # type: ignore[union-attr]
     bare = context.new_page()

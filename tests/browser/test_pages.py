@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.browser.conftest import SERVED
+
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
-
-SERVED = pytest.mark.parametrize("address", ["http"], indirect=True)
-"""For what does not depend on where the pages come from."""
 
 AXE = Path(__file__).parent / "vendor" / "axe-4.14.1.min.js"
 PAGES = (

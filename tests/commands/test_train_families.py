@@ -347,7 +347,7 @@ def two_tagging_tasks(command, tagging, tmp_path):
 @pytest.mark.parametrize(
     "model, extension, counted",
     [
-        ("girnet", "rmn", "epochs=6"),
+        pytest.param("girnet", "rmn", "epochs=6", marks=HEAVY),
         pytest.param("ns-mtl", "rrn", "steps=60", marks=HEAVY),
         pytest.param("sluice", "direct", "steps=60", marks=HEAVY),
     ],

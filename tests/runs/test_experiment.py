@@ -21,6 +21,7 @@ def given(tmp_path):
         "tasks": ["sst", "schema"],
         "home": str(tmp_path / "home"),
         "prepare": {"sample": True},
+        "jobs": 1,
     }
 
 
@@ -33,6 +34,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_from_data_to_a_comparison(given, tmp_path):
+    given["jobs"] = 2
     done = decabench.run(**given, baselines=["random"])
     assert done.exit_code == 0 and done.folder == tmp_path / "one"
     assert set(done.results.tasks) == {"sst", "schema"} and done.results.tasks["sst"].n == 32
