@@ -1,10 +1,10 @@
 """Submissions: their files, metadata and answers, and the faults they can have."""
 
-from decabench.submission.aligned import AlignedAnswers
 from decabench.submission.answers import (
     FINISHES,
     FOLDER,
     VARIANTS,
+    AlignedAnswers,
     AnswerKind,
     AnswerLine,
     AnswerReader,
