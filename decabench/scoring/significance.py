@@ -108,7 +108,7 @@ class Sample:
         """
         import numpy as np
 
-        if len(rows) != len(units) or not rows:
+        if len(rows) != len(units) or not len(rows):
             raise DecabenchError(
                 f"{name or metric.name} has {len(rows)} rows for {len(units)} units: give the units of each row."
             )
