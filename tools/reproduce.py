@@ -2,12 +2,14 @@
 
     python tools/reproduce.py PLAN.toml --output OUTPUT [--home HOME] [--only RUN,...] [--seeds 0,1]
                               [--include TASK.toml] [--page docs/reproductions/NAME.md] [--board SITE]
-                              [--page-only] [--device cpu]
+                              [--page-only] [--device cpu] [--records reproductions/NAME]
 
 PLAN.toml lists the runs; examples/training/jmt/plan.toml is one. OUTPUT/runs/RUN-seed-N is a run of `decabench train`,
 OUTPUT/submissions/RUN-seed-N its answers and their results. What is done is not done again, and what was broken off
 goes on: start the same command as often as it takes, and several times at once, as a process passes over what another
-one trains. The page has what is done so far, and so has the board of each suite, SITE/SUITE/index.html: there, the
+one trains. RECORDS/RUN-seed-N.zip is what is left of a run that is done: its answers, results, configuration and
+validation scores. A run with a record is not trained again, here or anywhere, unless another one starts from its
+weights. The page has what is done so far, and so has the board of each suite, SITE/SUITE/index.html: there, the
 answers of all runs of a row with one seed are one submission (OUTPUT/boards). In a plan:
 
 - `title`, `paper`, `suite`, `split`, `seeds`, `notes` (a list of paragraphs), `config` (a training configuration beside
@@ -40,60 +42,70 @@ from filelock import FileLock, Timeout
 from reproduction.boards import build_boards
 from reproduction.page import write_page
 from reproduction.plan import LOCKS, Place, Plan, Run, read_plan, tasks_of
+from reproduction.records import keep_record, record_file, restore_run
 
 import decabench
 from decabench.errors import DecabenchError
 
 
-def complete(plan: Plan, run: Run, seed: int, place: Place) -> None:
-    """Train, answer and score one run, unless another process trains it or it is done."""
-    results = place.results(plan, run, seed)
+def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
+    """Train a run, and before it the one that it starts from if there is only a record of that."""
+    first = next((one for one in plan.runs if one.name == run.init), None)
+    if first is not None and not (place.run(first.name, seed) / "latest.json").exists():
+        print(f"{first.name}, seed {seed}, for its weights", flush=True)
+        train(plan, first, seed, place)
+    config = run.config or plan.config
+    decabench.train(
+        place.run(run.name, seed),
+        run.tasks,
+        settings={**plan.settings, **run.settings, "seed": seed},
+        config=place.plan.parent / config if config else None,
+        init=place.run(run.init, seed) if run.init else "",
+        home=place.home,
+        device=place.device,
+        resume=True,
+        include=place.include,
+        report=lambda text: print(f"  {text}", flush=True),
+    )
+
+
+def answer(plan: Plan, run: Run, seed: int, place: Place) -> None:
+    """Answer and score what a run's tasks are measured by."""
+    measured = {task for measure in plan.measures.values() for task in tasks_of(measure, place.include)}
+    decabench.predict(
+        f"trained:{place.run(run.name, seed)}",
+        place.submission(run.name, seed),
+        [task for task in run.tasks if task in measured],
+        plan.split,
+        place.home,
+        place.include,
+    )
+    data = [option for path in place.include for option in ("--include", path)]
+    data += ["--home", place.home] if place.home else []
+    chosen = ["--submission", place.submission(run.name, seed), "--split", plan.split]
+    command = ["decabench", "evaluate", *chosen, "--suite", run.suite or plan.suite, *data]
+    subprocess.run([sys.executable, "-m", *map(str, command)], check=True, stdout=subprocess.DEVNULL)
+
+
+def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = True) -> None:
+    """Train, answer and score one run, unless another process trains it, or it is done or recorded; record it."""
+    kept = record_file(place, run.name, seed)
+    if place.results(plan, run, seed).exists() and (kept is None or kept.exists()):
+        return
     lock = place.output / LOCKS / f"{run.name}-seed-{seed}"
     lock.parent.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(lock, timeout=0):
-            if results.exists():
-                return
-            print(f"{run.name}, seed {seed}", flush=True)
-            config = run.config or plan.config
-            decabench.train(
-                place.run(run.name, seed),
-                run.tasks,
-                settings={**plan.settings, **run.settings, "seed": seed},
-                config=place.plan.parent / config if config else None,
-                init=place.run(run.init, seed) if run.init else "",
-                home=place.home,
-                device=place.device,
-                resume=True,
-                include=place.include,
-                report=lambda text: print(f"  {text}", flush=True),
-            )
-            measured = {
-                task for measure in plan.measures.values() for task in tasks_of(measure, place.include)
-            }
-            asked = [task for task in run.tasks if task in measured]
-            decabench.predict(
-                f"trained:{place.run(run.name, seed)}",
-                place.submission(run.name, seed),
-                asked,
-                plan.split,
-                place.home,
-                place.include,
-            )
-            data = [option for path in place.include for option in ("--include", path)]
-            data += ["--home", place.home] if place.home else []
-            chosen = [
-                "--submission",
-                place.submission(run.name, seed),
-                "--split",
-                plan.split,
-                "--suite",
-                run.suite or plan.suite,
-            ]
-            command = [sys.executable, "-m", "decabench", "evaluate", *chosen, *data]
-            subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL)
+            if not place.results(plan, run, seed).exists() and not restore_run(plan, run, seed, place):
+                if not train_it:
+                    return
+                print(f"{run.name}, seed {seed}", flush=True)
+                train(plan, run, seed, place)
+                answer(plan, run, seed, place)
+            keep_record(plan, run, seed, place)
     except Timeout:
-        print(f"{run.name}, seed {seed}: another process trains it", flush=True)
+        if train_it:
+            print(f"{run.name}, seed {seed}: another process trains it", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -107,20 +119,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", default="", help="seeds, separated by commas, in place of the plan's")
     parser.add_argument("--include", type=Path, action="append", default=[])
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--records", type=Path, help="folder of the records of runs that are done")
     parser.add_argument("--page", type=Path)
     parser.add_argument("--board", type=Path, help="folder for the boards of what is done")
     parser.add_argument("--page-only", action="store_true", help="train nothing")
     given = parser.parse_args(arguments)
     plan = read_plan(given.plan, given.include)
-    place = Place(given.plan, given.output, given.home, tuple(given.include), given.device)
+    place = Place(given.plan, given.output, given.home, tuple(given.include), given.device, given.records)
     only = [name for name in given.only.split(",") if name]
     if unknown := set(only) - {run.name for run in plan.runs}:
         parser.error(f"there is no run {', '.join(sorted(unknown))}")
     seeds = [int(seed) for seed in given.seeds.split(",") if seed]
-    for run in () if given.page_only else plan.runs:
+    for run in plan.runs:
         for seed in seeds or plan.seeds_of(run):
-            if not only or run.name in only:
-                complete(plan, run, seed, place)
+            if given.page_only or not only or run.name in only:
+                complete(plan, run, seed, place, train_it=not given.page_only)
     try:
         if given.page is not None:
             write_page(plan, place, given.page)

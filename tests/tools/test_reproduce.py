@@ -173,6 +173,30 @@ def test_a_paper(home, tmp_path, capsys):
     assert {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_file()} == before
     assert capsys.readouterr().out == ""
 
+    records = tmp_path / "records"
+    reproduce.main([*options, "--records", str(records)])
+    kept = {path.name: path.read_bytes() for path in records.iterdir()}
+    assert len(kept) == 6 and max(map(len, kept.values())) < 40_000
+    assert capsys.readouterr().out == "", "nothing was trained for them"
+    elsewhere = [str(tmp_path / "else") if one == str(output) else one for one in options]
+    page.unlink()
+    reproduce.main([*elsewhere, "--records", str(records)])  # from the records alone, without training
+    assert page.read_text() == text and capsys.readouterr().out == ""
+    assert not (tmp_path / "else" / "runs").exists()
+    assert {path.name: path.read_bytes() for path in records.iterdir()} == kept
+    submission = records / "joint-seed-1.zip"  # a submission like any other
+    scored = decabench.evaluate(submission, home=home, include=[suite], suite="small", split="validation")
+    assert scored.tasks["sst"].scores["em"] == pytest.approx(sst["joint"][1])
+
+    plan.write_text(PLAN.replace("epochs = 3 }", 'epochs = 1, init_parts = ["embed"] }\ninit = "one-sst"'))
+    third = [str(tmp_path / "third") if one == str(output) else one for one in options]
+    reproduce.main([*third, "--records", str(records), "--seeds", "1", "--only", "joint"])
+    said = capsys.readouterr().out
+    assert "joint-seed-1.zip: of other settings than the plan's" in said
+    assert "one-sst, seed 1, for its weights" in said
+    assert (tmp_path / "third" / "submissions" / "joint-seed-1" / "predictions").exists()
+    assert not (tmp_path / "third" / "submissions" / "one-sst-seed-1").exists()
+
 
 def _line(page, start):
     """Return the cells of the only line of a page that begins so."""

@@ -16,7 +16,8 @@ from tests.sources import ROOT
 sys.path.insert(0, str(ROOT / "tools"))
 
 from reproduction.curves import LINES, make_panels, plot_panels
-from reproduction.effort import count_parameters, count_weights, settings_of
+from reproduction.effort import count_parameters, settings_of
+from reproduction.logs import count_weights
 from reproduction.plan import Contrast, Measure, Place, Plan, Run, Table, read_plan
 from reproduction.scores import compare_rows, find_left_out, values
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ from statistics import mean
 from typing import Any
 
 from reproduction.plan import Measure, Place, Plan, Table, tasks_of
+from reproduction.records import read_training
 
 LINES = 8
 """The most lines in a panel."""
@@ -31,18 +30,6 @@ class Panel:
     """Row to a curve for each seed."""
 
 
-def read_log(path: Path) -> Iterator[dict[str, str]]:
-    """Yield the rows of a run's log."""
-    with path.open(encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file)
-
-
-def counts_epochs(run: Path) -> bool:
-    """Return whether a run was validated at the end of each epoch, so that validations can be numbered by epochs."""
-    config = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))
-    return bool(config.get("epochs")) and not config.get("validate_every")
-
-
 def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) -> tuple[str, Curve] | None:
     """Return the unit and the validation scores of a row, for a suite their mean; None unless all tasks are there.
 
@@ -52,16 +39,15 @@ def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) 
     found: dict[str, Curve] = {}
     epochs = True
     for run in plan.runs_of(row):
-        folder = place.run(run.name, seed)
-        log = folder / "validation.csv"
-        if seed not in plan.seeds_of(run) or not place.results(plan, run, seed).exists() or not log.exists():
+        training = read_training(plan, run, seed, place) if seed in plan.seeds_of(run) else None
+        if training is None:
             continue
-        own = counts_epochs(folder)
-        rows = list(read_log(log))
         for task in set(run.tasks) & set(tasks):
-            points = [(float(one["step"]), float(one["score"])) for one in rows if one["task"] == task]
-            found[task] = [(at, score) for at, (_, score) in enumerate(points, 1)] if own else points
-            epochs = epochs and own
+            points = [(step, score) for step, own, score in training.validations if own == task]
+            found[task] = (
+                [(at, score) for at, (_, score) in enumerate(points, 1)] if training.by_epoch else points
+            )
+            epochs = epochs and training.by_epoch
     if set(found) != set(tasks) or not all(found.values()):
         return None
     curves = [found[task] for task in tasks]

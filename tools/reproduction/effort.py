@@ -5,40 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
-from pathlib import Path
 from statistics import median
 
 from decabench.plugins import load_object
-from reproduction.curves import read_log
 from reproduction.plan import Count, Place, Plan
-
-EMBEDDINGS = "embed."
-"""How the names of parameters of embeddings begin, in all families."""
-
-REFERENCES = "reference/"
-"""How the names of what is no weight begin: the snapshots of successive regularization."""
-
-
-def count_weights(run: Path) -> int | None:
-    """Return the number of weights of a run's last checkpoint, without embeddings; None if there is none."""
-    files = sorted(run.glob("checkpoints/*/model*.safetensors"))
-    latest = [file for file in files if file.parent == files[-1].parent]
-    shapes = [
-        entry["shape"]
-        for file in latest
-        for name, entry in _read_header(file).items()
-        if name != "__metadata__" and not name.startswith((EMBEDDINGS, REFERENCES))
-    ]
-    return sum(prod(shape) for shape in shapes) if latest else None
-
-
-def _read_header(file: Path) -> Mapping[str, Mapping[str, list[int]]]:
-    """Read the header of a safetensors file: tensor name to its description."""
-    with file.open("rb") as handle:
-        length = int.from_bytes(handle.read(8), "little")
-        header: Mapping[str, Mapping[str, list[int]]] = json.loads(handle.read(length))
-        return header
+from reproduction.records import read_training
 
 
 def count_parameters(count: Count) -> int:
@@ -60,36 +31,27 @@ class Effort:
     steps: tuple[int, int] | None
     """The fewest and the most steps of a run."""
     seconds: float | None
-    """The median of a step's seconds."""
+    """The median over runs of the median of a step's seconds."""
     minutes: float | None
     """Minutes of training for a seed: of those with all runs done."""
 
 
 def measure_effort(plan: Plan, place: Place, row: str) -> Effort:
-    """Read what the runs of a row took from their logs and checkpoints."""
+    """Read what the runs of a row took from their logs or records."""
     runs = plan.runs_of(row)
     seeds = sorted({seed for run in runs for seed in plan.seeds_of(run)})
-    done = {seed: [run for run in runs if place.results(plan, run, seed).exists()] for seed in seeds}
-    weights, steps, seconds, minutes = [], [], [], []
-    for seed, own in done.items():
-        spent = 0.0
-        for run in own:
-            folder = place.run(run.name, seed)
-            if (count := count_weights(folder)) is not None:
-                weights.append(count)
-            if (folder / "train.csv").exists():
-                taken = [float(line["seconds"]) for line in read_log(folder / "train.csv")]
-                steps.append(len(taken))
-                seconds += taken
-                spent += sum(taken)
-        if own and len(own) == len(runs):
-            minutes.append(spent / 60)
+    found = {seed: [own for run in runs if (own := read_training(plan, run, seed, place))] for seed in seeds}
+    every = [one for own in found.values() for one in own]
+    logged = [one for one in every if one.steps]
+    minutes = [
+        sum(one.seconds for one in own) / 60 for own in found.values() if own and len(own) == len(runs)
+    ]
     return Effort(
-        done={seed: len(own) for seed, own in done.items()},
+        done={seed: len(own) for seed, own in found.items()},
         runs=len(runs),
-        weights=_range(weights),
-        steps=_range(steps),
-        seconds=median(seconds) if seconds else None,
+        weights=_range([one.weights for one in every if one.weights is not None]),
+        steps=_range([one.steps for one in logged]),
+        seconds=median([one.step_seconds for one in logged if one.step_seconds]) if logged else None,
         minutes=sum(minutes) / len(minutes) if minutes else None,
     )
 

@@ -192,6 +192,8 @@ class Place:
     """Files that define tasks."""
     device: str
     """The device."""
+    records: Path | None = None
+    """The folder of records."""
 
     def run(self, name: str, seed: int) -> Path:
         return self.output / RUNS / f"{name}-seed-{seed}"

@@ -1,0 +1,49 @@
+"""What a run of `decabench train` leaves in its folder: logs, and checkpoints that say how many weights there are."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from math import prod
+from pathlib import Path
+
+EMBEDDINGS = "embed."
+"""How the names of parameters of embeddings begin, in all families."""
+
+REFERENCES = "reference/"
+"""How the names of what is no weight begin: the snapshots of successive regularization."""
+
+
+def read_log(path: Path) -> Iterator[dict[str, str]]:
+    """Yield the rows of a run's log."""
+    with path.open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def counts_epochs(run: Path) -> bool:
+    """Return whether a run was validated at the end of each epoch, so that validations can be numbered by epochs."""
+    config = tomllib.loads((run / "config.toml").read_text(encoding="utf-8"))
+    return bool(config.get("epochs")) and not config.get("validate_every")
+
+
+def count_weights(run: Path) -> int | None:
+    """Return the number of weights of a run's last checkpoint, without embeddings; None if there is none."""
+    files = sorted(run.glob("checkpoints/*/model*.safetensors"))
+    latest = [file for file in files if file.parent == files[-1].parent]
+    shapes = [
+        entry["shape"]
+        for file in latest
+        for name, entry in _read_header(file).items()
+        if name != "__metadata__" and not name.startswith((EMBEDDINGS, REFERENCES))
+    ]
+    return sum(prod(shape) for shape in shapes) if latest else None
+
+
+def _read_header(file: Path) -> Mapping[str, Mapping[str, list[int]]]:
+    """Read the header of a safetensors file: tensor name to its description."""
+    with file.open("rb") as handle:
+        length = int.from_bytes(handle.read(8), "little")
+        header: Mapping[str, Mapping[str, list[int]]] = json.loads(handle.read(length))
+        return header
