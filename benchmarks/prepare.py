@@ -63,9 +63,8 @@ LOADERS = {
 SMALLEST = "schema"
 
 
-def unpack(folder: Path, target: Path) -> Path:
-    """Copy a task's files, archives unpacked."""
-    shutil.copytree(folder, target)
+def unpack(target: Path) -> Path:
+    """Unpack the archives in a copy of a task's files."""
     for path in [*target.rglob("*.zip"), *target.rglob("*.tgz"), *target.rglob("*.tar.bz2")]:
         if path.suffix == ".zip":
             with zipfile.ZipFile(path) as zipped:
@@ -108,9 +107,10 @@ def measure(task: str, side: str, folder: Path) -> None:
             datasets.disable_progress_bars()
             load(SMALLEST, folder / SMALLEST, Path(temporary) / "first")
 
+            files = Path(shutil.copytree(folder / task, Path(temporary) / "files"))
+
             def run() -> object:
-                source = unpack(folder / task, Path(temporary) / "files")
-                return load(task, source, Path(temporary) / "cache")
+                return load(task, unpack(files), Path(temporary) / "cache")
 
         before = _cpu()
         megabytes = peak_memory(run)

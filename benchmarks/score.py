@@ -2,11 +2,14 @@
 
     python benchmarks/score.py --home HOME [--split validation] [--runs 5] [--plot PATH] [--squad-script PATH]
     python benchmarks/score.py --home HOME --board 200 --folder FOLDER [--jobs 1]
+    either with --pool --folder FOLDER
 
 The data must be prepared. Two submissions are made from its gold answers, two in ten of them perturbed and three taken
-from other examples. Stages take turns, a run each, so that on a busy machine all have the same share of the
-disturbance. Prints Markdown: the machine, medians, ranges, ratios to ours, memory beyond what the process had. Scorers
-that are not installed are left out; pip install rouge-score rouge-score-rs sacrebleu bleuscore seqeval torchmetrics.
+from other examples. With --pool there are as many rows as in the published splits, 77,000 in all, of the examples of
+all splits; otherwise a table names the split that it is of. Stages take turns, a run each, so that on a busy machine
+all have the same share of the disturbance. Prints Markdown: the machine, medians, ranges, ratios to ours, memory beyond
+what the process had. Scorers that are not installed are left out; pip install rouge-score rouge-score-rs sacrebleu
+bleuscore seqeval torchmetrics.
 `--squad-script` names SQuAD's own evaluate-v1.1.py, which is run on the same answers and must give the same scores.
 
 With --board, so many submissions of unlike skill are made and evaluated in the folder, unless they are there, and a
@@ -28,16 +31,18 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from timing import Timed, describe_machine, peak_memory, time_in_turn
 
+from decabench.errors import MissingDataError
 from decabench.metrics import METRICS, Item, nf1
 from decabench.scoring import Sample, ScoringOptions, compare, record_scores, score_interval, score_submission
 from decabench.submission import write_submission
-from decabench.tasks import DECATHLON, Store, read_references
+from decabench.tasks import DECATHLON, TASKS, Example, Store, read_references
 
 Sides = dict[str, Callable[[], object]]
 """By name, what to time; ours is the first."""
@@ -56,11 +61,38 @@ def make_answers(references: Sequence[Item], seed: int, wrong: float = 0.3) -> I
         yield item.id, answer
 
 
+def tasks_of(store: Store, split: str) -> list[str]:
+    """Return the tasks of the decathlon with this split."""
+    return [task for task in DECATHLON.tasks if split in store.records(task)]
+
+
+def pool_splits(store: Store, folder: Path) -> Path:
+    """Make a home whose validation splits are of the published size, of the examples of all splits."""
+    home = folder / "home"
+    made = Store(home)
+    for name in DECATHLON.tasks:
+        records = store.records(name)
+        if not records or made.records(name):
+            continue
+        size = max(TASKS[name].counts[split] for split in ("validation", "test"))
+        size = 11_490 if name == "cnn_dailymail" else size  # its test split, which is the smaller one
+        kept: dict[str, Example] = {}
+        for split in ("test", "validation", "train"):
+            for example in store.examples(name, split) if split in records else ():
+                if len(kept) < size:
+                    kept.setdefault(example.id, example)
+        rows, fingerprint, units_digest = made.write(name, "validation", kept.values())
+        facts = {"rows": rows, "fingerprint": fingerprint, "units_digest": units_digest}
+        record = replace(next(iter(records.values())), **facts, note="pooled for timing")
+        made.write_records(TASKS[name], {"validation": record})
+    return home
+
+
 def make_submission(folder: Path, store: Store, split: str, seed: int, wrong: float = 0.3) -> Path:
     """Write a submission for all tasks that are prepared."""
-    tasks = [task for task in DECATHLON.tasks if split in store.records(task)]
     answers = {
-        (task, split): list(make_answers(read_references(store, task, split), seed, wrong)) for task in tasks
+        (task, split): list(make_answers(read_references(store, task, split), seed, wrong))
+        for task in tasks_of(store, split)
     }
     write_submission(folder, f"made-up-{seed}", answers)
     return folder
@@ -76,7 +108,7 @@ def stages(home: Path, split: str, a: Path, b: Path) -> Sides:
     """Return the stages of ours."""
     store = Store(home)
     options = ScoringOptions(split, home=home)
-    tasks = [task for task in DECATHLON.tasks if split in store.records(task)]
+    tasks = tasks_of(store, split)
     return {
         "evaluate": partial(evaluate, a, options),
         "evaluate, the other": partial(evaluate, b, options),
@@ -92,7 +124,7 @@ def measure_board(home: Path, split: str, folder: Path, count: int, jobs: int) -
         path = folder / "submissions" / f"{number:03}"
         if not (path / "manifest.json").is_file():
             evaluate(make_submission(path, store, split, number, 0.1 + 0.6 * number / count), options)
-    rows = sum(store.record(task, split).rows for task in DECATHLON.tasks if split in store.records(task))
+    rows = sum(store.record(task, split).rows for task in tasks_of(store, split))
     command = [sys.executable, "-m", "decabench", "leaderboard", "--jobs", str(jobs), "--home", str(home)]
     command += ["--submissions", str(folder / "submissions"), "--output", str(folder / "site")]
     print(
@@ -111,9 +143,17 @@ def named(package: str) -> str:
     return f"{package} {version(package)}"
 
 
-def rouge_sides(store: Store, split: str) -> Sides:
+def references_of(store: Store, task: str, split: str, most: int | None = None) -> tuple[Sequence[Item], str]:
+    """Return the references of a split, or of another one if that is not prepared, and a note of what they are."""
+    records = store.records(task)
+    chosen = next((name for name in (split, "validation", "test") if name in records), split)
+    references = read_references(store, task, chosen)[:most]
+    return references, f"{len(references):,} of {task}, {chosen}"
+
+
+def rouge_sides(store: Store, split: str) -> tuple[str, Sides]:
     """ROUGE of summaries, with stems: ROUGE-1, ROUGE-2 and summary-level ROUGE-L."""
-    summaries = read_references(store, "cnn_dailymail", split)[:3_000]
+    summaries, note = references_of(store, "cnn_dailymail", split, 3_000)
     texts = [answer for _, answer in make_answers(summaries, 1)]
     pairs = [(one.answers[0], text) for one, text in zip(summaries, texts, strict=True)]
     kinds = ["rouge1", "rouge2", "rougeLsum"]
@@ -132,12 +172,12 @@ def rouge_sides(store: Store, split: str) -> Sides:
         sides[named("rouge-score")] = lambda: [scorer.score(*pair) for pair in pairs]
     except ImportError:
         pass
-    return sides
+    return note, sides
 
 
-def bleu_sides(store: Store, split: str) -> Sides:
+def bleu_sides(store: Store, split: str) -> tuple[str, Sides]:
     """BLEU of a corpus; ours keeps the counts of each segment, in both cases."""
-    segments = read_references(store, "iwslt.en.de", split)
+    segments, note = references_of(store, "iwslt.en.de", split)
     lines, golds = [answer for _, answer in make_answers(segments, 1)], [one.answers[0] for one in segments]
     one_each = [[gold] for gold in golds]
     sides: Sides = {"ours, both cases": lambda: METRICS["bleu"].statistics(lines, segments)}
@@ -162,14 +202,14 @@ def bleu_sides(store: Store, split: str) -> Sides:
         sides[f"{named('torchmetrics')}, one case"] = lambda: SacreBLEUScore(lowercase=True)(lines, one_each)
     except ImportError:
         pass
-    return sides
+    return note, sides
 
 
-def interval_sides(store: Store, split: str) -> Sides:
+def interval_sides(store: Store, split: str) -> tuple[str, Sides]:
     """BLEU with a 95 % interval; sacrebleu's is of 1,000 resamples."""
     from sacrebleu.metrics import BLEU
 
-    segments = read_references(store, "iwslt.en.de", split)
+    segments, note = references_of(store, "iwslt.en.de", split)
     lines, golds = [answer for _, answer in make_answers(segments, 1)], [one.answers[0] for one in segments]
     bleu = METRICS["bleu"]
 
@@ -177,7 +217,7 @@ def interval_sides(store: Store, split: str) -> Sides:
         rows = bleu.statistics(lines, segments)
         return score_interval(Sample.of(bleu, rows, [one.units for one in segments]))
 
-    return {
+    return note, {
         "ours, with its interval": ours,
         f"{named('sacrebleu')}, 1,000 resamples": lambda: BLEU(lowercase=True).corpus_score(
             lines, [golds], n_bootstrap=1_000
@@ -204,9 +244,9 @@ def official_squad(script: Path, questions: Sequence[Item], texts: list[str]) ->
     return run
 
 
-def squad_sides(store: Store, split: str, script: Path | None) -> Sides:
+def squad_sides(store: Store, split: str, script: Path | None) -> tuple[str, Sides]:
     """F1 of words and exact match; the others are what evaluate-v1.1 does with each answer, and itself."""
-    questions = read_references(store, "squad", split)
+    questions, note = references_of(store, "squad", split)
     texts = [answer for _, answer in make_answers(questions, 1)]
 
     def normalize(text: str) -> str:
@@ -234,10 +274,10 @@ def squad_sides(store: Store, split: str, script: Path | None) -> Sides:
     }
     if script is not None:
         sides["SQuAD's evaluate-v1.1.py"] = official_squad(script, questions, texts)
-    return sides
+    return note, sides
 
 
-def tag_sides() -> Sides:
+def tag_sides() -> tuple[str, Sides]:
     """Entity F1 of drawn tags: 2,000 sentences of 24 words."""
     drawn = random.Random(0)
     tags = ("O", "O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-ORG", "I-ORG")
@@ -251,20 +291,20 @@ def tag_sides() -> Sides:
         sides[named("seqeval")] = lambda: f1_score(golds, given)
     except ImportError:
         pass
-    return sides
+    return "2,000 drawn sentences", sides
 
 
-def single_sides(store: Store, split: str) -> Sides:
+def single_sides(store: Store, split: str) -> tuple[str, Sides]:
     """A hundred calls with one example each, as in a training loop."""
     found: Sides = {}
     for name, task in (("nf1", "squad"), ("bleu", "iwslt.en.de"), ("rouge", "cnn_dailymail")):
-        item = read_references(store, task, split)[0]
+        item = references_of(store, task, split)[0][0]
         call = getattr(__import__("decabench.metrics", fromlist=[name]), name)
         golds, answer = [list(item.answers)], [f"{item.answers[0]} once more"]
         found[f"{name}, 100 calls"] = lambda call=call, answer=answer, golds=golds: [
             call(answer, golds) for _ in range(100)
         ]
-    return found
+    return "an answer a call", found
 
 
 def print_table(title: str, timed: dict[str, Timed], memory: dict[str, float]) -> None:
@@ -303,7 +343,7 @@ def draw_plot(path: Path, tables: dict[str, dict[str, Timed]]) -> None:
     figure.savefig(path, dpi=120)
 
 
-TABLES: dict[str, Callable[[Store, str], Sides]] = {
+TABLES: dict[str, Callable[[Store, str], tuple[str, Sides]]] = {
     "ROUGE": rouge_sides,
     "BLEU": bleu_sides,
     "BLEU intervals": interval_sides,
@@ -318,6 +358,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--split", default="validation")
+    parser.add_argument(
+        "--pool", action="store_true", help="examples of all splits, up to the published sizes"
+    )
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--plot", type=Path)
     parser.add_argument("--squad-script", type=Path)
@@ -326,11 +369,13 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--jobs", type=int, default=1)
     given = parser.parse_args()
+    if (given.board or given.pool) and given.folder is None:
+        parser.error("--board and --pool need --folder, which keeps what they make")
+    if given.pool:
+        given.home, given.split = pool_splits(Store(given.home), given.folder), "validation"
     store = Store(given.home)
     print(describe_machine())
     if given.board:
-        if given.folder is None:
-            parser.error("--board needs --folder, which keeps the submissions")
         measure_board(given.home, given.split, given.folder, given.board, given.jobs)
         print(f"\nAt the end: {describe_machine()}")
         return
@@ -342,16 +387,23 @@ def main() -> None:
             )
             sides = stages(given.home, given.split, a, b)
             timed = time_in_turn(sides, max(given.runs // 2, 1))
-            print_table("stage", timed, {name: peak_memory(run) for name, run in sides.items()})
+            rows = sum(store.record(task, given.split).rows for task in tasks_of(store, given.split))
+            measured = {name: peak_memory(run) for name, run in sides.items()}
+            print_table(f"stages, {rows:,} rows of {given.split}", timed, measured)
     tables: dict[str, dict[str, Timed]] = {}
     for title in [title for title in TABLES if title in only]:
-        others = (
-            squad_sides(store, given.split, given.squad_script)
-            if title == "SQuAD"
-            else TABLES[title](store, given.split)
-        )
+        try:
+            note, others = (
+                squad_sides(store, given.split, given.squad_script)
+                if title == "SQuAD"
+                else TABLES[title](store, given.split)
+            )
+        except MissingDataError as error:
+            print(f"\n{title}: left out. {error}")
+            continue
         tables[title] = time_in_turn(others, given.runs)
-        print_table(title, tables[title], {name: peak_memory(run) for name, run in others.items()})
+        measured = {name: peak_memory(run) for name, run in others.items()}
+        print_table(f"{title}: {note}", tables[title], measured)
     if given.plot:
         tables.pop("single calls", None)
         draw_plot(given.plot, tables)

@@ -44,7 +44,7 @@ from decabench.scoring import (
     read_rows,
     score_submission,
 )
-from decabench.submission import find_predictions
+from decabench.submission import FOLDER, METADATA_NAME, VARIANTS, WITHHELD, find_predictions
 from decabench.tasks import Store
 from decabench.untrusted import read_json
 
@@ -126,19 +126,26 @@ def _digest(entry: Entry, submissions: Path, place: Path, options: Verification)
     store = Store(options.home)
     results = submissions / entry.path
     files = [results, *sorted((results.parent / "statistics").glob("*.parquet"))]
-    files += (
-        [place] if place.is_file() else sorted(path for path in place.glob("predictions/*") if path.is_file())
-    )
+    files += [place] if place.is_file() else list(_answer_files(place))
+    root = place.parent if place.is_file() else place  # so that it may be moved
     digest = hashlib.sha256(f"{RECORD_FORMAT}\n{entry.split}\n{code_digest()}\n".encode())
     for name in sorted(entry.tasks):
         with suppress(DecabenchError):  # what is not prepared cannot have been scored
             digest.update(f"{name}\t{store.record(name, entry.split).fingerprint}\n".encode())
     for path in files:
-        if not is_inside(path, submissions):
+        if not path.is_file() or not is_inside(path, submissions):
             continue
         content = options.digests(path).removeprefix("sha256:")
-        digest.update(f"{path.name}\t{content}\n".encode("utf-8", "surrogatepass"))
+        name = path.relative_to(root).as_posix()
+        digest.update(f"{name}\t{content}\n".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:40]
+
+
+def _answer_files(folder: Path) -> Iterator[Path]:
+    """Yield everything that decides how a submission is scored: what it says of itself, and all files of answers."""
+    yield folder / METADATA_NAME
+    for pattern in (f"{FOLDER}/*", f"{VARIANTS}/*/{FOLDER}/*", f"{WITHHELD}/*"):
+        yield from sorted(folder.glob(pattern))
 
 
 def _read_record(path: Path) -> dict[str, Check]:

@@ -160,9 +160,17 @@ _MOST_WORDS = 200_000
 """So many words are remembered, a few times the vocabulary of CNN/DailyMail: an answer may hold millions of others."""
 
 
-@lru_cache(maxsize=_MOST_WORDS)
+_LONGEST_WORD = 64
+"""Longer words are not remembered: they may take a megabyte each, and do not come again."""
+
+
 def base_form(token: str) -> str:
     """Return a token as ROUGE compares it: short ones unchanged, irregular forms by list, others by stem."""
+    return _known_form(token) if len(token) <= _LONGEST_WORD else stem(token)
+
+
+@lru_cache(maxsize=_MOST_WORDS)
+def _known_form(token: str) -> str:
     if len(token) <= 3:
         return token
     return _irregular_forms().get(token) or stem(token)
@@ -200,8 +208,21 @@ class _BaseNumbers(dict[str, int]):
         self._forms: dict[str, int] = {}
 
     def __missing__(self, word: str) -> int:
-        number = self[word] = self._forms.setdefault(base_form(word), len(self._forms))
+        form = base_form(word)
+        if len(form) > _LONGEST_WORD:
+            from hashlib import sha256  # rarely needed, and importing metrics is to be quick
+
+            # Equal ones must have equal numbers, so their digests are remembered; no word has a colon.
+            form = f"sha256:{sha256(form.encode()).hexdigest()}"
+        number = self._forms.setdefault(form, len(self._forms))
+        if len(word) <= _LONGEST_WORD:
+            self[word] = number
         return number
+
+    @property
+    def size(self) -> int:
+        """How many words or forms are remembered."""
+        return max(len(self), len(self._forms))
 
 
 _numbers = _BaseNumbers()
@@ -212,7 +233,7 @@ def count(candidate: str, references: Sequence[str], separator: str) -> list[tup
     global _numbers
     if not _compiled:
         return count_in_python(candidate, references, separator)
-    if len(_numbers) > _MOST_WORDS:
+    if _numbers.size > _MOST_WORDS:
         _numbers = _BaseNumbers()
     text, *texts = (text.encode("utf-8", "surrogatepass") for text in (candidate, *references))
     return rouge_counts(text, texts, separator.encode(), _numbers)

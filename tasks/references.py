@@ -1,8 +1,9 @@
 """What scoring needs of a split: ids, answers, units and meta, in columns, without questions and contexts.
 
 They stand in `<split>.references.parquet` beside the split's own file. `prepare` leaves them for the splits that are
-scored; for others, and for data prepared by earlier versions, they are made on first use. The file names the digest of
-the one it was made from, and the fingerprint: what was checked once, row by row, is trusted as long as these hold.
+scored; for others, and for data prepared by earlier versions, they are made on first use. Beside them,
+`<split>.references.json` has their digest, that of the file they were made from, and the fingerprint: what was checked
+once, row by row, is trusted as long as these hold.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from decabench.errors import DataError, StorageError
 from decabench.files import atomic_file, file_digest
 from decabench.metrics import Item
 from decabench.tasks.store import SplitRecord, Store, fingerprint_line, units_line
+from decabench.untrusted import read_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +35,7 @@ SCORED_SPLITS = ("validation", "test")
 """The splits whose references `prepare` keeps."""
 _COLUMNS = ["id", "answers", "units", "meta"]
 _BATCH = 10_000
+_LARGEST_NOTE = 10_000
 _FEW = 50_000
 """Up to so many examples, making items again takes longer than keeping them takes memory."""
 
@@ -95,22 +98,27 @@ def _write(store: Store, task: str, split: str, facts: dict[str, str]) -> None:
     """Copy the columns in batches, so memory does not grow with the split. Raises StorageError."""
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(store.path(task, split)) as source, atomic_file(_path(store, task, split)) as file:
+    path = _path(store, task, split)
+    with pq.ParquetFile(store.path(task, split)) as source, atomic_file(path) as file:
         schema = source.schema_arrow
         kept = schema.empty_table().select(_COLUMNS).schema.with_metadata(facts)
         with pq.ParquetWriter(file, kept, compression="zstd", write_page_checksum=True) as writer:
             for batch in source.iter_batches(_BATCH, columns=_COLUMNS, use_threads=False):
                 writer.write_batch(batch.select(_COLUMNS).replace_schema_metadata(facts))
+    with atomic_file(path.with_suffix(".json")) as file:
+        told = {**facts, "references": file_digest(path)}
+        file.write((json.dumps(told, indent=1, sort_keys=True) + "\n").encode())
 
 
 def _read_kept(path: Path, facts: dict[str, str]) -> References | None:
-    """Return the references of a file; None if it is missing, damaged, or of other data."""
+    """Return the references of a file; None if it is missing, damaged, was written to since, or is of other data."""
     import pyarrow as pa
 
     try:
-        table = _read_columns(path)
-        kept = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-        return References(table) if facts.items() <= kept.items() else None
+        told = read_json(path.with_suffix(".json"), _LARGEST_NOTE)
+        if not isinstance(told, dict) or told != {**facts, "references": file_digest(path)}:
+            return None
+        return References(_read_columns(path))
     except (OSError, ValueError, KeyError, pa.ArrowException):
         return None
 

@@ -193,10 +193,13 @@ def find_receipt(store: Store, scored: ScoredFile, submission: Path) -> Receipt 
             submission / "results" / scored.split / "statistics" / f"{name}.parquet",
         )
         for place in places:
-            if place.is_file() and file_digest(place) == content["statistics"]:
+            statistics = (
+                place.read_bytes() if place.is_file() else b""
+            )  # once, as it may be replaced meanwhile
+            if f"sha256:{hashlib.sha256(statistics).hexdigest()}" == content["statistics"]:
                 result = parse_task(name, content["result"])
-                metric = stored_metric(METRICS[scored.task.metric], place)
-                units, rows = read_rows(place, metric.columns)
+                metric = stored_metric(METRICS[scored.task.metric], statistics)
+                units, rows = read_rows(statistics, metric.columns)
                 sample = Sample.of_levels(metric, rows, units, name)
                 return Receipt(result, sample, rows, units, content["statistics"])
     except (DecabenchError, OSError, ValueError, KeyError, TypeError):

@@ -21,6 +21,7 @@ from decabench.metrics import Metric, Row
 from decabench.tasks import Combination
 
 if TYPE_CHECKING:
+    import pyarrow.parquet as pq
     from numpy.typing import NDArray
 
     Array = NDArray[Any]
@@ -348,37 +349,50 @@ _MOST_COLUMNS = 4_000
 """More than 1,000 classes, the most that metrics count, take in a row, with units."""
 
 
-def stored_metric(metric: Metric, path: Path) -> Metric:
-    """Return the metric with the columns that a file has for the classes of its data; most metrics have none.
-
-    Raises DataError if the file is damaged or has too many columns.
-    """
+def _open_statistics(source: Path | bytes) -> pq.ParquetFile:
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+    return pq.ParquetFile(
+        pa.BufferReader(source) if isinstance(source, bytes) else source,
+        memory_map=not isinstance(source, bytes),
+    )
+
+
+def _name_of(source: Path | bytes) -> str:
+    return "A file of statistics" if isinstance(source, bytes) else str(source)
+
+
+def stored_metric(metric: Metric, source: Path | bytes) -> Metric:
+    """Return the metric with the columns that a file, or what was read of it, has for the classes of its data.
+
+    Most metrics have none. Raises DataError if the file is damaged or has too many columns.
+    """
+    import pyarrow as pa
 
     if metric.find_classes is None:
         return metric
+    name = _name_of(source)
     try:
-        names = pq.ParquetFile(path).schema_arrow.names
+        names = _open_statistics(source).schema_arrow.names
     except (pa.ArrowException, ValueError, OSError) as error:
-        raise DataError(f"{path} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
+        raise DataError(f"{name} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
     if len(names) > _MOST_COLUMNS:
-        raise DataError(f"{path} has {len(names):,} columns, which is too many to read: evaluate again.")
+        raise DataError(f"{name} has {len(names):,} columns, which is too many to read: evaluate again.")
     return metric.for_columns(names)
 
 
-def read_rows(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
+def read_rows(source: Path | bytes, columns: Sequence[str]) -> tuple[Array, Array]:
     """Return the numbers of each example's units, (examples, levels), and its row, (examples, columns).
 
-    Levels are outermost first; files of earlier versions have one, `group`. Raises DataError if the file is damaged,
-    empty or has other columns.
+    The source is a file, or what was read of it. Levels are outermost first; files of earlier versions have one,
+    `group`. Raises DataError if the file is damaged, empty or has other columns.
     """
     import numpy as np
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     try:
-        file = pq.ParquetFile(path, memory_map=True)
+        file = _open_statistics(source)
         levels = [f"unit_{level}" for level in range(1, len(file.schema_arrow.names) + 1)]
         levels = [name for name in levels if name in file.schema_arrow.names] or ["group"]
         table = file.read([*levels, *columns], use_threads=False)
@@ -389,7 +403,9 @@ def read_rows(path: Path, columns: Sequence[str]) -> tuple[Array, Array]:
         if not len(rows) or units.dtype.kind not in "iu" or not np.isfinite(rows).all():
             raise ValueError("no finite rows and numbered units")
     except (pa.ArrowException, KeyError, TypeError, ValueError, OSError) as error:
-        raise DataError(f"{path} is damaged ({type(error).__name__}: {error}): evaluate again.") from error
+        raise DataError(
+            f"{_name_of(source)} is damaged ({type(error).__name__}: {error}): evaluate again."
+        ) from error
     return units, rows
 
 

@@ -86,7 +86,7 @@ def test_it_is_done_on_request_and_then_remembered(
     assert again.entries[0].tasks["sst"].check.date == date
 
 
-@pytest.mark.parametrize("name", ["results.json", "sst.parquet", "sst.validation.jsonl"])
+@pytest.mark.parametrize("name", ["results.json", "sst.parquet", "sst.validation.jsonl", "submission.toml"])
 def test_a_changed_byte_makes_the_record_void(place: tuple[Path, Path], name: str) -> None:
     verified(place)
     (path,) = place[0].rglob(name)
@@ -94,6 +94,17 @@ def test_a_changed_byte_makes_the_record_void(place: tuple[Path, Path], name: st
         pq.write_table(pq.read_table(path), path, compression="none")
     else:
         path.write_bytes(path.read_bytes() + b"\n")
+    assert "verified" not in kinds(verified(place, again=False)).values()
+
+
+@pytest.mark.parametrize(
+    "name", ["withheld/sst.validation.jsonl", "variants/1/predictions/sst.validation.jsonl"]
+)
+def test_more_files_of_answers_make_the_record_void(place: tuple[Path, Path], name: str) -> None:
+    verified(place)
+    (folder,) = place[0].iterdir()
+    (folder / name).parent.mkdir(parents=True)
+    shutil.copy(folder / "predictions" / "sst.validation.jsonl", folder / name)
     assert "verified" not in kinds(verified(place, again=False)).values()
 
 

@@ -115,4 +115,15 @@ def test_words_that_nobody_uses_again_are_forgotten(monkeypatch):
         expected = count_in_python(text, ["he runs . word0x1"], ".")
         assert count(text, ["he runs . word0x1"], ".") == expected
     assert len(_rouge155._numbers) <= 500 + 202 + 3
-    assert base_form.cache_info().maxsize == 200_000
+    assert _rouge155._known_form.cache_info().maxsize == 200_000
+
+
+def test_long_words_are_not_remembered():
+    """An answer may be a word of a megabyte, and one process may score thousands of them."""
+    word = "internationalisation" * 10
+    for number in range(50):
+        text = f"a {word}{number}ings of {word}{number}ings"
+        references = [f"{word}{number}ings . a {word}", f"{word}{number}ing"]
+        assert count(text, references, ".") == count_in_python(text, references, ".")
+    sizes = [len(key) for known in (_rouge155._numbers, _rouge155._numbers._forms) for key in known]
+    assert max(sizes) <= 71

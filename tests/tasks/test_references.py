@@ -132,7 +132,9 @@ def test_data_prepared_before_is_checked_once(store: Store, monkeypatch: pytest.
     assert read_references(store, "wikisql", "validation") == before
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "of another split", "without digests"])
+@pytest.mark.parametrize(
+    "damage", ["cut", "flipped", "of another split", "without digests", "other answers", "no digest of it"]
+)
 def test_a_file_that_is_not_that_of_the_split_is_made_again(store: Store, damage: str) -> None:
     before, content = expected(store, "wikisql", "validation"), kept(store).read_bytes()
     if damage == "cut":
@@ -142,11 +144,27 @@ def test_a_file_that_is_not_that_of_the_split_is_made_again(store: Store, damage
         kept(store).write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
     elif damage == "of another split":
         shutil.copy(store.folder("wikisql") / "test.references.parquet", kept(store))
+    elif damage == "other answers":  # a file that says of itself that it is the right one
+        table = pq.read_table(kept(store))
+        table = table.set_column(1, table.field(1), table.column("answers").take([*range(1, len(table)), 0]))
+        pq.write_table(table, kept(store))
+        assert pq.read_schema(kept(store)).metadata[b"fingerprint"]
+    elif damage == "no digest of it":  # as earlier versions left it
+        kept(store).with_suffix(".json").unlink()
     else:
         table = pq.read_table(kept(store))
         pq.write_table(table.slice(1).replace_schema_metadata(None), kept(store))
     assert read_references(store, "wikisql", "validation") == before
     assert kept(store).read_bytes() == content
+
+
+def test_a_flipped_bit_anywhere_is_noticed(store: Store) -> None:
+    """The footer too, which has no checksum: it says which columns there are, and how long they are."""
+    before, content = expected(store, "wikisql", "validation"), kept(store).read_bytes()
+    for at in range(len(content) - 1, 0, -97):
+        kept(store).write_bytes(content[:at] + bytes([content[at] ^ (1 << at % 8)]) + content[at + 1 :])
+        assert read_references(store, "wikisql", "validation") == before
+        assert kept(store).read_bytes() == content
 
 
 def test_other_examples_under_the_same_record_are_refused(store: Store) -> None:
