@@ -689,8 +689,8 @@ def count_answers(lines: Iterable[AnswerLine]) -> AnswerCounts:
 # Scores of a task by its metrics
 
 _CHUNK = 500
-_SLOW = 1e-4
-"""Seconds for an example; for less, another process costs more than it saves."""
+_WORTH_SECONDS = 4.0
+"""So much work of a metric is worth starting processes, each of which takes a second before it does any."""
 _WORTH_A_PROCESS = 2_000
 """So many examples of a slow metric take longer than starting processes."""
 
@@ -785,7 +785,8 @@ def _compute_rows(
         return np.concatenate([*_parts_of_rows(metric, predictions, references)])
     begun = time.process_time()
     rows = list(metric.statistics(predictions[:_CHUNK], references[:_CHUNK]))
-    if (time.process_time() - begun) / _CHUNK < _SLOW:
+    left = max(len(references) - _CHUNK, 0)
+    if (time.process_time() - begun) / _CHUNK * left < _WORTH_SECONDS:
         rest = _parts_of_rows(metric, predictions[_CHUNK:], references[_CHUNK:])
         return np.concatenate([_to_array(rows), *rest])
     starts = range(_CHUNK, len(references), _CHUNK)

@@ -286,7 +286,7 @@ def test_processes_change_no_byte(home, submit, monkeypatch):
     pool = evaluator.process_pool
     monkeypatch.setattr(evaluator, "_WORTH_A_PROCESS", 1)
     monkeypatch.setattr(evaluator, "_CHUNK", 7)
-    monkeypatch.setattr(evaluator, "_SLOW", 0.0)
+    monkeypatch.setattr(evaluator, "_WORTH_SECONDS", 0.0)
     monkeypatch.setattr(evaluator, "process_pool", lambda jobs: started.append(jobs) or pool(jobs))
     assert evaluate(folder, home=home, jobs=2).to_json() == alone
     assert started == [2]

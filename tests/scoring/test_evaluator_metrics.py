@@ -84,7 +84,7 @@ class _Here:
 
 
 @pytest.mark.parametrize(
-    ("name", "slow", "sent"),
+    ("name", "worth", "sent"),
     [
         ("nf1", 0, [3, 1]),
         ("nf1", 60, []),  # so fast that another process costs more than it saves
@@ -92,10 +92,10 @@ class _Here:
         ("pearson", 0, []),
     ],
 )
-def test_only_slow_metrics_of_single_examples_are_sent_to_processes(monkeypatch, name, slow, sent):
+def test_only_much_work_on_single_examples_is_sent_to_processes(monkeypatch, name, worth, sent):
     monkeypatch.setattr(evaluator, "_CHUNK", 3)
     monkeypatch.setattr(evaluator, "_PART", 2)
-    monkeypatch.setattr(evaluator, "_SLOW", slow)
+    monkeypatch.setattr(evaluator, "_WORTH_SECONDS", worth)
     answers = [f"{number}" if name == "pearson" else f"{number}; {number}" for number in range(7)]
     examples = [Item([text], f"en_{number}_0", (f"{number}",)) for number, text in enumerate(answers)]
     metric, pool = METRICS[name], _Here()
