@@ -19,9 +19,11 @@ def test_the_sample(command, tmp_path):
         "inputs.json",
         "task.json",
         "test.parquet",
+        "test.references.json",
         "test.references.parquet",
         "train.parquet",
         "validation.parquet",
+        "validation.references.json",
         "validation.references.parquet",
     ]
 

@@ -104,7 +104,13 @@ def test_force(request_for: Requests, words: Path) -> None:
 def test_a_split_at_a_time(request_for: Requests, words: Path) -> None:
     request = request_for(mirror=str(words))
     assert list(prepare_task(TASK, replace(request, split="validation"))) == ["validation"]
-    made = ["inputs.json", "task.json", "validation.parquet", "validation.references.parquet"]
+    made = [
+        "inputs.json",
+        "task.json",
+        "validation.parquet",
+        "validation.references.json",
+        "validation.references.parquet",
+    ]
     assert sorted(stamps(request)) == made
     assert not is_prepared(TASK, request)
     before = stamps(request)["validation.parquet"]
@@ -184,7 +190,7 @@ def test_what_was_taken_away_is_made_again(request_for: Requests, words: Path, n
     (Store(request.home).folder("lines") / name).unlink()
     assert not is_prepared(TASK, request)
     assert prepare_task(TASK, request) == first
-    assert len(stamps(request)) == 7
+    assert len(stamps(request)) == 9
 
 
 @pytest.mark.parametrize("name", ["task.json", "inputs.json"])
@@ -207,9 +213,11 @@ def test_leftovers_of_a_killed_run_are_removed(request_for: Requests, words: Pat
         "inputs.json",
         "task.json",
         "test.parquet",
+        "test.references.json",
         "test.references.parquet",
         "train.parquet",
         "validation.parquet",
+        "validation.references.json",
         "validation.references.parquet",
     ]
 
