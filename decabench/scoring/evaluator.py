@@ -689,7 +689,7 @@ def count_answers(lines: Iterable[AnswerLine]) -> AnswerCounts:
 # Scores of a task by its metrics
 
 _CHUNK = 500
-_WORTH_SECONDS = 4.0
+_WORTH_SECONDS = 8.0
 """So much work of a metric is worth starting processes, each of which takes a second before it does any."""
 _WORTH_A_PROCESS = 2_000
 """So many examples of a slow metric take longer than starting processes."""
