@@ -41,19 +41,26 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from reproduction.boards import build_boards
 from reproduction.page import write_page
-from reproduction.plan import LOCKS, Place, Plan, Run, read_plan, tasks_of
+from reproduction.plan import Place, Plan, Run, read_plan, tasks_of
 from reproduction.records import keep_record, record_file, restore_run
 
 import decabench
 from decabench.errors import DecabenchError
 
+ENDED = "ended"
+"""The file in a run's folder which says that it was trained to its end, and not broken off."""
+
 
 def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
-    """Train a run, and before it the one that it starts from if there is only a record of that."""
-    first = next((one for one in plan.runs if one.name == run.init), None)
-    if first is not None and not (place.run(first.name, seed) / "latest.json").exists():
-        print(f"{first.name}, seed {seed}, for its weights", flush=True)
-        train(plan, first, seed, place)
+    """Train a run to its end, and before it the one that it starts from if there is only a record of that."""
+    ended = place.run(run.name, seed) / ENDED
+    if ended.exists():
+        return
+    if (first := plan.first_of(run)) is not None:
+        with FileLock(place.lock(first.name, seed)):  # another process may train it: wait for that
+            if not (place.run(first.name, seed) / ENDED).exists():
+                print(f"{first.name}, seed {seed}, for its weights", flush=True)
+                train(plan, first, seed, place)
     config = run.config or plan.config
     decabench.train(
         place.run(run.name, seed),
@@ -67,6 +74,7 @@ def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
         include=place.include,
         report=lambda text: print(f"  {text}", flush=True),
     )
+    ended.touch()
 
 
 def answer(plan: Plan, run: Run, seed: int, place: Place) -> None:
@@ -92,10 +100,8 @@ def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = Tru
     kept = record_file(place, run.name, seed)
     if place.results(plan, run, seed).exists() and (kept is None or kept.exists()):
         return
-    lock = place.output / LOCKS / f"{run.name}-seed-{seed}"
-    lock.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(lock, timeout=0):
+        with FileLock(place.lock(run.name, seed), timeout=0):
             if not place.results(plan, run, seed).exists() and not restore_run(plan, run, seed, place):
                 if not train_it:
                     return
@@ -130,11 +136,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := set(only) - {run.name for run in plan.runs}:
         parser.error(f"there is no run {', '.join(sorted(unknown))}")
     seeds = [int(seed) for seed in given.seeds.split(",") if seed]
-    for run in plan.runs:
-        for seed in seeds or plan.seeds_of(run):
-            if given.page_only or not only or run.name in only:
-                complete(plan, run, seed, place, train_it=not given.page_only)
     try:
+        for run in plan.runs:
+            for seed in seeds or plan.seeds_of(run):
+                if given.page_only or not only or run.name in only:
+                    complete(plan, run, seed, place, train_it=not given.page_only)
         if given.page is not None:
             write_page(plan, place, given.page)
         if given.board is not None:

@@ -193,9 +193,8 @@ def find_receipt(store: Store, scored: ScoredFile, submission: Path) -> Receipt 
             submission / "results" / scored.split / "statistics" / f"{name}.parquet",
         )
         for place in places:
-            statistics = (
-                place.read_bytes() if place.is_file() else b""
-            )  # once, as it may be replaced meanwhile
+            # Read once, as it may be replaced meanwhile.
+            statistics = place.read_bytes() if place.is_file() else b""
             if f"sha256:{hashlib.sha256(statistics).hexdigest()}" == content["statistics"]:
                 result = parse_task(name, content["result"])
                 metric = stored_metric(METRICS[scored.task.metric], statistics)

@@ -353,10 +353,7 @@ def _open_statistics(source: Path | bytes) -> pq.ParquetFile:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    return pq.ParquetFile(
-        pa.BufferReader(source) if isinstance(source, bytes) else source,
-        memory_map=not isinstance(source, bytes),
-    )
+    return pq.ParquetFile(pa.BufferReader(source) if isinstance(source, bytes) else source, memory_map=True)
 
 
 def _name_of(source: Path | bytes) -> str:

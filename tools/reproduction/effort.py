@@ -51,7 +51,7 @@ def measure_effort(plan: Plan, place: Place, row: str) -> Effort:
         runs=len(runs),
         weights=_range([one.weights for one in every if one.weights is not None]),
         steps=_range([one.steps for one in logged]),
-        seconds=median([one.step_seconds for one in logged if one.step_seconds]) if logged else None,
+        seconds=median([one.step_seconds or 0.0 for one in logged]) if logged else None,
         minutes=sum(minutes) / len(minutes) if minutes else None,
     )
 

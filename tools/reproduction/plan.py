@@ -164,6 +164,10 @@ class Plan:
     def seeds_of(self, run: Run) -> tuple[int, ...]:
         return run.seeds or self.seeds
 
+    def first_of(self, run: Run) -> Run | None:
+        """Return the run whose weights a run starts from, if it does."""
+        return next((one for one in self.runs if one.name == run.init), None)
+
     def runs_of(self, row: str) -> list[Run]:
         return [run for run in self.runs if run.title == row]
 
@@ -197,6 +201,11 @@ class Place:
 
     def run(self, name: str, seed: int) -> Path:
         return self.output / RUNS / f"{name}-seed-{seed}"
+
+    def lock(self, name: str, seed: int) -> Path:
+        lock = self.output / LOCKS / f"{name}-seed-{seed}"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        return lock
 
     def submission(self, name: str, seed: int) -> Path:
         return self.output / SUBMISSIONS / f"{name}-seed-{seed}"

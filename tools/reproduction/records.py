@@ -9,23 +9,23 @@ larger.
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import tomllib
 import zipfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import msgspec
 
-from decabench.submission import FOLDER, METADATA_NAME
+from decabench.files import atomic_file
+from decabench.submission import FOLDER, open_submission
 from reproduction.logs import count_weights, counts_epochs, read_log
 from reproduction.plan import Place, Plan, Run
 
 TRAINING = "training.json"
 _DATE = (1980, 1, 1, 0, 0, 0)
-_LARGEST = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,7 @@ class Training:
 
 def asked_for(plan: Plan, run: Run, place: Place) -> dict[str, Any]:
     """Return what decides about a run: its tasks, settings, the configuration file and where it starts from."""
-    config = run.config or plan.config
-    first = next((one for one in plan.runs if one.name == run.init), None)
+    config, first = run.config or plan.config, plan.first_of(run)
     return {
         "tasks": list(run.tasks),
         "settings": {**plan.settings, **run.settings},
@@ -60,13 +59,18 @@ def asked_for(plan: Plan, run: Run, place: Place) -> dict[str, Any]:
 
 
 def read_training(plan: Plan, run: Run, seed: int, place: Place) -> Training | None:
-    """Return what is known of a run's training, from its logs or its record; None unless it is done."""
+    """Return what is known of a run's training; None unless it is done. It is read from the logs once, and noted."""
     if not place.results(plan, run, seed).exists():
         return None
-    kept = place.submission(run.name, seed) / TRAINING
-    if kept.exists():
-        return msgspec.json.decode(kept.read_bytes(), type=Training)
-    folder = place.run(run.name, seed)
+    note = place.submission(run.name, seed) / TRAINING
+    if not note.exists():
+        told = {**asdict(_read_logs(place.run(run.name, seed))), "asked": asked_for(plan, run, place)}
+        with atomic_file(note) as file:
+            file.write((json.dumps(told, indent=1, sort_keys=True) + "\n").encode())
+    return msgspec.json.decode(note.read_bytes(), type=Training)
+
+
+def _read_logs(folder: Path) -> Training:
     seconds, validations = [], []
     if (folder / "train.csv").exists():
         seconds = [float(line["seconds"]) for line in read_log(folder / "train.csv")]
@@ -93,58 +97,34 @@ def record_file(place: Place, name: str, seed: int) -> Path | None:
 def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
     """Write the record of a run that is done, unless there is one. The same run gives the same bytes."""
     file = record_file(place, run.name, seed)
-    training = read_training(plan, run, seed, place)
-    if file is None or training is None or file.exists():
+    if file is None or file.exists() or read_training(plan, run, seed, place) is None:
         return
     submission = place.submission(run.name, seed)
-    results = place.results(plan, run, seed)
-    found = {
-        path.relative_to(submission).as_posix(): path.read_bytes()
-        for path in [*submission.glob(f"{FOLDER}/*"), results, *submission.glob("*.*")]
-        if path.is_file() and path.name != TRAINING
-    }
-    told = {**msgspec.to_builtins(training), "asked": asked_for(plan, run, place)}
-    found[TRAINING] = (json.dumps(told, indent=1, sort_keys=True) + "\n").encode()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_suffix(f".{os.getpid()}.part")
-    with zipfile.ZipFile(part, "w") as archive:
-        for name, content in sorted(found.items()):
-            entry = zipfile.ZipInfo(name, _DATE)
+    kept = [*submission.glob(f"{FOLDER}/*"), place.results(plan, run, seed), *submission.glob("*.*")]
+    with atomic_file(file) as part, zipfile.ZipFile(part, "w") as archive:
+        for path in sorted(path for path in kept if path.is_file()):
+            entry = zipfile.ZipInfo(path.relative_to(submission).as_posix(), _DATE)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, content, compresslevel=9)
-    part.replace(file)
+            archive.writestr(entry, path.read_bytes(), compresslevel=9)
 
 
 def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     """Put the answers and results of a run's record where they would be after training.
 
     Returns False if there is no record, or one of other settings, which the plan no longer asks for.
-    Raises ValueError for a record that is not one.
+    Raises SubmissionError for a record that is damaged.
     """
     file = record_file(place, run.name, seed)
     if file is None or not file.exists():
         return False
-    submission, results = place.submission(run.name, seed), place.results(plan, run, seed)
-    last = results.relative_to(submission).as_posix()
-    with zipfile.ZipFile(file) as archive:
-        entries = {entry.filename: entry for entry in archive.infolist()}
-        if TRAINING not in entries or METADATA_NAME not in entries:
-            raise ValueError(f"{file} is no record of a run: it lacks {TRAINING} or {METADATA_NAME}.")
-        if sum(entry.file_size for entry in entries.values()) > _LARGEST:
-            raise ValueError(f"{file} is no record of a run: it unpacks to more than {_LARGEST >> 20} MB.")
-        if json.loads(archive.read(TRAINING))["asked"] != asked_for(plan, run, place):
+    submission, results = place.submission(run.name, seed), "results"
+    with open_submission(file) as opened:
+        assert opened.folder is not None
+        if json.loads((opened.folder / TRAINING).read_bytes())["asked"] != asked_for(plan, run, place):
             print(f"{file}: of other settings than the plan's; left alone", flush=True)
             return False
-        if last not in entries:
-            return False
-        for name in sorted(
-            entries, key=lambda name: name == last
-        ):  # results last: they say that all is there
-            if name.startswith(f"{FOLDER}/") or "/" not in name or name == last:
-                target = submission / name
-                if ".." in Path(name).parts or name.endswith("/"):
-                    continue
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(archive.read(name))
+        ignored = shutil.ignore_patterns(results)
+        shutil.copytree(opened.folder, submission, ignore=ignored, dirs_exist_ok=True)
+        shutil.copytree(opened.folder / results, submission / results)  # last: they say that all is there
     return True
