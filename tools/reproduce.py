@@ -15,10 +15,11 @@ answers of all runs of a row with one seed are one submission (OUTPUT/boards). I
 - `title`, `paper`, `suite`, `split`, `seeds`, `notes` (a list of paragraphs), `config` (a training configuration beside
   the plan) and `settings` (a table) for all runs;
 - `[measures]`: name of a column to `task` and `score` (its headline if left out), or to `suite`, whose tasks' headlines
-  are combined as the suite says; `digits`; `recalled` if the published figures are from memory;
+  are combined as the suite says; `digits`; `remark`: what to know of the published figures (`recalled`, other data);
 - `[[runs]]`: `name`, `tasks` (all of the suite, but for `omit`, if left out), and optionally `row` (its row of the
   tables; several runs may fill one), `settings`, `seeds`, `config`, `suite`, `init` (a run of the plan to start from,
   with the same seed);
+- `[[baselines]]`: `row` and `submission`, a folder beside the plan: a row that is not trained;
 - `[[tables]]`: `title`, `measures`, and optionally `rows`, `text` and `transposed`;
 - `[published.ROW]`: measure to figure, and `[parameters]`: row to the number of weights without embeddings;
 - `[[contrasts]]`: `row`, `baseline` (several: their mean), `measures` and `claimed`, what the paper's text says;

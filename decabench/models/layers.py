@@ -79,6 +79,11 @@ class WordEmbedding(nn.Module):
         if sparse:  # the default, but Adagrad makes PyTorch warn unless it is said
             torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
 
+    def draw(self, reach: float) -> None:
+        """Draw the trainable table, that of <unk> too, from [-reach, reach], in place of the words' vectors."""
+        nn.init.uniform_(self.table.weight, -reach, reach)
+        self.table.weight.data[PAD] = 0
+
     def forward(self, batch: ColumnBatch, column: str) -> Tensor:
         """Embed a column of words, (B, T, demb)."""
         return F.embedding(batch.columns[column], self._look_up(batch))

@@ -40,7 +40,15 @@ from decabench.models.family import (
     MultitaskNetwork,
     TextReader,
 )
-from decabench.models.heads import ClassifierHead, CrfHead, Head, LayeredHead, TaskHeads, encode_target
+from decabench.models.heads import (
+    ClassifierHead,
+    CrfHead,
+    Head,
+    LayeredHead,
+    SoftmaxHead,
+    TaskHeads,
+    encode_target,
+)
 from decabench.models.layers import WordEmbedding, add_l2, check_numbers, non_embeddings
 from decabench.models.recurrent_cells import LSTM, BasicLSTM, HyperLSTM, MetaNetwork
 from decabench.models.word_vectors import WordTable
@@ -111,6 +119,8 @@ class MetaLSTMConfig:
     initial: float = 0.0
     """Draw all weights but the embeddings from [-initial, initial], as the shared-memory paper does for its LSTM (0.1);
     0 for each network's own initial values."""
+    crf: bool = True
+    """Whether a CRF chooses the whole sequence of tags (paper); otherwise a softmax chooses each tag by itself."""
     l2: float = 1e-5
     """L2 penalty on everything but the embeddings, added to the gradient (recalled; which weights it is on: guess). The
     run's `weight_decay` is on the embeddings too, and rules out `sparse_gradients`."""
@@ -204,7 +214,8 @@ class TaskNetwork(LayeredHead):
         }
         count = config.directions if sharing.private else 0
         self.networks = nn.ModuleList(make[cast(str, sharing.private)]() for _ in range(count))
-        kind = ClassifierHead if isinstance(output, Label) else CrfHead
+        tags = CrfHead if config.crf else SoftmaxHead
+        kind = ClassifierHead if isinstance(output, Label) else tags
         self.output: Head = kind(2 * width if sharing.is_parallel else width, cast(Any, output))
         self.is_tagger = isinstance(output, Tags)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -41,14 +41,17 @@ class Corpus:
         return len(self.lexicon) - len(SPECIALS)
 
 
-def read_texts(store: Store, task: str, examples: int | None = None) -> Iterator[str]:
+def read_texts(
+    store: Store, task: str, examples: int | None = None, with_answers: bool = True
+) -> Iterator[str]:
     """Yield contexts, questions and answers of the first `examples`, or of all, without repeating a text."""
     before: dict[str, object] = {}
     for row in islice(store.read(task, "train", ("context", "question", "answers")), examples):
         for column in ("context", "question"):
             if row[column] != before.get(column):
                 yield row[column]
-        yield from dict.fromkeys(row["answers"])
+        if with_answers:
+            yield from dict.fromkeys(row["answers"])
         before = row
 
 
@@ -57,8 +60,11 @@ def read_corpus(
     tasks: Sequence[str],
     examples: int | None = None,
     report: Callable[[str], None] = lambda task: None,
+    not_texts: Collection[str] = (),
 ) -> Corpus:
     """Read the lower-cased tokens of the tasks' training text. `report` gets each task's name before it is read.
+
+    Answers to the tasks `not_texts`, such as tags or trees, are no text and left out.
 
     Raises MissingDataError if a task is not prepared, or if no task has any text.
     """
@@ -66,7 +72,7 @@ def read_corpus(
     texts: list[Ids] = []
     for task in tasks:
         report(task)
-        texts += map(lexicon.encode, read_texts(store, task, examples))
+        texts += map(lexicon.encode, read_texts(store, task, examples, task not in not_texts))
     corpus = Corpus(lexicon, np.concatenate(texts) if texts else np.zeros(0, dtype=np.int32))
     if not corpus.size:
         raise MissingDataError(f"There is no training text in {', '.join(tasks)}: name other tasks.")

@@ -135,6 +135,9 @@ class RecurrentModulesConfig:
     """Whether gradients of embeddings are sparse, for the optimizers sgd and adagrad."""
     unseen_vectors: bool = True
     """Whether words outside the vocabulary keep the vectors of the files; otherwise they are unknown words."""
+    word_range: float = 0.0
+    """The vectors of all words, and of unknown ones, are drawn from [-word_range, word_range], in place of those of the
+    files (code: 0.05, Keras' default); 0 for those of the files."""
 
     def __post_init__(self) -> None:
         require_name(self.name, ENCODERS, "model")
@@ -142,7 +145,7 @@ class RecurrentModulesConfig:
         require_name(self.policy_reads, READS, "input of a policy (model.policy_reads)")
         require_name(self.gates, GATES, "kind of gates (model.gates)")
         counts = ("hidden", "layers", "gate_size", "cells", "modules", "module_size", "policy_size")
-        weights = ("orthogonality", "encoder_sparsity", "decoder_sparsity", "l2")
+        weights = ("orthogonality", "encoder_sparsity", "decoder_sparsity", "l2", "word_range")
         check_numbers(self.name, self, counts, weights, ("dropout",))
         if self.depth < 2:
             raise DecabenchError(f"The {self.name}'s depth is {self.depth}: give 2 or more.")
@@ -151,6 +154,11 @@ class RecurrentModulesConfig:
         for key in ("stitch", "encoder_open", "decoder_open"):
             if not 0 <= getattr(self, key) <= 1:
                 raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give 0 to 1.")
+        if self.word_range and not self.train_embeddings:
+            raise DecabenchError(
+                f"The {self.name}'s word_range is {self.word_range}, but train_embeddings is false: vectors at random "
+                "have to be trained."
+            )
         for key in ("temperature", "least_temperature"):
             if not 0 < getattr(self, key) < math.inf:
                 raise DecabenchError(f"The {self.name}'s {key} is {getattr(self, key)}: give more than 0.")
@@ -419,6 +427,8 @@ class RecurrentModules(MultitaskNetwork):
         self.config, self.tasks = config, list(outputs)
         self._check_tasks()
         self.embed = WordEmbedding(words, config.train_embeddings, config.sparse_gradients, zero_unknown=True)
+        if config.word_range:
+            self.embed.draw(config.word_range)
         self.dropout = nn.Dropout(config.dropout)
         d, h = words.dimension, config.hidden
         self.encoder = self._make_encoder(d)

@@ -49,7 +49,7 @@ from decabench.models import (
 from decabench.tasks import TASKS, Output, Question, Store, Task
 from decabench.training.config import TrainConfig, from_mapping, to_mapping
 from decabench.training.data import BatchStream, Ragged, TaskData, TrainingData
-from decabench.training.encoding import encode_tasks, fingerprints
+from decabench.training.encoding import encode_tasks, fingerprints, vocabulary_size
 from decabench.training.packing import QUICK_SCALE, pack, unpack
 from decabench.untrusted import parse_json, read_json, read_xz
 
@@ -157,7 +157,7 @@ class Bundle:
         """Reduce the bundle to one task, with the vocabulary of that task. `settings` override its configuration."""
         config = from_mapping({**(settings or {}), "tasks": [task]}, self.config)
         tasks, asked = {task: self.data.tasks[task]}, {task: self.validation[task]}
-        lexicon, numbers = _renumber(self.data.lexicon, self.family, tasks, asked, config.model.vocabulary)
+        lexicon, numbers = _renumber(self.data.lexicon, self.family, tasks, asked, config)
         data = TrainingData(lexicon, {task: self.data.outputs[task]}, _apply(tasks, self.family, numbers))
         return replace(self, config=config, data=data, validation=_apply(asked, self.family, numbers))
 
@@ -248,7 +248,7 @@ def write_bundle(
     quick = True  # until the sizes fit; what is cut from a task takes several attempts to find
     while True:
         kept = _draw(data.tasks, keep, config.seed)
-        lexicon, numbers = _renumber(data.lexicon, family, kept, asked, config.model.vocabulary)
+        lexicon, numbers = _renumber(data.lexicon, family, kept, asked, config)
         for name, own in (("train", kept), ("validation", asked)):
             for encoded in _apply(own, family, numbers).values():
                 pack(folder / name, encoded, quick)
@@ -378,12 +378,12 @@ def _renumber(
     family: Family,
     tasks: Mapping[str, TaskData],
     asked: Mapping[str, TaskData],
-    limit: int,
+    config: TrainConfig,
 ) -> tuple[Lexicon, npt.NDArray[np.int32]]:
     """Number the words of the training examples by descending frequency, then those of the questions; drop others.
 
-    The first `limit` of the training examples' words are the vocabulary. Returns the lexicon, and the new number of
-    each old one.
+    As many of the training examples' words are the vocabulary as the configuration says. Returns the lexicon, and the
+    new number of each old one.
     """
     words, first = lexicon.words, len(SPECIALS)
     trained, tested = (
@@ -402,7 +402,7 @@ def _renumber(
     order = sorted(
         used, key=lambda number: (-trained[number], not trained[number] and -tested[number], words[number])
     )
-    count = min(limit, int((trained[first:] > 0).sum()))
+    count = min(vocabulary_size(trained, config), int((trained[first:] > 0).sum()))
     made = Lexicon([words[number] for number in order[:count]])
     made.number(words[number] for number in order[count:])
     numbers = np.zeros(len(words), dtype=np.int32)

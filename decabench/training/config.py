@@ -24,6 +24,7 @@ __all__ = [
     "SCHEDULES",
     "Phase",
     "TrainConfig",
+    "combine_settings",
     "from_mapping",
     "read_config",
     "to_mapping",
@@ -135,6 +136,9 @@ class TrainConfig:
     has 50."""
     validation_words: bool = False
     """Whether words of the validation examples also count for the vocabulary, as in the authors' code."""
+    minimum_count: int = 1
+    """Words that occur less often in the training examples are not in the vocabulary. With 2, a model whose unknown
+    words share a vector learns it from the words that occur once."""
     cut_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "cut"))
     """Truncate contexts to this many tokens, by task, in training and prediction."""
     optimizer: str = "adam"
@@ -200,7 +204,7 @@ class TrainConfig:
         require_name(self.optimizer, OPTIMIZERS, "optimizer")
         require_name(self.rate, RATES, "learning rate schedule (rate)")
         require_name(self.precision, ("auto", "float32", "bfloat16"), "precision")
-        for key in ("steps", "batch_tokens", "warmup", "decay_every"):
+        for key in ("steps", "batch_tokens", "warmup", "decay_every", "minimum_count"):
             if getattr(self, key) < 1:
                 raise DecabenchError(f"{key} is {getattr(self, key)}: give 1 or more.")
         for key in (
@@ -288,10 +292,17 @@ def to_toml(config: TrainConfig) -> str:
 
 def read_config(path: Path, base: TrainConfig | None = None) -> TrainConfig:
     """Update `base` with the values in a TOML file. Raises DecabenchError, UnknownNameError."""
+    return _from_file(path, _read_table_file(path), base)
+
+
+def _read_table_file(path: Path) -> dict[str, Any]:
     try:
-        content = read_toml(path)
+        return read_toml(path)
     except (OSError, ValueError) as error:
         raise DecabenchError(f"{path} cannot be read as TOML ({error}).") from error
+
+
+def _from_file(path: Path, content: Mapping[str, Any], base: TrainConfig | None) -> TrainConfig:
     try:
         return from_mapping(content, base)
     except DecabenchError as error:
@@ -304,6 +315,11 @@ def with_settings(config: TrainConfig, settings: Mapping[str, Any] | Sequence[st
     The value in such a string is read as TOML, or kept as a string if it is not valid TOML. Raises DecabenchError,
     UnknownNameError.
     """
+    return from_mapping(_as_tables(settings), config)
+
+
+def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
+    """Put settings such as `model.dimension` into tables, as in a file."""
     content: dict[str, Any] = {}
     example = "model.dimension=100"
     given = (
@@ -322,7 +338,44 @@ def with_settings(config: TrainConfig, settings: Mapping[str, Any] | Sequence[st
                     f"{head} is given as {table!r} and as a table with {rest}: give only one of the two."
                 )
             table[rest] = value
-    return from_mapping(content, config)
+    return content
+
+
+def combine_settings(
+    base: TrainConfig,
+    path: Path | None,
+    settings: Mapping[str, Any] | Sequence[str],
+    model: str = "",
+    tasks: Sequence[str] = (),
+    init: str = "",
+) -> tuple[TrainConfig, list[str]]:
+    """Update `base` with a file, a model's name, tasks, a checkpoint to start from, and settings, the strongest.
+
+    They are put together before anything is checked, as one may only make sense with another: a score to choose by,
+    with the tasks. If the model is of another family than the file's, it keeps those of the file's model settings that
+    it has too. Returns also the names of the others, which are left out. Raises DecabenchError, UnknownNameError.
+    """
+    content = {} if path is None else _read_table_file(path)
+    if path is not None:
+        _from_file(path, content, base)  # its own faults are told as its own
+    given = _as_tables(settings)
+    if model:
+        given["model"] = {"name": model, **given.get("model", {})}
+    for key, value in (("tasks", list(tasks)), ("init", init)):
+        if value:
+            given.setdefault(key, value)
+    left_out: list[str] = []
+    new = given.get("model")
+    if isinstance(new, Mapping) and "name" in new and "model" in content:
+        has = {
+            entry.name for entry in fields(find_family(_read_scalar(new["name"], str, "model.name")).config)
+        }
+        left_out = [f"model.{key}" for key in content["model"] if key not in has]
+        content["model"] = {key: value for key, value in content["model"].items() if key in has}
+    for key, value in given.items():
+        old = content.get(key)
+        content[key] = {**old, **value} if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return from_mapping(content, base), left_out
 
 
 # We read values into dataclasses ourselves: neither msgspec nor pydantic can update part of an existing value, and

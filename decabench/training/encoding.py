@@ -38,7 +38,7 @@ from decabench.tasks import Output, Question, Store, Task
 from decabench.training.config import TrainConfig
 from decabench.training.data import Ragged, TaskData, TrainingData, count_words
 
-__all__ = ["CACHE", "encode_tasks", "fingerprints"]
+__all__ = ["CACHE", "encode_tasks", "fingerprints", "vocabulary_size"]
 
 CACHE = "encoded"
 """The folder of the cache, in the home folder."""
@@ -66,9 +66,8 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     if config.validation_words:
         for name in config.tasks:
             counts = _add_validation(store, tasks[name], config, family, lexicon, counts)
-    made = _number_by_frequency(
-        TrainingData(lexicon, outputs, found), family, config.model.vocabulary, counts
-    )
+    limit = vocabulary_size(counts, config)
+    made = _number_by_frequency(TrainingData(lexicon, outputs, found), family, limit, counts)
     if key:
         with suppress(StorageError):  # a home folder that is full, or somebody else's: a run needs no cache
             _write_cache(store.home / CACHE / key, made)
@@ -128,6 +127,14 @@ def _add_validation(
     return more.astype(np.int64)
 
 
+def vocabulary_size(counts: Integers, config: TrainConfig) -> int:
+    """Return how many of the most frequent words are the vocabulary, given how often each word occurs."""
+    limit = config.model.vocabulary
+    if config.minimum_count == 1:
+        return limit
+    return min(limit, int((counts[len(SPECIALS) :] >= config.minimum_count).sum()))
+
+
 def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts: Integers) -> TrainingData:
     """Renumber the words by descending frequency; the first `limit` become the vocabulary."""
     words, first = data.lexicon.words, len(SPECIALS)
@@ -177,6 +184,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
         "outputs": {name: output_record(tasks[name].output) for name in config.tasks},
         "family": family,
         "vocabulary": config.model.vocabulary,
+        "minimum_count": config.minimum_count,
         "train_examples": config.train_examples,
         "skip_answer": config.skip_answer,
         "skip_context": {name: config.skip_context.get(name) for name in config.tasks},

@@ -43,11 +43,10 @@ from decabench.tasks import DECATHLON, Store, Task, context_limits, get_task, ho
 from decabench.training.bundle import Bundle
 from decabench.training.config import (
     TrainConfig,
+    combine_settings,
     from_mapping,
-    read_config,
     to_mapping,
     to_toml,
-    with_settings,
 )
 from decabench.training.data import BatchStream, TrainingData, count_words
 from decabench.training.distributed import Processes, join_processes
@@ -186,11 +185,15 @@ def plan_training(
     if init:  # sizes and vectors come from that checkpoint, or from the run itself if it is resumed
         begun = (latest_checkpoint(folder) if resume else None) or Checkpoint.open(init)
         made = replace(made, init=str(init), model=begun.config, vectors=begun.vectors)
-    made = read_config(Path(config), made) if config else made
-    made = from_mapping({"model": {"name": model}}, made) if model else made
-    chosen = made.tasks if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
-    made = replace(made, tasks=chosen or DECATHLON.tasks, init=str(init) or made.init)
-    made = with_settings(made, settings)
+    chosen = () if tasks is None else (tasks,) if isinstance(tasks, str) else tuple(tasks)
+    path = Path(config) if config else None
+    made, left_out = combine_settings(made, path, settings, model, chosen, str(init))
+    made = made if made.tasks else replace(made, tasks=DECATHLON.tasks)
+    if left_out:
+        report(
+            f"{config} has settings of another model, which {made.model.name} has not: {', '.join(left_out)} "
+            f"{'are' if len(left_out) > 1 else 'is'} left out."
+        )
     return TrainingRun(
         config=made,
         tasks={name: get_task(name, known) for name in made.tasks},

@@ -461,6 +461,33 @@ def test_unknown_words_keep_their_ngrams():
     assert unknown[3:].any() and other[3:].any() and not torch.equal(other[3:], unknown[3:])
 
 
+def test_words_outside_the_training_data_keep_the_vectors_of_the_files():
+    """A word without a row has its own vector, scaled; one that no file has stays unknown, and so does one dropped."""
+    model = make(word_scale=0.5).eval()
+    batch = make_batch(model, "pos", [("Cat seen never", "", "NN NN NN")])
+    names = [model.embed.parts._lexicon.words[number].strip() for number in batch.words.tolist()]
+    vectors = torch.zeros(len(names), 5)
+    vectors[names.index("seen")] = torch.tensor([1.0, 2.0, 3.0, 9.0, 9.0])
+    vectors[names.index("Cat")] = 7.0
+    known = model.embed(batch, batch.columns["tokens"])[0]
+    model.embed.fixed = [0, 1, 2]  # the first columns are the words' own, the others those of n-grams
+    found = model.embed(replace(batch, vectors=vectors), batch.columns["tokens"])[0]
+    assert torch.equal(found[0], known[0]), "a word of the vocabulary"
+    assert found[1, :3].tolist() == [0.5, 1.0, 1.5] and torch.equal(found[1, 3:], known[1, 3:])
+    assert torch.equal(found[2], known[2]) and torch.equal(found[2, :3], model.embed.words[1])
+
+
+def test_sentences_of_a_pair_share_their_masks():
+    model = make(shared_masks=True).train()
+    x = torch.ones(6, 4, 50)  # three pairs: first sentences, then second ones
+    dropped = model._drop_input(x, 0.5, is_pair=True)
+    assert torch.equal(dropped[:3], dropped[3:]) and (dropped == dropped[:, :1]).all()
+    assert set(dropped.unique().tolist()) == {0.0, 2.0} and not torch.equal(dropped[0], dropped[1])
+    free = model._drop_input(x, 0.5, is_pair=False)
+    assert not (free == free[:, :1]).all()
+    assert torch.equal(model.eval()._drop_input(x, 0.5, is_pair=True), x)
+
+
 def test_rare_words_are_dropped_more_often():
     """The share of unknown words is a / (a + n), of all forms of a word together; at prediction none is dropped."""
     model = make(word_dropout=2.0)
@@ -483,6 +510,7 @@ def test_dropout_is_where_the_paper_has_it(monkeypatch):
         "vertical_dropout": 0.22,
         "classifier_dropout": 0.23,
         "rating_dropout": 0.41,
+        "rating_input_dropout": 0.24,
     }
     model, seen = make(**rates), []
     monkeypatch.setattr(module, "drop", lambda x, rate: (seen.append((rate, x.shape[-1])), x)[1])
@@ -490,9 +518,9 @@ def test_dropout_is_where_the_paper_has_it(monkeypatch):
         *[(0.4, 6), (0.23, 6)],  # words; POS classifier, for its labels
         *[(0.22, 6), (0.4, 6), (0.4, 3), (0.23, 6)],  # h1, words, y_pos; chunk classifier
         *[(0.22, 6), (0.4, 6), (0.4, 3)],
+        *[(0.22, 6), (0.24, 6), (0.24, 3)],  # of relatedness, which the paper names none for
         *[(0.22, 6), (0.21, 6), (0.21, 3)],
-        *[(0.22, 6), (0.21, 6), (0.21, 3)],
-        *[(0.41, 12), (0.21, 3), (0.23, 15)],  # relatedness' classifier, y_rel, the classifier
+        *[(0.41, 12), (0.23, 15)],  # relatedness' classifier; the classifier, with y_rel
     ]
     model.losses(make_batch(model, "ent"))
     assert seen == expected

@@ -98,7 +98,7 @@ def test_a_paper(home, tmp_path, capsys):
         "| single | 80.0 | " in text and "| – (1 of 2 tasks) |" in text and "| joint | 88.5 | – | – |" in text
     )
     assert "1 of 3 with seed 0, 0 of 3 with seed 1" in text
-    assert "Without runs as yet: joint over single." in text
+    assert "Without runs as yet: joint over single (SST, mean)." in text
 
     reproduce.main([*options, "--seeds", "0", "--board", str(tmp_path / "site")])
     line = _line(page, "| joint over single | mean |")
@@ -108,8 +108,9 @@ def test_a_paper(home, tmp_path, capsys):
     assert line[3:9] == [
         "+9.00",  # what the text claims; the paper has no figures of the mean
         f"{total.difference:+.3f}",
+        "–",  # one seed does not say how much seeds differ
         f"{total.interval[0]:+.3f} to {total.interval[1]:+.3f}",
-        *("–", "–", "–"),  # one seed does not say how much seeds differ
+        *("–", "–"),
     ]
     assert (tmp_path / "site" / "small" / "index.html").exists()
     board = (tmp_path / "site" / "small" / "index.html").read_text()
@@ -145,13 +146,21 @@ def test_a_paper(home, tmp_path, capsys):
     line = _line(page, "| joint over single | SST |")
     by_seed = [one - two for one, two in zip(sst["joint"], sst["one-sst"], strict=True)]
     assert line[2:5] == ["+8.5", "+9.0", f"{np.mean(by_seed):+.1f}"]
-    assert line[-2:] == [f"{len(golds['sst'])}", ", ".join(f"{each:+.1f}" for each in by_seed)]
+    in_turn = ", ".join(f"{seed}: {each:+.1f}" for seed, each in enumerate(by_seed))
+    assert line[-3:] == [f"{len(golds['sst'])}", "2", in_turn]
     line = _line(page, "| joint over single | mean |")
     by_seed = [one - two for one, two in zip(means["joint"], means["single"], strict=True)]
     assert line[4] == f"{np.mean(by_seed):+.3f}"
-    assert line[-2:] == [f"{sum(map(len, golds.values()))}", ", ".join(f"{each:+.3f}" for each in by_seed)]
-    low, high = (float(end) for end in line[6].split(" to "))
-    assert low < np.mean(by_seed) < high and 0 < float(line[7]) <= float(line[8]) <= 1
+    in_turn = ", ".join(f"{seed}: {each:+.3f}" for seed, each in enumerate(by_seed))
+    assert line[-3:] == [f"{sum(map(len, golds.values()))}", "2", in_turn]
+    (low, high), texts = ([float(end) for end in line[at].split(" to ")] for at in (5, 6))
+    assert low <= texts[0] < np.mean(by_seed) < texts[1] <= high and 0 < float(line[7]) <= float(line[8]) <= 1
+    assert "p (Holm, 2)" in text, "both contrasts of the plan"
+    (pooled,) = [
+        line for line in text.splitlines() if line.startswith("Standard deviation from seed to seed")
+    ]
+    spread = np.sqrt(np.mean([np.var(means[row], ddof=1) for row in means]))
+    assert f"mean {spread:.3f} (2)" in pooled
     assert (
         page.with_name("small-1.png").exists()
         and "![Validation scores by epoch: all rows](small-1.png)" in text
@@ -225,6 +234,12 @@ def _count_right(submission, task, golds):
         ('task = "sst", score', 'suite = "small", task = "sst", score', "one task or suite of measure 'SST'"),
         ('{ suite = "small"', '{ suite = "smal"', "Did you mean small"),
         ("seeds = [0, 1]", 'seeds = "01"', "is not a plan"),
+        ("[measures]", '[[baselines]]\nrow = "joint"\nsubmission = "x"\n[measures]', "second row 'joint'"),
+        (
+            "[measures]",
+            '[[baselines]]\nrow = "most"\nsubmission = "x"\nanswers = "y"\n[measures]',
+            "no setting answers",
+        ),
         ("[published.single]", "[published.many]", "row 'many'"),
     ],
 )
@@ -246,7 +261,7 @@ def test_plans_of_the_project(path, tmp_path):
     from decabench.models import WordTable, find_family
     from decabench.models.word_vectors import JoinedVectors, NoVectors
     from decabench.models.words import Lexicon
-    from decabench.training.config import read_config, with_settings
+    from decabench.training.config import TrainConfig, combine_settings
 
     include = list(path.parent.glob("suite.toml"))
     if path.parent.name == "related":  # the plan's tasks are generated
@@ -257,8 +272,11 @@ def test_plans_of_the_project(path, tmp_path):
         include = [file for file in sorted(tmp_path.glob("*/*.toml")) if file.name != "train.toml"]
     plan, built, known = read_plan(path, include), set(), decabench.tasks.known_tasks(include)
     for run in plan.runs:
-        config = read_config(path.parent / (run.config or plan.config))
-        made = with_settings(config, {**plan.settings, **run.settings, "tasks": run.tasks, "seed": 1})
+        config, settings = (
+            path.parent / (run.config or plan.config),
+            {**plan.settings, **run.settings, "seed": 1},
+        )
+        made, _ = combine_settings(TrainConfig(), config, settings, tasks=run.tasks)
         assert made.tasks == run.tasks
         if run.title in built:
             continue

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from reproduction.plan import BOARDS, Place, Plan
 
 
 def shown_rows(plan: Plan, place: Place) -> dict[str, list[str]]:
-    """Return the rows of the tables, by the suite that their runs are reported on."""
-    rows = [row for table in plan.tables for row in plan.rows_of(table, place.include)] or plan.rows
+    """Return the rows of the tables that are trained, by the suite that their runs are reported on."""
+    rows = [row for table in plan.tables for row in plan.rows_of(table, place.include)] or plan.trained_rows
     found: dict[str, list[str]] = {}
-    for row in dict.fromkeys(rows):
+    for row in dict.fromkeys(row for row in rows if plan.runs_of(row)):
         found.setdefault(plan.runs_of(row)[0].suite or plan.suite, []).append(row)
     return found
 
@@ -70,33 +70,25 @@ def build_boards(plan: Plan, place: Place, site: Path) -> Iterator[Path]:
         if submissions.exists():
             shutil.rmtree(submissions)
         found = False
+        for baseline in plan.baselines if suite == plan.suite else ():
+            source = place.plan.parent / baseline.submission
+            shutil.copytree(source, submissions / source.name, ignore=shutil.ignore_patterns("results"))
+            score(plan, suite, submissions / source.name, shared)
         for row in rows:
             for seed in sorted({seed for run in plan.runs_of(row) for seed in plan.seeds_of(run)}):
                 folder = submissions / folder_name(row, seed)
                 if join_row(plan, place, row, seed, folder):
                     found = True
-                    call(
-                        "evaluate",
-                        "--submission",
-                        str(folder),
-                        "--split",
-                        plan.split,
-                        "--suite",
-                        suite,
-                        *shared,
-                    )
+                    score(plan, suite, folder, shared)
         if found:
-            call(
-                "leaderboard",
-                "--submissions",
-                str(submissions),
-                "--output",
-                str(site / suite),
-                "--suite",
-                suite,
-                *shared,
-            )
+            where = ("--submissions", str(submissions), "--output", str(site / suite), "--suite", suite)
+            call("leaderboard", *where, *shared)
             yield site / suite
+
+
+def score(plan: Plan, suite: str, folder: Path, shared: Sequence[str]) -> None:
+    """Score a submission on a suite."""
+    call("evaluate", "--submission", str(folder), "--split", plan.split, "--suite", suite, *shared)
 
 
 def call(*arguments: str) -> None:

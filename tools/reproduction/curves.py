@@ -14,6 +14,11 @@ from reproduction.records import read_training
 LINES = 8
 """The most lines in a panel."""
 
+COLOURS = 10
+"""Colours before one comes again, in another style."""
+
+STYLES = ("-", "--", ":", "-.")
+
 Curve = list[tuple[float, float]]
 """(epoch or step, score) of each validation."""
 
@@ -28,6 +33,8 @@ class Panel:
     """What the horizontal axis counts."""
     curves: Mapping[str, Sequence[Curve]]
     """Row to a curve for each seed."""
+    colours: Mapping[str, int]
+    """Row to the number of its colour, the same in all panels of a picture."""
 
 
 def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) -> tuple[str, Curve] | None:
@@ -61,6 +68,7 @@ def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) 
 def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
     """Yield the panels of a table: for each task or suite, as many as its rows need; none of a transposed table."""
     seen = set()
+    colours = {row: number for number, row in enumerate(plan.rows_of(table, place.include))}
     for name in () if table.transposed else table.measures:
         measure = plan.measures[name]
         if (tasks := tasks_of(measure, place.include)) in seen:  # two scores of one task are validated once
@@ -77,7 +85,7 @@ def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
         shown = list(found)
         for start in range(0, len(shown), LINES):
             part = {row: found[row] for row in shown[start : start + LINES]}
-            yield Panel(title, "epoch" if units == {"epoch"} else "step", part)
+            yield Panel(title, "epoch" if units == {"epoch"} else "step", part, colours)
 
 
 def plot_panels(panels: Sequence[Panel], path: Path) -> None:
@@ -89,18 +97,21 @@ def plot_panels(panels: Sequence[Panel], path: Path) -> None:
     figure = Figure(figsize=(4.6 * across, 3.4 * down), layout="constrained")
     for at, panel in enumerate(panels, 1):
         axes: Any = figure.add_subplot(down, across, at, title=panel.title, xlabel=panel.unit)
-        for number, (row, curves) in enumerate(panel.curves.items()):
+        for row, curves in panel.curves.items():
+            number = panel.colours[row]
             together = list(zip(*curves, strict=False))
             steps = [mean(x for x, _ in points) for points in together]
             scores = [[score for _, score in points] for points in together]
-            style = "-" if number < LINES // 2 else "--"
-            axes.plot(steps, list(map(mean, scores)), style, color=f"C{number}", linewidth=1.3, label=row)
+            style = STYLES[number // COLOURS % len(STYLES)]
+            axes.plot(
+                steps, list(map(mean, scores)), style, color=f"C{number % COLOURS}", linewidth=1.3, label=row
+            )
             if len(curves) > 1:
                 axes.fill_between(
                     steps,
                     list(map(min, scores)),
                     list(map(max, scores)),
-                    color=f"C{number}",
+                    color=f"C{number % COLOURS}",
                     alpha=0.15,
                     linewidth=0,
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
@@ -12,23 +13,29 @@ from reproduction.curves import make_panels, plot_panels
 from reproduction.effort import Effort, count_parameters, measure_effort, settings_of
 from reproduction.plan import Contrast, Measure, Place, Plan, Table, task_of, tasks_of
 from reproduction.scores import (
+    FIXED,
     LeftOut,
     Scored,
+    Spread,
     Tested,
     compare_rows,
     find_left_out,
     progress,
     read_scores,
+    seed_spread,
     values,
 )
 
 NONE = "–"
 
 
-def show(figures: Sequence[float], digits: int) -> str:
-    """Format a mean and, of several figures, their standard deviation."""
+def show(by_seed: Mapping[int, float], digits: int) -> str:
+    """Format the mean of a row's figures by seed and, of several, their standard deviation."""
+    figures = list(by_seed.values())
     if not figures:
         return NONE
+    if FIXED in by_seed:
+        return f"{figures[0]:.{digits}f}"
     spread = f" ± {stdev(figures):.{digits}f} ({len(figures)})" if len(figures) > 1 else " (1)"
     return f"{mean(figures):.{digits}f}{spread}"
 
@@ -55,7 +62,7 @@ def results_table(plan: Plan, table: Table, scored: Scored, place: Place, left_o
         remarks = [remark for remark in (measure.remark, "dev" if table.development else "") if remark]
         heads += [f"{name}, paper" + (f" ({', '.join(remarks)})" if remarks else ""), f"{name}, here"]
         for line, row in zip(lines, rows, strict=True):
-            published = plan.published_figure(row, name, table.development)
+            published = plan.published_figure(row, name, table.development, place.include)
             line += [
                 "" if published is None else f"{published:.{measure.digits}f}",
                 _cell(scored, row, measure, place),
@@ -64,7 +71,7 @@ def results_table(plan: Plan, table: Table, scored: Scored, place: Place, left_o
             heads.append(f"{name}, without overlap")
             for line, row in zip(lines, rows, strict=True):
                 figures = values(scored, row, measure, place, left_out)
-                line.append(show(list(figures.values()), measure.digits))
+                line.append(show(figures, measure.digits))
     return as_table(heads, lines)
 
 
@@ -72,83 +79,123 @@ def _cell(scored: Scored, row: str, measure: Measure, place: Place) -> str:
     """Format a row's figure; of a suite that is not complete, how many of its tasks are."""
     figures = values(scored, row, measure, place)
     done, of = progress(scored, row, measure, place)
-    return (
-        show(list(figures.values()), measure.digits)
-        if figures or not done
-        else f"{NONE} ({done} of {of} tasks)"
-    )
+    return show(figures, measure.digits) if figures or not done else f"{NONE} ({done} of {of} tasks)"
 
 
 def contrast_table(plan: Plan, scored: Scored, place: Place, left_out: LeftOut) -> str:
     """Return the table of contrasts, and below it those that have no runs as yet."""
     found: list[tuple[Contrast, str, bool, Tested | None]] = []
+    spreads: dict[tuple[str, bool], Spread | None] = {}
+
+    def spread_of(name: str, part: LeftOut | None) -> Spread | None:
+        key = (name, part is not None)
+        if key not in spreads:
+            rows = plan.trained_rows
+            every = (values(scored, row, plan.measures[name], place, part) for row in rows)
+            spreads[key] = seed_spread(own.values() for own in every)
+        return spreads[key]
+
     for contrast in plan.contrasts:
         for name in contrast.measures:
             measure = plan.measures[name]
-            found.append((contrast, name, False, compare_rows(contrast, measure, scored, place)))
-            if measure.suite and left_out:
-                found.append((contrast, name, True, compare_rows(contrast, measure, scored, place, left_out)))
-    p_values = {
-        str(at): tested.over_seeds.p
+            for part in (None, left_out) if measure.suite and left_out else (None,):
+                tested = compare_rows(contrast, measure, scored, place, part, spread_of(name, part))
+                found.append((contrast, name, part is not None, tested))
+    p_values = {  # what is planned and has no p as yet counts too, so that a p can only fall as runs are added
+        str(at): tested.over_seeds.p if tested and tested.over_seeds else 1.0
         for at, (_, _, is_part, tested) in enumerate(found)
-        if not is_part and tested and tested.over_seeds
+        if not is_part
     }
-    adjusted = holm(p_values)
-    lines, later = [], []
+    adjusted = {at: p for at, p in holm(p_values).items() if (one := found[int(at)][3]) and one.over_seeds}
+    lines, later = [], {}
     for at, (contrast, name, is_part, tested) in enumerate(found):
         measure = plan.measures[name]
         if tested is None:
-            later += [contrast.title]
+            later.setdefault(contrast.title, {})[name] = None
             continue
         digits = measure.digits + 1 if measure.suite else measure.digits
-        paper = _published_difference(plan, contrast, name)
-        dev = " (dev)" if contrast.development else ""
         lines.append(
             [
                 contrast.title,
                 f"{name}, without overlap" if is_part else name,
-                "" if paper is None or is_part else f"{paper:+.{measure.digits}f}{dev}",
+                "" if is_part else _published_difference(plan, contrast, name, place),
                 "" if contrast.claimed is None or is_part else f"{contrast.claimed:+.{measure.digits}f}",
                 *_describe(tested, digits),
-                f"{adjusted[str(at)]:.4f}" if str(at) in adjusted else NONE,
+                _show_p(adjusted.get(str(at))),
                 *_describe_data(tested, digits),
             ]
         )
-    heads = ["", "measure", "paper", "claimed in its text", "here", "95 %, texts", "95 %, texts and seeds"]
-    parts = [as_table([*heads, "p", "p (Holm)", "texts", "by seed"], lines)] if lines else []
+    heads = [
+        "",
+        "measure",
+        "paper",
+        "claimed in its text",
+        "here",
+        "95 %, texts and seeds",
+        "95 %, texts",
+        "p",
+    ]
+    heads += [f"p (Holm, {len(p_values)})", "texts", "seeds", "by seed"]
+    parts = [as_table(heads, lines)] if lines else []
+    known = {name: spread for (name, part), spread in spreads.items() if spread and not part}
+    if known:
+        figures = (
+            f"{name} {math.sqrt(spread.variance):.{plan.measures[name].digits + 1}f} ({spread.freedom})"
+            for name, spread in known.items()
+        )
+        parts.append(f"Standard deviation from seed to seed (degrees of freedom): {', '.join(figures)}.")
     if later:
-        parts.append(f"Without runs as yet: {'; '.join(dict.fromkeys(later))}.")
+        titles = (f"{title} ({', '.join(names)})" for title, names in later.items())
+        parts.append(f"Without runs as yet: {'; '.join(titles)}.")
     return "\n\n".join(parts)
 
 
-def _published_difference(plan: Plan, contrast: Contrast, name: str) -> float | None:
-    """Return the difference between published figures; None unless all are published."""
+def _published_difference(plan: Plan, contrast: Contrast, name: str, place: Place) -> str:
+    """Return the difference between published figures, and what to know of them; empty unless all are published."""
     rows = (contrast.row, *contrast.baseline)
-    given = [plan.published_figure(row, name, contrast.development) for row in rows]
+    given = [plan.published_figure(row, name, contrast.development, place.include) for row in rows]
     known = [figure for figure in given if figure is not None]
-    return known[0] - mean(known[1:]) if len(known) == len(given) else None
+    if len(known) < len(given):
+        return ""
+    measure = plan.measures[name]
+    remarks = [remark for remark in (measure.remark, "dev" if contrast.development else "") if remark]
+    difference = f"{known[0] - mean(known[1:]):+.{measure.digits}f}"
+    return difference + (f" ({', '.join(remarks)})" if remarks else "")
+
+
+def _show_p(p: float | None) -> str:
+    if p is None:
+        return NONE
+    return f"{p:.4f}" if p >= 0.0001 else "< 0.0001"
 
 
 def _describe(tested: Tested, digits: int) -> tuple[str, str, str, str]:
-    """Return the difference, its interval over texts, that over texts and seeds, and its p as texts."""
+    """Return the difference, its interval over texts and seeds, that over texts, and its p as texts."""
 
     def show(*ends: float) -> str:
         return " to ".join(f"{end:+.{digits}f}" for end in ends)
 
     difference = show(tested.difference)
     if tested.test is None:
-        return difference, f"not tested: {tested.remark}", NONE, NONE
+        return difference, NONE, f"not tested: {tested.remark}", NONE
     texts, seeds = tested.test.interval(0, 1), tested.over_seeds
     over_texts = NONE if texts is None else show(*texts.ends)
     if seeds is None:
-        return difference, over_texts, NONE, NONE
-    return difference, over_texts, show(seeds.low, seeds.high), f"{seeds.p:.4f}"
+        return difference, NONE, over_texts, NONE
+    return difference, show(seeds.low, seeds.high), over_texts, _show_p(seeds.p)
 
 
-def _describe_data(tested: Tested, digits: int) -> tuple[str, str]:
-    """Return the number of texts, and the difference for each seed as texts."""
+def _describe_data(tested: Tested, digits: int) -> tuple[str, str, str]:
+    """Return the number of texts, of seeds, and the difference for each seed that all rows have, as texts."""
     examples = f"{tested.examples:,}" if tested.examples else NONE
-    return examples, ", ".join(f"{difference:+.{digits}f}" for difference in tested.by_seed.values())
+    if tested.units not in (0, tested.examples):
+        examples += f" in {tested.units:,} groups"
+    counts = list(dict.fromkeys(tested.seeds.values()))
+    seeds = (
+        str(counts[0]) if len(counts) == 1 else ", ".join(f"{row}: {n}" for row, n in tested.seeds.items())
+    )
+    by_seed = (f"{seed}: {difference:+.{digits}f}" for seed, difference in tested.by_seed.items())
+    return examples, seeds, ", ".join(by_seed)
 
 
 def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
@@ -273,11 +320,12 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
         lower = lower_is_better(plan, place)
         parts += [
             "## Contrasts",
-            "Paired comparisons on the same texts, with the answers of all seeds pooled. The first interval says what "
-            "other texts would give, for these seeds: it is about these models. The second says what other seeds would "
-            "give too, by Student's t: it is about the ways to train them, and so are p, p (Holm), which is adjusted "
-            "for all contrasts of this table on all texts, and no p for a single seed. The last column says what each "
-            "seed gives." + (f" Of {', '.join(lower)}, less is better." if lower else ""),
+            "Paired comparisons on the same texts, with the answers of all seeds of a row pooled. *Texts and seeds* is "
+            "what other texts and other seeds would give, and the interval to judge a way to train by: how much seeds "
+            "differ is pooled over all rows that have several, and Student's t allows for how few they are. *Texts* is "
+            "about these very models alone; where it stands alone, no row of the measure has two seeds, and nothing "
+            "follows for the ways to train. p goes with the first; p (Holm) is adjusted for all contrasts that are "
+            "planned, on all texts." + (f" Of {', '.join(lower)}, less is better." if lower else ""),
             contrast_table(plan, scored, place, left_out),
         ]
     if plan.counts:
@@ -285,7 +333,7 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
     parts += [
         "## Runs",
         "Weights are without embeddings; seconds are of the machine and of what else it was doing.",
-        effort_table(plan, {row: measure_effort(plan, place, row) for row in plan.rows}),
+        effort_table(plan, {row: measure_effort(plan, place, row) for row in plan.trained_rows}),
     ]
     if curves := list(plot_curves(plan, place, tables, page)):
         parts += ["## Learning curves", *curves]

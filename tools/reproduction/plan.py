@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import msgspec
@@ -60,6 +61,16 @@ class Run:
     @property
     def title(self) -> str:
         return self.row or self.name
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A row that is not trained: a submission that is there, whatever the seed."""
+
+    row: str
+    """Its row of the tables."""
+    submission: str
+    """Its folder, beside the plan; a task's answers that do not go with the prepared data end the script."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +141,8 @@ class Plan:
     """The tables' columns, by name."""
     runs: tuple[Run, ...]
     """The runs, in the order in which they are trained."""
+    baselines: tuple[Baseline, ...] = ()
+    """Rows that are not trained."""
     tables: tuple[Table, ...] = ()
     """The tables; if empty, one of all measures."""
     published: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -157,9 +170,18 @@ class Plan:
     notes: tuple[str, ...] = ()
     """What a reader of the page has to know, a paragraph each."""
 
-    def published_figure(self, row: str, measure: str, development: bool) -> float | None:
-        """Return the paper's figure of a row, or None."""
-        return (self.development if development else self.published).get(row, {}).get(measure)
+    def published_figure(
+        self, row: str, name: str, development: bool, include: Sequence[Path] = ()
+    ) -> float | None:
+        """Return the paper's figure of a row, or None; of a suite's mean, that of its tasks if all have one."""
+        own = (self.development if development else self.published).get(row, {})
+        measure = self.measures[name]
+        if name in own or not measure.suite:
+            return own.get(name)
+        suite = suite_of(measure.suite, tuple(include))
+        single = {one.task: own[key] for key, one in self.measures.items() if one.task and key in own}
+        known = [single[task] for task in suite.tasks if task in single]
+        return mean(known) if suite.total == "mean" and len(known) == len(suite.tasks) else None
 
     def seeds_of(self, run: Run) -> tuple[int, ...]:
         return run.seeds or self.seeds
@@ -172,14 +194,18 @@ class Plan:
         return [run for run in self.runs if run.title == row]
 
     @property
-    def rows(self) -> list[str]:
+    def trained_rows(self) -> list[str]:
         return list(dict.fromkeys(run.title for run in self.runs))
+
+    @property
+    def rows(self) -> list[str]:
+        return [*(baseline.row for baseline in self.baselines), *self.trained_rows]
 
     def rows_of(self, table: Table, include: Sequence[Path] = ()) -> list[str]:
         """Return a table's rows: those that it names, or all with a run of any of its tasks."""
         tasks = {task for name in table.measures for task in tasks_of(self.measures[name], include)}
-        found = [row for row in self.rows if any(tasks & set(run.tasks) for run in self.runs_of(row))]
-        return list(table.rows) or found
+        found = [row for row in self.trained_rows if any(tasks & set(run.tasks) for run in self.runs_of(row))]
+        return list(table.rows) or [*(baseline.row for baseline in self.baselines), *found]
 
 
 @dataclass(frozen=True)
@@ -307,7 +333,14 @@ def _with_tasks(run: dict[str, Any], suite: str, include: Sequence[Path]) -> dic
 def _require_known_keys(content: Mapping[str, Any]) -> None:
     """Raise ValueError for keys that mean nothing, which would be passed over in silence."""
     tables = [(Plan, "the plan", content)]
-    for kind, name in ((Run, "runs"), (Table, "tables"), (Contrast, "contrasts"), (Count, "counts")):
+    kinds = (
+        (Run, "runs"),
+        (Baseline, "baselines"),
+        (Table, "tables"),
+        (Contrast, "contrasts"),
+        (Count, "counts"),
+    )
+    for kind, name in kinds:
         tables += [(kind, f"one of the {name}", one) for one in content.get(name, ())]
     tables += [(Measure, f"measure {name}", one) for name, one in content["measures"].items()]
     for kind, name, table in tables:
@@ -337,6 +370,7 @@ def _faults(plan: Plan) -> Iterator[str]:
             yield f"one task or suite of measure {name!r}"
     yield from (f"init {run.init!r} of {run.name}" for run in plan.runs if run.init and run.init not in names)
     yield from (f"a second run {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1)
+    yield from (f"a second row {one.row!r}" for one in plan.baselines if plan.rows.count(one.row) > 1)
     for row in rows:
         for seed in {seed for run in plan.runs_of(row) for seed in plan.seeds_of(run)}:
             tasks = [task for run in plan.runs_of(row) if seed in plan.seeds_of(run) for task in run.tasks]

@@ -2,16 +2,19 @@
 
 Answers of several seeds are pooled: the score is the mean of theirs, what each text adds to it is averaged over them,
 and texts vary together with what they were sampled in. The error that other texts would cause is that of the harness's
-inference for pairs; other seeds would cause another, the standard deviation of the difference over seeds. A contrast's
-interval and p have both. A suite's mean is tested as on a board: tasks are sampled independently.
+inference for pairs. Other seeds would cause another: how much a figure varies from seed to seed is pooled over all
+rows that have several, as two or three say too little of their own variance. A contrast's interval and p have both.
+Rows need not have the same seeds: one seed has nothing in common with itself in another architecture. A suite's mean
+is tested as on a board: tasks are sampled independently.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import mean, stdev
+from pathlib import Path
+from statistics import mean, variance
 
 import numpy as np
 
@@ -30,6 +33,7 @@ from decabench.scoring import (
     student_p,
     student_t,
 )
+from decabench.submission import open_submission
 from decabench.tasks import Store, find_overlap, home_folder
 from reproduction.plan import Contrast, Measure, Place, Plan, Run, suite_of, task_of, tasks_of
 
@@ -40,28 +44,46 @@ LeftOut = Mapping[str, Collection[str]]
 """Task to the ids of examples to leave out."""
 
 
+FIXED = -1
+"""In place of a seed for a row that is not trained."""
+
+
 class NotTestedError(Exception):
     """Why there is no test of a score."""
 
 
 def score_run(plan: Plan, run: Run, seed: int, place: Place) -> Mapping[str, ScoredTask]:
     """Score a run's answers: what each task's score is based on."""
-    options = ScoringOptions(plan.split, None, place.home, 1, place.include)
-    return score_submission(place.submission(run.name, seed), options)[1]
+    return _score(place.submission(run.name, seed), plan, place)
+
+
+def _score(
+    folder: Path, plan: Plan, place: Place, tasks: Sequence[str] | None = None
+) -> Mapping[str, ScoredTask]:
+    options = ScoringOptions(plan.split, tasks, place.home, 1, place.include)
+    return score_submission(folder, options)[1]
 
 
 def read_scores(plan: Plan, place: Place) -> Scored:
     """Score all submissions that are done. Ends with DataError if one has a task that failed."""
     found: dict[str, dict[str, dict[int, ScoredTask]]] = {}
+
+    def keep(row: str, name: str, seed: int, scored: Mapping[str, ScoredTask]) -> None:
+        for task, own in scored.items():
+            if own.sample is None:
+                raise DataError(f"{task} of {name} has no score: {own.result.reason}")
+            found.setdefault(row, {}).setdefault(task, {})[seed] = own
+
     for run in plan.runs:
         for seed in plan.seeds_of(run):
             if place.results(plan, run, seed).exists():
-                for task, own in score_run(plan, run, seed, place).items():
-                    if own.sample is None:
-                        raise DataError(
-                            f"{task} of {run.name}, seed {seed}, has no score: {own.result.reason}"
-                        )
-                    found.setdefault(run.title, {}).setdefault(task, {})[seed] = own
+                keep(run.title, f"{run.name}, seed {seed},", seed, score_run(plan, run, seed, place))
+    measured = {task for measure in plan.measures.values() for task in tasks_of(measure, place.include)}
+    for one in plan.baselines:
+        folder = place.plan.parent / one.submission
+        with open_submission(folder) as opened:
+            answered = [task for task, split in opened.files if split == plan.split and task in measured]
+        keep(one.row, one.submission, FIXED, _score(folder, plan, place, answered))
     return found
 
 
@@ -85,7 +107,7 @@ def values(
     """Return a measure's figures by seed, without the examples to leave out: seeds with all of its tasks done."""
     tasks = tasks_of(measure, place.include)
     found = {}
-    for seed in _common_seeds(scored, [row], tasks):
+    for seed in _seeds_of(scored, row, tasks):
         scores = {}
         for task in tasks:
             own = scored[row][task][seed]
@@ -111,16 +133,34 @@ def _combine(measure: Measure, scores: Mapping[str, float], place: Place) -> flo
     return total
 
 
-def _common_seeds(scored: Scored, rows: Sequence[str], tasks: Sequence[str]) -> list[int]:
-    """Return the seeds for which all tasks of all rows are done."""
-    done = [set(scored.get(row, {}).get(task, {})) for row in rows for task in tasks]
-    return sorted(set.intersection(*done)) if done else []
+def _seeds_of(scored: Scored, row: str, tasks: Sequence[str]) -> list[int]:
+    """Return the seeds for which all tasks of a row are done."""
+    return sorted(set.intersection(*(set(scored.get(row, {}).get(task, {})) for task in tasks)))
 
 
 def progress(scored: Scored, row: str, measure: Measure, place: Place) -> tuple[int, int]:
     """Return how many of a measure's tasks are done with some seed, and how many there are."""
     tasks = tasks_of(measure, place.include)
     return sum(task in scored.get(row, {}) for task in tasks), len(tasks)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How much a figure varies from one seed to another."""
+
+    variance: float
+    """The variance over the seeds of a row, pooled over rows."""
+    freedom: int
+    """Its degrees of freedom."""
+
+
+def seed_spread(figures: Iterable[Collection[float]]) -> Spread | None:
+    """Pool the variance over seeds, given each row's figures; None if no row has two."""
+    several = [own for own in figures if len(own) > 1]
+    freedom = sum(len(own) - 1 for own in several)
+    if not freedom:
+        return None
+    return Spread(sum((len(own) - 1) * variance(own) for own in several) / freedom, freedom)
 
 
 @dataclass(frozen=True)
@@ -137,81 +177,111 @@ class SeedTest:
 
 @dataclass(frozen=True)
 class Tested:
-    """A contrast on one measure, of the seeds for which all of its rows are done."""
+    """A contrast on one measure, of all seeds for which a row is done."""
 
     difference: float
-    """The row's figure minus the baseline's, of pooled seeds."""
+    """The row's figure minus the baseline's, each the mean of its seeds."""
     test: PairTests | None
     """The test over texts, for these seeds; None if there is none."""
     by_seed: Mapping[int, float]
-    """The difference for each seed."""
+    """The difference for each seed that all rows have."""
+    seeds: Mapping[str, int]
+    """Row to the number of its seeds."""
+    models: float
+    """The sum of the rows' weights, squared, by their numbers of seeds: what to multiply the spread's variance by."""
     examples: int
     """The number of texts, each counted once."""
+    units: int
+    """The number of what was sampled: texts, or what several of them stand together in."""
+    spread: Spread | None
+    """How much figures vary from seed to seed; None if that is not known."""
     remark: str = ""
     """Why there is no test."""
 
     @property
     def over_seeds(self) -> SeedTest | None:
-        """The test over texts and seeds; None for a single seed, which does not say how much seeds differ.
+        """The test over texts and seeds; None if nothing says how much seeds differ.
 
-        The variance of the pooled difference is that over texts plus that over seeds by their number. Degrees of
-        freedom are Satterthwaite's: those of the seeds, and of the texts without end.
+        The variance of the difference is that over texts, by the half-width of their interval, plus that over seeds,
+        by their numbers. Degrees of freedom are Satterthwaite's: those of the seeds, and of the texts without end, as
+        their interval has its own already. So this interval is never the narrower one.
         """
-        if self.test is None or len(self.by_seed) < 2:
+        texts = None if self.test is None else self.test.interval(0, 1)
+        if self.spread is None or texts is None:
             return None
-        seeds = stdev(self.by_seed.values()) ** 2 / len(self.by_seed)
-        variance = float(self.test.errors[0, 1]) ** 2 + seeds
-        if not variance > 0:
+        reach = max(texts.high - self.difference, self.difference - texts.low)
+        seeds = self.spread.variance * self.models
+        whole = (reach / student_t(math.inf)) ** 2 + seeds
+        if not whole > 0:
             return None
-        freedom = (len(self.by_seed) - 1) * (variance / seeds) ** 2 if seeds else math.inf
-        error = math.sqrt(variance)
-        reach = student_t(freedom) * error
+        freedom = self.spread.freedom * (whole / seeds) ** 2 if seeds else math.inf
+        error = math.sqrt(whole)
+        half = student_t(freedom) * error
         p = student_p(self.difference / error, freedom)
-        return SeedTest(self.difference - reach, self.difference + reach, p)
+        return SeedTest(self.difference - half, self.difference + half, p)
 
 
 def compare_rows(
-    contrast: Contrast, measure: Measure, scored: Scored, place: Place, left_out: LeftOut | None = None
+    contrast: Contrast,
+    measure: Measure,
+    scored: Scored,
+    place: Place,
+    left_out: LeftOut | None = None,
+    spread: Spread | None = None,
 ) -> Tested | None:
-    """Test a contrast on one measure, without the examples to leave out; None if no seed is done for all its rows."""
+    """Test a contrast on one measure, without the examples to leave out; None if a row is not done for any seed."""
     tasks = tasks_of(measure, place.include)
     sides = (contrast.baseline, (contrast.row,))
-    seeds = _common_seeds(scored, (*contrast.baseline, contrast.row), tasks)
-    if not seeds:
+    rows = (*contrast.baseline, contrast.row)
+    seeds = {row: _seeds_of(scored, row, tasks) for row in rows}
+    if not all(seeds.values()):
         return None
+    figures = {row: values(scored, row, measure, place, left_out) for row in rows}
+    trained = [set(own) for own in seeds.values() if own != [FIXED]]
+    shared = set.intersection(*trained) if trained else set()
+    gains = {
+        seed: _figure_at(figures[contrast.row], seed)
+        - mean(_figure_at(figures[row], seed) for row in contrast.baseline)
+        for seed in sorted(shared)
+    }
+    difference = mean(figures[contrast.row].values()) - mean(
+        mean(figures[row].values()) for row in contrast.baseline
+    )
+    models = sum(len(side) ** -2 / len(seeds[row]) for side in sides for row in side if seeds[row] != [FIXED])
+    counts = {row: len(own) for row, own in seeds.items() if own != [FIXED]}
     score = "" if measure.suite else measure.score
     try:
         samples = {
-            (row, task, seed): make_sample(
-                scored[row][task][seed], score, (left_out or {}).get(task, ()), place
+            (row, task): average(
+                [
+                    make_sample(scored[row][task][seed], score, (left_out or {}).get(task, ()), place)
+                    for seed in seeds[row]
+                ]
             )
-            for row in (*contrast.baseline, contrast.row)
+            for row in rows
             for task in tasks
-            for seed in seeds
         }
     except NotTestedError as error:
-        theirs, ours = ([values(scored, row, measure, place) for row in rows] for rows in sides)
-        gains = {seed: mean(one[seed] for one in ours) - mean(one[seed] for one in theirs) for seed in seeds}
-        return Tested(mean(gains.values()), None, gains, 0, str(error))
-    pooled = [
-        [average([average([samples[row, task, seed] for seed in seeds]) for row in rows]) for task in tasks]
-        for rows in sides
-    ]
-
-    def figure(rows: Sequence[str], seed: int) -> float:
-        scores = {task: mean(samples[row, task, seed].score for row in rows) for task in tasks}
-        return _combine(measure, scores, place)
-
+        return Tested(difference, None, gains, counts, models, 0, 0, spread, str(error))
     combination = suite_of(measure.suite, place.include).total if measure.suite else "sum"
     if combination == "none":
         raise DataError(f"The suite {measure.suite} has no total: contrast its tasks one by one.")
-    test = compare_pairs([flip_signs(pair) for pair in zip(*pooled, strict=True)], combination)
+    pairs = [[average([samples[row, task] for row in side]) for side in sides] for task in tasks]
     return Tested(
-        difference=float(test.differences[0, 1]),
-        test=test,
-        by_seed={seed: figure(sides[1], seed) - figure(sides[0], seed) for seed in seeds},
-        examples=sum(sample.examples for sample in pooled[0]),
+        difference=difference,
+        test=compare_pairs([flip_signs(pair) for pair in pairs], combination),
+        by_seed=gains,
+        seeds=counts,
+        models=models,
+        examples=sum(pair[0].examples for pair in pairs),
+        units=sum(len(pair[0].sizes) for pair in pairs),
+        spread=spread,
     )
+
+
+def _figure_at(figures: Mapping[int, float], seed: int) -> float:
+    """Return the figure of a seed; of a row that is not trained, its only one."""
+    return figures[seed] if seed in figures else figures[FIXED]
 
 
 def average(samples: Sequence[Sample]) -> Sample:
