@@ -36,13 +36,13 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 from reproduction.boards import build_boards
 from reproduction.page import write_page
-from reproduction.plan import Place, Plan, Run, read_plan, tasks_of
+from reproduction.plan import Place, Plan, Run, read_plan, task_of, tasks_of
 from reproduction.records import keep_record, record_file, restore_run
 
 import decabench
@@ -96,6 +96,12 @@ def answer(plan: Plan, run: Run, seed: int, place: Place) -> None:
     subprocess.run([sys.executable, "-m", *map(str, command)], check=True, stdout=subprocess.DEVNULL)
 
 
+def is_done(plan: Plan, run: Run, seed: int, place: Place) -> bool:
+    """Whether a run has been answered and scored, or has a record."""
+    kept = record_file(place, run.name, seed)
+    return place.results(plan, run, seed).exists() or (kept is not None and kept.exists())
+
+
 def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = True) -> None:
     """Train, answer and score one run, unless another process trains it, or it is done or recorded; record it."""
     kept = record_file(place, run.name, seed)
@@ -115,19 +121,55 @@ def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = Tru
             print(f"{run.name}, seed {seed}: another process trains it", flush=True)
 
 
+def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
+    """Yield what would end a run after others were trained: settings, tasks, files of vectors that are not there."""
+    from decabench.models import join_vectors
+    from decabench.training.config import TrainConfig, combine_settings
+
+    opened = dict[tuple[str, ...], str]()
+    for run in runs:
+        config = run.config or plan.config
+        try:
+            path = place.plan.parent / config if config else None
+            settings = {**plan.settings, **run.settings, "seed": 0}
+            made, _ = combine_settings(TrainConfig(), path, settings, tasks=run.tasks)
+            for task in made.tasks:
+                task_of(task, place.include)
+        except DecabenchError as error:
+            yield f"{run.name}: {error}"
+            continue
+        if made.vectors not in opened:
+            opened[made.vectors] = ""
+            try:
+                join_vectors(made.vectors)
+            except DecabenchError as error:
+                opened[made.vectors] = str(error)
+        if fault := opened[made.vectors]:
+            yield f"{run.name}: {fault}"
+
+
+def read_seeds(text: str) -> list[int]:
+    """Read seeds, separated by commas."""
+    return [int(seed) for seed in text.split(",") if seed]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("plan", type=Path)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--home", type=Path)
+    parser.add_argument("plan", type=Path, help="the plan, a TOML file")
+    parser.add_argument("--output", type=Path, required=True, help="folder of runs and submissions")
+    parser.add_argument("--home", type=Path, help="folder of prepared data")
     parser.add_argument("--only", default="", help="names of runs, separated by commas")
-    parser.add_argument("--seeds", default="", help="seeds, separated by commas, in place of the plan's")
-    parser.add_argument("--include", type=Path, action="append", default=[])
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument(
+        "--seeds", type=read_seeds, default=[], help="seeds, separated by commas, in place of the plan's"
+    )
+    parser.add_argument(
+        "--include", type=Path, action="append", default=[], help="file that defines a task or a suite"
+    )
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, ...")
     parser.add_argument("--records", type=Path, help="folder of the records of runs that are done")
-    parser.add_argument("--page", type=Path)
+    parser.add_argument("--page", type=Path, help="file for the page, Markdown")
     parser.add_argument("--board", type=Path, help="folder for the boards of what is done")
     parser.add_argument("--page-only", action="store_true", help="train nothing")
     given = parser.parse_args(arguments)
@@ -135,13 +177,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     place = Place(given.plan, given.output, given.home, tuple(given.include), given.device, given.records)
     only = [name for name in given.only.split(",") if name]
     if unknown := set(only) - {run.name for run in plan.runs}:
-        parser.error(f"there is no run {', '.join(sorted(unknown))}")
-    seeds = [int(seed) for seed in given.seeds.split(",") if seed]
+        runs = ", ".join(run.name for run in plan.runs)
+        parser.error(f"there is no run {', '.join(sorted(unknown))}; the runs are {runs}")
+    chosen = [run for run in plan.runs if given.page_only or not only or run.name in only]
+    left = [
+        run
+        for run in chosen
+        if not given.page_only
+        and not all(is_done(plan, run, seed, place) for seed in given.seeds or plan.seeds_of(run))
+    ]
+    if wrong := list(faults(plan, left, place)) if left else []:
+        sys.exit("\n".join([f"{given.plan}: nothing was trained, as some runs could not be.", *wrong]))
+    failed = []
+    for run in chosen:
+        for seed in given.seeds or plan.seeds_of(run):
+            try:
+                complete(plan, run, seed, place, train_it=not given.page_only)
+            except DecabenchError as error:  # the others can still be trained, and the page written
+                failed.append(f"{run.name}, seed {seed}: {error}")
+                print(failed[-1], file=sys.stderr, flush=True)
     try:
-        for run in plan.runs:
-            for seed in seeds or plan.seeds_of(run):
-                if given.page_only or not only or run.name in only:
-                    complete(plan, run, seed, place, train_it=not given.page_only)
         if given.page is not None:
             write_page(plan, place, given.page)
         if given.board is not None:
@@ -149,6 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(f"Board: {folder / 'index.html'}")
     except DecabenchError as error:
         sys.exit(str(error))
+    if failed:
+        sys.exit("\n".join(["Not done:", *failed]))
 
 
 if __name__ == "__main__":

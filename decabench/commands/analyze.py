@@ -91,6 +91,7 @@ def analyze(
         names = [require_name(task, known, "task")]
     else:
         names = chosen_tasks(tasks, include, suite) or saved.record["config"]["tasks"]
+    saved.check_tasks([known[name] for name in names])
     store = Store(home_folder(home))
     sample = {}
     for name in names:

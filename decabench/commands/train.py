@@ -176,7 +176,8 @@ def train(
             )
         which = "last" if run.config.best_by == "last" else "best"
         score = "" if finished.best is None else f" ({finished.best:.1f})"
+        end = finished.ended[:1].upper() + finished.ended[1:] or f"Trained to step {finished.step}"
         echo(
-            f"Trained to step {finished.step}; the {which} checkpoint{score} is {finished.checkpoint}. "
+            f"{end}; the {which} checkpoint{score} is {finished.checkpoint}. "
             f"Answer with it: decabench predict --predictor trained:{folder}"
         )

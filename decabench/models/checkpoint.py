@@ -68,6 +68,20 @@ OPTIMIZER = "optimizer.safetensors"
 BEST, LATEST, FOLDER = "best.json", "latest.json", "checkpoints"
 
 
+_UNREADABLE = "{path} cannot be read ({error}): use an unchanged copy of the checkpoint."
+
+
+def _check_tasks(family: Family, model: str, outputs: Mapping[str, Output], tasks: Sequence[Task]) -> None:
+    """Check that a model with heads for some outputs can answer the tasks. Raises DecabenchError."""
+    family.check_tasks(model, tasks)
+    missing = [task.name for task in tasks if task.name not in outputs]
+    if family.has_heads and missing:
+        raise DecabenchError(
+            f"The model {model} has no head for {', '.join(missing)}: it was trained on {', '.join(outputs)}. Choose "
+            f"from those tasks, or train the model on {' and '.join(missing[:2]) if len(missing) < 3 else 'these'} too."
+        )
+
+
 @dataclass(frozen=True)
 class TrainedModel:
     """A network with everything it needs to answer questions."""
@@ -91,12 +105,7 @@ class TrainedModel:
 
     def check_task(self, task: Task) -> None:
         """Check that the model can answer a task. Raises DecabenchError."""
-        self.family.check_tasks(self.config.name, [task])
-        if self.family.has_heads and task.name not in self.outputs:
-            raise DecabenchError(
-                f"The model {self.config.name} has no head for {task.name}: it was trained on "
-                f"{', '.join(self.outputs)}. Choose one of those tasks, or train the model on {task.name} too."
-            )
+        _check_tasks(self.family, self.config.name, self.outputs, [task])
 
     def answer(
         self,
@@ -294,13 +303,21 @@ class Checkpoint:
         try:
             record = read_json(folder / RECORD, format=FORMAT)
             msgspec.convert(record, _Record)
+            own_family = record["config"]["model"]["name"]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(_UNREADABLE.format(path=folder / RECORD, error=error)) from error
+        if isinstance(own_family, str) and ":" in own_family:
+            find_family(own_family)  # its module may be missing: the checkpoint is not at fault
+        try:
             config = read_model_config(record["config"]["model"])
             outputs = {task: output_from_record(own) for task, own in record.get("outputs", {}).items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, DecabenchError) as error:
-            raise DataError(
-                f"{folder / RECORD} cannot be read ({error}): use an unchanged copy of the checkpoint."
-            ) from error
+            raise DataError(_UNREADABLE.format(path=folder / RECORD, error=error)) from error
         return cls(folder, record, config, outputs)
+
+    def check_tasks(self, tasks: Sequence[Task]) -> None:
+        """Check that the model can answer the tasks, without loading it. Raises DecabenchError."""
+        _check_tasks(self.family, self.config.name, self.outputs, tasks)
 
     @property
     def family(self) -> Family:

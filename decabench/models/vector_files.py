@@ -54,9 +54,11 @@ def open_vectors(name: str) -> Vectors:
         return PACKAGES[name]()
     path = Path(name).expanduser()
     if not path.is_file():
-        raise MissingDataError(
-            f"Unknown word vectors {name!r}: give a file's path, none:DIMENSION, or one of {', '.join(PACKAGES)}."
-        )
+        kinds = f"a file's path, none:DIMENSION with 1 or more, or one of {', '.join(PACKAGES)}"
+        if path.suffix or path.name != name:
+            made = " `decabench vectors ngrams` makes such files." if path.suffix == ".safetensors" else ""
+            raise MissingDataError(f"There is no file of word vectors {name!r} here: give {kinds}.{made}")
+        raise MissingDataError(f"Unknown word vectors {name!r}: give {kinds}.")
     try:
         if path.suffix == ".npy":
             return _read_matrix(path, _find_index(path))

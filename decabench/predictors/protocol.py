@@ -123,8 +123,9 @@ class Backend(Protocol):
     """A way to run a model, before anything is loaded: a small value that can be pickled.
 
     It may also have `label` (a name for the submission, if the one on the command line is unsuitable), `gpus` (how
-    many GPUs one copy of the model needs), `learns` (whether it reads training answers) and `token_counter()` (a
-    function from prompting and question to the tokens of the prompt).
+    many GPUs one copy of the model needs), `learns` (whether it reads training answers), `token_counter()` (a
+    function from prompting and question to the tokens of the prompt) and `check(tasks)` (which raises DecabenchError if
+    the model cannot answer one of the tasks, before any is answered).
     """
 
     @property

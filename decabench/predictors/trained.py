@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
@@ -73,6 +73,12 @@ class TrainedBackend:
 
         is_mqan = Checkpoint.open(self.target).family is find_family("mqan")
         return f"{'mqan' if is_mqan else 'trained'}:{Path(self.target).resolve().name}"
+
+    def check(self, tasks: Sequence[Task]) -> None:
+        """Raise DecabenchError if the model cannot answer one of the tasks."""
+        from decabench.models import Checkpoint
+
+        Checkpoint.open(self.target).check_tasks(tasks)
 
     def describe(self) -> Mapping[str, Any]:
         """The weights' digest, the configuration they were trained with, and how it decodes. Raises DecabenchError."""

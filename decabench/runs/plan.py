@@ -320,6 +320,8 @@ def plan_run(run: Run) -> Plan:
 
 def _check(run: Run, backend: Backend) -> None:
     run.store.require([task.name for task in run.tasks], run.split)
+    if check := getattr(backend, "check", None):
+        check(run.tasks)
     if run.engine == "local" and (run.workers or run.address):
         raise DecabenchError("--workers and --address are for a cluster: add --engine ray.")
     if run.engine == "ray" and (run.options.device or "").startswith("cuda:"):

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from decabench.errors import DecabenchError, require_name
+from decabench.errors import DecabenchError, UnknownNameError, require_name
 from decabench.models import ModelConfig, find_family
 from decabench.tables import read_setting
 from decabench.tasks import TASKS, context_limits
@@ -365,6 +365,11 @@ def combine_settings(
         if value:
             given.setdefault(key, value)
     left_out: list[str] = []
+    if "steps" in given and (epochs := given.get("epochs", content.get("epochs", base.epochs))):
+        raise DecabenchError(
+            f"steps is {given['steps']}, but epochs is {epochs}, and a run is counted in one of the two: leave steps "
+            "out, or set epochs to 0."
+        )
     new = given.get("model")
     if isinstance(new, Mapping) and "name" in new and "model" in content:
         has = {
@@ -399,7 +404,15 @@ def _change(base: Any, content: Mapping[str, Any], above: str) -> Any:
     hints = typing.get_type_hints(type(base))
     changed: dict[str, Any] = {}
     for key, value in content.items():
-        require_name(key, [entry.name for entry in fields(base)], f"setting {above}".strip())
+        names = [f"{above}{entry.name}" for entry in fields(base)]
+        inside = (
+            [f"model.{entry.name}" for entry in fields(typing.cast(Any, base.model))]
+            if isinstance(base, TrainConfig)
+            else []
+        )
+        if f"model.{key}" in inside and key not in names:
+            raise UnknownNameError(f"There is no setting {key!r}. Did you mean model.{key}?")
+        require_name(f"{above}{key}", names, "setting")
         changed[key] = _read_value(getattr(base, key), value, hints[key], f"{above}{key}")
     return replace(base, **changed)
 

@@ -71,7 +71,13 @@ from decabench.training.resume import (
     restore,
 )
 from decabench.training.schedule import Schedule, Stretch, plan_phases
-from decabench.training.validator import ValidationScores, Validator, check_best_by, check_scores_rise
+from decabench.training.validator import (
+    ValidationScores,
+    Validator,
+    can_be_summed,
+    check_best_by,
+    check_scores_rise,
+)
 
 if TYPE_CHECKING:
     from decabench.exchange import Trackers
@@ -122,6 +128,8 @@ class FinishedRun:
     """The best score according to `best_by` (with "last", the last total); None if there is none."""
     scores: Mapping[str, float]
     """The scores of the last validation, by task."""
+    ended: str = ""
+    """Why it ended before its last step; empty if it did not."""
 
 
 def train(
@@ -224,6 +232,11 @@ def steps_to_read(device: torch.device) -> int:
 def check_run(run: TrainingRun) -> None:
     """Check everything that can be checked without data. Raises DecabenchError."""
     config, name = run.config, run.config.model.name
+    if config.init_parts and not config.init:
+        raise DecabenchError(
+            f"init_parts is {', '.join(config.init_parts)}, but there is no checkpoint to copy them from: name it with "
+            "--init, or leave init_parts out."
+        )
     family = find_family(name)
     phases = plan_phases(config)
     family.check_tasks(name, run.tasks.values())
@@ -361,7 +374,16 @@ class _Trainer:
         found = Checkpoint.open(self.run.output)
         takes_last = self.config.best_by == "last" and self.state.scores
         best = ValidationScores(self.state.scores).total if takes_last else self.state.best
-        return FinishedRun(found.folder, self.state.step, best, self.state.scores)
+        if takes_last and not can_be_summed(self.run.tasks):
+            best = None
+        ended = ""
+        if self.state.step < self.schedule.steps and self._has_stopped():
+            ended = f"stopped at step {self.state.step:,} of {self.schedule.steps:,}: " + (
+                f"{self.config.patience} validations without a better score"
+                if self.config.patience and self.state.stale >= self.config.patience
+                else "its time was up"
+            )
+        return FinishedRun(found.folder, self.state.step, best, self.state.scores, ended)
 
     def _loop(self, log: TrainingLog | None) -> None:
         config, state, steps = self.config, self.state, self.schedule.steps
@@ -522,9 +544,11 @@ class _Trainer:
             model = TrainedModel(self.family, config.model, self.network, self.words, outputs, cuts, *place)
             found: ValidationScores = self.validator(model)
             state.scores = dict(found.tasks)
-            log.validation(state.step, {**found.tasks, "total": found.total})
+            total = {"total": found.total} if can_be_summed(self.run.tasks) else {}
+            log.validation(state.step, {**found.tasks, **total})
             shown = ", ".join(f"{task} {score:.1f}" for task, score in found.tasks.items())
-            self._say(f"step {state.step}: {shown}; total {found.total:.1f}")
+            more = f"; total {found.total:.1f}" if total and len(found.tasks) > 1 else ""
+            self._say(f"step {state.step}: {shown}{more}")
         if self.schedule.needs_scores:  # every process must draw the same tasks
             state.scores = {task: self.group.agree(state.scores.get(task, 0.0)) for task in config.tasks}
         own = ValidationScores(state.scores).by(config.best_by) if state.scores else 0.0

@@ -157,6 +157,19 @@ Vector files may have moved: `check_vectors` compares their content. `check_same
 """
 
 
+def differences(before: Any, now: Any, name: str) -> list[str]:
+    """Say in what two values of a setting differ, key by key where they are tables."""
+    if before == now:
+        return []
+    if isinstance(before, Mapping) and isinstance(now, Mapping) and before and now:
+        return [
+            text
+            for key in dict.fromkeys((*before, *now))
+            for text in differences(before.get(key, "not set"), now.get(key, "not set"), f"{name}.{key}")
+        ]
+    return [f"{name} is {now} here, {before} there"]
+
+
 def check_same_run(
     checkpoint: Checkpoint, config: TrainConfig, record: Mapping[str, Any], vocabulary: list[str]
 ) -> None:
@@ -168,11 +181,13 @@ def check_same_run(
         *(phase.order for phase in config.phases),
     ):  # validation decides what is learned
         may_change = may_change - {"validate_every", "validation_examples"}
-    differs = [key for key in now if key not in may_change and before[key] != now[key]]
+    differs = [
+        text for key in now if key not in may_change for text in differences(before[key], now[key], key)
+    ]
     if differs:
         raise DecabenchError(
-            f"{checkpoint.folder} was trained with other settings ({', '.join(differs)}): resume with the same "
-            "settings, or give a new folder."
+            f"{checkpoint.folder} was trained with other settings ({'; '.join(differs)}): resume with the same "
+            f"settings, --config {checkpoint.folder.parent.parent / 'config.toml'}, or give a new folder."
         )
     if checkpoint.record["processes"] != record["processes"]:
         raise DecabenchError(
@@ -246,9 +261,11 @@ def copy_weights(
         if sizes != theirs and (name not in by_word or sizes[1:] != theirs[1:]):
             unlike.append(name)
     if unlike:
+        other = differences(vars(origin.config), vars(config.model), "model")
         raise DecabenchError(
-            f"{origin.folder} contains {origin.config}, but the run is for {config.model}, so "
-            f"{', '.join(sorted(unlike)[:3])} would not fit: give the same sizes."
+            f"{origin.folder} does not fit: {'; '.join(other) or 'the model is the same, the sizes are not'}. So there "
+            f"is no place for {', '.join(sorted(unlike)[:3])}. Give the same settings, or copy only what fits, with "
+            "init_parts."
         )
     old = {word: row for row, word in enumerate(origin.lexicon().words)}
     vocabulary = words.lexicon.words[: words.lexicon.size]

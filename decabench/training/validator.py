@@ -13,7 +13,14 @@ from decabench.scoring import find_metric, score_task
 from decabench.tasks import Example, Store, Task
 from decabench.training.config import TrainConfig
 
-__all__ = ["ValidationScores", "Validator", "check_best_by", "check_scores_rise", "sample_validation"]
+__all__ = [
+    "ValidationScores",
+    "Validator",
+    "can_be_summed",
+    "check_best_by",
+    "check_scores_rise",
+    "sample_validation",
+]
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,11 @@ class ValidationScores:
     def by(self, choice: str) -> float:
         """Return the score of the task with this name, or else the total."""
         return self.tasks[choice] if choice in self.tasks else self.total
+
+
+def can_be_summed(tasks: Mapping[str, Task]) -> bool:
+    """Return whether a higher score is better for all tasks, or for none: otherwise a sum of scores is meaningless."""
+    return len({find_metric(task.metric).higher_is_better for task in tasks.values()}) == 1
 
 
 def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:

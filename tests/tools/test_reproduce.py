@@ -1,6 +1,7 @@
 """A small paper reproduced: three models, contrasts over a task and a suite, a seed that is added later, a board."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 
@@ -199,6 +200,7 @@ def test_a_paper(home, tmp_path, capsys):
 
     plan.write_text(PLAN.replace("epochs = 3 }", 'epochs = 1, init_parts = ["embed"] }\ninit = "one-sst"'))
     third = [str(tmp_path / "third") if one == str(output) else one for one in options]
+    third[third.index(str(page))] = str(tmp_path / "third.md")  # a page of fewer runs
     reproduce.main([*third, "--records", str(records), "--seeds", "1", "--only", "joint"])
     said = capsys.readouterr().out
     assert "joint-seed-1.zip: of other settings than the plan's" in said
@@ -241,6 +243,8 @@ def _count_right(submission, task, golds):
             "no setting answers",
         ),
         ("[published.single]", "[published.many]", "row 'many'"),
+        ('split = "validation"', 'split = "tset"', "split is 'tset'"),
+        ('task = "sst", score', 'task = "stt", score', "Did you mean sst"),
     ],
 )
 def test_a_plan_that_does_not_hold_together(tmp_path, old, new, message):
@@ -249,6 +253,48 @@ def test_a_plan_that_does_not_hold_together(tmp_path, old, new, message):
     (tmp_path / "small.toml").write_text(SUITE)
     with pytest.raises(SystemExit, match=message):
         read_plan(tmp_path / "plan.toml", [tmp_path / "small.toml"])
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        (
+            "settings = { epochs = 3 }",
+            'settings = { "model.dimensoin" = 3 }',
+            "joint: .*Did you mean model.dimension",
+        ),
+        ("settings = { epochs = 3 }", 'config = "jiont.toml"', "joint: .*jiont.toml cannot be read"),
+        ("settings = { epochs = 3 }", 'settings = { best_by = "schema" }', "joint: .*to choose by 'schema'"),
+        (
+            "settings = { epochs = 3 }",
+            'settings = { vectors = ["no.vec"] }',
+            "joint: There is no file of word vectors",
+        ),
+    ],
+)
+def test_faults_of_runs_are_told_before_any_is_trained(home, tmp_path, capsys, old, new, message):
+    assert old in PLAN
+    (tmp_path / "plan.toml").write_text(PLAN.replace(old, new))
+    (tmp_path / "small.toml").write_text(SUITE)
+    given = [str(tmp_path / "plan.toml"), "--include", str(tmp_path / "small.toml"), "--home", str(home)]
+    with pytest.raises(SystemExit, match="nothing was trained") as ended:
+        reproduce.main([*given, "--output", str(tmp_path / "out")])
+    assert re.search(message, str(ended.value)) and not list((tmp_path / "out").glob("runs/*"))
+
+
+def test_a_page_of_more_runs_is_not_replaced(home, tmp_path):
+    (tmp_path / "plan.toml").write_text(PLAN)
+    (tmp_path / "small.toml").write_text(SUITE)
+    page = tmp_path / "page.md"
+    given = [str(tmp_path / "plan.toml"), "--include", str(tmp_path / "small.toml"), "--home", str(home)]
+    given += ["--output", str(tmp_path / "out"), "--page", str(page), "--page-only"]
+    reproduce.main(given)
+    assert "Runs done: 0 of 3 with seed 0" in page.read_text()
+    more = page.read_text().replace("0 of 3 with seed 0", "2 of 3 with seed 0")
+    page.write_text(more)
+    with pytest.raises(SystemExit, match="shows 2 runs, and here are 0"):
+        reproduce.main(given)
+    assert page.read_text() == more
 
 
 @pytest.mark.parametrize(

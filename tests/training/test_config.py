@@ -9,6 +9,7 @@ from decabench.models.classifier import ClassifierConfig
 from decabench.training.config import (
     Phase,
     TrainConfig,
+    combine_settings,
     from_mapping,
     read_config,
     to_mapping,
@@ -61,7 +62,7 @@ def test_settings():
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("model.dimensoin=4", "Did you mean dimension"),
+        ("model.dimensoin=4", "Did you mean model.dimension"),
         ("stepps=4", "Did you mean steps"),
         ("steps=many", "'many': give a value of type int"),
         ("steps=true", "True: give a value of type int"),
@@ -123,3 +124,77 @@ def test_the_phases_of_the_page(tmp_path):
     )
     (tmp_path / "again.toml").write_text(to_toml(config))
     assert read_config(tmp_path / "again.toml") == config
+
+
+# A file, a model and settings together ----------------------------------------------------------------------------
+
+FILE = """
+tasks = ["sst", "woz.en"]
+best_by = "sst"
+epochs = 2
+
+[weights]
+sst = 0.5
+
+[model]
+name = "arc-ii"
+hidden = 32
+l2 = 0.0
+segments = 7
+"""
+
+
+def combine(tmp_path, settings=(), content=FILE, **more):
+    (tmp_path / "train.toml").write_text(content)
+    return combine_settings(TrainConfig(), tmp_path / "train.toml", settings, **more)
+
+
+def test_settings_that_make_sense_only_together(tmp_path):
+    """A score to choose by and the weight of a task that the file's own tasks lack."""
+    made, left_out = combine(
+        tmp_path,
+        {"best_by": "schema", "weights": {"schema": 2.0}, "weights.sst": 1.0},
+        tasks=("sst", "schema"),
+    )
+    assert (made.tasks, made.best_by, left_out) == (("sst", "schema"), "schema", [])
+    assert made.weights == {"sst": 1.0, "schema": 2.0} and made.model.segments == 7
+    made, _ = combine(
+        tmp_path, ["tasks=['schema']", "best_by=schema", "weights.schema=1"], FILE.replace("sst = 0.5", "")
+    )
+    assert made.tasks == ("schema",)
+    with pytest.raises(DecabenchError, match="to choose by 'sst'"):
+        combine(tmp_path, tasks=("woz.en",), content=FILE.replace("sst = 0.5", ""))
+
+
+def test_another_model_keeps_what_it_has_too(tmp_path):
+    made, left_out = combine(tmp_path, {"model.name": "lstm", "model.initial": 0.1})
+    assert (made.model.name, made.model.hidden, made.model.l2) == ("lstm", 32, 0.0)
+    assert made.model.initial == 0.1 and left_out == ["model.segments"]
+    made, left_out = combine(tmp_path, model="classifier")
+    assert made.model == ClassifierConfig("classifier") and left_out == [
+        "model.hidden",
+        "model.l2",
+        "model.segments",
+    ]
+    made, left_out = combine(tmp_path, {"model.name": "arc-i"}, model="nbow")  # a setting is the stronger one
+    assert made.model.name == "arc-i" and made.model.segments == 7 and not left_out
+    with pytest.raises(UnknownNameError, match=r"'model\.segments'"):  # asked for, and not there
+        combine(tmp_path, {"model.name": "lstm", "model.segments": 3})
+
+
+def test_faults_of_the_file_are_told_as_its_own(tmp_path):
+    with pytest.raises(UnknownNameError, match=r"train\.toml: .*Did you mean epochs"):
+        combine(tmp_path, content=FILE.replace("epochs", "epochen"))
+
+
+@pytest.mark.parametrize("settings", [["steps=4"], {"steps": 4, "epochs": 3}])
+def test_steps_beside_epochs_are_refused(tmp_path, settings):
+    with pytest.raises(DecabenchError, match="leave steps out, or set epochs to 0"):
+        combine(tmp_path, settings)
+    made, _ = combine(tmp_path, ["steps=4", "epochs=0"])
+    assert (made.steps, made.epochs) == (4, 0)
+
+
+def test_a_setting_of_the_model_without_its_table():
+    with pytest.raises(UnknownNameError, match=r"no setting 'hidden'\. Did you mean model\.hidden"):
+        with_settings(TrainConfig(), ["hidden=50"])

@@ -287,8 +287,14 @@ def test_a_new_task_begins_with_what_was_learned(make_run):
     for row, word in enumerate(new.lexicon().words):
         if word in words:
             assert torch.equal(after["generate.weight"][row], before["generate.weight"][words[word]])
-    with pytest.raises(DecabenchError, match="give the same sizes"):
+    with pytest.raises(
+        DecabenchError, match=r"does not fit: model\.dimension is 10 here, 8 there\. So there is no"
+    ):
         run_training(make_run("third", init=str(first.output), model=replace(TINY.model, dimension=10)))
+    with pytest.raises(
+        DecabenchError, match="init_parts is encoder, but there is no checkpoint to copy them from"
+    ):
+        run_training(make_run("fourth", init_parts=("encoder",)))
 
 
 def test_only_some_parts_of_a_checkpoint_are_copied(make_run):
@@ -388,7 +394,7 @@ def test_the_first_line_fits_the_model_and_the_number_of_tasks(make_run, model, 
 
 def test_vectors_that_are_missing_are_noticed_before_any_data_is_read(make_run, monkeypatch, tmp_path):
     monkeypatch.setattr("decabench.training.loop.encode_tasks", None)
-    with pytest.raises(MissingDataError, match="Unknown word vectors"):
+    with pytest.raises(MissingDataError, match="There is no file of word vectors"):
         run_training(make_run(vectors=("none:12", str(tmp_path / "glove.txt"))))
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
+from decabench.errors import DataError
 from decabench.scoring import find_metric
 from decabench.scoring.pairs import holm
 from reproduction.curves import make_panels, plot_panels
@@ -249,6 +251,12 @@ def count_table(plan: Plan) -> str:
     return as_table(["", "printed", "counted here", "remark"], lines)
 
 
+def _count_runs(text: str) -> int:
+    """Count the runs that a page says are done."""
+    (line,) = re.findall(r"^Runs done: (.*)$", text, re.MULTILINE) or [""]
+    return sum(map(int, re.findall(r"(\d+) of \d+ with seed", line)))
+
+
 def describe_progress(plan: Plan, place: Place) -> str:
     """Say in a paragraph which runs are done, seed by seed."""
     seeds = sorted({seed for run in plan.runs for seed in plan.seeds_of(run)})
@@ -341,6 +349,12 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
 
 
 def write_page(plan: Plan, place: Place, page: Path) -> None:
-    """Write the page, and its plot beside it."""
+    """Write the page, and its plot beside it. Ends with DataError if there is one of more runs, which would be lost."""
     page.parent.mkdir(parents=True, exist_ok=True)
+    before = _count_runs(page.read_text(encoding="utf-8")) if page.exists() else 0
+    if (now := _count_runs(describe_progress(plan, place))) < before:
+        raise DataError(
+            f"{page} shows {before} runs, and here are {now}: give the folder of their records with --records, or name "
+            "another page."
+        )
     page.write_text(make_page(plan, place, page), encoding="utf-8")

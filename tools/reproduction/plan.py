@@ -284,7 +284,10 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
         plan = msgspec.convert(content, Plan)
         _require_known_keys(content)
         for measure in plan.measures.values():
-            tasks_of(measure, include)
+            for task in tasks_of(measure, include):
+                task_of(task, tuple(include))
+        if plan.split not in ("train", "validation", "test"):
+            raise ValueError(f"split is {plan.split!r}: train, validation or test")
     except (OSError, ValueError, KeyError, TypeError, DecabenchError) as error:
         sys.exit(f"{path} is not a plan ({error}).")
     if wrong := list(_faults(plan)):
@@ -316,7 +319,10 @@ def _listed(names: str | list[Any], lists: Mapping[str, list[Any]]) -> list[Any]
     if not isinstance(names, str):
         return names
     if names not in lists:
-        raise ValueError(f"there is no list {names!r}; the lists are {', '.join(lists) or 'none'}")
+        raise ValueError(
+            f"there is no list {names!r}; the lists are {', '.join(lists) or 'none'}, and a single name is a list too: "
+            f"[{names!r}]"
+        )
     return lists[names]
 
 
