@@ -53,13 +53,14 @@ __all__ = ["train"]
 @click.option(
     "--init",
     metavar="CHECKPOINT",
-    help="Start from the weights of a checkpoint, or of a run's best checkpoint.",
+    help="Start from the weights of a checkpoint, or of a run's best checkpoint, and with its model and vectors.",
 )
 @click.option(
     "--freeze",
     multiple=True,
     metavar="PART",
-    help="Freeze the weights of a part: encoder, decoder, generate, or a part inside these; may be repeated.",
+    help="Freeze the weights of a part: encoder, decoder or generate of MQAN, embed, shared or heads of other models, "
+    "or a part inside these; a wrong name is answered with the right ones. May be repeated.",
 )
 @click.option("--device", default="auto", show_default=True, help="Device: auto, cpu, cuda, cuda:1 or mps.")
 @click.option(

@@ -76,8 +76,9 @@ def _analyze_fusion(
     """Write `fusion.json` and `fusion.png`."""
     ((task, (example,)),) = tasks.values()
     found = trace_fusion(model, task, example)
-    yield f"{' '.join(found.words)}\n{found.answer}"
-    figure = _plot(found)
+    yield f"{task.name} {example.id}: {' '.join(found.words)}"
+    yield f"answer: {found.answer}; gold: {' or '.join(example.answers)}"
+    figure = _plot(found, f"{model.config.name}, {task.name} {example.id}: {found.answer}")
     content = {
         "format": "decabench.fusion/1",
         "task": task.name,
@@ -92,7 +93,7 @@ def _analyze_fusion(
     yield from (f"Wrote {output / f'fusion{suffix}'}." for suffix in (".json", ".png"))
 
 
-def _plot(found: FusionTrace) -> Any:
+def _plot(found: FusionTrace, title: str) -> Any:
     """Plot the probabilities over the words and, below, the units of the fusion gate."""
     try:
         from matplotlib.figure import Figure
@@ -107,7 +108,7 @@ def _plot(found: FusionTrace) -> Any:
         above.plot(at, [row[label] for row in found.probabilities], marker=".", label=found.labels[label])
     if len(found.labels) == 2:
         above.axhline(0.5, color="red", linewidth=1)
-    above.set(ylim=(0, 1), ylabel="probability")
+    above.set(ylim=(0, 1), ylabel="probability", title=title)
     above.legend(fontsize="x-small")
     panels = [above]
     if found.gates:

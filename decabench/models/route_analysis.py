@@ -112,14 +112,19 @@ def _analyze_routes(
             for own in found.values()
         ]
     )
-    left.imshow(picture, aspect="auto", cmap="viridis", vmin=0, vmax=1)
+    image = left.imshow(picture, aspect="auto", cmap="viridis", vmin=0, vmax=1)
+    figure.colorbar(image, ax=left)
     left.set_xticks(np.arange(STEPS) * layers + (layers - 1) / 2, [str(step + 1) for step in range(STEPS)])
     left.set_yticks(np.arange(len(found)) * modules + (modules - 1) / 2, list(found))
     for step in range(1, STEPS):
         left.axvline(step * layers - 0.5, color="white", linewidth=1)
     for row in range(1, len(found)):
         left.axhline(row * modules - 0.5, color="white", linewidth=2)
-    left.set(xlabel="time step", title="share of texts with the connection open")
+    left.set(
+        xlabel=f"time step, and layers 2 to {layers + 1} in each",
+        ylabel=f"task, and its {modules} sub-encoders",
+        title="share of texts with the connection open",
+    )
     names = [f"{layer + 2}.{module + 1}" for layer in range(layers) for module in range(modules)]
     bottom = np.zeros(len(names))
     for name, grid in task_shares(found).items():

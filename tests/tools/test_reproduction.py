@@ -493,4 +493,4 @@ def test_errors_and_coverage_of_a_suites_mean(seeds, luck):
     # and with the seeds, so that the interval is somewhat wide where seeds add nothing else.
     assert 0.925 <= inside / tests <= 1.0
     if luck >= 0.03 and seeds == 1:
-        assert over_texts / tests < 0.7, "one model of each kind says little of the ways to train"
+        assert over_texts / tests < 0.85, "one model of each kind says little of the ways to train"
