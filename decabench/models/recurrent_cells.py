@@ -142,8 +142,10 @@ class BasicLSTM(nn.Module):
     Hence 12hz + 4dz parameters, and not 8hz + 4dz.
     """
 
-    def __init__(self, d: int, h: int, z: int) -> None:
+    def __init__(self, d: int, h: int, z: int, forget_bias: float = 0.0) -> None:
+        """`forget_bias` is added to the forget gate before its activation."""
         super().__init__()
+        self.forget_bias = forget_bias
         bound = (3 / z) ** 0.5
         self.P = _uniform(4, h, z, bound=bound)
         self.Q = _uniform(4, z, d + h, bound=bound)
@@ -165,7 +167,7 @@ class BasicLSTM(nn.Module):
         tensors = (given, torch.cat(recurrent, 1), meta.project, generate)
         # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
         with torch.autocast(x.device.type, enabled=False):
-            states: Tensor = MetaRecurrence.apply(*map(_full, tensors))  # type: ignore[no-untyped-call]
+            states: Tensor = MetaRecurrence.apply(*map(_full, tensors), self.forget_bias)  # type: ignore[no-untyped-call]
         return states.transpose(0, 1)
 
 
@@ -176,11 +178,13 @@ class MetaRecurrence(torch.autograd.Function):
     of the states; the weights get theirs afterwards, in one product for all steps.
 
     Arguments: given (T, B, 4m + 4z), the words' part of [W_m; Q] [...] + b_m; recurrent (4m + 4z, h + m), those
-    matrices for [h; h of the meta-network]; W_z (z, m); [P B] (4, h, 2z).
+    matrices for [h; h of the meta-network]; W_z (z, m); [P B] (4, h, 2z); what is added to the forget gate.
     """
 
     @staticmethod
-    def forward(ctx: Any, given: Tensor, recurrent: Tensor, project: Tensor, generate: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, given: Tensor, recurrent: Tensor, project: Tensor, generate: Tensor, forget_bias: float
+    ) -> Tensor:
         (length, rows, _), h, (z, m) = given.shape, generate.shape[1], project.shape
         state = given.new_zeros(length + 1, rows, h + m)
         cells, meta_cells = given.new_zeros(length + 1, rows, h), given.new_zeros(length + 1, rows, m)
@@ -205,6 +209,8 @@ class MetaRecurrence(torch.autograd.Function):
             torch.mul(query[t], vector, out=scaled)
             alone.copy_(vector)
             raw = torch.bmm(both[t], turned_pb)
+            if forget_bias:
+                raw[2] += forget_bias
             torch.sigmoid(raw, out=gate[t])
             o, i, f, g = gate[t].unbind()
             torch.tanh(raw[3], out=g)
@@ -216,7 +222,7 @@ class MetaRecurrence(torch.autograd.Function):
         return state[1:, :, :h]
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         recurrent, project, generate, state, cells, meta_cells, made, gates, meta_gates, combined = (
             ctx.saved_tensors
         )
@@ -252,7 +258,7 @@ class MetaRecurrence(torch.autograd.Function):
         d_recurrent = d_made.flatten(0, 1).t() @ state[:-1].flatten(0, 1)
         d_project = d_vectors.flatten(0, 1).t() @ state[1:, :, h:].flatten(0, 1)
         d_generate = torch.einsum("tgbh,tgbz->ghz", d_gates, combined)
-        return d_made, d_recurrent, d_project, d_generate
+        return d_made, d_recurrent, d_project, d_generate, None
 
 
 def _split(made: Tensor, m: int, z: int) -> tuple[Tensor, Tensor]:
