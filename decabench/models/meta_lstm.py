@@ -120,8 +120,8 @@ class MetaLSTMConfig:
     """Draw all weights but the embeddings from [-initial, initial], as the shared-memory paper does for its LSTM (0.1);
     0 for each network's own initial values."""
     forget_bias: float = 0.0
-    """What is added to the forget gates of basic LSTMs (code: 0, with which an untrained one keeps half of its state from
-    word to word; the LSTMs that Meta-LSTM is compared with have 1)."""
+    """What is added to the forget gates of basic LSTMs (code: 0, with which an untrained one keeps half of its state
+    from word to word; the LSTMs that Meta-LSTM is compared with have 1)."""
     crf: bool = True
     """Whether a CRF chooses the whole sequence of tags (paper); otherwise a softmax chooses each tag by itself."""
     l2: float = 1e-5

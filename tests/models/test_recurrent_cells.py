@@ -70,13 +70,35 @@ def test_gradients_against_finite_differences(name):
     assert gradcheck(lambda x, *_: fast(x), (words(2, 4, D), *parameters), atol=1e-6)
 
 
-def test_the_recurrence_against_finite_differences():
+@pytest.mark.parametrize("bias", [0.0, 0.7])
+def test_the_recurrence_against_finite_differences(bias):
     torch.manual_seed(0)
     shapes = ((T, B, 4 * M + 4 * Z), (4 * M + 4 * Z, H + M), (Z, M), (4, H, 2 * Z))
     given = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
-    assert gradcheck(MetaRecurrence.apply, given)
+    assert gradcheck(lambda *tensors: MetaRecurrence.apply(*tensors, bias), given)
     # Only the last state has a gradient in a classifier.
-    assert gradcheck(lambda *tensors: MetaRecurrence.apply(*tensors)[-1], given)
+    assert gradcheck(lambda *tensors: MetaRecurrence.apply(*tensors, bias)[-1], given)
+
+
+def test_a_forget_bias_is_added_to_the_forget_gate_alone():
+    """Against the equations, with the bias as one more value that B generates."""
+    meta, basic = randomize(MetaNetwork(D, H, M, Z), BasicLSTM(D, H, Z))
+    x = words(B, T, D).detach()
+    plain, basic.forget_bias = basic(x, meta), 30.0
+    kept = basic(x, meta)
+    assert not torch.allclose(plain, kept)
+    gates = []
+    original, torch.sigmoid = (
+        torch.sigmoid,
+        lambda v, out=None: gates.append(original(v, out=out)) or gates[-1],
+    )
+    try:
+        basic(x, meta)
+    finally:
+        torch.sigmoid = original
+    basic_gates = [gate for gate in gates if gate.shape[0] == 4 and gate.shape[-1] == H]
+    assert basic_gates and all((gate[2] > 1 - 1e-6).all() for gate in basic_gates)
+    assert not any((gate[:2] > 1 - 1e-6).all() for gate in basic_gates)
 
 
 @pytest.mark.parametrize("name", ["lstm", "hyper", "meta"])
@@ -106,12 +128,13 @@ def test_parameter_counts_of_the_papers_example():
 
 
 def test_first_values():
-    """The forget gate's bias is 1 where there is one; P, Q and B lie within +-sqrt(3 / z)."""
+    """The forget gate's bias is 1 where there is one; P and Q lie within +-sqrt(3 / z), B as a linear map does."""
     torch.manual_seed(0)
     for bias in (LSTM(D, H).bias, MetaNetwork(D, H, H, Z).bias):
         assert bias.tolist() == [0.0] * 2 * H + [1.0] * H + [0.0] * H
-    for parameter in BasicLSTM(50, 60, 12).parameters():
-        assert 0.49 < parameter.abs().max() <= 0.5
+    basic = BasicLSTM(50, 60, 12)
+    for parameter, bound in ((basic.P, 0.5), (basic.Q, 0.5), (basic.B, (6 / (4 * 60 + 12)) ** 0.5)):
+        assert 0.98 * bound < parameter.abs().max() <= bound
     hyper = HyperLSTM(D, H, N, E)
     embedded = hyper.embed_bias.view(8, 1, E) @ hyper.scale
     torch.testing.assert_close(embedded, torch.full((8, 1, H), 0.1))  # d_h and d_x
