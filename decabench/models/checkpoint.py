@@ -303,9 +303,10 @@ class Checkpoint:
         try:
             record = read_json(folder / RECORD, format=FORMAT)
             msgspec.convert(record, _Record)
-            own_family = record["config"]["model"]["name"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(_UNREADABLE.format(path=folder / RECORD, error=error)) from error
+        table = record["config"].get("model")
+        own_family = table.get("name") if isinstance(table, dict) else None
         if isinstance(own_family, str) and ":" in own_family:
             find_family(own_family)  # its module may be missing: the checkpoint is not at fault
         try:

@@ -150,13 +150,13 @@ def check_numbers(
     """
     for key in counts:
         if (number := getattr(config, key)) < 1:
-            raise DecabenchError(f"model.{key} of {model} is {number}: give 1 or more.")
+            raise DecabenchError(f"The {model}'s model.{key} is {number}: give 1 or more.")
     for key in weights:
         if not 0 <= (number := getattr(config, key)) < math.inf:
-            raise DecabenchError(f"model.{key} of {model} is {number}: give 0 or more.")
+            raise DecabenchError(f"The {model}'s model.{key} is {number}: give 0 or more.")
     for key in rates:
         if not 0 <= (number := getattr(config, key)) < 1:
-            raise DecabenchError(f"model.{key} of {model} is {number}: give at least 0 and below 1.")
+            raise DecabenchError(f"The {model}'s model.{key} is {number}: give at least 0 and below 1.")
 
 
 def check_sizes(model: str, dimension: int, dropout: float) -> None:

@@ -353,7 +353,7 @@ def test_tasks_whose_questions_differ_are_refused():
     "changes", [{"hidden": 0}, {"meta": -1}, {"rank": 0}, {"dropout": 1.0}, {"l2": -1.0}]
 )
 def test_sizes_that_cannot_be(changes):
-    with pytest.raises(DecabenchError, match=f"The ssp-mtl's {next(iter(changes))} is"):
+    with pytest.raises(DecabenchError, match=f"The ssp-mtl's model.{next(iter(changes))} is"):
         MetaLSTMConfig(name="ssp-mtl", **changes)
 
 
