@@ -48,6 +48,10 @@ FIXED = -1
 """In place of a seed for a row that is not trained."""
 
 
+LEAST_FREEDOM = 2
+"""With one degree of freedom, two seeds that happen to be alike would pass for seeds that do not matter."""
+
+
 class NotTestedError(Exception):
     """Why there is no test of a score."""
 
@@ -207,7 +211,7 @@ class Tested:
         their interval has its own already. So this interval is never the narrower one.
         """
         texts = None if self.test is None else self.test.interval(0, 1)
-        if self.spread is None or texts is None:
+        if self.spread is None or self.spread.freedom < LEAST_FREEDOM or texts is None:
             return None
         reach = max(texts.high - self.difference, self.difference - texts.low)
         seeds = self.spread.variance * self.models
