@@ -332,8 +332,8 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
             "what other texts and other seeds would give, and the interval to judge a way to train by: how much seeds "
             "differ is pooled over all rows that have several, and Student's t allows for how few they are. *Texts* is "
             "about these very models alone; where it stands alone, too few rows of the measure have several seeds, and "
-            "nothing follows for the ways to train. p goes with the first; p (Holm) is adjusted for all contrasts that are "
-            "planned, on all texts." + (f" Of {', '.join(lower)}, less is better." if lower else ""),
+            "nothing follows for the ways to train. p goes with the first; p (Holm) is adjusted for all contrasts that "
+            "are planned, on all texts." + (f" Of {', '.join(lower)}, less is better." if lower else ""),
             contrast_table(plan, scored, place, left_out),
         ]
     if plan.counts:
