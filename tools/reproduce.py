@@ -43,10 +43,10 @@ from filelock import FileLock, Timeout
 from reproduction.boards import build_boards
 from reproduction.page import write_page
 from reproduction.plan import Place, Plan, Run, read_plan, task_of, tasks_of
-from reproduction.records import keep_record, record_file, restore_run
+from reproduction.records import has_changed, has_record, keep_record, record_file, restore_run
 
 import decabench
-from decabench.errors import DecabenchError
+from decabench.errors import DecabenchError, SubmissionError
 
 ENDED = "ended"
 """The file in a run's folder which says that it was trained to its end, and not broken off."""
@@ -97,9 +97,11 @@ def answer(plan: Plan, run: Run, seed: int, place: Place) -> None:
 
 
 def is_done(plan: Plan, run: Run, seed: int, place: Place) -> bool:
-    """Whether a run has been answered and scored, or has a record."""
-    kept = record_file(place, run.name, seed)
-    return place.results(plan, run, seed).exists() or (kept is not None and kept.exists())
+    """Whether a run has been answered and scored, or has a record of these settings."""
+    try:
+        return place.results(plan, run, seed).exists() or has_record(plan, run, seed, place)
+    except SubmissionError:  # a damaged record, which `complete` tells of
+        return False
 
 
 def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = True) -> None:
@@ -148,6 +150,15 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
             yield f"{run.name}: {fault}"
 
 
+def changes(plan: Plan, seeds: Sequence[int], place: Place) -> Iterator[str]:
+    """Yield what to delete of runs that are done, but had other settings than the plan's of today."""
+    for run in plan.runs:
+        for seed in seeds or plan.seeds_of(run):
+            if has_changed(plan, run, seed, place):
+                folders = place.submission(run.name, seed), place.run(run.name, seed)
+                yield "{}, seed {}: delete {} and {}".format(run.name, seed, *folders)
+
+
 def read_seeds(text: str) -> list[int]:
     """Read seeds, separated by commas."""
     return [int(seed) for seed in text.split(",") if seed]
@@ -186,6 +197,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not given.page_only
         and not all(is_done(plan, run, seed, place) for seed in given.seeds or plan.seeds_of(run))
     ]
+    if changed := list(changes(plan, given.seeds, place)):
+        sys.exit(
+            f"{given.plan}: nothing was done, as {given.output} has runs of other settings than the plan's. Give "
+            "another --output, or, to train them anew:\n" + "\n".join(changed)
+        )
     if wrong := list(faults(plan, left, place)) if left else []:
         sys.exit("\n".join([f"{given.plan}: nothing was trained, as some runs could not be.", *wrong]))
     failed = []

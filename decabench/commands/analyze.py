@@ -75,9 +75,9 @@ def analyze(
     """
     require_torch()
     from decabench.commands._options import chosen_tasks
-    from decabench.errors import DataError, require_name
+    from decabench.errors import DataError
     from decabench.models import Checkpoint, find_analysis
-    from decabench.tasks import Store, home_folder, known_tasks
+    from decabench.tasks import Store, get_task, home_folder, known_tasks
 
     saved, known = Checkpoint.open(checkpoint), known_tasks(include)
     found = find_analysis(saved, analysis)
@@ -88,10 +88,10 @@ def analyze(
             f"{analysis} is an analysis of whole tasks: use --tasks instead of --task and --id."
         )
     if task:
-        names = [require_name(task, known, "task")]
+        names = [get_task(task, known).name]
     else:
         names = chosen_tasks(tasks, include, suite) or saved.record["config"]["tasks"]
-    saved.check_tasks([known[name] for name in names])
+    saved.check_tasks([get_task(name, known) for name in names])
     store = Store(home_folder(home))
     sample = {}
     for name in names:

@@ -375,6 +375,8 @@ def test_recurrent_modules(command, two_tagging_tasks, tmp_path, model, extensio
     )
     assert done.exit_code == 0, done.output
     assert (tmp_path / "figures" / "routes.png").exists()
+    done = command("analyze", "routes", killed, "--home", home, "--output", tmp_path / "none")
+    assert done.exit_code and "There is no task 'pos'" in done.output and "--include" in done.output
     answers = export_and_predict(command, killed, tmp_path, "pos,pos.low", home, *include)
     assert all(rows for rows in answers)
 

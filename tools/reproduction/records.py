@@ -109,6 +109,27 @@ def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
             archive.writestr(entry, path.read_bytes(), compresslevel=9)
 
 
+def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:
+    """Whether there is a record of a run with the plan's settings. Raises SubmissionError for a damaged one."""
+    file = record_file(place, run.name, seed)
+    if file is None or not file.exists():
+        return False
+    with open_submission(file) as opened:
+        assert opened.folder is not None
+        return _was_asked(opened.folder / TRAINING, plan, run, place)
+
+
+def has_changed(plan: Plan, run: Run, seed: int, place: Place) -> bool:
+    """Whether a run is done that was trained with other settings than the plan's of today."""
+    note = place.submission(run.name, seed) / TRAINING
+    return note.exists() and not _was_asked(note, plan, run, place)
+
+
+def _was_asked(note: Path, plan: Plan, run: Run, place: Place) -> bool:
+    asked: object = json.loads(note.read_bytes())["asked"]
+    return asked == asked_for(plan, run, place)
+
+
 def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     """Put the answers and results of a run's record where they would be after training.
 
@@ -118,12 +139,12 @@ def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     file = record_file(place, run.name, seed)
     if file is None or not file.exists():
         return False
+    if not has_record(plan, run, seed, place):
+        print(f"{file}: of other settings than the plan's; left alone", flush=True)
+        return False
     submission, results = place.submission(run.name, seed), "results"
     with open_submission(file) as opened:
         assert opened.folder is not None
-        if json.loads((opened.folder / TRAINING).read_bytes())["asked"] != asked_for(plan, run, place):
-            print(f"{file}: of other settings than the plan's; left alone", flush=True)
-            return False
         ignored = shutil.ignore_patterns(results)
         shutil.copytree(opened.folder, submission, ignore=ignored, dirs_exist_ok=True)
         shutil.copytree(opened.folder / results, submission / results)  # last: they say that all is there
