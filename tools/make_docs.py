@@ -115,15 +115,23 @@ def settings() -> str:
         *head,
         *(
             f"| `{name}` | `{value}` | {text} |"
-            for name, value, text in fields_of(TrainConfig)
+            for name, value, text in settings_of(TrainConfig)
             if name != "model"
         ),
     ]
     for kind in dict.fromkeys(find_family(name).config for name in FAMILIES):
         names = " or ".join(f"`{name}`" for name in FAMILIES if find_family(name).config is kind)
         lines += ["", f"`[model]` with `name` {names}:", "", *head]
-        lines += [f"| `model.{name}` | `{value}` | {text} |" for name, value, text in fields_of(kind)]
+        lines += [f"| `model.{name}` | `{value}` | {text} |" for name, value, text in settings_of(kind)]
     return "\n".join(lines)
+
+
+def settings_of(kind: Any) -> Iterator[tuple[str, str, str]]:
+    """`fields_of` a configuration. Raises SystemExit for a setting without a docstring, which would not be listed."""
+    found = list(fields_of(kind))
+    if missing := {field.name for field in fields(kind)} - {name for name, _, _ in found}:
+        sys.exit(f"{kind.__name__} has settings without a docstring: {', '.join(sorted(missing))}")
+    yield from found
 
 
 def fields_of(owner: Any) -> Iterator[tuple[str, str, str]]:
