@@ -27,7 +27,7 @@ BATCHES = {
     "squad": (13, (112, 119), (11, 13), (3, 4)),
 }
 SIZES = ((128, 1, 2), (200, 2, 3))
-"""d, layers and heads: those of the runs in docs/training.md, and the paper's."""
+"""d, layers and heads: those of the runs in docs/reference-models.md, and the paper's."""
 SIDES = ("authors' code", "here, same network", "here, the paper's network")
 STEPS = 9
 _FIXED = {"dropout": 0.2, "hidden": 150}
