@@ -100,6 +100,7 @@ def test_a_paper(home, tmp_path, capsys):
     )
     assert "1 of 3 with seed 0, 0 of 3 with seed 1" in text
     assert "Without runs as yet: joint over single (SST, mean)." in text
+    assert "Not trained as yet: joint." in text
 
     reproduce.main([*options, "--seeds", "0", "--board", str(tmp_path / "site")])
     line = _line(page, "| joint over single | mean |")

@@ -201,9 +201,12 @@ def _describe_data(tested: Tested, digits: int) -> tuple[str, str, str]:
 
 
 def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
-    """Return the table of what was trained, with what effort."""
-    lines = []
+    """Return the table of what was trained, with what effort, and the rows of which nothing was."""
+    lines, later = [], list[str]()
     for row, effort in efforts.items():
+        if not any(effort.done.values()):
+            later.append(row)
+            continue
         runs = plan.runs_of(row)
         tasks = list(dict.fromkeys(task for run in runs for task in run.tasks))
         printed = plan.parameters.get(row)
@@ -232,7 +235,8 @@ def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
         "steps",
         "ms a step",
     ]
-    return as_table([*heads, "minutes a seed", "runs done, by seed"], lines)
+    parts = [as_table([*heads, "minutes a seed", "runs done, by seed"], lines)] if lines else []
+    return "\n\n".join([*parts, *([f"Not trained as yet: {', '.join(later)}."] if later else [])])
 
 
 def _span(ends: tuple[int, int] | None) -> str:
