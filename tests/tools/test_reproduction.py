@@ -309,6 +309,7 @@ def test_the_runs_of_meta_lstm():
             expected[f"{name}-{domain}"] = ([domain], "single.toml", "", {"model.name": name})
     for name in ("psp-mtl", "ssp-mtl", "asp-mtl", "meta-lstm", "lstm", "shared-lstm"):
         expected[f"all-{name}"] = (DOMAINS, "", "", {"model.name": name})
+    expected["all-meta-lstm"][3]["epochs"] = 6
     groups = [
         ["apparel", "dvd", "kitchen_housewares", "software"],
         ["baby", "electronics", "magazines", "sports_outdoors"],
@@ -318,7 +319,7 @@ def test_the_runs_of_meta_lstm():
     assert sorted(domain for group in groups for domain in group) == DOMAINS
     for number, group in enumerate(groups, 1):
         rest = [domain for domain in DOMAINS if domain not in group]
-        expected[f"without-{number}"] = (rest, "", "", {})
+        expected[f"without-{number}"] = (rest, "", "", {"epochs": 6})
         for domain in group:
             expected[f"transfer-{domain}"] = (
                 [domain],
@@ -341,7 +342,7 @@ def test_the_runs_of_meta_lstm():
             DOMAINS,
             "",
             "",
-            {"model.name": "meta-lstm", "model.rank": rank},
+            {"model.name": "meta-lstm", "model.rank": rank, "epochs": 6},
         )
     tagging = ("conll2000", "conll2003", "ud.pos")
     assert [run.name for run in FDU.runs[: len(expected)]] == list(expected)

@@ -9,11 +9,12 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from decabench.errors import DataError
+from decabench.metrics import METRICS
 from decabench.scoring import find_metric
 from decabench.scoring.pairs import holm
 from reproduction.curves import make_panels, plot_panels
 from reproduction.effort import Effort, count_parameters, measure_effort, settings_of
-from reproduction.plan import Contrast, Measure, Place, Plan, Table, task_of, tasks_of
+from reproduction.plan import Contrast, Measure, Place, Plan, Run, Table, task_of, tasks_of
 from reproduction.scores import (
     FIXED,
     LeftOut,
@@ -50,8 +51,8 @@ def as_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def results_table(plan: Plan, table: Table, scored: Scored, place: Place, left_out: LeftOut) -> str:
-    """Return a table of published and measured figures."""
-    rows = plan.rows_of(table, place.include)
+    """Return a table of published and measured figures; rows without a measured one are left out."""
+    rows = _rows_with_figures(plan, table, scored, place)
     if table.transposed:
         lines = [
             [name, *(_cell(scored, row, plan.measures[name], place) for row in rows)]
@@ -75,6 +76,12 @@ def results_table(plan: Plan, table: Table, scored: Scored, place: Place, left_o
                 figures = values(scored, row, measure, place, left_out)
                 line.append(show(figures, measure.digits))
     return as_table(heads, lines)
+
+
+def _rows_with_figures(plan: Plan, table: Table, scored: Scored, place: Place) -> list[str]:
+    """Return the rows of a table that have a figure of their own."""
+    tasks = {task for name in table.measures for task in tasks_of(plan.measures[name], place.include)}
+    return [row for row in plan.rows_of(table, place.include) if tasks & scored.get(row, {}).keys()]
 
 
 def _cell(scored: Scored, row: str, measure: Measure, place: Place) -> str:
@@ -213,8 +220,8 @@ def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
         lines.append(
             [
                 row,
+                _names(runs),
                 ", ".join(tasks) if len(tasks) <= 5 else f"{len(tasks)} tasks",
-                str(effort.runs),
                 "; ".join(settings_of(plan, row)),
                 "" if printed is None else f"{printed:,}",
                 _span(effort.weights),
@@ -227,8 +234,8 @@ def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
     paper = "weights, paper" + (f" ({plan.parameters_remark})" if plan.parameters_remark else "")
     heads = [
         "",
+        "runs (`--only`)",
         "tasks",
-        "models a seed",
         "settings",
         paper,
         "weights of a model, here",
@@ -237,6 +244,17 @@ def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
     ]
     parts = [as_table([*heads, "minutes a seed", "runs done, by seed"], lines)] if lines else []
     return "\n\n".join([*parts, *([f"Not trained as yet: {', '.join(later)}."] if later else [])])
+
+
+def _names(runs: Sequence[Run]) -> str:
+    """Name the runs of a row; many that differ by task alone by what their names begin with."""
+    names = [run.name for run in runs]
+    if len(names) > 5:
+        start = names[0]
+        while not all(name.startswith(start) for name in names):
+            start = start[:-1]
+        return f"{start}… ({len(names)} runs)"
+    return ", ".join(names)
 
 
 def _span(ends: tuple[int, int] | None) -> str:
@@ -271,7 +289,10 @@ def describe_progress(plan: Plan, place: Place) -> str:
         whole = whole and done == len(runs)
         parts.append(f"{done} of {len(runs)} with seed {seed}")
     return f"Runs done: {', '.join(parts)}." + (
-        "" if whole else " The figures below are of these, and change as others are added."
+        ""
+        if whole
+        else " This page is preliminary: its figures change as runs are added. Only contrasts with an interval over "
+        "texts and seeds say anything about methods; rows of one seed are about one model each."
     )
 
 
@@ -287,14 +308,37 @@ def describe_left_out(plan: Plan, place: Place, left_out: LeftOut) -> str:
 
 def lower_is_better(plan: Plan, place: Place) -> list[str]:
     """Return the measures of which less is better."""
-    return [
-        name
-        for name, measure in plan.measures.items()
-        if not all(
-            find_metric(task_of(task, place.include).metric).higher_is_better
-            for task in tasks_of(measure, place.include)
-        )
+    return [name for name, measure in plan.measures.items() if not _rises(measure, place)]
+
+
+def _rises(measure: Measure, place: Place) -> bool:
+    """Whether more is better: as the metric says that has the score as its headline; a score that none has, rises."""
+    for task in tasks_of(measure, place.include):
+        own = find_metric(task_of(task, place.include).metric)
+        score = own.headline if measure.suite or not measure.score else measure.score
+        kinds = [own] if score == own.headline else [one for one in METRICS.values() if one.headline == score]
+        if not all(kind.higher_is_better for kind in kinds):
+            return False
+    return True
+
+
+def how_to(plan: Plan, place: Place) -> str:
+    """Say with which commands a run is trained, and checked without training."""
+    path, records = (
+        one if one is None or not one.is_absolute() else Path(one.name) for one in (place.plan, place.records)
+    )
+    options = "".join(f" --include {path.name if path.is_absolute() else path}" for path in place.include)
+    train = f"python tools/reproduce.py {path}{options} --only RUN --seeds 0 --output out"
+    lines = [
+        "To train one run of those that [the last table](#runs) names, and to check a record of one without training:",
+        "```",
+        *plan.before,
+        train,
     ]
+    if records is not None:
+        scored = f"--suite {plan.suite} --split {plan.split}{options}"
+        lines.append(f"decabench evaluate --submission {records}/RUN-seed-0.zip {scored}")
+    return "\n".join([lines[0], "", *lines[1:], "```"])
 
 
 def plot_curves(plan: Plan, place: Place, tables: Sequence[Table], page: Path) -> Iterator[str]:
@@ -318,13 +362,17 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
     tables = plan.tables or (Table("", tuple(plan.measures)),)
     parts = [
         f"# {plan.title}",
-        f"{plan.paper}. Scores of the {plan.split} split: mean ± standard deviation (number of seeds).",
+        f"{f'[{plan.paper}]({plan.link})' if plan.link else plan.paper}. Scores of the {plan.split} split: mean ± "
+        "standard deviation (number of seeds).",
         describe_progress(plan, place),
+        how_to(plan, place),
         *plan.notes,
     ]
     if left_out:
         parts.append(describe_left_out(plan, place, left_out))
     for table in tables:
+        if not _rows_with_figures(plan, table, scored, place):
+            continue
         parts += [f"## {table.title}"] if table.title else []
         parts += [table.text] if table.text else []
         parts.append(results_table(plan, table, scored, place, left_out))
@@ -332,19 +380,21 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
         lower = lower_is_better(plan, place)
         parts += [
             "## Contrasts",
-            "Paired comparisons on the same texts, with the answers of all seeds of a row pooled. *Texts and seeds* is "
-            "what other texts and other seeds would give, and the interval to judge a way to train by: how much seeds "
-            "differ is pooled over all rows that have several, and Student's t allows for how few they are. *Texts* is "
-            "about these very models alone; where it stands alone, too few rows of the measure have several seeds, and "
-            "nothing follows for the ways to train. p goes with the first; p (Holm) is adjusted for all contrasts that "
-            "are planned, on all texts." + (f" Of {', '.join(lower)}, less is better." if lower else ""),
+            "Each line compares two rows on the same test texts. *95 %, texts*: how far the difference might move with "
+            "other test texts, for these trained models. *95 %, texts and seeds*: how far it might move with other "
+            "texts and other seeds; use this one to compare methods. It needs several seeds in at least some rows: "
+            f"where it is {NONE}, draw no conclusion about methods. p belongs to the second interval; p (Holm) is "
+            "corrected for all planned contrasts; docs/statistics.md says how."
+            + (
+                f" For {', '.join(lower)} lower is better; for all other measures higher is." if lower else ""
+            ),
             contrast_table(plan, scored, place, left_out),
         ]
     if plan.counts:
         parts += ["## Parameters of the paper's example", count_table(plan)]
     parts += [
         "## Runs",
-        "Weights are without embeddings; seconds are of the machine and of what else it was doing.",
+        "Weights are without embeddings; times depend on the machine and its load.",
         effort_table(plan, {row: measure_effort(plan, place, row) for row in plan.trained_rows}),
     ]
     if curves := list(plot_curves(plan, place, tables, page)):

@@ -169,6 +169,10 @@ class Plan:
     """Splits to learn from: suites are also scored without the texts that stand in one, word for word, in any task."""
     notes: tuple[str, ...] = ()
     """What a reader of the page has to know, a paragraph each."""
+    link: str = ""
+    """Where the paper is."""
+    before: tuple[str, ...] = ()
+    """The commands to give before the first run."""
 
     def published_figure(
         self, row: str, name: str, development: bool, include: Sequence[Path] = ()
