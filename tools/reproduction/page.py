@@ -373,7 +373,7 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
     for table in tables:
         if not _rows_with_figures(plan, table, scored, place):
             continue
-        parts += [f"## {table.title}"] if table.title else []
+        parts.append(f"## {table.title or 'Results'}")
         parts += [table.text] if table.text else []
         parts.append(results_table(plan, table, scored, place, left_out))
     if plan.contrasts:
