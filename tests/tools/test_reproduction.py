@@ -16,8 +16,9 @@ from tests.sources import ROOT
 sys.path.insert(0, str(ROOT / "tools"))
 
 from reproduction.curves import LINES, make_panels, plot_panels
-from reproduction.effort import count_parameters, settings_of
+from reproduction.effort import Effort, count_parameters, settings_of
 from reproduction.logs import count_weights
+from reproduction.page import effort_table, how_to, lower_is_better
 from reproduction.plan import Contrast, Measure, Place, Plan, Run, Table, read_plan
 from reproduction.scores import FIXED, Spread, compare_rows, find_left_out, seed_spread, values
 
@@ -393,6 +394,31 @@ def test_settings_of_a_row():
     two = Run("two", ("b",), row="r", settings={"x": 1, "y": False, "z": ["s"]})
     plan = Plan("T", "P", "products", {}, (one, two))
     assert list(settings_of(plan, "r")) == ["`x=1`", '`z=["s"]`', "one: `y=true`", "two: `y=false`"]
+
+
+def test_what_is_better_when_lower():
+    """A correlation is not, although the headline of its task is an error."""
+    assert lower_is_better(JMT, PLACE) == ["Relatedness"]
+    assert lower_is_better(FDU, PLACE) == []
+
+
+def test_what_was_trained_and_what_was_not():
+    made = Effort(done={0: 1}, runs=1, weights=None, steps=None, seconds=None, minutes=None)
+    none = Effort(done={0: 0, 1: 0}, runs=1, weights=None, steps=None, seconds=None, minutes=None)
+    text = effort_table(FDU, {"LSTM": made, "PSP-MTL": made, "SSP-MTL": none, "HyperLSTM": none})
+    assert "| LSTM | lstm-… (16 runs) | 16 tasks |" in text and "| PSP-MTL | all-psp-mtl | 16 tasks |" in text
+    assert text.endswith("Not trained as yet: SSP-MTL, HyperLSTM.")
+
+
+def test_commands_name_no_folder_of_the_machine(tmp_path):
+    """A page is committed: paths in it are those that were given, or their last part."""
+    place = Place(
+        tmp_path / "plan.toml", tmp_path, None, (tmp_path / "suite.toml",), "cpu", tmp_path / "records"
+    )
+    text = how_to(FDU, place)
+    assert str(tmp_path) not in text and "decabench prepare --suite fdu" in text
+    assert "plan.toml --include suite.toml --only RUN" in text
+    assert "--submission records/RUN-seed-0.zip --suite fdu --split test --include suite.toml" in text
 
 
 # Curves --------------------------------------------------------------------------------------------------------------
