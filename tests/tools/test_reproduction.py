@@ -18,9 +18,17 @@ sys.path.insert(0, str(ROOT / "tools"))
 from reproduction.curves import LINES, make_panels, plot_panels
 from reproduction.effort import Effort, count_parameters, settings_of
 from reproduction.logs import count_weights
-from reproduction.page import effort_table, how_to, lower_is_better
+from reproduction.page import effort_table, how_to, judge, lower_is_better
 from reproduction.plan import Contrast, Measure, Place, Plan, Run, Table, read_plan
-from reproduction.scores import FIXED, Spread, compare_rows, find_left_out, seed_spread, values
+from reproduction.scores import (
+    FIXED,
+    SeedTest,
+    Spread,
+    compare_rows,
+    find_left_out,
+    seed_spread,
+    values,
+)
 
 PRODUCTS = SUITES["products"].tasks
 PLACE = Place(Path("plan.toml"), Path("out"), None, (), "cpu")
@@ -400,6 +408,27 @@ def test_what_is_better_when_lower():
     """A correlation is not, although the headline of its task is an error."""
     assert lower_is_better(JMT, PLACE) == ["Relatedness"]
     assert lower_is_better(FDU, PLACE) == []
+
+
+@pytest.mark.parametrize(
+    "claim, ends, expected",
+    [
+        (3.2, (0.1, 2.0), "confirmed"),
+        (3.2, (-0.1, 2.0), "open"),
+        (3.2, (-2.0, -0.1), "contradicted"),
+        (-0.01, (-0.2, -0.1), "confirmed"),  # of an error, which is better when lower
+        (-0.01, (0.1, 0.2), "contradicted"),
+        (3.2, None, "too few seeds"),
+        (None, (0.1, 2.0), ""),
+        (0.0, (0.1, 2.0), ""),  # equal figures claim nothing
+    ],
+)
+def test_what_becomes_of_a_claim(monkeypatch, claim, ends, expected):
+    found = None if ends is None else SeedTest(*ends, 0.05)
+    scored, _ = make_rows(np.random.default_rng(3), {"b": 0.8, "a": 0.7}, (0,), n=20)
+    made = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, scored, PLACE)
+    monkeypatch.setattr(type(made), "over_seeds", found)
+    assert judge(claim, made) == expected
 
 
 def test_what_was_trained_and_what_was_not():

@@ -123,14 +123,16 @@ def contrast_table(plan: Plan, scored: Scored, place: Place, left_out: LeftOut) 
             later.setdefault(contrast.title, {})[name] = None
             continue
         digits = measure.digits + 1 if measure.suite else measure.digits
+        gap = None if is_part else _published_gap(plan, contrast, name, place)
         lines.append(
             [
                 contrast.title,
                 f"{name}, without overlap" if is_part else name,
-                "" if is_part else _published_difference(plan, contrast, name, place),
+                _show_gap(measure, contrast, gap),
                 "" if contrast.claimed is None or is_part else f"{contrast.claimed:+.{measure.digits}f}",
                 *_describe(tested, digits),
                 _show_p(adjusted.get(str(at))),
+                judge(gap if contrast.claimed is None or is_part else contrast.claimed, tested),
                 *_describe_data(tested, digits),
             ]
         )
@@ -144,7 +146,7 @@ def contrast_table(plan: Plan, scored: Scored, place: Place, left_out: LeftOut) 
         "95 %, texts",
         "p",
     ]
-    heads += [f"p (Holm, {len(p_values)})", "texts", "seeds", "by seed"]
+    heads += [f"p (Holm, {len(p_values)})", "the paper's claim", "texts", "seeds", "by seed"]
     parts = [as_table(heads, lines)] if lines else []
     known = {name: spread for (name, part), spread in spreads.items() if spread and not part}
     if known:
@@ -159,17 +161,30 @@ def contrast_table(plan: Plan, scored: Scored, place: Place, left_out: LeftOut) 
     return "\n\n".join(parts)
 
 
-def _published_difference(plan: Plan, contrast: Contrast, name: str, place: Place) -> str:
-    """Return the difference between published figures, and what to know of them; empty unless all are published."""
+def _published_gap(plan: Plan, contrast: Contrast, name: str, place: Place) -> float | None:
+    """Return the difference between published figures, if all are published."""
     rows = (contrast.row, *contrast.baseline)
     given = [plan.published_figure(row, name, contrast.development, place.include) for row in rows]
     known = [figure for figure in given if figure is not None]
-    if len(known) < len(given):
+    return known[0] - mean(known[1:]) if len(known) == len(given) else None
+
+
+def _show_gap(measure: Measure, contrast: Contrast, gap: float | None) -> str:
+    """Format a published difference, and what to know of it; empty if there is none."""
+    if gap is None:
         return ""
-    measure = plan.measures[name]
     remarks = [remark for remark in (measure.remark, "dev" if contrast.development else "") if remark]
-    difference = f"{known[0] - mean(known[1:]):+.{measure.digits}f}"
-    return difference + (f" ({', '.join(remarks)})" if remarks else "")
+    return f"{gap:+.{measure.digits}f}" + (f" ({', '.join(remarks)})" if remarks else "")
+
+
+def judge(claim: float | None, tested: Tested) -> str:
+    """Say by the interval over texts and seeds whether a paper's difference was found; empty if it has none."""
+    if not claim:
+        return ""
+    if (found := tested.over_seeds) is None:
+        return "too few seeds"
+    low, high = (found.low, found.high) if claim > 0 else (-found.high, -found.low)
+    return "confirmed" if low > 0 else "contradicted" if high < 0 else "open"
 
 
 def _show_p(p: float | None) -> str:
@@ -384,7 +399,9 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
             "other test texts, for these trained models. *95 %, texts and seeds*: how far it might move with other "
             "texts and other seeds; use this one to compare methods. It needs several seeds in at least some rows: "
             f"where it is {NONE}, draw no conclusion about methods. p belongs to the second interval; p (Holm) is "
-            "corrected for all planned contrasts; docs/statistics.md says how."
+            "corrected for all planned contrasts; docs/statistics.md says how. A claim of the paper is *confirmed* if "
+            "the interval over texts and seeds lies on its side of zero, *contradicted* if on the other, and *open* if "
+            "zero is within it."
             + (
                 f" For {', '.join(lower)} lower is better; for all other measures higher is." if lower else ""
             ),
