@@ -12,7 +12,7 @@ validation scores. A run with a record is not trained again, here or anywhere, u
 weights. The page has what is done so far, and so has the board of each suite, SITE/SUITE/index.html: there, the
 answers of all runs of a row with one seed are one submission (OUTPUT/boards). In a plan:
 
-- `title`, `paper`, `link` (its address), `suite`, `split`, `seeds`, `notes` (a list of paragraphs), `before` (the commands
+- `title`, `paper`, `link` (its address), `suite`, `split`, `seeds`, `notes` (a list of paragraphs), `before` (commands
   to give before the first run), `config` (a training configuration beside the plan) and `settings` (a table) for all
   runs;
 - `[measures]`: name of a column to `task` and `score` (its headline if left out), or to `suite`, whose tasks' headlines
