@@ -192,17 +192,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         runs = ", ".join(run.name for run in plan.runs)
         parser.error(f"there is no run {', '.join(sorted(unknown))}; the runs are {runs}")
     chosen = [run for run in plan.runs if given.page_only or not only or run.name in only]
+    if changed := list(changes(plan, given.seeds, place)):
+        sys.exit(
+            f"{given.plan}: nothing was done, as {given.output} has runs of other settings than the plan's. Give "
+            "another --output, or, to train them anew:\n" + "\n".join(changed)
+        )
     left = [
         run
         for run in chosen
         if not given.page_only
         and not all(is_done(plan, run, seed, place) for seed in given.seeds or plan.seeds_of(run))
     ]
-    if changed := list(changes(plan, given.seeds, place)):
-        sys.exit(
-            f"{given.plan}: nothing was done, as {given.output} has runs of other settings than the plan's. Give "
-            "another --output, or, to train them anew:\n" + "\n".join(changed)
-        )
     if wrong := list(faults(plan, left, place)) if left else []:
         sys.exit("\n".join([f"{given.plan}: nothing was trained, as some runs could not be.", *wrong]))
     failed = []

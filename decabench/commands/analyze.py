@@ -88,7 +88,7 @@ def analyze(
             f"{analysis} is an analysis of whole tasks: use --tasks instead of --task and --id."
         )
     if task:
-        names = [get_task(task, known).name]
+        names = [task]
     else:
         names = chosen_tasks(tasks, include, suite) or saved.record["config"]["tasks"]
     saved.check_tasks([get_task(name, known) for name in names])

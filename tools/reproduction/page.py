@@ -51,8 +51,14 @@ def as_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def results_table(plan: Plan, table: Table, scored: Scored, place: Place, left_out: LeftOut) -> str:
-    """Return a table of published and measured figures; rows without a measured one are left out."""
-    rows = _rows_with_figures(plan, table, scored, place)
+    """Return a table of published and measured figures: of the rows that have a measured one; empty if none has."""
+    rows = [
+        row
+        for row in plan.rows_of(table, place.include)
+        if any(progress(scored, row, plan.measures[name], place)[0] for name in table.measures)
+    ]
+    if not rows:
+        return ""
     if table.transposed:
         lines = [
             [name, *(_cell(scored, row, plan.measures[name], place) for row in rows)]
@@ -62,8 +68,7 @@ def results_table(plan: Plan, table: Table, scored: Scored, place: Place, left_o
     heads, lines = [""], [[row] for row in rows]
     for name in table.measures:
         measure = plan.measures[name]
-        remarks = [remark for remark in (measure.remark, "dev" if table.development else "") if remark]
-        heads += [f"{name}, paper" + (f" ({', '.join(remarks)})" if remarks else ""), f"{name}, here"]
+        heads += [f"{name}, paper" + _remarks(measure, table.development), f"{name}, here"]
         for line, row in zip(lines, rows, strict=True):
             published = plan.published_figure(row, name, table.development, place.include)
             line += [
@@ -78,10 +83,10 @@ def results_table(plan: Plan, table: Table, scored: Scored, place: Place, left_o
     return as_table(heads, lines)
 
 
-def _rows_with_figures(plan: Plan, table: Table, scored: Scored, place: Place) -> list[str]:
-    """Return the rows of a table that have a figure of their own."""
-    tasks = {task for name in table.measures for task in tasks_of(plan.measures[name], place.include)}
-    return [row for row in plan.rows_of(table, place.include) if tasks & scored.get(row, {}).keys()]
+def _remarks(measure: Measure, development: bool) -> str:
+    """Return in brackets what to know of published figures; empty if there is nothing."""
+    remarks = [remark for remark in (measure.remark, "dev" if development else "") if remark]
+    return f" ({', '.join(remarks)})" if remarks else ""
 
 
 def _cell(scored: Scored, row: str, measure: Measure, place: Place) -> str:
@@ -171,10 +176,7 @@ def _published_gap(plan: Plan, contrast: Contrast, name: str, place: Place) -> f
 
 def _show_gap(measure: Measure, contrast: Contrast, gap: float | None) -> str:
     """Format a published difference, and what to know of it; empty if there is none."""
-    if gap is None:
-        return ""
-    remarks = [remark for remark in (measure.remark, "dev" if contrast.development else "") if remark]
-    return f"{gap:+.{measure.digits}f}" + (f" ({', '.join(remarks)})" if remarks else "")
+    return "" if gap is None else f"{gap:+.{measure.digits}f}" + _remarks(measure, contrast.development)
 
 
 def judge(claim: float | None, tested: Tested) -> str:
@@ -258,7 +260,9 @@ def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
         "ms a step",
     ]
     parts = [as_table([*heads, "minutes a seed", "runs done, by seed"], lines)] if lines else []
-    return "\n\n".join([*parts, *([f"Not trained as yet: {', '.join(later)}."] if later else [])])
+    if later:
+        parts.append(f"Not trained as yet: {', '.join(later)}.")
+    return "\n\n".join(parts)
 
 
 def _names(runs: Sequence[Run]) -> str:
@@ -339,21 +343,28 @@ def _rises(measure: Measure, place: Place) -> bool:
 
 def how_to(plan: Plan, place: Place) -> str:
     """Say with which commands a run is trained, and checked without training."""
-    path, records = (
-        one if one is None or not one.is_absolute() else Path(one.name) for one in (place.plan, place.records)
-    )
-    options = "".join(f" --include {path.name if path.is_absolute() else path}" for path in place.include)
-    train = f"python tools/reproduce.py {path}{options} --only RUN --seeds 0 --output out"
-    lines = [
-        "To train one run of those that [the last table](#runs) names, and to check a record of one without training:",
-        "```",
+    options = "".join(f" --include {_public(path)}" for path in place.include)
+    commands = [
         *plan.before,
-        train,
+        f"python tools/reproduce.py {_public(place.plan)}{options} --only RUN --seeds 0 --output out",
     ]
-    if records is not None:
+    if place.records is not None:
         scored = f"--suite {plan.suite} --split {plan.split}{options}"
-        lines.append(f"decabench evaluate --submission {records}/RUN-seed-0.zip {scored}")
-    return "\n".join([lines[0], "", *lines[1:], "```"])
+        commands.append(f"decabench evaluate --submission {_public(place.records)}/RUN-seed-0.zip {scored}")
+    return "\n".join(
+        [
+            "To train one run of those that [the last table](#runs) names, and to check a record of one without training:",
+            "",
+            "```",
+            *commands,
+            "```",
+        ]
+    )
+
+
+def _public(path: Path) -> Path:
+    """Return a path as it was given, or its last part if it names folders of this machine."""
+    return Path(path.name) if path.is_absolute() else path
 
 
 def plot_curves(plan: Plan, place: Place, tables: Sequence[Table], page: Path) -> Iterator[str]:
@@ -386,11 +397,10 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
     if left_out:
         parts.append(describe_left_out(plan, place, left_out))
     for table in tables:
-        if not _rows_with_figures(plan, table, scored, place):
-            continue
-        parts.append(f"## {table.title or 'Results'}")
-        parts += [table.text] if table.text else []
-        parts.append(results_table(plan, table, scored, place, left_out))
+        if figures := results_table(plan, table, scored, place, left_out):
+            parts.append(f"## {table.title or 'Results'}")
+            parts += [table.text] if table.text else []
+            parts.append(figures)
     if plan.contrasts:
         lower = lower_is_better(plan, place)
         parts += [

@@ -139,12 +139,12 @@ def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     file = record_file(place, run.name, seed)
     if file is None or not file.exists():
         return False
-    if not has_record(plan, run, seed, place):
-        print(f"{file}: of other settings than the plan's; left alone", flush=True)
-        return False
     submission, results = place.submission(run.name, seed), "results"
     with open_submission(file) as opened:
         assert opened.folder is not None
+        if not _was_asked(opened.folder / TRAINING, plan, run, place):
+            print(f"{file}: of other settings than the plan's; left alone", flush=True)
+            return False
         ignored = shutil.ignore_patterns(results)
         shutil.copytree(opened.folder, submission, ignore=ignored, dirs_exist_ok=True)
         shutil.copytree(opened.folder / results, submission / results)  # last: they say that all is there
