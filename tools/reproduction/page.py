@@ -353,7 +353,8 @@ def how_to(plan: Plan, place: Place) -> str:
         commands.append(f"decabench evaluate --submission {_public(place.records)}/RUN-seed-0.zip {scored}")
     return "\n".join(
         [
-            "To train one run of those that [the last table](#runs) names, and to check a record of one without training:",
+            "To train one run of those that [the last table](#runs) names, and to check a record of one without "
+            "training:",
             "",
             "```",
             *commands,
