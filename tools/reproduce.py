@@ -19,7 +19,7 @@ answers of all runs of a row with one seed are one submission (OUTPUT/boards). I
   are combined as the suite says; `digits`; `remark`: what to know of the published figures (`recalled`, other data);
 - `[[runs]]`: `name`, `tasks` (all of the suite, but for `omit`, if left out), and optionally `row` (its row of the
   tables; several runs may fill one), `settings`, `seeds`, `config`, `suite`, `init` (a run of the plan to start from,
-  with the same seed);
+  with the same seed), `like` (an earlier run, from which it takes all but name and row, and whose settings it adds to);
 - `[[baselines]]`: `row` and `submission`, a folder beside the plan: a row that is not trained;
 - `[[tables]]`: `title`, `measures`, and optionally `rows`, `text` and `transposed`;
 - `[published.ROW]`: measure to figure, and `[parameters]`: row to the number of weights without embeddings;

@@ -239,6 +239,7 @@ def _count_right(submission, task, golds):
         ('name = "joint"', 'name = "one-sst"', "second run 'one-sst'"),
         ('name = "joint"', 'name = "joint"\nrow = "single"', "second sst in row 'single'"),
         ("settings = { epochs = 3 }", 'omit = ["sts"]', "sts"),
+        ("settings = { epochs = 3 }", 'like = "later"', "joint is like 'later', which is no earlier run"),
         ("settings = { epochs = 3 }", "setings = { epochs = 3 }", "no setting setings"),
         ('task = "sst", score', 'suite = "small", task = "sst", score', "one task or suite of measure 'SST'"),
         ('{ suite = "small"', '{ suite = "smal"', "Did you mean small"),

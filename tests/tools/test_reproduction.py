@@ -378,6 +378,38 @@ def test_the_runs_of_the_joint_model():
     assert rows == set(JMT.rows)  # nothing is trained without a place to show it
 
 
+def test_a_run_like_another_takes_all_but_its_name_and_row(tmp_path):
+    (tmp_path / "plan.toml").write_text("""
+title = "t"
+paper = "p"
+suite = "jmt"
+[measures]
+Chunking = { task = "conll2000" }
+[[runs]]
+name = "first"
+row = "All tasks"
+seeds = [0]
+config = "a.toml"
+settings = { clip = 3.0, epochs = 12, "model.levels" = { a = 1 } }
+[[runs]]
+name = "second"
+like = "first"
+settings = { epochs = 6, "model.levels" = { b = 2 } }
+[[runs]]
+name = "third"
+row = "Two"
+like = "second"
+tasks = ["ud.pos", "conll2000"]
+seeds = [1, 2]
+""")
+    first, second, third = read_plan(tmp_path / "plan.toml").runs
+    assert first.tasks == SUITES["jmt"].tasks and first.settings["model.levels"] == {"a": 1}
+    settings = {"clip": 3.0, "epochs": 6, "model.levels": {"b": 2}}  # a table takes the other's place
+    assert second == Run("second", first.tasks, settings=settings, seeds=(0,), config="a.toml")
+    expected = ("ud.pos", "conll2000"), settings, (1, 2), "a.toml"
+    assert (third.tasks, third.settings, third.seeds, third.config) == expected and third.row == "Two"
+
+
 @pytest.mark.parametrize("name", [count.name for count in FDU.counts])
 def test_the_parameters_of_the_papers_example(name):
     """By the paper's formulas, d = h = 100 and m = z = 20: as printed, and with Q of the right shape."""

@@ -271,11 +271,8 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
         lists = content.pop("lists", {})
-        content["runs"] = [
-            _with_tasks(made, content["suite"], include)
-            for run in content["runs"]
-            for _, made in _expand("", run, lists)
-        ]
+        runs = [made for run in content["runs"] for _, made in _expand("", run, lists)]
+        content["runs"] = [_with_tasks(run, content["suite"], include) for run in _alike(runs)]
         content["measures"] = dict(
             pair for name, own in content["measures"].items() for pair in _expand(name, own, lists)
         )
@@ -328,6 +325,20 @@ def _listed(names: str | list[Any], lists: Mapping[str, list[Any]]) -> list[Any]
             f"[{names!r}]"
         )
     return lists[names]
+
+
+def _alike(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield runs; one that is `like` an earlier one takes all of that but its name and row, and adds its settings."""
+    known = dict[str, dict[str, Any]]()
+    for run in runs:
+        own = dict(run)
+        if (other := own.pop("like", None)) is not None:
+            if other not in known:
+                raise ValueError(f"{own.get('name')} is like {other!r}, which is no earlier run")
+            base = {key: value for key, value in known[other].items() if key not in ("name", "row")}
+            own = base | own | {"settings": {**base.get("settings", {}), **own.get("settings", {})}}
+        known[own["name"]] = own
+        yield own
 
 
 def _with_tasks(run: dict[str, Any], suite: str, include: Sequence[Path]) -> dict[str, Any]:
