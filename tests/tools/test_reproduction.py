@@ -346,6 +346,9 @@ def test_the_runs_of_meta_lstm():
                 f"without-{number}",
                 {"init_parts": ["embed"], "freeze": ["shared"]},
             )
+    for name in ("ssp-mtl", "meta-lstm"):
+        expected[f"dropout-all-{name}"] = (DOMAINS, "", "", {"model.name": name, "model.dropout": 0.5})
+    expected["dropout-all-meta-lstm"][3]["epochs"] = 10
     for rank in (20, 60, 30, 50):
         expected[f"all-meta-lstm-z{rank}"] = (
             DOMAINS,
