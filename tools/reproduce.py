@@ -35,32 +35,27 @@ A contrast is tested by the harness's own inference for pairs of systems, that o
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from reproduction.boards import build_boards
+from reproduction.boards import build_boards, score
 from reproduction.page import write_page
 from reproduction.plan import Place, Plan, Run, read_plan, task_of, tasks_of
-from reproduction.records import has_changed, has_record, keep_record, record_file, restore_run
+from reproduction.records import has_changed, has_ended, has_record, keep_record, mark_ended, restore_run
 
 import decabench
 from decabench.errors import DecabenchError, SubmissionError
 
-ENDED = "ended"
-"""The file in a run's folder which says that it was trained to its end, and not broken off."""
-
 
 def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
     """Train a run to its end, and before it the one that it starts from if there is only a record of that."""
-    ended = place.run(run.name, seed) / ENDED
-    if ended.exists():
+    if has_ended(place, run, seed):
         return
     if (first := plan.first_of(run)) is not None:
         with FileLock(place.lock(first.name, seed)):  # another process may train it: wait for that
-            if not (place.run(first.name, seed) / ENDED).exists():
+            if not has_ended(place, first, seed):
                 print(f"{first.name}, seed {seed}, for its weights", flush=True)
                 train(plan, first, seed, place)
     config = run.config or plan.config
@@ -76,7 +71,7 @@ def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
         include=place.include,
         report=lambda text: print(f"  {text}", flush=True),
     )
-    ended.touch()
+    mark_ended(plan, run, seed, place)
 
 
 def answer(plan: Plan, run: Run, seed: int, place: Place) -> None:
@@ -90,11 +85,7 @@ def answer(plan: Plan, run: Run, seed: int, place: Place) -> None:
         place.home,
         place.include,
     )
-    data = [option for path in place.include for option in ("--include", path)]
-    data += ["--home", place.home] if place.home else []
-    chosen = ["--submission", place.submission(run.name, seed), "--split", plan.split]
-    command = ["decabench", "evaluate", *chosen, "--suite", run.suite or plan.suite, *data]
-    subprocess.run([sys.executable, "-m", *map(str, command)], check=True, stdout=subprocess.DEVNULL)
+    score(plan, run.suite or plan.suite, place.submission(run.name, seed), place)
 
 
 def is_done(plan: Plan, run: Run, seed: int, place: Place) -> bool:
@@ -107,8 +98,9 @@ def is_done(plan: Plan, run: Run, seed: int, place: Place) -> bool:
 
 def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = True) -> None:
     """Train, answer and score one run, unless another process trains it, or it is done or recorded; record it."""
-    kept = record_file(place, run.name, seed)
-    if place.results(plan, run, seed).exists() and (kept is None or kept.exists()):
+    if place.results(plan, run, seed).exists() and (
+        place.records is None or has_record(plan, run, seed, place)
+    ):
         return
     try:
         with FileLock(place.lock(run.name, seed), timeout=0):
@@ -154,10 +146,15 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
 def changes(plan: Plan, seeds: Sequence[int], place: Place) -> Iterator[str]:
     """Yield what to delete of runs that are done, but had other settings than the plan's of today."""
     for run in plan.runs:
-        for seed in seeds or plan.seeds_of(run):
+        for seed in chosen_seeds(plan, run, seeds):
             if has_changed(plan, run, seed, place):
                 folders = place.submission(run.name, seed), place.run(run.name, seed)
                 yield "{}, seed {}: delete {} and {}".format(run.name, seed, *folders)
+
+
+def chosen_seeds(plan: Plan, run: Run, seeds: Sequence[int]) -> list[int]:
+    """Return the seeds of a run, or those of them that were asked for."""
+    return [seed for seed in plan.seeds_of(run) if not seeds or seed in seeds]
 
 
 def read_seeds(text: str) -> list[int]:
@@ -174,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--home", type=Path, help="folder of prepared data")
     parser.add_argument("--only", default="", help="names of runs, separated by commas")
     parser.add_argument(
-        "--seeds", type=read_seeds, default=[], help="seeds, separated by commas, in place of the plan's"
+        "--seeds", type=read_seeds, default=[], help="some of the plan's seeds, separated by commas"
     )
     parser.add_argument(
         "--include", type=Path, action="append", default=[], help="file that defines a task or a suite"
@@ -191,8 +188,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := set(only) - {run.name for run in plan.runs}:
         runs = ", ".join(run.name for run in plan.runs)
         parser.error(f"there is no run {', '.join(sorted(unknown))}; the runs are {runs}")
+    seeds = sorted({seed for run in plan.runs for seed in plan.seeds_of(run)})
+    if strange := set(given.seeds) - set(seeds):
+        parser.error(
+            f"the plan has no seed {', '.join(map(str, sorted(strange)))}; its seeds are {', '.join(map(str, seeds))}"
+        )
     chosen = [run for run in plan.runs if given.page_only or not only or run.name in only]
-    if changed := list(changes(plan, given.seeds, place)):
+    try:
+        changed = list(changes(plan, given.seeds, place))
+    except DecabenchError as error:
+        sys.exit(str(error))
+    if changed:
         sys.exit(
             f"{given.plan}: nothing was done, as {given.output} has runs of other settings than the plan's. Give "
             "another --output, or, to train them anew:\n" + "\n".join(changed)
@@ -201,13 +207,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         run
         for run in chosen
         if not given.page_only
-        and not all(is_done(plan, run, seed, place) for seed in given.seeds or plan.seeds_of(run))
+        and not all(is_done(plan, run, seed, place) for seed in chosen_seeds(plan, run, given.seeds))
     ]
     if wrong := list(faults(plan, left, place)) if left else []:
         sys.exit("\n".join([f"{given.plan}: nothing was trained, as some runs could not be.", *wrong]))
     failed = []
     for run in chosen:
-        for seed in given.seeds or plan.seeds_of(run):
+        for seed in chosen_seeds(plan, run, given.seeds):
             try:
                 complete(plan, run, seed, place, train_it=not given.page_only)
             except DecabenchError as error:  # the others can still be trained, and the page written

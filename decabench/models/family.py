@@ -162,6 +162,11 @@ class MultitaskNetwork(nn.Module):
     """Names (or prefixes of names) of parameters with one row for each word of the vocabulary: `--init` copies the rows
     of words in both vocabularies."""
 
+    def table_rows(self, lexicon: Lexicon) -> Mapping[str, Mapping[str, int]]:
+        """Return, for a vocabulary, the rows of parameters and buffers that are no rows of its words: their names, and
+        the row of each key, such as an n-gram. `--init` copies the rows of keys in both vocabularies."""
+        return {}
+
     def losses(self, batch: Any) -> Losses:
         """Compute the losses of a batch."""
         raise NotImplementedError

@@ -8,6 +8,7 @@ C labels, n words of an answer, v words of the vocabulary.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, cast
 
@@ -39,6 +40,7 @@ __all__ = [
     "SoftmaxHead",
     "TaskHeads",
     "encode_target",
+    "part_name",
     "spanning_tree",
 ]
 
@@ -66,18 +68,23 @@ def encode_target(answer: str, output: Output, reader: TextReader, tokens: int) 
         case Tree():
             _check_count(answer, tokens, "heads")
             parts = [part.partition(":") for part in answer.split()]
-            heads = [int(head) if head.isdecimal() else -1 for head, _, _ in parts]
+            heads = [int(head) if head.isdecimal() and len(head) < 10 else -1 for head, _, _ in parts]
             if not all(0 <= head <= tokens for head in heads):
                 raise DataError(f"A head in the answer is not a number from 0 to {tokens}: {answer!r:.200}.")
+            if own := [token for token, head in enumerate(heads, 1) if token == head]:
+                raise DataError(f"In the answer, token {own[0]} is its own head: {answer!r:.200}.")
             return {
                 "heads": np.array(heads, dtype=np.int64),
                 "relations": reader.labels(relation for _, _, relation in parts),
             }
         case Number():
             try:
-                return {"number": np.array([float(answer)], dtype=np.float32)}
+                number = float(answer)
             except ValueError:
-                raise DataError(f"The answer should be a number, but is {answer!r:.200}.") from None
+                number = math.nan
+            if not math.isfinite(number):
+                raise DataError(f"The answer should be a number, but is {answer!r:.200}.")
+            return {"number": np.array([number], dtype=np.float32)}
         case _:
             raise TypeError(f"There is no head for {type(output).__name__}.")
 
@@ -114,8 +121,20 @@ class LayeredHead(Head):
         return self.output.answers(x, lengths)
 
 
+_TAKEN = nn.ParameterDict()
+
+
+def part_name(task: str) -> str:
+    """Return a task's name in the names of parameters.
+
+    It has slashes for dots, and one at its end if torch has another use for the name, such as `train`.
+    """
+    name = task.replace(".", "/")
+    return f"{name}/" if hasattr(_TAKEN, name) else name
+
+
 class TaskHeads(nn.Module):
-    """Heads by task name. In parameter names, dots in a task's name become slashes."""
+    """Heads by task name; in parameter names, by `part_name`."""
 
     def __init__(self, outputs: Mapping[str, Output], make: Callable[[Any], Head]) -> None:
         super().__init__()
@@ -124,10 +143,10 @@ class TaskHeads(nn.Module):
 
     def add(self, task: str, head: Head) -> None:
         """Add the head of one more task."""
-        self.add_module(task.replace(".", "/"), head)
+        self.add_module(part_name(task), head)
 
     def __getitem__(self, task: str) -> Head:
-        return cast(Head, self._modules[task.replace(".", "/")])
+        return cast(Head, self._modules[part_name(task)])
 
 
 class ClassifierHead(Head):

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from decabench.errors import DecabenchError, require_name
+from decabench.errors import DataError, DecabenchError, require_name
 from decabench.models.family import (
     ColumnBatch,
     Family,
@@ -41,6 +41,7 @@ from decabench.models.heads import (
     SoftmaxHead,
     TaskHeads,
     encode_target,
+    part_name,
 )
 from decabench.models.layers import BiLSTM, drop, max_over_time, token_mask
 from decabench.models.word_vectors import JoinedVectors, NgramVectors, NoVectors, Vectors, WordTable, ngrams
@@ -71,6 +72,9 @@ class JointManyTaskConfig:
     """Whether all layers read the words, not only the first (paper, Table 9: w/o SC)."""
     label_embeddings: bool = True
     """Whether layers read the labels that lower ones predict, Eq. 2 (paper, Table 10: w/o LE)."""
+    label_gradient: bool = True
+    """Whether a task's loss also reaches, through the labels that it reads (Eq. 2), the classifiers that predict them
+    and their states (guess: the paper does not say)."""
     vertical: bool = True
     """Whether a layer reads the states of the one below (paper, section 6.3: w/o VC)."""
     trees: str = "greedy"
@@ -104,7 +108,9 @@ class JointManyTaskConfig:
     """lambda in Eq. 6-10 for the matrices of classifiers (paper)."""
     successive: float = 1e-3
     """delta in Eq. 6-10, which holds embeddings and lower layers to what they were when the pass over the task began
-    (paper); 0 with `successive_classifier` 0 for none (Table 8: w/o SR)."""
+    (paper); 0 with `successive_classifier` 0 for none (Table 8: w/o SR). Passes have to follow each other (`order`
+    sequence or shuffled): where tasks are mixed, it is what they were when the last pass over any task began, and with
+    `together` only one task's penalty is taken in a step."""
     successive_classifier: float = 1e-2
     """delta in Eq. 6-10 for the classifiers of lower tasks (paper)."""
     sparse_gradients: bool = False
@@ -114,7 +120,8 @@ class JointManyTaskConfig:
     """The size of the vocabulary: more than there are, as all words of the training data have a vector (paper)."""
     unseen_vectors: bool = True
     """Whether words outside the training data keep the vectors of the files (guess: the paper's five training sets have
-    nearly all words of its test sets); otherwise they are unknown words."""
+    nearly all words of its test sets); otherwise they are unknown words. They are looked up as they are written, then
+    in lower case."""
     word_scale: float = 1.0
     """What the words' vectors are multiplied by before training (guess)."""
 
@@ -154,8 +161,9 @@ class JointManyTaskConfig:
 
 # Examples ----------------------------------------------------------------------------------------------------------
 
-_QUOTED = re.compile(r'"(.*)"')
 _NAMED = re.compile(r"[A-Z]\w*(?: \w+)?: ")  # `Sentence A: ...`
+_QUOTED = re.compile(rf'(?:{_NAMED.pattern}"(.*)"|"(.*)"$)', re.DOTALL)
+_ONE_QUOTED = re.compile(rf'(?:{_NAMED.pattern})?"[^"]*"$')
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
@@ -167,7 +175,7 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
         texts = dict(
             zip(
                 ("tokens", "second"),
-                (_number(text, reader.lexicon) for text in _split(question)),
+                (_number(text, reader.lexicon) for text in _split(question, task)),
                 strict=True,
             )
         )
@@ -175,18 +183,31 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
     return texts if answer is None else {**texts, **encode_target(answer, task.output, reader, len(tokens))}
 
 
-def _split(question: Question) -> tuple[str, str]:
+def _split(question: Question, task: Task) -> tuple[str, str]:
     """Find a pair of sentences: the context's two lines, or context and question.
 
-    Of either, only what is in quotes counts; or, if both have one, what follows a name such as `Sentence A:`.
+    Of `Name: "..."`, or what is in quotes as a whole, only that counts; if both have a name, such as `Sentence A:`,
+    what follows it. Raises DataError for a context that is no pair if the question is the same for all examples.
     """
-    lines = [line for line in question.context.splitlines() if line.strip()]
-    first, second = lines if len(lines) == 2 else (question.context, question.question)
-    names = _NAMED.match(first), _NAMED.match(second)
-    if names[0] and names[1]:
-        first, second = first[names[0].end() :], second[names[1].end() :]
-    quoted = _QUOTED.search(first), _QUOTED.search(second)
-    return (quoted[0][1] if quoted[0] else first), (quoted[1][1] if quoted[1] else second)
+    context = question.context.strip()
+    lines = [line for line in context.splitlines() if line.strip()]
+    if len(lines) == 2 and not _ONE_QUOTED.match(context):
+        first, second = lines
+    elif task.question_varies:
+        first, second = context, question.question.strip()
+    else:
+        raise DataError(
+            f"jmt compares two sentences, and there are no two in the context {context!r:.200}: put each on a line of "
+            "its own, or say question_varies=True in the task if the question has the second."
+        )
+    named, quoted = ([pattern.match(text) for text in (first, second)] for pattern in (_NAMED, _QUOTED))
+    if named[0] and named[1]:
+        first, second = first[named[0].end() :], second[named[1].end() :]
+    found = [
+        text if match is None else cast(str, match[1] or match[2] or "")
+        for match, text in zip(quoted, (first, second), strict=True)
+    ]
+    return found[0], found[1]
 
 
 def _number(text: str, lexicon: Lexicon) -> Ids:
@@ -434,11 +455,12 @@ class ChunkHead(TagHead):
     """A TagHead for tags in IOB2, trained in IOBES as in section 5.1; its answers are IOB2 again."""
 
     def __init__(self, width: int, output: Tags) -> None:
-        kinds = list(dict.fromkeys(name[2:] for name in output.names if name[:2] in ("B-", "I-")))
-        spelled = [f"{prefix}-{kind}" for kind in kinds for prefix in "BIES"]
+        inside = [name for name in output.names if name in ("B", "I") or name[:2] in ("B-", "I-")]
+        kinds = list(dict.fromkeys(name[1:] for name in inside))  # "-NP", or "" of bare tags
+        spelled = [f"{prefix}{kind}" for kind in kinds for prefix in "BIES"]
         super().__init__(width, Tags(names=("O", *spelled)))
         self._parts = [
-            (name[0], kinds.index(name[2:])) if name[2:] in kinds else ("O", -1) for name in output.names
+            (name[0], kinds.index(name[1:])) if name in inside else ("O", -1) for name in output.names
         ]
 
     def losses(self, x: Tensor, targets: Mapping[str, Tensor], lengths: Tensor) -> Losses:
@@ -589,7 +611,7 @@ class JointManyTask(MultitaskNetwork):
             if any(task in self._read_by(other) for other in self.levels):
                 classes, width = cast(TagHead | RatingHead, self.heads[task]).classes, config.label_dimension
                 bound = math.sqrt(6 / (width + classes))
-                self.labels[task.replace(".", "/")] = nn.Parameter(
+                self.labels[part_name(task)] = nn.Parameter(
                     torch.empty(classes, width).uniform_(-bound, bound)
                 )
         self.penalties = {task: list(self._list_penalties(task)) for task in self.levels}
@@ -644,6 +666,10 @@ class JointManyTask(MultitaskNetwork):
 
     # From words to states
 
+    def _is_pair(self, task: str) -> bool:
+        """Whether a task reads two sentences, (2B, T, d), of which the first ones come first."""
+        return isinstance(self.outputs[task], Label | Number)
+
     def _drop(self, x: Tensor, rate: float) -> Tensor:
         return drop(x, rate) if self.training else x
 
@@ -654,6 +680,10 @@ class JointManyTask(MultitaskNetwork):
         mask = drop(x.new_ones(len(x) // 2, 1, x.shape[2]), rate)
         return x * torch.cat([mask, mask])
 
+    def _read(self, p: Tensor) -> Tensor:
+        """Return the probabilities of labels as a layer above reads them."""
+        return p if self.config.label_gradient else p.detach()
+
     def _used_levels(self, task: str) -> list[int]:
         """List the layers that a task needs, in ascending order: without vertical connections only some."""
         top = self.levels[task]
@@ -663,13 +693,12 @@ class JointManyTask(MultitaskNetwork):
 
     def states(self, x: Tensor, lengths: Tensor, task: str) -> dict[int, Tensor]:
         """Run the layers that a task needs on words, (B, T, d), and return the states of each, (B, T, 2H)."""
-        config, found = self.config, dict[int, Tensor]()
+        config, found, is_pair = self.config, dict[int, Tensor](), self._is_pair(task)
         reads, labels = self._read_by(task), cast("Tensor | None", None)  # the sum of label embeddings so far
         for level in self._used_levels(task):
-            kinds = [self.outputs[other] for other, own in self.levels.items() if own >= level]
-            is_pair = isinstance(kinds[0], Label | Number)
-            rate = config.pair_input_dropout if is_pair else config.input_dropout
-            if isinstance(kinds[0], Number):
+            kind = next(self.outputs[other] for other, own in self.levels.items() if own >= level)
+            rate = config.pair_input_dropout if isinstance(kind, Label) else config.input_dropout
+            if isinstance(kind, Number):
                 rate = config.rating_input_dropout
             parts = []
             if config.vertical and found:
@@ -683,8 +712,8 @@ class JointManyTask(MultitaskNetwork):
             for other in reads:
                 if self.levels[other] == level and isinstance(self.outputs[other], Tags):
                     head = cast(TagHead, self.heads[other])
-                    p = head.probabilities(self._drop(h, config.classifier_dropout))
-                    own = p @ self.labels[other.replace(".", "/")]  # Eq. 2
+                    p = self._read(head.probabilities(self._drop(h, config.classifier_dropout)))
+                    own = p @ self.labels[part_name(other)]  # Eq. 2
                     labels = own if labels is None else labels + own
         return found
 
@@ -692,7 +721,7 @@ class JointManyTask(MultitaskNetwork):
         """Return what the head of the batch's task reads, (B, T, 2H) or (B, d), and the lengths, (B,)."""
         task, level = batch.task, self.levels[batch.task]
         columns, lengths = batch.columns["tokens"], batch.lengths["tokens"]
-        if isinstance(self.outputs[task], Tags | Tree):
+        if not self._is_pair(task):
             h = self.states(self.embed(batch, columns), lengths, task)[level]
             return self._drop(h, self.config.classifier_dropout), lengths
         second, counts = batch.columns["second"], batch.lengths["second"]
@@ -706,13 +735,11 @@ class JointManyTask(MultitaskNetwork):
         features = torch.cat([s - other, s * other], 1)  # d_2, section 2.6
         rated = [each for each in self._read_by(task) if isinstance(self.outputs[each], Number)]
         if rated:
-            labels = [
-                cast(RatingHead, self.heads[each])
-                .log_probabilities(self._rating_features(states[self.levels[each]], lengths))
-                .exp()
-                @ self.labels[each.replace(".", "/")]
-                for each in rated
-            ]
+            labels = []
+            for each in rated:
+                head = cast(RatingHead, self.heads[each])
+                p = head.log_probabilities(self._rating_features(states[self.levels[each]], lengths)).exp()
+                labels.append(self._read(p) @ self.labels[part_name(each)])
             features = torch.cat([features, cast(Tensor, sum(labels))], 1)
         return self._drop(features, self.config.classifier_dropout), lengths
 
@@ -739,7 +766,7 @@ class JointManyTask(MultitaskNetwork):
     def _list_penalties(self, task: str) -> Iterator[_Penalty]:
         """List what holds each parameter while a task is trained: those that it uses, and no others."""
         config, level, reads = self.config, self.levels[task], self._read_by(task)
-        used = self._used_levels(task)
+        used, owners = self._used_levels(task), {part_name(own): own for own in self.levels}
         lower = max((own for own in self.levels.values() if own < level), default=0)
         for name, parameter in self.named_parameters():
             part, _, rest = name.partition(".")
@@ -751,16 +778,21 @@ class JointManyTask(MultitaskNetwork):
                 decay = config.lstm_decay * is_matrix
                 successive = config.successive * (own <= lower)
             elif part == "heads":
-                owner = rest.partition(".")[0].replace("/", ".")
+                owner = owners[rest.partition(".")[0]]
                 if owner in (task, *reads):
                     decay = config.classifier_decay * is_matrix
                     successive = config.successive_classifier * (owner != task)
             elif part == "labels":
-                owner = rest.replace("/", ".")
+                owner = owners[rest]
                 below = [other for other, own in self.levels.items() if own < level]
                 successive = config.successive * any(owner in self._read_by(other) for other in below)
             if decay or successive:
                 yield _Penalty(name, decay, successive)
+
+    def table_rows(self, lexicon: Lexicon) -> dict[str, dict[str, int]]:
+        parts = WordParts(lexicon, self.embed.ngrams is not None)
+        tables = {"embed.words": {"": UNKNOWN, **parts.words}, "embed.ngrams": parts.ngrams}
+        return tables | {_reference_name(name): rows for name, rows in tables.items()}
 
     def begin_pass(self, task: str, number: int) -> None:
         """Remember the parameters as the last pass left them: theta' of Eq. 6-10."""

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from decabench.errors import require_name
+from decabench.errors import DataError, require_name
 from decabench.models.family import (
     ColumnBatch,
     Family,
@@ -164,8 +164,13 @@ def encode(question: Question, answer: str | None, task: Task, reader: TextReade
     Where the question is the same for all examples, it adds nothing.
     """
     is_tagging = isinstance(task.output, Tags)
+    if task.question_varies and is_tagging:
+        raise DataError(
+            f"{task.name} asks several questions for tags, of which the models of this family would read none: choose "
+            "another one, such as mqan."
+        )
     text = reader.tokens(question.context) if is_tagging else reader.first_tokens(question.context)
-    if task.question_varies and not is_tagging:
+    if task.question_varies:
         text = np.concatenate([text, reader.words(question.question)])
     elif answer is not None:
         reader.check_question(question.question)

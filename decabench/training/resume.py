@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import torch
+from torch import Tensor
 
 import decabench
 from decabench.errors import DataError, DecabenchError
@@ -238,8 +239,8 @@ def copy_weights(
 ) -> None:
     """Initialize a network, or its `init_parts`, with the weights of a checkpoint (section 4.3 of the decathlon paper).
 
-    Of parameters with a row for each word, the rows of words in both vocabularies are copied. Heads of tasks that the
-    checkpoint does not have keep their random values. Raises DecabenchError if the networks differ in size.
+    Of parameters with a row for each word, or n-gram, the rows of those in both vocabularies are copied. Heads of tasks
+    that the checkpoint does not have keep their random values. Raises DecabenchError if the networks differ in size.
     """
     everything = network.state_dict()
     for part in config.init_parts:
@@ -256,9 +257,11 @@ def copy_weights(
             )
     unlike = [name for name in own.keys() ^ weights.keys() if not name.startswith("heads.")]
     by_word = [name for name in own.keys() & weights.keys() if name.startswith(network.vocabulary_rows)]
+    lexicon = origin.lexicon()
+    tables, old_tables = network.table_rows(words.lexicon), network.table_rows(lexicon)
     for name in own.keys() & weights.keys():
         sizes, theirs = own[name].shape, weights[name].shape
-        if sizes != theirs and (name not in by_word or sizes[1:] != theirs[1:]):
+        if sizes != theirs and (name not in {*by_word, *tables} or sizes[1:] != theirs[1:]):
             unlike.append(name)
     if unlike:
         other = differences(vars(origin.config), vars(config.model), "model")
@@ -267,14 +270,21 @@ def copy_weights(
             f"is no place for {', '.join(sorted(unlike)[:3])}. Give the same settings, or copy only what fits, with "
             "init_parts."
         )
-    old = {word: row for row, word in enumerate(origin.lexicon().words)}
-    vocabulary = words.lexicon.words[: words.lexicon.size]
-    shared = [(row, old[word]) for row, word in enumerate(vocabulary) if word in old]
-    rows, old_rows = (torch.tensor(numbers) for numbers in zip(*shared, strict=True))
+    old = {word: row for row, word in enumerate(lexicon.words)}
+    new = {word: row for row, word in enumerate(words.lexicon.words[: words.lexicon.size])}
     for name in own.keys() & weights.keys():
         if name in by_word:
-            own[name] = own[name].clone()
-            own[name][rows] = weights[name][old_rows]
+            own[name] = _copy_rows(own[name], new, weights[name], old)
+        elif name in tables:
+            own[name] = _copy_rows(own[name], tables[name], weights[name], old_tables[name])
         else:
             own[name] = weights[name]
     network.load_state_dict({**everything, **own})
+
+
+def _copy_rows(own: Tensor, rows: Mapping[str, int], other: Tensor, other_rows: Mapping[str, int]) -> Tensor:
+    """Return a table with the rows of another one for the keys that both have."""
+    shared = [key for key in rows if key in other_rows]
+    made = own.clone()
+    made[[rows[key] for key in shared]] = other[[other_rows[key] for key in shared]]
+    return made

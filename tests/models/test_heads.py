@@ -188,7 +188,11 @@ def test_answers_become_columns(output, answer, columns):
         (Tree(relations=("root",)), "0:root", "1 heads for a context of 3 tokens"),
         (Tree(relations=("root",)), "9:root 0:root 1:root", "not a number from 0 to 3"),
         (Tree(relations=("root",)), "x:root 0:root 1:root", "not a number from 0 to 3"),
+        (Tree(relations=("root",)), "2:root 2:root 0:root", "token 2 is its own head"),
+        (Tree(relations=("root",)), f"{'1' * 5000}:root 0:root 1:root", "not a number from 0 to 3"),
         (Number(low=0, high=5), "many", "should be a number"),
+        (Number(low=0, high=5), "nan", "should be a number"),
+        (Number(low=0, high=5), "-inf", "should be a number"),
     ],
 )
 def test_answers_that_do_not_fit_are_refused(output, answer, words):

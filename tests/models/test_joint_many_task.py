@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,8 +12,9 @@ torch = pytest.importorskip("torch")
 import numpy as np
 
 from benchmarks import jmt_equations as equations
-from decabench.errors import DecabenchError, UnknownNameError
+from decabench.errors import DataError, DecabenchError, UnknownNameError
 from decabench.models.family import TextReader, with_label_names
+from decabench.models.heads import part_name
 from decabench.models.joint_many_task import (
     FAMILY,
     ChunkHead,
@@ -21,9 +24,10 @@ from decabench.models.joint_many_task import (
     assign_levels,
 )
 from decabench.models.word_vectors import JoinedVectors, NgramVectors, NoVectors, WordTable, WordVectors
-from decabench.models.words import Lexicon
+from decabench.models.words import UNKNOWN, Lexicon
 from decabench.tasks import TASKS, Label, Number, Question, Tags, Tree
-from decabench.training.config import from_mapping, with_settings
+from decabench.training import resume
+from decabench.training.config import TrainConfig, from_mapping, with_settings
 from tests.models.differences import check_gradients
 
 OUTPUTS = {
@@ -75,8 +79,8 @@ def double():
     torch.set_default_dtype(torch.float32)
 
 
-def task(name):
-    return replace(TASKS["sst"], name=name, output=OUTPUTS[name], variants=())
+def task(name, **given):
+    return replace(TASKS["sst"], name=name, output=OUTPUTS[name], variants=(), **given)
 
 
 def make_table(vectors=None):
@@ -204,7 +208,7 @@ def test_padding_changes_nothing(name):
     assert model.answers(padded) == model.answers(batch)
 
 
-@pytest.mark.parametrize("shortcuts, labels, vertical", list(product((True, False), repeat=3))[:6])
+@pytest.mark.parametrize("shortcuts, labels, vertical", list(product((True, False), repeat=3)))
 def test_every_parameter_is_used(shortcuts, labels, vertical):
     if not (shortcuts or vertical):
         pytest.skip("no layer above the first would read the words")
@@ -222,6 +226,22 @@ def test_every_parameter_is_used(shortcuts, labels, vertical):
     unused = {key for key in dict(model.named_parameters()) if "bias_hh" not in key} - used
     assert unused == set()
     assert not any("bias_hh" in key for key in used)
+
+
+def test_labels_that_are_read_without_gradient():
+    """The loss of entailment no longer reaches the classifiers whose labels it reads; all values are the same."""
+    models = [make(label_gradient=flowing) for flowing in (True, False)]
+    losses = [total(model, make_batch(model, "ent")) for model in models]
+    assert losses[0].item() == losses[1].item()
+    reached = []
+    for model, loss in zip(models, losses, strict=True):
+        loss.backward()
+        reached.append(
+            {key for key, own in model.named_parameters() if own.grad is not None and own.grad.any()}
+        )
+    classifiers = {key for key in reached[0] if key.startswith(("heads.pos.", "heads.chunk.", "heads.rel."))}
+    assert {key.split(".")[1] for key in classifiers} == {"pos", "chunk", "rel"}
+    assert reached[1] == reached[0] - classifiers
 
 
 def test_tasks_of_lower_layers_do_not_read_higher_ones():
@@ -251,6 +271,44 @@ def test_ablations_have_no_such_weights():
         "labels.chunk",
         "labels.rel",
     }
+
+
+def test_weights_of_another_vocabulary_go_to_their_words():
+    """Rows are those of lower-cased words and of n-grams, not of the lexicon's words."""
+
+    def lexicon(words):
+        made = Lexicon([f" {word} " for word in words])
+        made.counts = np.arange(-3, len(words) + 1)
+        return made
+
+    tables = [
+        WordTable(lexicon(words), JoinedVectors((NoVectors(3),)))
+        for words in (["Cat", "dog", "cats"], ["birds", "Dog", "dog", "cat"])
+    ]
+    old, new = make(table=tables[0]), make(table=tables[1])
+    before = {name: value.clone() for name, value in new.state_dict().items()}
+    origin = SimpleNamespace(
+        folder=Path("old"), outputs=old.outputs, config=old.config, lexicon=lambda: tables[0].lexicon
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resume, "load_weights", lambda folder: old.state_dict())
+        resume.copy_weights(origin, new, tables[1], new.outputs, TrainConfig(model=new.config))
+
+    def row(model, word):
+        return model.embed.words[model.embed.parts.words[word]]
+
+    for word in ("cat", "dog"):
+        assert torch.equal(row(new, word), row(old, word))
+    assert torch.equal(new.embed.words[UNKNOWN], old.embed.words[UNKNOWN])
+    birds = new.embed.parts.words["birds"]
+    assert torch.equal(new.embed.words[birds], before["embed.words"][birds])
+    shared = new.embed.parts.ngrams.keys() & old.embed.parts.ngrams.keys()
+    assert shared and shared != new.embed.parts.ngrams.keys()
+    for gram, at in new.embed.parts.ngrams.items():
+        source = (
+            old.embed.ngrams[old.embed.parts.ngrams[gram]] if gram in shared else before["embed.ngrams"][at]
+        )
+        assert torch.equal(new.embed.ngrams[at], source)
 
 
 def test_words_only():
@@ -532,17 +590,54 @@ def test_dropout_is_where_the_paper_has_it(monkeypatch):
 def test_sentences_of_a_pair_are_found_in_context_and_question():
     model = make()
     reader = TextReader(task("ent"), model.embed.parts._lexicon)
-    texts = []
-    for context, question in (
-        ("A cat saw\nThe things", "yes, maybe or no?"),
-        ('Premise: "A cat saw"', 'Hypothesis: "The things" -- yes, maybe or no?'),
-        ('Sentence 1: "A cat saw"\nSentence 2: "The things"', "yes, maybe or no?"),
-        ("Sentence A: A cat saw\nSentence B: The things", "yes, maybe or no?"),
-        ("A cat saw", "The things"),
-    ):
-        item = FAMILY.encode(Question("", question, context), None, task("ent"), reader)
-        texts.append([[reader.lexicon.words[n].strip() for n in item[key]] for key in ("tokens", "second")])
-    assert texts == [[["A", "cat", "saw"], ["The", "things"]]] * 5
+
+    def words(context, question, **given):
+        item = FAMILY.encode(Question("", question, context), None, task("ent", **given), reader)
+        return [[reader.lexicon.words[n].strip() for n in item[key]] for key in ("tokens", "second")]
+
+    question, pair = "yes, maybe or no?", [["A", "cat", "saw"], ["The", "things"]]
+    assert words("A cat saw\nThe things", question) == pair
+    assert words('Sentence 1: "A cat saw"\nSentence 2: "The things"', question) == pair
+    assert words("Sentence A: A cat saw\nSentence B: The things", question) == pair
+    hypothesis = 'Hypothesis: "The things" -- yes, maybe or no?'
+    assert words('Premise: "A cat saw"', hypothesis, question_varies=True) == pair
+    assert words("A cat saw", "The things", question_varies=True) == pair
+    assert words('Premise: "A cat\nsaw"', hypothesis, question_varies=True) == pair  # one sentence, not two
+    assert words("A cat saw\n\n", "The things", question_varies=True) == pair
+    said = words('A cat said "saw" now\nThe things', question)  # quotes within a sentence are part of it
+    assert "".join(said[0]) == 'Acatsaid"saw"now' and said[1] == ["The", "things"]
+    for context in ("A cat saw", "A cat\nsaw\nthe things", ""):
+        with pytest.raises(DataError, match="compares two sentences"):
+            words(context, question)
+
+
+def test_bare_tags_are_chunks_of_one_kind():
+    head = ChunkHead(3, Tags(scheme="IOB2", names=("B", "I", "O", "INTJ")))
+    assert head.softmax.names == ("O", "B", "I", "E", "S")
+    tags = torch.tensor([[0, 1, 2, 0, 3]])  # B I O B INTJ, which is no tag of the scheme
+    spelled = head.spell(tags, torch.ones(1, 5, dtype=torch.bool))
+    assert [head.softmax.names[number] for number in spelled[0]] == ["B", "E", "O", "S", "O"]
+
+
+@pytest.mark.parametrize("name", ["type", "train", "items", "a.b"])
+def test_tasks_may_have_names_that_torch_uses(name):
+    outputs = {name: OUTPUTS["pos"], "ent": OUTPUTS["ent"]}
+    model = JointManyTask(SMALL, outputs, make_table())
+    assert model.heads[name].classes == 3 and len(model.labels) == 1
+    assert any(penalty.name.startswith(f"heads.{part_name(name)}.") for penalty in model.penalties["ent"])
+
+
+def test_one_mask_for_both_sentences_of_a_pair_wherever_its_layer_is():
+    """A task of tags above a pair's layer drops from sentences that have nothing to do with each other."""
+    model = make(tasks=("pos", "ent"), levels={"ent": 1, "pos": 2}, shared_masks=True, pair_input_dropout=0.5)
+    model.train()
+    model.losses(make_batch(model, "pos"))  # three sentences
+    masks = []
+    drop_input = model._drop_input
+    model._drop_input = lambda x, rate, is_pair: masks.append(is_pair) or drop_input(x, rate, is_pair)
+    model.losses(make_batch(model, "ent"))
+    model.losses(make_batch(model, "pos"))
+    assert masks[0] and not any(masks[1:])
 
 
 def test_tags_in_iobes():

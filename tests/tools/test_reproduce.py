@@ -35,7 +35,7 @@ paper = "Nobody 2026"
 suite = "small"
 split = "validation"
 seeds = [0, 1]
-notes = ["The classes are few."]
+notes = ["The classes are few.", "Runs done: 99 of 99 with seed 0."]
 contrasts = [{ row = "joint", baseline = "single", measures = ["SST", "mean"], claimed = 9 }]
 
 [settings]
@@ -160,7 +160,7 @@ def test_a_paper(home, tmp_path, capsys):
         line for line in text.splitlines() if line.startswith("Standard deviation from seed to seed")
     ]
     spread = np.sqrt(np.mean([np.var(means[row], ddof=1) for row in means]))
-    assert f"mean {spread:.3f} (2)" in pooled
+    assert f"mean {spread:.3f} (2: single, joint)" in pooled
     assert (
         page.with_name("small-1.png").exists()
         and "![Validation scores by epoch: all rows](small-1.png)" in text
@@ -177,6 +177,8 @@ def test_a_paper(home, tmp_path, capsys):
         line for line in text.splitlines() if line.startswith("| joint | joint | sst, multinli.in.out |")
     ]
     assert f"| `epochs=3` | {count:,} |" in line and line.endswith("| 0: 1 of 1, 1: 1 of 1 |")
+    assert "| 48 | 0: 3, 1: 3 |" in line  # the last epoch, as `best_by` says
+    assert "Settings of all runs: `model.name=classifier`, " in text
 
     capsys.readouterr()
     before = {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_file()}
@@ -193,6 +195,9 @@ def test_a_paper(home, tmp_path, capsys):
     assert capsys.readouterr().out == "", "nothing was trained for them"
     elsewhere = [str(tmp_path / "else") if one == str(output) else one for one in options]
     page.unlink()
+    broken = tmp_path / "else" / "submissions" / "one-sst-seed-0" / "results"
+    broken.mkdir(parents=True)  # as a process leaves them that was killed while it copied
+    (broken / "part").touch()
     reproduce.main([*elsewhere, "--records", str(records)])  # from the records alone, without training
     assert page.read_text() == text and capsys.readouterr().out == ""
     assert not (tmp_path / "else" / "runs").exists()
@@ -214,6 +219,10 @@ def test_a_paper(home, tmp_path, capsys):
     assert "one-sst, seed 1, for its weights" in said
     assert (tmp_path / "third" / "submissions" / "joint-seed-1" / "predictions").exists()
     assert not (tmp_path / "third" / "submissions" / "one-sst-seed-1").exists()
+    assert "joint-seed-1.zip: replaced, as it was of other settings" in said
+    with pytest.raises(SystemExit):
+        reproduce.main([*options, "--seeds", "7"])
+    assert "the plan has no seed 7; its seeds are 0, 1" in capsys.readouterr().err
 
 
 def _line(page, start):
@@ -239,6 +248,22 @@ def _count_right(submission, task, golds):
         ('name = "joint"', 'name = "one-sst"', "second run 'one-sst'"),
         ('name = "joint"', 'name = "joint"\nrow = "single"', "second sst in row 'single'"),
         ("settings = { epochs = 3 }", 'omit = ["sts"]', "sts"),
+        (
+            "settings = { epochs = 3 }",
+            'tasks = ["sst"]\nomit = ["sst2"]',
+            "omits what is none of its tasks: sst2",
+        ),
+        ("settings = { epochs = 3 }", 'init = "joint"', "init 'joint' of joint, which ends in itself"),
+        ("settings = { epochs = 3 }", 'suite = "smal"', "Did you mean small"),
+        ('suite = "small"\nsplit', 'suite = "smal"\nsplit', "Did you mean small"),
+        ('name = "joint"\n', "", "one of its runs, has no name"),
+        ('baseline = "single"', "baseline = []", "a baseline of 'joint'"),
+        ('baseline = "single"', 'baseline = ["single", "single"]', "a baseline of 'joint'"),
+        ("seeds = [0, 1]", "seeds = [0, 0]", r"seeds \[0, 0\] of joint"),
+        ("seeds = [0, 1]", "seeds = [-1, 0]", r"seeds \[-1, 0\] of joint"),
+        ('"SST" = { task = "sst"', '"SST" = { each = ["a", "b"], task = "sst"', "put {} in it"),
+        ('{ suite = "small", digits', '{ suite = "small", score = "em", digits', "combines headlines"),
+        ('[measures]\n"SST" = { task = "sst", score = "em" }', "[[measures]]\n", "measures are tables"),
         ("settings = { epochs = 3 }", 'like = "later"', "joint is like 'later', which is no earlier run"),
         ("settings = { epochs = 3 }", "setings = { epochs = 3 }", "no setting setings"),
         ('task = "sst", score', 'suite = "small", task = "sst", score', "one task or suite of measure 'SST'"),

@@ -2,12 +2,15 @@
 
 import math
 import sys
+import tomllib
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from decabench.errors import DataError
+from decabench.errors import DataError, SubmissionError
 from decabench.metrics import METRICS, Item
 from decabench.scoring import DataUsed, Sample, ScoredTask, TaskResult
 from decabench.tasks import SUITES
@@ -15,17 +18,30 @@ from tests.sources import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 
+from reproduction.boards import folder_names
 from reproduction.curves import LINES, make_panels, plot_panels
 from reproduction.effort import Effort, count_parameters, settings_of
 from reproduction.logs import count_weights
-from reproduction.page import effort_table, how_to, judge, lower_is_better
+from reproduction.page import (
+    as_table,
+    base_settings,
+    data_table,
+    effort_table,
+    how_to,
+    judge,
+    lower_is_better,
+    plot_curves,
+    results_table,
+)
 from reproduction.plan import Contrast, Measure, Place, Plan, Run, Table, read_plan
+from reproduction.records import has_changed, has_ended, has_record, keep_record, mark_ended, read_training
 from reproduction.scores import (
     FIXED,
     SeedTest,
     Spread,
     compare_rows,
     find_left_out,
+    progress,
     seed_spread,
     values,
 )
@@ -156,6 +172,57 @@ def test_texts_and_seeds_by_hand():
     for variance in (0.01, 1.0, 100.0):  # never narrower than that of the texts alone
         found = compare_rows(contrast, MEAN, scored, PLACE, None, Spread(variance, 1_000)).over_seeds
         assert found.high - found.low > 2 * reach
+
+
+def test_degrees_of_freedom_are_satterthwaites():
+    """By hand: f ((e^2 + s) / s)^2, of texts with a standard error e and seeds with a variance s of f degrees."""
+    from scipy import stats
+
+    scored, _ = make_rows(np.random.default_rng(9), {"b": 0.75, "a": 0.7}, (0, 1))
+    contrast = Contrast("b", ("a",), ())
+    tested = compare_rows(contrast, MEAN, scored, PLACE, None, Spread(0.4, 2))
+    texts = tested.test.interval(0, 1)
+    error = max(texts.high - tested.difference, tested.difference - texts.low) / stats.norm.ppf(0.975)
+    seeds = 0.4 * (1 / 2 + 1 / 2)
+    freedom = 2 * ((error**2 + seeds) / seeds) ** 2
+    half = stats.t.ppf(0.975, freedom) * math.sqrt(error**2 + seeds)
+    assert tested.over_seeds.high - tested.difference == pytest.approx(half, rel=1e-4)
+    assert half < 0.9 * stats.t.ppf(0.975, 2) * math.sqrt(error**2 + seeds)  # those of the seeds alone
+    one = compare_rows(contrast, MEAN, scored, PLACE, None, Spread(0.4, 1))
+    assert one.over_seeds is None, "two seeds that happen to be alike would pass for seeds that do not matter"
+
+
+def test_answers_that_are_the_same_and_rows_that_are_not_trained():
+    random = np.random.default_rng(9)
+    scored, _ = make_rows(random, {"b": 0.75, "a": 0.7}, (0,))
+    same = {"b": scored["b"], "a": scored["b"]}
+    tested = compare_rows(Contrast("b", ("a",), ()), MEAN, same, PLACE, None, Spread(0.5, 1_000))
+    assert tested.difference == 0 and tested.over_seeds.p == pytest.approx(1)
+    assert tested.over_seeds.high == pytest.approx(
+        1.962 * math.sqrt(2 * 0.5), abs=0.001
+    )  # of the seeds alone
+    fixed = {row: {task: {FIXED: own[0]} for task, own in tasks.items()} for row, tasks in scored.items()}
+    tested = compare_rows(Contrast("b", ("a",), ()), MEAN, fixed, PLACE)
+    texts, reach = tested.test.interval(0, 1), tested.over_seeds.high - tested.difference
+    assert reach == pytest.approx(max(texts.high - tested.difference, tested.difference - texts.low))
+
+
+def test_tasks_that_are_done_with_different_seeds():
+    scored, _ = make_rows(np.random.default_rng(9), {"a": 0.7}, (0, 1), n=20)
+    for at, task in enumerate(PRODUCTS):
+        del scored["a"][task][0 if at == 0 else 1]
+    assert progress(scored, "a", MEAN, PLACE) == (3, 4) and values(scored, "a", MEAN, PLACE) == {}
+
+
+def test_a_published_mean_is_of_headlines():
+    measures = {
+        "mean": MEAN,
+        **{task: Measure(task) for task in PRODUCTS},
+        **{f"{task} F1": Measure(task, "macro_f1") for task in PRODUCTS},
+    }
+    figures = {name: 10.0 if name.endswith("F1") else 80.0 for name in measures if name != "mean"}
+    plan = Plan("t", "p", "products", measures, (Run("a", PRODUCTS),), published={"a": figures})
+    assert plan.published_figure("a", "mean", False) == 80
 
 
 def test_seeds_of_several_baselines_and_of_rows_that_are_not_trained():
@@ -303,7 +370,8 @@ def test_what_stands_in_training_data_is_left_out(tmp_path):
 
 # Plans ---------------------------------------------------------------------------------------------------------------
 
-FDU = read_plan(ROOT / "examples" / "training" / "fdu" / "plan.toml")
+FDU_PLAN = ROOT / "examples" / "training" / "fdu" / "plan.toml"
+FDU = read_plan(FDU_PLAN)
 JMT = read_plan(ROOT / "examples" / "training" / "jmt" / "plan.toml")
 DOMAINS = [task.removeprefix("fdu.") for task in SUITES["fdu"].tasks]
 
@@ -463,14 +531,95 @@ def test_what_becomes_of_a_claim(monkeypatch, claim, ends, expected):
     scored, _ = make_rows(np.random.default_rng(3), {"b": 0.8, "a": 0.7}, (0,), n=20)
     made = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, scored, PLACE)
     monkeypatch.setattr(type(made), "over_seeds", found)
-    assert judge(claim, made) == expected
+    two = replace(made, seeds={"a": 2, "b": 3})
+    assert judge(claim, two, 0.04) == expected
+    finding = expected in ("confirmed", "contradicted")
+    assert judge(claim, made, 0.04) == expected + ", one seed" * finding
+    assert judge(claim, two, 0.05) == expected + ", not after Holm" * finding
+    assert judge(claim, two, None) == expected  # a part of the texts, which is not corrected for
+
+
+@pytest.mark.parametrize(
+    "path", sorted(ROOT.glob("examples/training/*/plan.toml")), ids=lambda path: path.parent.name
+)
+def test_folders_of_rows_have_names_of_their_own(path):
+    rows = {run.get("row", run["name"]) for run in tomllib.loads(path.read_text())["runs"]}
+    names = folder_names(sorted(rows))
+    assert names.keys() == rows and len(set(names.values())) == len(rows)
+
+
+def test_folders_of_rows_that_differ_by_signs_alone():
+    assert folder_names(["w/o SR", "single", "single+", "single-2", "日本", "北京"]) == {
+        "w/o SR": "w-o-sr",
+        "single": "single",
+        "single+": "single-2",
+        "single-2": "single-2-2",
+        "日本": "row",
+        "北京": "row-2",
+    }
+
+
+def test_what_a_run_was_trained_with_counts_and_not_the_plan_of_today(tmp_path):
+    place = Place(tmp_path / "plan.toml", tmp_path, None, (), "cpu", tmp_path / "records")
+    run = Run("a", PRODUCTS, settings={"epochs": 12})
+    plan = Plan("T", "P", "products", {"mean": MEAN}, (run,))
+    place.run("a", 0).mkdir(parents=True)
+    assert not has_ended(place, run, 0) and not has_changed(plan, run, 0, place)
+    mark_ended(plan, run, 0, place)
+    assert has_ended(place, run, 0) and not has_changed(plan, run, 0, place)
+    later = replace(run, settings={"epochs": 20})
+    assert has_changed(plan, later, 0, place)  # before there are answers, or a record
+    results = place.results(plan, run, 0)
+    results.parent.mkdir(parents=True)
+    results.write_text('{"submission": {"predictor": {"backend": {"step": 1}}}}')
+    read_training(plan, later, 0, place)
+    assert has_changed(plan, later, 0, place) and not has_changed(plan, run, 0, place)
+
+    keep_record(plan, run, 0, place)
+    assert has_record(plan, run, 0, place) and not has_record(plan, later, 0, place)
+    file = tmp_path / "records" / "a-seed-0.zip"
+    whole = file.read_bytes()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("training.json", "{}")
+    for damaged in (file.read_bytes(), whole[:100], b""):
+        file.write_bytes(damaged)
+        with pytest.raises(SubmissionError, match="delete it to train the run again"):
+            has_record(plan, run, 0, place)
+    (place.submission("a", 0) / "training.json").write_text("{")
+    with pytest.raises(SubmissionError, match="is damaged"):
+        has_changed(plan, run, 0, place)
+
+
+def test_cells_of_a_table_may_have_bars():
+    assert as_table(["", "b"], [["x|y", "1"]]).endswith("| x\\|y | 1 |")
+
+
+def test_a_table_of_one_row_compares_nothing():
+    scored, _ = make_rows(np.random.default_rng(3), {"a": 0.7}, (0,), n=20)
+    runs = tuple(Run(f"{row}-run", PRODUCTS, row=row) for row in ("a", "b"))
+    plan = Plan("t", "p", "products", {"mean": MEAN}, runs)
+    assert not results_table(plan, Table("", ("mean",), ("a", "b")), scored, PLACE, {})
+    assert "| a |" in results_table(plan, Table("", ("mean",), ("a",)), scored, PLACE, {})
+    assert "| a |" in results_table(plan, Table("", ("mean",)), scored, PLACE, {})
+
+
+def test_the_data_and_the_settings_of_a_page():
+    scored, _ = make_rows(np.random.default_rng(3), {"a": 0.7}, (0,), n=20)
+    assert "| products.books | 20 | mirror | as published |" in data_table(scored)
+    (single, multi, tagging) = base_settings(FDU, Place(FDU_PLAN, Path("out"), None, (), "cpu"))
+    assert single.startswith("Settings of `single.toml`: `vectors=[")
+    for setting in ("optimizer=adagrad", "batch_examples=16", "model.hidden=100", "cut_context=200"):
+        assert f"`{setting}`" in single and f"`{setting}`" in multi
+    assert "tasks=" not in single + multi + tagging
 
 
 def test_what_was_trained_and_what_was_not():
     made = Effort(done={0: 1}, runs=1, weights=None, steps=None, seconds=None, minutes=None)
     none = Effort(done={0: 0, 1: 0}, runs=1, weights=None, steps=None, seconds=None, minutes=None)
+    made = replace(made, kept={0: [4, 2, 4], 1: [3]})
     text = effort_table(FDU, {"LSTM": made, "PSP-MTL": made, "SSP-MTL": none, "HyperLSTM": none})
     assert "| LSTM | lstm-… (16 runs) | 16 tasks |" in text and "| PSP-MTL | all-psp-mtl | 16 tasks |" in text
+    assert "| 0: 2 to 4, 1: 3 |" in text
     assert text.endswith("Not trained as yet: SSP-MTL, HyperLSTM.")
 
 
@@ -500,7 +649,7 @@ def make_done(tmp_path, runs, scores):
             folder, results = place.run(run.name, seed), place.results(plan, run, seed)
             folder.mkdir(parents=True)
             results.parent.mkdir(parents=True)
-            results.write_text("{}")
+            results.write_text('{"submission": {"predictor": {"backend": {"step": 90}}}}')
             (folder / "config.toml").write_text("epochs = 2\nvalidate_every = 0\n")
             lines = ["step,task,score"]
             for epoch in (1, 2):
@@ -533,6 +682,11 @@ def test_curves_are_means_over_a_suites_tasks_and_have_at_most_eight_lines(tmp_p
     pytest.importorskip("matplotlib")
     plot_panels(panels, tmp_path / "deep" / "plot.png")
     assert (tmp_path / "deep" / "plot.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("jmt-7.png", "jmt-2-1.png"):
+        (tmp_path / name).touch()
+    list(plot_curves(plan, place, plan.tables, tmp_path / "jmt.md"))
+    assert (tmp_path / "jmt-2-1.png").exists(), "a picture of the page jmt-2.md"
+    assert (tmp_path / "jmt-1.png").exists() and not (tmp_path / "jmt-7.png").exists()
 
 
 def test_weights_of_the_last_checkpoint(tmp_path):
@@ -544,12 +698,14 @@ def test_weights_of_the_last_checkpoint(tmp_path):
         folder.mkdir(parents=True)
         tensors = {
             "embed.words": torch.zeros(99),
+            "heads.books.embed.table": torch.zeros(99),  # MT-CNN has vectors of words for each task
+            "heads.embedded": torch.zeros(4),
             "layer.weight": torch.zeros(size, 7),
             "bias": torch.zeros(2),
         }
         save_file({**tensors, "reference/embed/words": torch.zeros(99)}, folder / "model.safetensors")
         save_file({"layer.weight": torch.zeros(1000)}, folder / "optimizer.safetensors")
-    assert count_weights(tmp_path) == 5 * 7 + 2
+    assert count_weights(tmp_path) == 5 * 7 + 2 + 4
     assert count_weights(tmp_path / "checkpoints") is None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from decabench.errors import DecabenchError
 from decabench.submission import FOLDER, METADATA_NAME, SubmissionInfo, open_submission, render_metadata
 from reproduction.plan import BOARDS, Place, Plan
 
@@ -23,9 +24,14 @@ def shown_rows(plan: Plan, place: Place) -> dict[str, list[str]]:
     return found
 
 
-def folder_name(row: str, seed: int) -> str:
-    """Return the name of a folder for a row and a seed: `w/o SR` is `w-o-sr-seed-0`."""
-    return f"{re.sub(r'[^a-z0-9]+', '-', row.lower()).strip('-')}-seed-{seed}"
+def folder_names(rows: Sequence[str]) -> dict[str, str]:
+    """Return how the names of each row's folders begin: `w/o SR` is `w-o-sr`, and a second such row `w-o-sr-2`."""
+    found: dict[str, str] = {}
+    for row in rows:
+        plain = re.sub(r"[^a-z0-9]+", "-", row.lower()).strip("-") or "row"
+        names = (plain, *(f"{plain}-{number}" for number in range(2, len(rows) + 2)))
+        found[row] = next(name for name in names if name not in found.values())
+    return found
 
 
 def join_row(plan: Plan, place: Place, row: str, seed: int, folder: Path) -> bool:
@@ -63,8 +69,6 @@ def join_row(plan: Plan, place: Place, row: str, seed: int, folder: Path) -> boo
 
 def build_boards(plan: Plan, place: Place, site: Path) -> Iterator[Path]:
     """Join, score and rank what is done: yield the folder of each suite's board."""
-    shared = [option for path in place.include for option in ("--include", str(path))]
-    shared += ["--home", str(place.home)] if place.home else []
     for suite, rows in shown_rows(plan, place).items():
         submissions = place.output / BOARDS / suite
         if submissions.exists():
@@ -73,26 +77,34 @@ def build_boards(plan: Plan, place: Place, site: Path) -> Iterator[Path]:
         for baseline in plan.baselines if suite == plan.suite else ():
             source = place.plan.parent / baseline.submission
             shutil.copytree(source, submissions / source.name, ignore=shutil.ignore_patterns("results"))
-            score(plan, suite, submissions / source.name, shared)
+            score(plan, suite, submissions / source.name, place)
+        names = folder_names(rows)
         for row in rows:
             for seed in sorted({seed for run in plan.runs_of(row) for seed in plan.seeds_of(run)}):
-                folder = submissions / folder_name(row, seed)
+                folder = submissions / f"{names[row]}-seed-{seed}"
                 if join_row(plan, place, row, seed, folder):
                     found = True
-                    score(plan, suite, folder, shared)
+                    score(plan, suite, folder, place)
         if found:
             where = ("--submissions", str(submissions), "--output", str(site / suite), "--suite", suite)
-            call("leaderboard", *where, *shared)
+            call("leaderboard", *where, *data_options(place))
             yield site / suite
 
 
-def score(plan: Plan, suite: str, folder: Path, shared: Sequence[str]) -> None:
-    """Score a submission on a suite."""
-    call("evaluate", "--submission", str(folder), "--split", plan.split, "--suite", suite, *shared)
+def data_options(place: Place) -> list[str]:
+    """Return the options of commands that say where data is."""
+    options = [option for path in place.include for option in ("--include", str(path))]
+    return options + (["--home", str(place.home)] if place.home else [])
+
+
+def score(plan: Plan, suite: str, folder: Path, place: Place) -> None:
+    """Score a submission on a suite. Raises DecabenchError if that fails."""
+    options = ("--submission", str(folder), "--split", plan.split, "--suite", suite)
+    call("evaluate", *options, *data_options(place))
 
 
 def call(*arguments: str) -> None:
-    """Run a command of decabench. Ends the script if it fails."""
+    """Run a command of decabench. Raises DecabenchError if it fails."""
     done = subprocess.run(
         [sys.executable, "-m", "decabench", *arguments],
         stdout=subprocess.DEVNULL,
@@ -100,4 +112,4 @@ def call(*arguments: str) -> None:
         text=True,
     )
     if done.returncode:
-        sys.exit(f"decabench {arguments[0]} failed:\n{done.stderr}")
+        raise DecabenchError(f"decabench {arguments[0]} failed:\n{done.stderr}")

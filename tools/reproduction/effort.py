@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from decabench.plugins import load_object
@@ -34,6 +34,8 @@ class Effort:
     """The median over runs of the median of a step's seconds."""
     minutes: float | None
     """Minutes of training for a seed: of those with all runs done."""
+    kept: Mapping[int, list[int]] = field(default_factory=dict)
+    """Seed to the epoch of each run after which its weights were kept, counted from 1."""
 
 
 def measure_effort(plan: Plan, place: Place, row: str) -> Effort:
@@ -53,6 +55,7 @@ def measure_effort(plan: Plan, place: Place, row: str) -> Effort:
         steps=_range([one.steps for one in logged]),
         seconds=median([one.step_seconds or 0.0 for one in logged]) if logged else None,
         minutes=sum(minutes) / len(minutes) if minutes else None,
+        kept={seed: [one.kept for one in own if one.kept is not None] for seed, own in found.items()},
     )
 
 
@@ -68,14 +71,15 @@ def settings_of(plan: Plan, row: str) -> Iterator[str]:
         for key, value in runs[0].settings.items()
         if all(r.settings.get(key) == value for r in runs)
     }
-    yield from (f"`{key}={_show(value)}`" for key, value in shared.items())
+    yield from (f"`{key}={show_setting(value)}`" for key, value in shared.items())
     for run in runs:
         rest = ", ".join(
-            f"`{key}={_show(value)}`" for key, value in run.settings.items() if key not in shared
+            f"`{key}={show_setting(value)}`" for key, value in run.settings.items() if key not in shared
         )
         if rest:
             yield f"{run.name}: {rest}"
 
 
-def _show(value: object) -> str:
+def show_setting(value: object) -> str:
+    """Format a setting's value, as `--set` takes it."""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict | bool) else str(value)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
 
-EMBEDDINGS = "embed."
-"""How the names of parameters of embeddings begin, in all families."""
+EMBEDDINGS = re.compile(r"(^|\.)embed\.")
+"""What the names of parameters of embeddings have in all families: of all tasks, or of one (`heads.TASK.embed`)."""
 
 REFERENCES = "reference/"
 """How the names of what is no weight begin: the snapshots of successive regularization."""
@@ -36,7 +37,7 @@ def count_weights(run: Path) -> int | None:
         entry["shape"]
         for file in latest
         for name, entry in _read_header(file).items()
-        if name != "__metadata__" and not name.startswith((EMBEDDINGS, REFERENCES))
+        if name != "__metadata__" and not EMBEDDINGS.search(name) and not name.startswith(REFERENCES)
     ]
     return sum(prod(shape) for shape in shapes) if latest else None
 

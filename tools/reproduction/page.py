@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
 from decabench.errors import DataError
 from decabench.metrics import METRICS
-from decabench.scoring import find_metric
+from decabench.scoring import DataUsed, find_metric
 from decabench.scoring.pairs import holm
 from reproduction.curves import make_panels, plot_panels
-from reproduction.effort import Effort, count_parameters, measure_effort, settings_of
+from reproduction.effort import Effort, count_parameters, measure_effort, settings_of, show_setting
 from reproduction.plan import Contrast, Measure, Place, Plan, Run, Table, task_of, tasks_of
 from reproduction.scores import (
     FIXED,
@@ -30,6 +31,16 @@ from reproduction.scores import (
 )
 
 NONE = "–"
+SIGNIFICANT = 0.05
+LEGEND = f"""Each line compares two rows on the same test texts. *95 %, texts*: how far the difference might move
+with other test texts, for these trained models. *95 %, texts and seeds*: how far it might move with other texts and
+other seeds; use this one to compare methods. It needs several seeds in at least some rows: where it is {NONE}, draw
+no conclusion about methods. p belongs to the second interval; p (Holm) is corrected for all planned contrasts;
+docs/statistics.md says how. Texts that were sampled together, such as a document's sentences, are a group. A
+claim of the paper is *confirmed* if the interval over texts and seeds lies on its side of zero, *contradicted*
+if on the other, and *open* if zero is within it. *One seed*: a row has a single one, and how much its seeds
+differ is only known from other rows. *Not after Holm*: p (Holm) is {SIGNIFICANT} or more, so that one among so
+many contrasts may well be chance."""
 
 
 def show(by_seed: Mapping[int, float], digits: int) -> str:
@@ -46,18 +57,23 @@ def show(by_seed: Mapping[int, float], digits: int) -> str:
 def as_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table, without the columns that have nothing in any line."""
     kept = [at for at in range(len(heads)) if not at or any(line[at] for line in lines)]
-    rows = [[heads[at] for at in kept], ["---"] * len(kept), *([line[at] for at in kept] for line in lines)]
+    cells = [[text.replace("|", "\\|") for text in line] for line in (heads, *lines)]
+    head, *rows = ([line[at] for at in kept] for line in cells)
+    rows = [head, ["---"] * len(kept), *rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def results_table(plan: Plan, table: Table, scored: Scored, place: Place, left_out: LeftOut) -> str:
-    """Return a table of published and measured figures: of the rows that have a measured one; empty if none has."""
+    """Return a table of published and measured figures: of the rows that have a measured one.
+
+    It is empty if none has, and if there is one row of several that a table names to compare.
+    """
     rows = [
         row
         for row in plan.rows_of(table, place.include)
         if any(progress(scored, row, plan.measures[name], place)[0] for name in table.measures)
     ]
-    if not rows:
+    if len(rows) < min(2, len(table.rows) or 1):
         return ""
     if table.transposed:
         lines = [
@@ -100,13 +116,14 @@ def contrast_table(plan: Plan, scored: Scored, place: Place, left_out: LeftOut) 
     """Return the table of contrasts, and below it those that have no runs as yet."""
     found: list[tuple[Contrast, str, bool, Tested | None]] = []
     spreads: dict[tuple[str, bool], Spread | None] = {}
+    several: dict[str, list[str]] = {}  # of each measure, the rows of which there are several seeds
 
     def spread_of(name: str, part: LeftOut | None) -> Spread | None:
         key = (name, part is not None)
         if key not in spreads:
-            rows = plan.trained_rows
-            every = (values(scored, row, plan.measures[name], place, part) for row in rows)
-            spreads[key] = seed_spread(own.values() for own in every)
+            every = {row: values(scored, row, plan.measures[name], place, part) for row in plan.trained_rows}
+            spreads[key] = seed_spread(own.values() for own in every.values())
+            several[name] = [row for row, own in every.items() if len(own) > 1]
         return spreads[key]
 
     for contrast in plan.contrasts:
@@ -121,7 +138,7 @@ def contrast_table(plan: Plan, scored: Scored, place: Place, left_out: LeftOut) 
         if not is_part
     }
     adjusted = {at: p for at, p in holm(p_values).items() if (one := found[int(at)][3]) and one.over_seeds}
-    lines, later = [], {}
+    lines, later = [], dict[str, dict[str, None]]()
     for at, (contrast, name, is_part, tested) in enumerate(found):
         measure = plan.measures[name]
         if tested is None:
@@ -137,7 +154,11 @@ def contrast_table(plan: Plan, scored: Scored, place: Place, left_out: LeftOut) 
                 "" if contrast.claimed is None or is_part else f"{contrast.claimed:+.{measure.digits}f}",
                 *_describe(tested, digits),
                 _show_p(adjusted.get(str(at))),
-                judge(gap if contrast.claimed is None or is_part else contrast.claimed, tested),
+                judge(
+                    gap if contrast.claimed is None or is_part else contrast.claimed,
+                    tested,
+                    adjusted.get(str(at)),
+                ),
                 *_describe_data(tested, digits),
             ]
         )
@@ -156,10 +177,14 @@ def contrast_table(plan: Plan, scored: Scored, place: Place, left_out: LeftOut) 
     known = {name: spread for (name, part), spread in spreads.items() if spread and not part}
     if known:
         figures = (
-            f"{name} {math.sqrt(spread.variance):.{plan.measures[name].digits + 1}f} ({spread.freedom})"
+            f"{name} {math.sqrt(spread.variance):.{plan.measures[name].digits + 1}f} ({spread.freedom}: "
+            f"{', '.join(several[name])})"
             for name, spread in known.items()
         )
-        parts.append(f"Standard deviation from seed to seed (degrees of freedom): {', '.join(figures)}.")
+        parts.append(
+            "Standard deviation from seed to seed (degrees of freedom: rows with several seeds; others are taken to "
+            f"vary alike): {'; '.join(figures)}."
+        )
     if later:
         titles = (f"{title} ({', '.join(names)})" for title, names in later.items())
         parts.append(f"Without runs as yet: {'; '.join(titles)}.")
@@ -179,14 +204,24 @@ def _show_gap(measure: Measure, contrast: Contrast, gap: float | None) -> str:
     return "" if gap is None else f"{gap:+.{measure.digits}f}" + _remarks(measure, contrast.development)
 
 
-def judge(claim: float | None, tested: Tested) -> str:
-    """Say by the interval over texts and seeds whether a paper's difference was found; empty if it has none."""
+def judge(claim: float | None, tested: Tested, adjusted: float | None) -> str:
+    """Say by the interval over texts and seeds whether a paper's difference was found; empty if it has none.
+
+    What weakens a finding stands beside it: a row of a single seed, and a corrected p of 0.05 or more.
+    """
     if not claim:
         return ""
     if (found := tested.over_seeds) is None:
         return "too few seeds"
     low, high = (found.low, found.high) if claim > 0 else (-found.high, -found.low)
-    return "confirmed" if low > 0 else "contradicted" if high < 0 else "open"
+    if low <= 0 <= high:
+        return "open"
+    parts = ["confirmed" if low > 0 else "contradicted"]
+    if 1 in tested.seeds.values():
+        parts.append("one seed")
+    if adjusted is not None and adjusted >= SIGNIFICANT:
+        parts.append("not after Holm")
+    return ", ".join(parts)
 
 
 def _show_p(p: float | None) -> str:
@@ -243,6 +278,7 @@ def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
                 "" if printed is None else f"{printed:,}",
                 _span(effort.weights),
                 _span(effort.steps),
+                _kept(effort),
                 NONE if effort.seconds is None else f"{1000 * effort.seconds:.0f}",
                 NONE if effort.minutes is None else f"{effort.minutes:.0f}",
                 ", ".join(f"{seed}: {done} of {effort.runs}" for seed, done in effort.done.items()),
@@ -257,6 +293,7 @@ def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
         paper,
         "weights of a model, here",
         "steps",
+        "epoch kept, by seed",
         "ms a step",
     ]
     parts = [as_table([*heads, "minutes a seed", "runs done, by seed"], lines)] if lines else []
@@ -276,11 +313,56 @@ def _names(runs: Sequence[Run]) -> str:
     return ", ".join(names)
 
 
+def _kept(effort: Effort) -> str:
+    """Format the epochs after which a row's weights were kept, seed by seed; empty if epochs were not counted."""
+    found = {seed: (min(epochs), max(epochs)) for seed, epochs in effort.kept.items() if epochs}
+    return ", ".join(f"{seed}: {_span(ends)}" for seed, ends in found.items())
+
+
 def _span(ends: tuple[int, int] | None) -> str:
     if ends is None:
         return NONE
     low, high = ends
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def data_table(scored: Scored) -> str:
+    """Return the table of the data that answers were scored on, task by task."""
+    used: dict[str, DataUsed] = {}
+    for own in scored.values():
+        for task, by_seed in own.items():
+            used.setdefault(task, next(iter(by_seed.values())).result.data)
+    lines = [
+        [
+            task,
+            f"{data.rows:,}",
+            "" if data.published_count is None else f"{data.published_count:,}",
+            data.origin,
+            "as published" if data.verified else "not known to be the published ones",
+            data.note,
+        ]
+        for task, data in used.items()
+    ]
+    return as_table(["", "texts", "texts, published", "files from", "checksums", "note"], lines)
+
+
+def base_settings(plan: Plan, place: Place) -> Iterator[str]:
+    """Yield the settings that runs have beside those that the table names: of the plan, and of each configuration."""
+    if plan.settings:
+        yield f"Settings of all runs: {_join(plan.settings)}."
+    files = dict.fromkeys(run.config or plan.config for run in plan.runs)
+    for file in filter(None, files):
+        config = tomllib.loads((place.plan.parent / file).read_text(encoding="utf-8"))
+        del config["tasks"]
+        model = {f"model.{key}": value for key, value in config.pop("model", {}).items()}
+        cuts = set(config.get("cut_context", {}).values())
+        if len(cuts) == 1:  # the same for all tasks
+            config["cut_context"] = cuts.pop()
+        yield f"Settings of `{_public(place.plan.parent / file)}`: {_join(config | model)}."
+
+
+def _join(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"`{key}={show_setting(value)}`" for key, value in settings.items())
 
 
 def count_table(plan: Plan) -> str:
@@ -294,8 +376,8 @@ def count_table(plan: Plan) -> str:
 
 def _count_runs(text: str) -> int:
     """Count the runs that a page says are done."""
-    (line,) = re.findall(r"^Runs done: (.*)$", text, re.MULTILINE) or [""]
-    return sum(map(int, re.findall(r"(\d+) of \d+ with seed", line)))
+    line = re.search(r"^Runs done: (.*)$", text, re.MULTILINE)  # the first one: notes come after it
+    return sum(map(int, re.findall(r"(\d+) of \d+ with seed", line[1]))) if line else 0
 
 
 def describe_progress(plan: Plan, place: Place) -> str:
@@ -373,8 +455,9 @@ def plot_curves(plan: Plan, place: Place, tables: Sequence[Table], page: Path) -
 
     After the first, a table has one only if it has rows to compare.
     """
-    for old in page.parent.glob(f"{page.stem}-[0-9]*.png"):
-        old.unlink()
+    for old in page.parent.glob(f"{page.stem}-*.png"):
+        if old.stem.removeprefix(f"{page.stem}-").isdecimal():  # and not another page's
+            old.unlink()
     for number, table in enumerate(tables, 1):
         panels = list(make_panels(plan, place, table))
         if any(number == 1 or len(panel.curves) > 1 for panel in panels):
@@ -406,23 +489,26 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
         lower = lower_is_better(plan, place)
         parts += [
             "## Contrasts",
-            "Each line compares two rows on the same test texts. *95 %, texts*: how far the difference might move with "
-            "other test texts, for these trained models. *95 %, texts and seeds*: how far it might move with other "
-            "texts and other seeds; use this one to compare methods. It needs several seeds in at least some rows: "
-            f"where it is {NONE}, draw no conclusion about methods. p belongs to the second interval; p (Holm) is "
-            "corrected for all planned contrasts; docs/statistics.md says how. A claim of the paper is *confirmed* if "
-            "the interval over texts and seeds lies on its side of zero, *contradicted* if on the other, and *open* if "
-            "zero is within it."
+            LEGEND
             + (
                 f" For {', '.join(lower)} lower is better; for all other measures higher is." if lower else ""
             ),
             contrast_table(plan, scored, place, left_out),
         ]
+    if scored:
+        parts += [
+            "## Data",
+            f"Of the {plan.split} split. Where the files of each task are from, and what was changed in them, is in "
+            "docs/data.md.",
+            data_table(scored),
+        ]
     if plan.counts:
         parts += ["## Parameters of the paper's example", count_table(plan)]
     parts += [
         "## Runs",
-        "Weights are without embeddings; times depend on the machine and its load.",
+        "Weights are without embeddings; times depend on the machine and its load. Settings that neither the table nor "
+        "the lines below name have the defaults of docs/training.md.",
+        *base_settings(plan, place),
         effort_table(plan, {row: measure_effort(plan, place, row) for row in plan.trained_rows}),
     ]
     if curves := list(plot_curves(plan, place, tables, page)):

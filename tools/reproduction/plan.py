@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from decabench.errors import DecabenchError
+from decabench.scoring import find_metric
 from decabench.tasks import Suite, Task, get_task, known_tasks, select_suite
 
 RUNS, SUBMISSIONS, LOCKS, BOARDS = "runs", "submissions", "locks", "boards"
@@ -183,7 +184,11 @@ class Plan:
         if name in own or not measure.suite:
             return own.get(name)
         suite = suite_of(measure.suite, tuple(include))
-        single = {one.task: own[key] for key, one in self.measures.items() if one.task and key in own}
+        single = {
+            one.task: own[key]
+            for key, one in self.measures.items()
+            if one.task and key in own and _is_headline(one, tuple(include))
+        }
         known = [single[task] for task in suite.tasks if task in single]
         return mean(known) if suite.total == "mean" and len(known) == len(suite.tasks) else None
 
@@ -261,6 +266,11 @@ def task_of(name: str, include: tuple[Path, ...] = ()) -> Task:
     return get_task(name, known_tasks(include))
 
 
+def _is_headline(measure: Measure, include: tuple[Path, ...]) -> bool:
+    """Whether a task's measure is what a suite combines of it."""
+    return measure.score in ("", find_metric(task_of(measure.task, include).metric).headline)
+
+
 def tasks_of(measure: Measure, include: Sequence[Path] = ()) -> tuple[str, ...]:
     """Return the tasks of a measure, in its suite's order."""
     return suite_of(measure.suite, tuple(include)).tasks if measure.suite else (measure.task,)
@@ -273,9 +283,12 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
         lists = content.pop("lists", {})
         runs = [made for run in content["runs"] for _, made in _expand("", run, lists)]
         content["runs"] = [_with_tasks(run, content["suite"], include) for run in _alike(runs)]
-        content["measures"] = dict(
-            pair for name, own in content["measures"].items() for pair in _expand(name, own, lists)
-        )
+        if not isinstance(content["measures"], dict):
+            raise ValueError("measures are tables, such as [measures.NAME]")
+        measures = [pair for name, own in content["measures"].items() for pair in _expand(name, own, lists)]
+        content["measures"] = dict(measures)
+        if len(measures) > len(content["measures"]):
+            raise ValueError("two measures have one name: with each, put {} in it")
         for table in content.get("tables", ()):
             table |= {key: _listed(table[key], lists) for key in ("measures", "rows") if key in table}
         for contrast in content.get("contrasts", ()):
@@ -289,7 +302,11 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
                 task_of(task, tuple(include))
         if plan.split not in ("train", "validation", "test"):
             raise ValueError(f"split is {plan.split!r}: train, validation or test")
-    except (OSError, ValueError, KeyError, TypeError, DecabenchError) as error:
+        for suite in dict.fromkeys([plan.suite, *(run.suite for run in plan.runs if run.suite)]):
+            suite_of(suite, tuple(include))
+    except KeyError as error:
+        sys.exit(f"{path} is not a plan (it, or one of its runs, has no {error.args[0]}).")
+    except (OSError, ValueError, TypeError, AttributeError, DecabenchError) as error:
         sys.exit(f"{path} is not a plan ({error}).")
     if wrong := list(_faults(plan)):
         sys.exit(f"{path} has no such thing, or has it twice: {', '.join(wrong)}.")
@@ -311,7 +328,7 @@ def _fill(value: Any, member: Any) -> Any:
     if isinstance(value, list):
         return [_fill(one, member) for one in value]
     if isinstance(value, dict):
-        return {key: _fill(one, member) for key, one in value.items()}
+        return {_fill(key, member): _fill(one, member) for key, one in value.items()}
     return value
 
 
@@ -342,19 +359,17 @@ def _alike(runs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _with_tasks(run: dict[str, Any], suite: str, include: Sequence[Path]) -> dict[str, Any]:
-    """Give a run without tasks those of its suite, but for the ones that it omits."""
-    if run.get("tasks"):
-        return run
-    tasks = suite_of(run.get("suite") or suite, tuple(include)).tasks
+    """Give a run its tasks: those that it names, or else those of its suite, but for the ones that it omits."""
+    tasks = run.get("tasks") or suite_of(run.get("suite") or suite, tuple(include)).tasks
     if strange := set(run.get("omit", ())) - set(tasks):
-        raise ValueError(f"{run['name']} omits what is no task of its suite: {', '.join(sorted(strange))}")
+        raise ValueError(f"{run['name']} omits what is none of its tasks: {', '.join(sorted(strange))}")
     return {**run, "tasks": [task for task in tasks if task not in run.get("omit", ())]}
 
 
 def _require_known_keys(content: Mapping[str, Any]) -> None:
     """Raise ValueError for keys that mean nothing, which would be passed over in silence."""
-    tables = [(Plan, "the plan", content)]
-    kinds = (
+    tables: list[tuple[type[Any], str, Mapping[str, Any]]] = [(Plan, "the plan", content)]
+    kinds: tuple[tuple[type[Any], str], ...] = (
         (Run, "runs"),
         (Baseline, "baselines"),
         (Table, "tables"),
@@ -383,16 +398,35 @@ def _faults(plan: Plan) -> Iterator[str]:
         yield from (
             f"measure {name!r} of a contrast" for name in contrast.measures if name not in plan.measures
         )
+        if not contrast.baseline or len(set(contrast.baseline)) < len(contrast.baseline):
+            yield f"a baseline of {contrast.row!r}"
     for table in plan.tables:
         yield from (f"row {row!r} of a table" for row in table.rows if row not in rows)
         yield from (f"measure {name!r} of a table" for name in table.measures if name not in plan.measures)
     for name, measure in plan.measures.items():
         if bool(measure.task) == bool(measure.suite):
             yield f"one task or suite of measure {name!r}"
+        if measure.suite and measure.score:
+            yield f"a score of measure {name!r}, whose suite combines headlines"
     yield from (f"init {run.init!r} of {run.name}" for run in plan.runs if run.init and run.init not in names)
+    for run in plan.runs:
+        seeds = plan.seeds_of(run)
+        if len(set(seeds)) < len(seeds) or min(seeds) < 0:
+            yield f"seeds {list(seeds)} of {run.name}"
+        if _starts_from_itself(plan, run):
+            yield f"init {run.init!r} of {run.name}, which ends in itself"
     yield from (f"a second run {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1)
     yield from (f"a second row {one.row!r}" for one in plan.baselines if plan.rows.count(one.row) > 1)
     for row in rows:
         for seed in {seed for run in plan.runs_of(row) for seed in plan.seeds_of(run)}:
             tasks = [task for run in plan.runs_of(row) if seed in plan.seeds_of(run) for task in run.tasks]
             yield from (f"a second {task} in row {row!r}" for task in set(tasks) if tasks.count(task) > 1)
+
+
+def _starts_from_itself(plan: Plan, run: Run) -> bool:
+    """Whether a run begins, by way of others or not, with its own weights."""
+    seen, at = [run.name], plan.first_of(run)
+    while at is not None and at.name not in seen:
+        seen.append(at.name)
+        at = plan.first_of(at)
+    return at is not None and at.name == run.name

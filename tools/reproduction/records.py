@@ -12,19 +12,23 @@ import json
 import shutil
 import tomllib
 import zipfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import msgspec
 
+from decabench.errors import SubmissionError
 from decabench.files import atomic_file
 from decabench.submission import FOLDER, open_submission
 from reproduction.logs import count_weights, counts_epochs, read_log
 from reproduction.plan import Place, Plan, Run
 
 TRAINING = "training.json"
+ENDED = "ended"
+"""The file in a run's folder which says that it was trained to its end, and with which settings."""
+LARGEST_NOTE = 10_000_000
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -44,6 +48,8 @@ class Training:
     """Whether it was validated at the end of each epoch."""
     validations: list[tuple[float, str, float]]
     """(step, task, score) of each validation."""
+    kept: int | None = None
+    """The epoch after which the weights were kept, counted from 1; None if epochs were not counted."""
 
 
 def asked_for(plan: Plan, run: Run, place: Place) -> dict[str, Any]:
@@ -64,10 +70,20 @@ def read_training(plan: Plan, run: Run, seed: int, place: Place) -> Training | N
         return None
     note = place.submission(run.name, seed) / TRAINING
     if not note.exists():
-        told = {**asdict(_read_logs(place.run(run.name, seed))), "asked": asked_for(plan, run, place)}
+        asked = _asked_at_end(place, run, seed) or asked_for(plan, run, place)
+        told = {**asdict(_read_logs(place.run(run.name, seed))), "asked": asked}
+        del told["kept"]  # the results say it
         with atomic_file(note) as file:
             file.write((json.dumps(told, indent=1, sort_keys=True) + "\n").encode())
-    return msgspec.json.decode(note.read_bytes(), type=Training)
+    training = msgspec.json.decode(note.read_bytes(), type=Training)
+    return replace(training, kept=_kept_epoch(training, place.results(plan, run, seed)))
+
+
+def _kept_epoch(training: Training, results: Path) -> int | None:
+    """Return the epoch of the step at which a run's weights were kept."""
+    steps = sorted({step for step, _, _ in training.validations})
+    step = msgspec.json.decode(results.read_bytes())["submission"]["predictor"]["backend"]["step"]
+    return steps.index(step) + 1 if training.by_epoch and step in steps else None
 
 
 def _read_logs(folder: Path) -> Training:
@@ -95,10 +111,12 @@ def record_file(place: Place, name: str, seed: int) -> Path | None:
 
 
 def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
-    """Write the record of a run that is done, unless there is one. The same run gives the same bytes."""
+    """Write the record of a run that is done, unless there is one of its settings: the same bytes for the same run."""
     file = record_file(place, run.name, seed)
-    if file is None or file.exists() or read_training(plan, run, seed, place) is None:
+    if file is None or has_record(plan, run, seed, place) or read_training(plan, run, seed, place) is None:
         return
+    if file.exists():
+        print(f"{file}: replaced, as it was of other settings than the plan's", flush=True)
     submission = place.submission(run.name, seed)
     kept = [*submission.glob(f"{FOLDER}/*"), place.results(plan, run, seed), *submission.glob("*.*")]
     with atomic_file(file) as part, zipfile.ZipFile(part, "w") as archive:
@@ -114,38 +132,76 @@ def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     file = record_file(place, run.name, seed)
     if file is None or not file.exists():
         return False
-    with open_submission(file) as opened:
-        assert opened.folder is not None
-        return _was_asked(opened.folder / TRAINING, plan, run, place)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entry = archive.getinfo(TRAINING)
+            if entry.file_size > LARGEST_NOTE:
+                raise KeyError(TRAINING)
+            asked = _read_asked(archive.read(entry))
+    except (OSError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
+        raise SubmissionError(
+            f"{file} is no record of a run ({error}): delete it to train the run again."
+        ) from None
+    return bool(asked == asked_for(plan, run, place))
 
 
 def has_changed(plan: Plan, run: Run, seed: int, place: Place) -> bool:
-    """Whether a run is done that was trained with other settings than the plan's of today."""
+    """Whether a run is done that was trained with other settings than the plan's of today.
+
+    Raises SubmissionError if what says so is damaged.
+    """
     note = place.submission(run.name, seed) / TRAINING
-    return note.exists() and not _was_asked(note, plan, run, place)
+    try:
+        asked = _read_asked(note.read_bytes()) if note.exists() else _asked_at_end(place, run, seed)
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        raise SubmissionError(
+            f"{note} is damaged ({error}): delete its folder to train the run again."
+        ) from None
+    return bool(asked is not None and asked != asked_for(plan, run, place))
 
 
-def _was_asked(note: Path, plan: Plan, run: Run, place: Place) -> bool:
-    asked: object = json.loads(note.read_bytes())["asked"]
-    return asked == asked_for(plan, run, place)
+def mark_ended(plan: Plan, run: Run, seed: int, place: Place) -> None:
+    """Note in a run's folder that it was trained to its end, and what was asked for."""
+    with atomic_file(place.run(run.name, seed) / ENDED) as file:
+        file.write(json.dumps({"asked": asked_for(plan, run, place)}).encode())
+
+
+def has_ended(place: Place, run: Run, seed: int) -> bool:
+    """Whether a run was trained to its end, and not broken off."""
+    return (place.run(run.name, seed) / ENDED).exists()
+
+
+def _asked_at_end(place: Place, run: Run, seed: int) -> Any:
+    """Return what a run that was trained to its end was asked for; None if it was not, or did not say so yet."""
+    file = place.run(run.name, seed) / ENDED
+    content = file.read_bytes() if file.exists() else b""
+    return _read_asked(content) if content else None
+
+
+def _read_asked(note: bytes) -> Any:
+    return json.loads(note)["asked"]
 
 
 def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     """Put the answers and results of a run's record where they would be after training.
 
-    Returns False if there is no record, or one of other settings, which the plan no longer asks for.
-    Raises SubmissionError for a record that is damaged.
+    Returns False if there is no record, or one of other settings, which the plan no longer asks for. What was broken
+    off is done again. Raises SubmissionError for a record that is damaged.
     """
     file = record_file(place, run.name, seed)
     if file is None or not file.exists():
         return False
+    if not has_record(plan, run, seed, place):
+        print(f"{file}: of other settings than the plan's; left alone", flush=True)
+        return False
     submission, results = place.submission(run.name, seed), "results"
+    part = submission / f"{results}.part"
     with open_submission(file) as opened:
         assert opened.folder is not None
-        if not _was_asked(opened.folder / TRAINING, plan, run, place):
-            print(f"{file}: of other settings than the plan's; left alone", flush=True)
-            return False
+        for left in (part, submission / results):
+            shutil.rmtree(left, ignore_errors=True)
         ignored = shutil.ignore_patterns(results)
         shutil.copytree(opened.folder, submission, ignore=ignored, dirs_exist_ok=True)
-        shutil.copytree(opened.folder / results, submission / results)  # last: they say that all is there
+        shutil.copytree(opened.folder / results, part)
+    part.replace(submission / results)  # last, and at once: results say that all is there
     return True

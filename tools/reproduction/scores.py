@@ -143,9 +143,10 @@ def _seeds_of(scored: Scored, row: str, tasks: Sequence[str]) -> list[int]:
 
 
 def progress(scored: Scored, row: str, measure: Measure, place: Place) -> tuple[int, int]:
-    """Return how many of a measure's tasks are done with some seed, and how many there are."""
+    """Return how many of a measure's tasks are done with the seed that has most, and how many there are."""
     tasks = tasks_of(measure, place.include)
-    return sum(task in scored.get(row, {}) for task in tasks), len(tasks)
+    done = [seed for task in tasks for seed in scored.get(row, {}).get(task, {})]
+    return max(map(done.count, done), default=0), len(tasks)
 
 
 @dataclass(frozen=True)
@@ -204,25 +205,35 @@ class Tested:
 
     @property
     def over_seeds(self) -> SeedTest | None:
-        """The test over texts and seeds; None if nothing says how much seeds differ.
+        """The test over texts and seeds; None if there is no test, or nothing says how much seeds differ.
 
         The variance of the difference is that over texts, by the half-width of their interval, plus that over seeds,
         by their numbers. Degrees of freedom are Satterthwaite's: those of the seeds, and of the texts without end, as
         their interval has its own already. So this interval is never the narrower one.
         """
-        texts = None if self.test is None else self.test.interval(0, 1)
-        if self.spread is None or self.spread.freedom < LEAST_FREEDOM or texts is None:
+        reach = self._reach()
+        if reach is None:
             return None
-        reach = max(texts.high - self.difference, self.difference - texts.low)
-        seeds = self.spread.variance * self.models
+        known = None if self.spread is None or self.spread.freedom < LEAST_FREEDOM else self.spread
+        if known is None and self.models:
+            return None
+        seeds = known.variance * self.models if known else 0.0
         whole = (reach / student_t(math.inf)) ** 2 + seeds
         if not whole > 0:
             return None
-        freedom = self.spread.freedom * (whole / seeds) ** 2 if seeds else math.inf
+        freedom = known.freedom * (whole / seeds) ** 2 if known and seeds else math.inf
         error = math.sqrt(whole)
         half = student_t(freedom) * error
         p = student_p(self.difference / error, freedom)
         return SeedTest(self.difference - half, self.difference + half, p)
+
+    def _reach(self) -> float | None:
+        """Return how far the interval over texts reaches, 0 if all answers count alike; None if there is none."""
+        if self.test is None:
+            return None
+        if (texts := self.test.interval(0, 1)) is None:
+            return 0.0 if self.test.is_same(0, 1) else None
+        return max(texts.high - self.difference, self.difference - texts.low)
 
 
 def compare_rows(
@@ -312,6 +323,8 @@ def make_sample(scored: ScoredTask, score: str, left_out: Collection[str], place
     if not left_out and score in ("", scored.result.headline):
         return scored.sample
     kept = [at for at, item in enumerate(scored.references) if item.id not in left_out]
+    if not kept:
+        raise NotTestedError(f"all texts of {scored.sample.name} stand in training data")
     references = [scored.references[at] for at in kept]
     name, metric = _find_metric_of(score or scored.result.headline, scored, place)
     answers = [scored.predictions[at] for at in kept]
