@@ -14,7 +14,7 @@ from decabench.files import atomic_file
 if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
-__all__ = ["ProgressReport", "TrainingLog", "plot_curves", "read_rows"]
+__all__ = ["ProgressReport", "TrainingLog", "has_steps", "plot_curves", "read_rows"]
 
 STEPS, VALIDATION = "train.csv", "validation.csv"
 _COLUMNS = {
@@ -29,6 +29,12 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         return []
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def has_steps(output: Path) -> bool:
+    """Whether a folder has the log of steps that a run begins with."""
+    file = output / STEPS
+    return file.exists() and file.read_bytes()[:1_000].startswith(",".join(_COLUMNS[STEPS]).encode())
 
 
 class TrainingLog:

@@ -28,6 +28,7 @@ from decabench.models import (
 )
 from decabench.tasks import Output
 from decabench.training.config import TrainConfig, from_mapping, read_config, to_mapping, to_toml
+from decabench.training.logs import has_steps
 from decabench.training.optimizers import is_within, require_part, restore_optimizer
 from decabench.training.schedule import Schedule
 
@@ -54,7 +55,8 @@ _OURS = re.compile(r"step-\d{8}|\.partial")
 def is_unstarted(output: Path) -> bool:
     """Whether a folder holds only what a run leaves when it ends before its first checkpoint, so that it can be reused.
 
-    A `config.toml` counts only if a run wrote it, with every setting; any other is never overwritten.
+    A `config.toml` counts only if a run wrote it: with every setting, or, as another version has others, beside its log
+    of steps. Any other is never overwritten.
     """
     leftovers = {"config.toml", "data", "train.csv", "validation.csv", "tensorboard", "checkpoints", TRACKED}
     found = {path.name for path in output.iterdir()}
@@ -64,6 +66,8 @@ def is_unstarted(output: Path) -> bool:
     if not written.exists():  # a run writes it before everything but the data as numbers
         return found <= {"data"}
     try:
+        if has_steps(output):
+            return True
         return to_toml(read_config(written)) == written.read_text(encoding="utf-8")
     except (DecabenchError, OSError, ValueError):
         return False

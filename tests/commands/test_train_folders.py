@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,32 @@ def test_folders_of_others_are_refused(tmp_path: Path, home: Path, file: str, re
         train(tmp_path / "run", ["sst"], "classifier", SETTINGS, home=home, device="cpu", resume=resume)
     assert [path for path in (tmp_path / "run").rglob("*") if path.is_file()] == [theirs]
     assert theirs.read_text() == "mine = 1\n"
+
+
+def test_a_run_of_another_version_that_ended_before_its_first_checkpoint_begins_again(
+    tmp_path: Path, home: Path
+) -> None:
+    """Its config.toml lacks settings that were added since; that alone could be anybody's, beside its log it is not."""
+    run, quiet = tmp_path / "run", lambda line: None
+    train(run, ["sst"], "classifier", SETTINGS, home=home, device="cpu", report=quiet)
+    for left in ("checkpoints", "latest.json", "best.json"):
+        shutil.rmtree(run / left) if (run / left).is_dir() else (run / left).unlink(missing_ok=True)
+    lines = (run / "config.toml").read_text().splitlines(keepends=True)
+    older = [line for line in lines if not line.startswith("cooldown = ")]
+    assert len(older) == len(lines) - 1
+    (run / "config.toml").write_text("".join(older))
+    for path in run.iterdir():
+        if path.name not in ("config.toml", "train.csv", "validation.csv", "tensorboard"):
+            path.unlink()
+    assert is_unstarted(run)
+    train(run, ["sst"], "classifier", SETTINGS, home=home, device="cpu", resume=True, report=quiet)
+    log = (run / "train.csv").read_text()
+    shutil.rmtree(run / "checkpoints")
+    for path in run.glob("*.json"):
+        path.unlink()
+    (run / "config.toml").write_text("".join(older))
+    (run / "train.csv").write_text("mine,yours\n" + log)
+    assert not is_unstarted(run)
 
 
 def test_other_files_beside_the_checkpoints_stay(tmp_path: Path, home: Path) -> None:

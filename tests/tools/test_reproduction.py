@@ -404,6 +404,10 @@ def test_the_runs_of_meta_lstm():
                 f"without-{number}",
                 {"freeze": ["shared"]},
             )
+    for number, group in enumerate(groups, 1):
+        for domain in group:
+            settings = {"init_parts": ["shared"], "freeze": ["shared"]}
+            expected[f"alone-{domain}"] = ([domain], "single.toml", f"without-{number}", settings)
     for domain in DOMAINS:
         expected[f"random-{domain}"] = ([domain], "single.toml", "", {"freeze": ["shared"]})
     for number, group in enumerate(groups, 1):
@@ -414,9 +418,13 @@ def test_the_runs_of_meta_lstm():
                 f"without-{number}",
                 {"init_parts": ["embed"], "freeze": ["shared"]},
             )
-    for name in ("ssp-mtl", "meta-lstm"):
-        expected[f"dropout-all-{name}"] = (DOMAINS, "", "", {"model.name": name, "model.dropout": 0.5})
-    expected["dropout-all-meta-lstm"][3]["epochs"] = 10
+    expected["dropout-all-ssp-mtl"] = (DOMAINS, "", "", {"model.name": "ssp-mtl", "model.dropout": 0.5})
+    longer = {"model.name": "meta-lstm", "epochs": 10}
+    expected["longer-all-meta-lstm"] = (DOMAINS, "", "", longer)
+    expected["dropout-all-meta-lstm"] = (DOMAINS, "", "", {**longer, "model.dropout": 0.5})
+    for domain in DOMAINS:
+        settings = {"model.name": "meta-lstm", "epochs": 20}
+        expected[f"longer-meta-lstm-{domain}"] = ([domain], "single.toml", "", settings)
     for rank in (20, 60, 30, 50):
         expected[f"all-meta-lstm-z{rank}"] = (
             DOMAINS,
