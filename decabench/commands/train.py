@@ -117,7 +117,7 @@ def train(
     from decabench.commands._options import chosen_tasks
     from decabench.exchange import make_trackers
     from decabench.tasks import DECATHLON
-    from decabench.training import plan_training, run_training, write_bundle
+    from decabench.training import plan_training, run_training, show_score, write_bundle
 
     trackers = make_trackers(name for name in log if name != "tensorboard")  # the run's own log writes that
     chosen = None
@@ -176,7 +176,11 @@ def train(
                 )
             )
         which = "last" if run.config.best_by == "last" else "best"
-        score = "" if finished.best is None else f" ({finished.best:.1f})"
+        score = (
+            ""
+            if finished.best is None
+            else f" ({show_score(finished.best, run.tasks.get(run.config.best_by))})"
+        )
         end = finished.ended[:1].upper() + finished.ended[1:] or f"Trained to step {finished.step}"
         echo(
             f"{end}; the {which} checkpoint{score} is {finished.checkpoint}. "

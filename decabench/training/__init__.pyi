@@ -12,6 +12,7 @@ from .loop import plan_training as plan_training
 from .loop import run_training as run_training
 from .loop import train as train
 from .resume import is_unstarted as is_unstarted
+from .validator import show_score as show_score
 
 __all__ = [
     "Bundle",
@@ -25,6 +26,7 @@ __all__ = [
     "plan_training",
     "read_config",
     "run_training",
+    "show_score",
     "train",
     "with_settings",
     "write_bundle",

@@ -77,6 +77,7 @@ from decabench.training.validator import (
     can_be_summed,
     check_best_by,
     check_scores_rise,
+    show_score,
 )
 
 if TYPE_CHECKING:
@@ -546,7 +547,10 @@ class _Trainer:
             state.scores = dict(found.tasks)
             total = {"total": found.total} if can_be_summed(self.run.tasks) else {}
             log.validation(state.step, {**found.tasks, **total})
-            shown = ", ".join(f"{task} {score:.1f}" for task, score in found.tasks.items())
+            tasks = self.run.tasks
+            shown = ", ".join(
+                f"{task} {show_score(score, tasks[task])}" for task, score in found.tasks.items()
+            )
             more = f"; total {found.total:.1f}" if total and len(found.tasks) > 1 else ""
             self._say(f"step {state.step}: {shown}{more}")
         if self.schedule.needs_scores:  # every process must draw the same tasks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ __all__ = [
     "check_best_by",
     "check_scores_rise",
     "sample_validation",
+    "show_score",
 ]
 
 
@@ -43,6 +45,12 @@ class ValidationScores:
 def can_be_summed(tasks: Mapping[str, Task]) -> bool:
     """Return whether a higher score is better for all tasks, or for none: otherwise a sum of scores is meaningless."""
     return len({find_metric(task.metric).higher_is_better for task in tasks.values()}) == 1
+
+
+def show_score(score: float, task: Task | None) -> str:
+    """Format a task's headline, or a sum (None): with one decimal, or three if it is a small error."""
+    is_error = task is not None and math.isinf(find_metric(task.metric).range[1]) and score < 10
+    return f"{score:.3f}" if is_error else f"{score:.1f}"
 
 
 def check_best_by(config: TrainConfig, tasks: Mapping[str, Task]) -> bool:
