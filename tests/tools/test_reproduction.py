@@ -6,13 +6,15 @@ import tomllib
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from decabench.errors import DataError, SubmissionError
 from decabench.metrics import METRICS, Item
-from decabench.scoring import DataUsed, Sample, ScoredTask, TaskResult
+from decabench.scoring import DataUsed, Sample, ScoredTask, TaskResult, student_t
+from decabench.scoring.significance import Interval
 from decabench.tasks import SUITES
 from tests.sources import ROOT
 
@@ -45,6 +47,7 @@ from reproduction.scores import (
     seed_spread,
     values,
 )
+from reproduction.scores import Tested as ContrastResult
 
 PRODUCTS = SUITES["products"].tasks
 PLACE = Place(Path("plan.toml"), Path("out"), None, (), "cpu")
@@ -749,3 +752,22 @@ def test_errors_and_coverage_of_a_suites_mean(seeds, luck):
     assert 0.925 <= inside / tests <= 1.0
     if luck >= 0.03 and seeds == 1:
         assert over_texts / tests < 0.85, "one model of each kind says little of the ways to train"
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("times, least, most", [(1, 0.92, 0.97), (2, 0.75, 0.90), (3, 0.58, 0.80)])
+def test_rows_whose_seeds_differ_more_than_those_that_are_known(times, least, most):
+    """One seed each of two rows, whose deviation is `times` that of the row of three seeds that it is taken from."""
+    random, inside, tests = np.random.default_rng(12), 0, 4_000
+    for _ in range(tests):
+        texts, seeds = 0.3, 0.25
+        difference = random.normal() * math.hypot(texts, times * seeds * math.sqrt(2))
+        half = texts * student_t(math.inf)
+        over_texts = SimpleNamespace(
+            interval=lambda a, b, at=difference, half=half: Interval(at - half, at + half)
+        )
+        spread = seed_spread([seeds * random.normal(size=3)])
+        found = ContrastResult(difference, over_texts, {}, {"a": 1, "b": 1}, 2.0, 0, 0, spread).over_seeds
+        inside += found.low <= 0 <= found.high
+    print(f"{times} times the deviation: coverage {inside / tests:.3f}")
+    assert least <= inside / tests <= most
