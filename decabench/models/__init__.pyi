@@ -30,6 +30,7 @@ from .family import TextReader as TextReader
 from .family import TooLongError as TooLongError
 from .family import find_family as find_family
 from .family import label_names as label_names
+from .family import split_of as split_of
 from .family import with_label_names as with_label_names
 from .heads import ClassifierHead as ClassifierHead
 from .heads import CrfHead as CrfHead
@@ -123,6 +124,7 @@ __all__ = [
     "release_memory",
     "require_device",
     "reuse_memory",
+    "split_of",
     "token_mask",
     "train_ngrams",
     "with_label_names",

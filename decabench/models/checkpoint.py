@@ -39,6 +39,7 @@ from decabench.models.family import (
     TextReader,
     find_family,
     read_model_config,
+    split_of,
 )
 from decabench.models.tensors import MODEL, StoredWeights, build_to_fit, load_tensors
 from decabench.models.vector_files import join_vectors
@@ -121,8 +122,7 @@ class TrainedModel:
         `beam` above 1, each hypothesis counts as a row. Raises DecabenchError if the model has no head for the task.
         """
         self.check_task(task)
-        cut = self.cut_context.get(task.name)
-        reader = TextReader(task, self.words.lexicon, cut)
+        reader = self._reader(task)
         items = [self.encode(question, task, reader) for question in questions]
         in_order = self.answer_items(task, items, limit, batch_tokens, beam)
         kept = [reader.count_kept(question.context) for question in questions]
@@ -147,9 +147,13 @@ class TrainedModel:
 
     def encode(self, question: Question | Example, task: Task, reader: TextReader | None = None) -> Item:
         """Encode a question as the family does, without an answer."""
-        reader = reader or TextReader(task, self.words.lexicon, self.cut_context.get(task.name))
+        reader = reader or self._reader(task)
         asked = Question(question.id, question.question, question.context)
         return self.family.encode(asked, None, task, reader)
+
+    def _reader(self, task: Task) -> TextReader:
+        cut, split = self.cut_context.get(task.name), split_of(self.config)
+        return TextReader(task, self.words.lexicon, cut, split=split)
 
     def make_batch(self, task: Task, items: Sequence[Item]) -> Batch:
         """Collate items into a batch on the model's device."""

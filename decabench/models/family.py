@@ -207,12 +207,32 @@ class TooLongError(Exception):
     """Raised inside `encode` for a context longer than `skip_context`; the trainer skips the example."""
 
 
+SPLITS = ("spaces", "tokens")
+"""How texts of the recurrent families are split into words: at spaces, or as MQAN's are, with punctuation apart."""
+
+
+def split_of(config: ModelConfig) -> str:
+    """Return how a model's texts are split, one of SPLITS; families without the setting do not ask."""
+    split: str = getattr(config, "split", "spaces")
+    return split
+
+
 class TextReader:
     """Encodes texts and labels of one task as numbers. Caches the last few texts, because contexts often repeat."""
 
-    def __init__(self, task: Task, lexicon: Lexicon, cut: int | None = None, skip: int | None = None) -> None:
-        """Truncate contexts to `cut` tokens; raise TooLongError for contexts of more than `skip` tokens."""
-        self.lexicon = lexicon
+    def __init__(
+        self,
+        task: Task,
+        lexicon: Lexicon,
+        cut: int | None = None,
+        skip: int | None = None,
+        split: str = "spaces",
+    ) -> None:
+        """Truncate contexts to `cut` tokens; raise TooLongError for contexts of more than `skip` tokens.
+
+        `split`, one of SPLITS, says what words are in `first_tokens` and `words`.
+        """
+        self.lexicon, self._apart = lexicon, split == "tokens"
         self._task, self._cut, self._skip = task, cut, skip
         self._encode = lru_cache(16)(lexicon.encode)
         self._labels = {name: number for number, name in enumerate(label_names(task.output))}
@@ -238,15 +258,19 @@ class TextReader:
         return np.frombuffer(self.lexicon.number(f" {token} " for token in tokens), dtype=np.int32)
 
     def first_tokens(self, text: str) -> Ids:
-        """Number the lower-cased whitespace tokens of a context, truncated to the run's `cut_context`."""
-        self._cut_end = _end_of_words
-        tokens = text.lower().split()
+        """Number the lower-cased words of a context, truncated to the run's `cut_context`."""
+        self._cut_end = _end_of_parts if self._apart else _end_of_words
+        tokens = self._words(text)
         self._check_length(len(tokens))
         return np.array(self.lexicon.number(f" {token} " for token in tokens[: self._cut]), dtype=np.int32)
 
     def words(self, text: str) -> Ids:
-        """Number the lower-cased whitespace tokens of any other text."""
-        return np.array(self.lexicon.number(f" {token} " for token in text.lower().split()), dtype=np.int32)
+        """Number the lower-cased words of any other text."""
+        return np.array(self.lexicon.number(f" {token} " for token in self._words(text)), dtype=np.int32)
+
+    def _words(self, text: str) -> list[str]:
+        """Split a text at spaces; and off its words what is no part of them, if `split` says so."""
+        return [part.strip() for part in _parts(text.lower())] if self._apart else text.lower().split()
 
     def count_kept(self, text: str) -> int | None:
         """Return how many characters of a context were read; None if it was not truncated."""
@@ -291,6 +315,20 @@ class TextReader:
 def _end_of_tokens(text: str, limit: int) -> int | None:
     tokens = tokenize(text)
     return None if len(tokens) <= limit else len(detokenize(tokens[:limit]))
+
+
+def _parts(text: str) -> list[str]:
+    """Return the tokens of a text that are more than spaces."""
+    return [token for token in tokenize(text) if token.strip()]
+
+
+def _end_of_parts(text: str, limit: int) -> int | None:
+    kept, tokens = 0, tokenize(text)
+    for at, token in enumerate(tokens):
+        kept += bool(token.strip())
+        if kept > limit:
+            return len(detokenize(tokens[:at]).rstrip())
+    return None
 
 
 def _end_of_words(text: str, limit: int) -> int | None:

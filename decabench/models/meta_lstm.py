@@ -32,6 +32,7 @@ from torch.nn import functional as F
 
 from decabench.errors import DataError, require_name
 from decabench.models.family import (
+    SPLITS,
     ColumnBatch,
     Family,
     Item,
@@ -129,6 +130,9 @@ class MetaLSTMConfig:
     run's `weight_decay` is on the embeddings too, and rules out `sparse_gradients`."""
     dropout: float = 0.0
     """The dropout rate on words and on representations (guess: the paper mentions none)."""
+    split: str = "spaces"
+    """How texts with a label are split into words: at `spaces`, as the papers' data is, or into `tokens`, as MQAN's
+    are, with punctuation apart. Tags are always those of words between spaces."""
     vocabulary: int = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
@@ -142,6 +146,7 @@ class MetaLSTMConfig:
 
     def __post_init__(self) -> None:
         require_name(self.name, MODELS, "model")
+        require_name(self.split, SPLITS, "way to split texts (model.split)")
         counts = ("hidden", "meta", "rank", "hyper", "hyper_embedding")
         check_numbers(
             self.name, self, counts, ("adversarial", "orthogonality", "initial", "l2"), ("dropout",)
@@ -159,7 +164,7 @@ class MetaLSTMConfig:
 
 
 def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
-    """Encode the whitespace tokens of the context, and after them those of the question if a task asks several.
+    """Encode the words of the context, and after them those of the question if a task asks several.
 
     Where the question is the same for all examples, it adds nothing.
     """

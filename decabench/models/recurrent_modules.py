@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from decabench.errors import DecabenchError, require_name
-from decabench.models.family import ColumnBatch, Family, Losses, ModelReply, MultitaskNetwork
+from decabench.models.family import SPLITS, ColumnBatch, Family, Losses, ModelReply, MultitaskNetwork
 from decabench.models.heads import ClassifierHead, Head, LayeredHead, SoftmaxHead, TaskHeads
 from decabench.models.layers import WordEmbedding, add_l2, check_numbers, token_mask
 from decabench.models.meta_lstm import encode
@@ -127,6 +127,9 @@ class RecurrentModulesConfig:
     """L2 penalty on everything but the embeddings, added to the gradient."""
     dropout: float = 0.0
     """The dropout rate on words and on representations (guess: neither paper nor code mentions any)."""
+    split: str = "spaces"
+    """How texts with a label are split into words: at `spaces`, as the papers' data is, or into `tokens`, as MQAN's
+    are, with punctuation apart. Tags are always those of words between spaces."""
     vocabulary: int = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
@@ -141,6 +144,7 @@ class RecurrentModulesConfig:
 
     def __post_init__(self) -> None:
         require_name(self.name, ENCODERS, "model")
+        require_name(self.split, SPLITS, "way to split texts (model.split)")
         require_name(self.extension, EXTENSIONS, "extension (model.extension)")
         require_name(self.policy_reads, READS, "input of a policy (model.policy_reads)")
         require_name(self.gates, GATES, "kind of gates (model.gates)")

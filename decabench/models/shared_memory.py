@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from decabench.errors import DecabenchError, require_name
-from decabench.models.family import ColumnBatch, Family, Losses, ModelReply, MultitaskNetwork
+from decabench.models.family import SPLITS, ColumnBatch, Family, Losses, ModelReply, MultitaskNetwork
 from decabench.models.heads import ClassifierHead, LayeredHead, TaskHeads
 from decabench.models.layers import (
     WordEmbedding,
@@ -87,6 +87,9 @@ class SharedMemoryConfig:
     which weights it is on: guess)."""
     dropout: float = 0.0
     """The dropout rate on words and on representations (guess: the paper mentions none)."""
+    split: str = "spaces"
+    """How texts with a label are split into words: at `spaces`, as the papers' data is, or into `tokens`, as MQAN's
+    are, with punctuation apart. Tags are always those of words between spaces."""
     vocabulary: int = 50_000
     """The size of the vocabulary: the most frequent words of the training data."""
     train_embeddings: bool = True
@@ -99,6 +102,7 @@ class SharedMemoryConfig:
 
     def __post_init__(self) -> None:
         require_name(self.name, MODELS, "model")
+        require_name(self.split, SPLITS, "way to split texts (model.split)")
         require_name(self.reads, MEMORY_READS, "choice of reads")
         require_name(self.fusion, ("own", "shared"), "fusion")
         require_name(self.bag, ("", "sum", "mean"), "bag")

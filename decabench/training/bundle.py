@@ -44,6 +44,7 @@ from decabench.models import (
     label_names,
     output_from_record,
     output_record,
+    split_of,
     write_vectors,
 )
 from decabench.tasks import TASKS, Output, Question, Store, Task
@@ -327,7 +328,8 @@ def _encode_validation(
     encoded: dict[str, TaskData] = {}
     questions: dict[str, tuple[list[str], list[int | None]]] = {}
     for name in config.tasks:
-        reader = TextReader(tasks[name], lexicon, config.cut_context.get(name))
+        cut, split = config.cut_context.get(name), split_of(config.model)
+        reader = TextReader(tasks[name], lexicon, cut, split=split)
         items, ids, kept = [], [], []
         for row in store.read(name, "validation", ("id", "question", "context")):
             question = Question(row["id"], row["question"], row["context"])

@@ -32,6 +32,7 @@ from decabench.models import (
     find_family,
     label_names,
     output_record,
+    split_of,
     with_label_names,
 )
 from decabench.tasks import Output, Question, Store, Task
@@ -79,7 +80,7 @@ def _read_task(
 ) -> tuple[TaskData, Output]:
     """Encode a task's examples; return them and the task's output with the labels found, in alphabetical order."""
     skip = config.skip_context.get(task.name)
-    reader = TextReader(task, lexicon, config.cut_context.get(task.name), skip)
+    reader = TextReader(task, lexicon, config.cut_context.get(task.name), skip, split_of(config.model))
     items: list[Item] = []
     rows = store.read(task.name, "train", ("id", "question", "context", "answers"))
     for row in islice(rows, config.train_examples or None):
@@ -112,7 +113,8 @@ def _add_validation(
     store: Store, task: Task, config: TrainConfig, family: Family, lexicon: Lexicon, counts: Integers
 ) -> Integers:
     """Add the words of a task's validation examples to the counts."""
-    reader = TextReader(task, lexicon, config.cut_context.get(task.name))
+    cut, split = config.cut_context.get(task.name), split_of(config.model)
+    reader = TextReader(task, lexicon, cut, split=split)
     found: list[npt.NDArray[Any]] = []
     for row in store.read(task.name, "validation", ("id", "question", "context", "answers")):
         question = Question(row["id"], row["question"], row["context"])
@@ -183,6 +185,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
         },
         "outputs": {name: output_record(tasks[name].output) for name in config.tasks},
         "family": family,
+        "split": split_of(config.model),
         "vocabulary": config.model.vocabulary,
         "minimum_count": config.minimum_count,
         "train_examples": config.train_examples,

@@ -71,6 +71,20 @@ def test_the_first_whitespace_tokens_are_what_the_limit_says():
         TextReader(POS, Lexicon(), skip=2).first_tokens("a b c")
 
 
+def test_the_first_tokens_with_punctuation_apart():
+    text = "  Don't\tstop-now , Mr. X.  "
+    reader = TextReader(POS, Lexicon(), cut=5, split="tokens")
+    words = [reader.lexicon.words[number].strip() for number in reader.first_tokens(text)]
+    assert words == ["don", "'", "t", "stop", "-"]
+    assert text[: reader.count_kept(text)] == "  Don't\tstop-"
+    whole = TextReader(POS, Lexicon(), split="tokens")
+    words = [whole.lexicon.words[number].strip() for number in whole.first_tokens(text)]
+    assert words == ["don", "'", "t", "stop", "-", "now", ",", "mr", ".", "x", "."]
+    assert TextReader(POS, Lexicon(), cut=11, split="tokens").count_kept(text) is None
+    assert [whole.lexicon.words[number] for number in whole.words("so?")] == [" so ", " ? "]
+    assert len(whole.tokens(text)) == 5  # tags are those of words between spaces
+
+
 def test_a_family_that_reads_only_contexts_can_refuse_other_questions():
     reader = TextReader(POS, Lexicon())
     reader.check_question("good or bad?")

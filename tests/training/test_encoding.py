@@ -5,17 +5,21 @@ import shutil
 import time
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 
-from decabench.errors import MissingDataError
+from decabench.errors import MissingDataError, UnknownNameError
+from decabench.models import TrainedModel
 from decabench.models.meta_lstm import MetaLSTMConfig
 from decabench.models.mqan import FAMILY
 from decabench.models.recurrent_modules import RecurrentModulesConfig
+from decabench.models.shared_memory import SharedMemoryConfig
 from decabench.models.words import EOS, INIT, SPECIALS, tokenize
+from decabench.tasks import TASKS
 from decabench.tasks.store import Store
 from decabench.training import encoding
 from decabench.training.encoding import CACHE
@@ -85,6 +89,23 @@ def test_long_answers_are_left_out(home):
     limits = replace(config, tasks=("cnn_dailymail",), skip_answer=1)
     with pytest.raises(MissingDataError, match="no training example with an answer of at most 1 tokens"):
         encode_tasks(Store(home), limits)
+
+
+@pytest.mark.parametrize("model", [MetaLSTMConfig(), SharedMemoryConfig(), RecurrentModulesConfig()])
+def test_texts_may_be_split_as_mqans_are(own_home, model):
+    """And what was read with another split is not taken for it, nor does a model answer with another."""
+    config = replace(TINY, tasks=("sst",), train_examples=0, model=replace(model, split="tokens"))
+    lexicon, _ = encode_tasks(Store(own_home), replace(config, model=model))
+    assert any(word.strip()[:-1].isalpha() and word.strip().endswith(".") for word in lexicon.words)
+    lexicon, data = encode_tasks(Store(own_home), config)
+    words = {word.strip() for word in lexicon.words[len(SPECIALS) :]}
+    rows = list(Store(own_home).examples("sst", "train"))
+    assert words == {part.strip() for row in rows for part in tokenize(row.context.lower())} - {""}
+    network = SimpleNamespace(words=SimpleNamespace(lexicon=lexicon), cut_context={}, config=config.model)
+    reader = TrainedModel._reader(network, TASKS["sst"])
+    assert reader.first_tokens(rows[0].context).tolist() == data["sst"].item(0)["text"].tolist()
+    with pytest.raises(UnknownNameError, match="Did you mean tokens"):
+        replace(model, split="token")
 
 
 def test_words_of_validation_may_count_too(home):
