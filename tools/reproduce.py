@@ -25,7 +25,8 @@ answers of all runs of a row with one seed are one submission (OUTPUT/boards). I
 - `[published.ROW]`: measure to figure, and `[parameters]`: row to the number of weights without embeddings;
 - `[[contrasts]]`: `row`, `baseline` (several: their mean), `measures` and `claimed`, what the paper's text says;
 - `[[counts]]`: `name`, `printed`, `modules` and `remark`: a worked example of numbers of parameters, counted anew;
-- `overlap`: splits such as train; suites are also scored without the texts that stand in them, word for word;
+- `overlap`: splits such as train; suites are also scored without the texts that stand in them, word for word, or, with
+  `overlap_by = "normalised"`, but for case, spaces and punctuation;
 - `[lists]`: names of lists. `each = "NAME"` (or a list) in a run or a measure makes one for each member, in place of
   `{}`; `measures` of a table or a contrast may name a list too.
 

@@ -277,6 +277,7 @@ def _count_right(submission, task, golds):
         ),
         ("[published.single]", "[published.many]", "row 'many'"),
         ('split = "validation"', 'split = "tset"', "split is 'tset'"),
+        ('split = "validation"', 'split = "test"\noverlap_by = "near"', "overlap_by is 'near'"),
         ('task = "sst", score', 'task = "stt", score', "Did you mean sst"),
     ],
 )
@@ -342,7 +343,7 @@ def test_plans_of_the_project(path, tmp_path):
     from decabench.models.words import Lexicon
     from decabench.training.config import TrainConfig, combine_settings
 
-    include = list(path.parent.glob("suite.toml"))
+    include = sorted({*path.parent.glob("suite.toml"), *path.parent.glob("domains.toml")})
     if path.parent.name == "related":  # the plan's tasks are generated
         for name in ("more", "less"):
             make_related_tasks.main(

@@ -369,6 +369,8 @@ def test_what_stands_in_training_data_is_left_out(tmp_path):
     run = Run("all", ("left", "right"))
     plan = Plan("T", "P", "two", {"mean": Measure(suite="two")}, (run,), overlap=("train",))
     assert find_left_out(plan, place) == {"left": {"left.test.0", "left.test.1"}, "right": {"right.test.0"}}
+    near = replace(plan, overlap_by="normalised")  # "One" too
+    assert find_left_out(near, place)["left"] == {"left.test.0", "left.test.1", "left.test.3"}
 
 
 # Plans ---------------------------------------------------------------------------------------------------------------

@@ -401,8 +401,9 @@ def describe_left_out(plan: Plan, place: Place, left_out: LeftOut) -> str:
     """Say how many texts stand in training data, of how many tasks."""
     count = sum(len(ids) for ids in left_out.values())
     splits = " or ".join(plan.overlap)
+    how = "word for word" if plan.overlap_by == "exact" else "but for case, spaces and punctuation"
     return (
-        f"*Without overlap* leaves out the {count:,} texts of the {plan.split} split that stand word for word in the "
+        f"*Without overlap* leaves out the {count:,} texts of the {plan.split} split that stand, {how}, in the "
         f"{splits} split of a task of the suite, their own or another."
     )
 

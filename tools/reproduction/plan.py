@@ -167,7 +167,9 @@ class Plan:
     split: str = "test"
     """The split that is answered."""
     overlap: tuple[str, ...] = ()
-    """Splits to learn from: suites are also scored without the texts that stand in one, word for word, in any task."""
+    """Splits to learn from: suites are also scored without the texts that stand in one, in any task."""
+    overlap_by: str = "exact"
+    """Whether they stand there word for word (`exact`), or but for case, spaces and punctuation (`normalised`)."""
     notes: tuple[str, ...] = ()
     """What a reader of the page has to know, a paragraph each."""
     link: str = ""
@@ -300,6 +302,8 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
         for measure in plan.measures.values():
             for task in tasks_of(measure, include):
                 task_of(task, tuple(include))
+        if plan.overlap_by not in ("exact", "normalised"):
+            raise ValueError(f"overlap_by is {plan.overlap_by!r}: exact or normalised")
         if plan.split not in ("train", "validation", "test"):
             raise ValueError(f"split is {plan.split!r}: train, validation or test")
         for suite in dict.fromkeys([plan.suite, *(run.suite for run in plan.runs if run.suite)]):

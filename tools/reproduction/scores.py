@@ -101,7 +101,9 @@ def find_left_out(plan: Plan, place: Place) -> LeftOut:
     for suite in suites:
         tasks = suite_of(suite, place.include).tasks
         for one in find_overlap(store, tasks, (plan.split,), plan.overlap):
-            found.setdefault(one.task, set()).update(one.exact)
+            found.setdefault(one.task, set()).update(
+                one.exact if plan.overlap_by == "exact" else one.normalised
+            )
     return found
 
 
