@@ -633,7 +633,7 @@ def test_what_was_trained_and_what_was_not():
     text = effort_table(FDU, {"LSTM": made, "PSP-MTL": made, "SSP-MTL": none, "HyperLSTM": none})
     assert "| LSTM | lstm-… (16 runs) | 16 tasks |" in text and "| PSP-MTL | all-psp-mtl | 16 tasks |" in text
     assert "| 0: 2 to 4, 1: 3 |" in text
-    assert text.endswith("Not trained as yet: SSP-MTL, HyperLSTM.")
+    assert text.endswith("Not trained as yet: SSP-MTL; HyperLSTM.")
 
 
 def test_commands_name_no_folder_of_the_machine(tmp_path):

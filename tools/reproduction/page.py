@@ -298,7 +298,7 @@ def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
     ]
     parts = [as_table([*heads, "minutes a seed", "runs done, by seed"], lines)] if lines else []
     if later:
-        parts.append(f"Not trained as yet: {', '.join(later)}.")
+        parts.append(f"Not trained as yet: {'; '.join(later)}.")
     return "\n\n".join(parts)
 
 
