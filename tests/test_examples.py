@@ -8,10 +8,11 @@ from decabench.tasks import SUITES, TASKS, known_suites, known_tasks
 from decabench.training.config import read_config
 
 FOLDER = Path(__file__).resolve().parent.parent / "examples" / "training"
-NOT_TRAINED = ("plan.toml", "suite.toml")  # plans are read in tests/tools, suites in test_a_suite
+NAMES_OF_SUITES = ("suite.toml", "domains.toml")
+NOT_TRAINED = ("plan.toml", *NAMES_OF_SUITES)  # plans are read in tests/tools, suites in test_a_suite
 CONFIGS = sorted(path for path in FOLDER.rglob("*.toml") if path.name not in NOT_TRAINED)
 GENERATED = ("less.1", "less.2", "less.3")  # by tools/make_related_tasks.py
-SUITE_FILES = sorted(FOLDER.rglob("suite.toml"))
+SUITE_FILES = sorted(path for name in NAMES_OF_SUITES for path in FOLDER.rglob(name))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=[str(path.relative_to(FOLDER)) for path in CONFIGS])
