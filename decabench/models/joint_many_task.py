@@ -162,7 +162,7 @@ class JointManyTaskConfig:
 # Examples ----------------------------------------------------------------------------------------------------------
 
 _NAMED = re.compile(r"[A-Z]\w*(?: \w+)?: ")  # `Sentence A: ...`
-_QUOTED = re.compile(rf'(?:{_NAMED.pattern}"(.*)"|"(.*)"$)', re.DOTALL)
+_QUOTED = re.compile(rf'(?:{_NAMED.pattern}"(.*)"|"([^"]*)"$)', re.DOTALL)
 _ONE_QUOTED = re.compile(rf'(?:{_NAMED.pattern})?"[^"]*"$')
 
 

@@ -606,6 +606,7 @@ def test_sentences_of_a_pair_are_found_in_context_and_question():
     assert words("A cat saw\n\n", "The things", question_varies=True) == pair
     said = words('A cat said "saw" now\nThe things', question)  # quotes within a sentence are part of it
     assert "".join(said[0]) == 'Acatsaid"saw"now' and said[1] == ["The", "things"]
+    assert "".join(words('"A cat" saw "now"\nThe things', question)[0]) == '"Acat"saw"now"'
     for context in ("A cat saw", "A cat\nsaw\nthe things", ""):
         with pytest.raises(DataError, match="compares two sentences"):
             words(context, question)
