@@ -49,7 +49,7 @@ from torch import Tensor, nn
 
 from decabench.errors import DataError, DecabenchError, UnknownNameError, require_name
 from decabench.models.word_vectors import WordTable
-from decabench.models.words import PAD, Ids, Lexicon, detokenize, tokenize
+from decabench.models.words import PAD, Ids, Lexicon, detokenize, split_words, tokenize
 from decabench.plugins import load_object
 from decabench.tasks import Label, Output, Question, Tags, Task, Tree
 
@@ -270,7 +270,7 @@ class TextReader:
 
     def _words(self, text: str) -> list[str]:
         """Split a text at spaces; and off its words what is no part of them, if `split` says so."""
-        return [part.strip() for part in _parts(text.lower())] if self._apart else text.lower().split()
+        return split_words(text.lower()) if self._apart else text.lower().split()
 
     def count_kept(self, text: str) -> int | None:
         """Return how many characters of a context were read; None if it was not truncated."""
@@ -315,11 +315,6 @@ class TextReader:
 def _end_of_tokens(text: str, limit: int) -> int | None:
     tokens = tokenize(text)
     return None if len(tokens) <= limit else len(detokenize(tokens[:limit]))
-
-
-def _parts(text: str) -> list[str]:
-    """Return the tokens of a text that are more than spaces."""
-    return [token for token in tokenize(text) if token.strip()]
 
 
 def _end_of_parts(text: str, limit: int) -> int | None:

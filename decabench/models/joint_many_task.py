@@ -45,7 +45,7 @@ from decabench.models.heads import (
 )
 from decabench.models.layers import BiLSTM, drop, max_over_time, token_mask
 from decabench.models.word_vectors import JoinedVectors, NgramVectors, NoVectors, Vectors, WordTable, ngrams
-from decabench.models.words import PAD, SPECIALS, UNKNOWN, Ids, Lexicon, tokenize
+from decabench.models.words import PAD, SPECIALS, UNKNOWN, Ids, Lexicon, split_words
 from decabench.tasks import Label, Number, Output, Question, Tags, Task, Tree
 
 __all__ = ["FAMILY", "ChunkHead", "JointManyTask", "JointManyTaskConfig", "RatingHead", "TagHead"]
@@ -212,7 +212,7 @@ def _split(question: Question, task: Task) -> tuple[str, str]:
 
 def _number(text: str, lexicon: Lexicon) -> Ids:
     """Number the tokens of plain text in the form of whitespace tokens."""
-    words = (f" {token.strip()} " for token in tokenize(text) if token.strip())
+    words = (f" {word} " for word in split_words(text))
     return np.frombuffer(lexicon.number(words), dtype=np.int32)
 
 

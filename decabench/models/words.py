@@ -17,7 +17,7 @@ from decabench.errors import DataError
 from decabench.files import atomic_file
 from decabench.untrusted import parse_json, read_text
 
-__all__ = ["EOS", "INIT", "PAD", "SPECIALS", "UNKNOWN", "Ids", "Lexicon", "detokenize", "tokenize"]
+__all__ = ["EOS", "INIT", "PAD", "SPECIALS", "UNKNOWN", "Ids", "Lexicon", "detokenize", "split_words", "tokenize"]
 
 _HALF = " "
 _PRIORITY = {"L": 7, "N": 5, "S": 3, "P": 1, "Z": -1, "C": -3}
@@ -39,6 +39,11 @@ class _Classes(dict[int, str]):
 
 
 _CLASSES = _Classes()
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into its tokens, without spaces: `the cat,` gives ["the", "cat", ","]."""
+    return [word for token in tokenize(text) if (word := token.strip())]
 
 
 def tokenize(text: str) -> list[str]:
