@@ -27,6 +27,7 @@ from reproduction.logs import count_weights
 from reproduction.page import (
     as_table,
     base_settings,
+    contrast_table,
     data_table,
     effort_table,
     how_to,
@@ -43,6 +44,7 @@ from reproduction.scores import (
     Spread,
     compare_rows,
     find_left_out,
+    leave_out,
     progress,
     seed_spread,
     values,
@@ -160,7 +162,7 @@ def test_texts_and_seeds_by_hand():
         [100 * np.mean([right[row, task, s].mean() for task in PRODUCTS]) for s in (0, 1, 2)] for row in "ba"
     ]
     spread = seed_spread(figures)
-    tested = compare_rows(contrast, MEAN, scored, PLACE, None, spread)
+    tested = compare_rows(contrast, MEAN, scored, PLACE, spread)
     expected = stats.ttest_ind(*figures)  # Student's, of equal variances
     low, high = expected.confidence_interval()
     assert (tested.over_seeds.low, tested.over_seeds.high) == pytest.approx(
@@ -170,10 +172,10 @@ def test_texts_and_seeds_by_hand():
 
     texts = tested.test.interval(0, 1)
     reach = max(texts.high - tested.difference, tested.difference - texts.low)
-    alike = compare_rows(contrast, MEAN, scored, PLACE, None, Spread(0.0, 4)).over_seeds
+    alike = compare_rows(contrast, MEAN, scored, PLACE, Spread(0.0, 4)).over_seeds
     assert (alike.low, alike.high) == pytest.approx((tested.difference - reach, tested.difference + reach))
     for variance in (0.01, 1.0, 100.0):  # never narrower than that of the texts alone
-        found = compare_rows(contrast, MEAN, scored, PLACE, None, Spread(variance, 1_000)).over_seeds
+        found = compare_rows(contrast, MEAN, scored, PLACE, Spread(variance, 1_000)).over_seeds
         assert found.high - found.low > 2 * reach
 
 
@@ -183,7 +185,7 @@ def test_degrees_of_freedom_are_satterthwaites():
 
     scored, _ = make_rows(np.random.default_rng(9), {"b": 0.75, "a": 0.7}, (0, 1))
     contrast = Contrast("b", ("a",), ())
-    tested = compare_rows(contrast, MEAN, scored, PLACE, None, Spread(0.4, 2))
+    tested = compare_rows(contrast, MEAN, scored, PLACE, Spread(0.4, 2))
     texts = tested.test.interval(0, 1)
     error = max(texts.high - tested.difference, tested.difference - texts.low) / stats.norm.ppf(0.975)
     seeds = 0.4 * (1 / 2 + 1 / 2)
@@ -191,7 +193,7 @@ def test_degrees_of_freedom_are_satterthwaites():
     half = stats.t.ppf(0.975, freedom) * math.sqrt(error**2 + seeds)
     assert tested.over_seeds.high - tested.difference == pytest.approx(half, rel=1e-4)
     assert half < 0.9 * stats.t.ppf(0.975, 2) * math.sqrt(error**2 + seeds)  # those of the seeds alone
-    one = compare_rows(contrast, MEAN, scored, PLACE, None, Spread(0.4, 1))
+    one = compare_rows(contrast, MEAN, scored, PLACE, Spread(0.4, 1))
     assert one.over_seeds is None, "two seeds that happen to be alike would pass for seeds that do not matter"
 
 
@@ -199,7 +201,7 @@ def test_answers_that_are_the_same_and_rows_that_are_not_trained():
     random = np.random.default_rng(9)
     scored, _ = make_rows(random, {"b": 0.75, "a": 0.7}, (0,))
     same = {"b": scored["b"], "a": scored["b"]}
-    tested = compare_rows(Contrast("b", ("a",), ()), MEAN, same, PLACE, None, Spread(0.5, 1_000))
+    tested = compare_rows(Contrast("b", ("a",), ()), MEAN, same, PLACE, Spread(0.5, 1_000))
     assert tested.difference == 0 and tested.over_seeds.p == pytest.approx(1)
     assert tested.over_seeds.high == pytest.approx(
         1.962 * math.sqrt(2 * 0.5), abs=0.001
@@ -244,14 +246,33 @@ def test_examples_that_are_left_out():
     scored, right = make_rows(np.random.default_rng(4), {"b": 0.8, "a": 0.7}, (0,))
     left_out = {task: [f"{task}.{at}" for at in range(0, 400, 3)] for task in PRODUCTS[:2]}
     kept = {task: [at for at in range(400) if at % 3 or task not in PRODUCTS[:2]] for task in PRODUCTS}
-    tested = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, scored, PLACE, left_out)
+    less = leave_out(scored, left_out)
+    tested = compare_rows(Contrast("b", ("a",), ("mean",)), MEAN, less, PLACE)
     means = {row: np.mean([right[row, task, 0][kept[task]].mean() for task in PRODUCTS]) for row in "ab"}
     assert tested.examples == sum(map(len, kept.values())) == 2 * 266 + 2 * 400
     assert tested.difference == pytest.approx(100 * (means["b"] - means["a"]))
-    assert values(scored, "a", MEAN, PLACE, left_out) == {0: pytest.approx(100 * means["a"])}
+    assert values(less, "a", MEAN, PLACE) == {0: pytest.approx(100 * means["a"])}
     assert tested.difference != pytest.approx(
         compare_rows(Contrast("b", ("a",), ()), MEAN, scored, PLACE).difference
     )
+    assert less["a"][PRODUCTS[2]][0] is scored["a"][PRODUCTS[2]][0]
+
+
+def test_a_task_of_which_all_texts_are_left_out_has_no_figure():
+    """The suite's mean has none either, and the page says so in place of an average over the other tasks."""
+    scored, _ = make_rows(np.random.default_rng(4), {"b": 0.8, "a": 0.7}, (0,))
+    less = leave_out(scored, {PRODUCTS[0]: [f"{PRODUCTS[0]}.{at}" for at in range(400)]})
+    contrast = Contrast("b", ("a",), ("mean",))
+    assert not values(less, "a", MEAN, PLACE) and compare_rows(contrast, MEAN, less, PLACE) is None
+    plan = Plan(
+        "t", "p", "products", {"mean": MEAN}, (Run("a", PRODUCTS), Run("b", PRODUCTS)), contrasts=(contrast,)
+    )
+    table = results_table(plan, Table("", ("mean",)), scored, PLACE, less).splitlines()
+    assert table[0].endswith("mean, here | mean, without overlap |") and all(
+        "| – |" in line for line in table[2:]
+    )
+    contrasts = contrast_table(plan, scored, PLACE, less)
+    assert "without overlap" not in contrasts and "Without runs" not in contrasts
 
 
 def test_a_score_beside_the_headline_is_tested_by_its_own_statistics():
@@ -611,9 +632,9 @@ def test_a_table_of_one_row_compares_nothing():
     scored, _ = make_rows(np.random.default_rng(3), {"a": 0.7}, (0,), n=20)
     runs = tuple(Run(f"{row}-run", PRODUCTS, row=row) for row in ("a", "b"))
     plan = Plan("t", "p", "products", {"mean": MEAN}, runs)
-    assert not results_table(plan, Table("", ("mean",), ("a", "b")), scored, PLACE, {})
-    assert "| a |" in results_table(plan, Table("", ("mean",), ("a",)), scored, PLACE, {})
-    assert "| a |" in results_table(plan, Table("", ("mean",)), scored, PLACE, {})
+    assert not results_table(plan, Table("", ("mean",), ("a", "b")), scored, PLACE)
+    assert "| a |" in results_table(plan, Table("", ("mean",), ("a",)), scored, PLACE)
+    assert "| a |" in results_table(plan, Table("", ("mean",)), scored, PLACE)
 
 
 def test_the_data_and_the_settings_of_a_page():
@@ -740,7 +761,7 @@ def test_errors_and_coverage_of_a_suites_mean(seeds, luck):
         others = [own + texts * random.normal(size=3) for own in others]
         figures = [list(values(scored, row, MEAN, PLACE).values()) for row in "ba"]
         spread = seed_spread([*figures, *others])
-        tested = compare_rows(Contrast("b", ("a",), ()), MEAN, scored, PLACE, None, spread)
+        tested = compare_rows(Contrast("b", ("a",), ()), MEAN, scored, PLACE, spread)
         found, texts_only = tested.over_seeds, tested.test.interval(0, 1)
         inside += found.low <= 100 * effect <= found.high
         over_texts += texts_only.low <= 100 * effect <= texts_only.high

@@ -107,10 +107,32 @@ def find_left_out(plan: Plan, place: Place) -> LeftOut:
     return found
 
 
-def values(
-    scored: Scored, row: str, measure: Measure, place: Place, left_out: LeftOut | None = None
-) -> dict[int, float]:
-    """Return a measure's figures by seed, without the examples to leave out: seeds with all of its tasks done."""
+def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
+    """Return what the headline of each task is based on without some examples; a task without others is not there."""
+
+    def reduce(own: ScoredTask, unwanted: Collection[str]) -> ScoredTask | None:
+        kept = [at for at, item in enumerate(own.references) if item.id not in unwanted]
+        if len(kept) == len(own.references):
+            return own
+        if not kept:
+            return None
+        references = [own.references[at] for at in kept]
+        less = replace(own, references=references, predictions=[own.predictions[at] for at in kept])
+        sample = _make_sample(less, own.result.metric, find_metric(own.result.metric))
+        scores = {own.result.headline: sample.score}
+        return replace(less, sample=sample, result=replace(own.result, scores=scores))
+
+    found: dict[str, dict[str, dict[int, ScoredTask]]] = {}
+    for row, tasks in scored.items():
+        for task, seeds in tasks.items():
+            for seed, own in seeds.items():
+                if less := reduce(own, left_out.get(task, ())):
+                    found.setdefault(row, {}).setdefault(task, {})[seed] = less
+    return found
+
+
+def values(scored: Scored, row: str, measure: Measure, place: Place) -> dict[int, float]:
+    """Return a measure's figures by seed: seeds with all of its tasks done."""
     tasks = tasks_of(measure, place.include)
     found = {}
     for seed in _seeds_of(scored, row, tasks):
@@ -121,10 +143,7 @@ def values(
             if name not in own.result.scores:
                 names = ", ".join(own.result.scores)
                 raise DataError(f"There is no score {name!r} of {task} in row {row}: {names}.")
-            unwanted = (left_out or {}).get(task, ())
-            scores[task] = (
-                make_sample(own, name, unwanted, place).score if unwanted else own.result.scores[name]
-            )
+            scores[task] = own.result.scores[name]
         found[seed] = _combine(measure, scores, place)
     return found
 
@@ -243,17 +262,16 @@ def compare_rows(
     measure: Measure,
     scored: Scored,
     place: Place,
-    left_out: LeftOut | None = None,
     spread: Spread | None = None,
 ) -> Tested | None:
-    """Test a contrast on one measure, without the examples to leave out; None if a row is not done for any seed."""
+    """Test a contrast on one measure; None if a row is not done for any seed."""
     tasks = tasks_of(measure, place.include)
     sides = (contrast.baseline, (contrast.row,))
     rows = (*contrast.baseline, contrast.row)
     seeds = {row: _seeds_of(scored, row, tasks) for row in rows}
     if not all(seeds.values()):
         return None
-    figures = {row: values(scored, row, measure, place, left_out) for row in rows}
+    figures = {row: values(scored, row, measure, place) for row in rows}
     trained = [set(own) for own in seeds.values() if own != [FIXED]]
     shared = set.intersection(*trained) if trained else set()
     gains = {
@@ -269,12 +287,7 @@ def compare_rows(
     score = "" if measure.suite else measure.score
     try:
         samples = {
-            (row, task): average(
-                [
-                    make_sample(scored[row][task][seed], score, (left_out or {}).get(task, ()), place)
-                    for seed in seeds[row]
-                ]
-            )
+            (row, task): average([make_sample(scored[row][task][seed], score, place) for seed in seeds[row]])
             for row in rows
             for task in tasks
         }
@@ -316,23 +329,25 @@ def average(samples: Sequence[Sample]) -> Sample:
     return replace(first, metric=metric, rows=parts[:, None], influence=effects)
 
 
-def make_sample(scored: ScoredTask, score: str, left_out: Collection[str], place: Place) -> Sample:
-    """Return the statistics of a score, the task's headline if empty, without some examples.
+def make_sample(scored: ScoredTask, score: str, place: Place) -> Sample:
+    """Return the statistics of a score, the task's headline if empty.
 
     Raises NotTestedError for a score that the statistics cannot be resampled for.
     """
     assert scored.sample is not None
-    if not left_out and score in ("", scored.result.headline):
+    if score in ("", scored.result.headline):
         return scored.sample
-    kept = [at for at, item in enumerate(scored.references) if item.id not in left_out]
-    if not kept:
-        raise NotTestedError(f"all texts of {scored.sample.name} stand in training data")
-    references = [scored.references[at] for at in kept]
-    name, metric = _find_metric_of(score or scored.result.headline, scored, place)
-    answers = [scored.predictions[at] for at in kept]
-    rows = score_task((name,), answers, references, None).statistics[name]
-    made = metric.for_data(references)
-    return Sample.of(made, rows, [item.units for item in references], scored.sample.name)
+    return _make_sample(scored, *_find_metric_of(score, scored, place))
+
+
+def _make_sample(scored: ScoredTask, name: str, metric: Metric) -> Sample:
+    """Return the statistics of a metric; the one given, as that of this name may have another headline."""
+    assert scored.sample is not None
+    references = scored.references
+    rows = score_task((name,), scored.predictions, references, None).statistics[name]
+    return Sample.of(
+        metric.for_data(references), rows, [item.units for item in references], scored.sample.name
+    )
 
 
 def _find_metric_of(score: str, scored: ScoredTask, place: Place) -> tuple[str, Metric]:
