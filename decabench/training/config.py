@@ -129,6 +129,9 @@ class TrainConfig:
     answer, as in the authors' code (there with `batch_tokens = 9000`)."""
     train_examples: int = 0
     """Use only the first N training examples of each task; 0 for all."""
+    learn_validation: bool = False
+    """Whether to learn from the validation examples too, as papers do whose data has no validation split of its own.
+    Scores on them then say nothing: it needs `best_by = "last"` and `patience = 0`."""
     skip_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
     """Skip training examples whose context is longer than this many tokens, by task."""
     skip_answer: int = 0
@@ -233,6 +236,11 @@ class TrainConfig:
             if not 0 <= getattr(self, key) < math.inf:
                 raise DecabenchError(f"{key} is {getattr(self, key)}: give a number of 0 or more.")
         self._check_tables()
+        if self.learn_validation and (self.best_by != "last" or self.patience):
+            raise DecabenchError(
+                "learn_validation leaves nothing to choose a checkpoint by: set best_by to 'last' and patience to 0; "
+                f"they are {self.best_by!r} and {self.patience}."
+            )
         if not self.epochs and not self.phases:
             if not 0 <= self.cooldown <= self.steps:
                 raise DecabenchError(

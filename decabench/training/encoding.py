@@ -82,17 +82,21 @@ def _read_task(
     skip = config.skip_context.get(task.name)
     reader = TextReader(task, lexicon, config.cut_context.get(task.name), skip, split_of(config.model))
     items: list[Item] = []
-    rows = store.read(task.name, "train", ("id", "question", "context", "answers"))
-    for row in islice(rows, config.train_examples or None):
-        question = Question(row["id"], row["question"], row["context"])
-        try:
-            item = family.encode(question, row["answers"][0], task, reader)
-        except TooLongError:
-            continue
-        except DataError as error:
-            raise DataError(f"{task.name}, train, {row['id']}: {error}") from error
-        if not config.skip_answer or len(lexicon.encode(row["answers"][0])) - 2 <= config.skip_answer:
-            items.append(item)
+    splits = {"train": config.train_examples or None}
+    if config.learn_validation:
+        splits["validation"] = None
+    for split, limit in splits.items():
+        rows = store.read(task.name, split, ("id", "question", "context", "answers"))
+        for row in islice(rows, limit):
+            question = Question(row["id"], row["question"], row["context"])
+            try:
+                item = family.encode(question, row["answers"][0], task, reader)
+            except TooLongError:
+                continue
+            except DataError as error:
+                raise DataError(f"{task.name}, {split}, {row['id']}: {error}") from error
+            if not config.skip_answer or len(lexicon.encode(row["answers"][0])) - 2 <= config.skip_answer:
+                items.append(item)
     if not items:
         limits = {"a context": skip, "an answer": config.skip_answer}
         wanted = " and ".join(f"{what} of at most {limit} tokens" for what, limit in limits.items() if limit)
@@ -176,7 +180,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
         "decabench.models.heads",
         __name__,
     )
-    splits = ("train", "validation") if config.validation_words else ("train",)
+    splits = ("train", "validation") if config.validation_words or config.learn_validation else ("train",)
     content: dict[str, Any] = {
         "code": file_digest(*(Path(str(import_module(name).__file__)) for name in dict.fromkeys(modules))),
         "unicode": unicodedata.unidata_version,
@@ -189,6 +193,7 @@ def _cache_key(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -> 
         "vocabulary": config.model.vocabulary,
         "minimum_count": config.minimum_count,
         "train_examples": config.train_examples,
+        "learn_validation": config.learn_validation,
         "skip_answer": config.skip_answer,
         "skip_context": {name: config.skip_context.get(name) for name in config.tasks},
         "cut_context": {name: config.cut_context.get(name) for name in config.tasks},

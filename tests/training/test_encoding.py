@@ -5,6 +5,7 @@ import shutil
 import time
 from collections import Counter
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from decabench.errors import MissingDataError, UnknownNameError
+from decabench.errors import DecabenchError, MissingDataError, UnknownNameError
 from decabench.models import TrainedModel
 from decabench.models.meta_lstm import MetaLSTMConfig
 from decabench.models.mqan import FAMILY
@@ -122,6 +123,22 @@ def test_words_of_validation_may_count_too(home):
     assert [counts[word] for word in known] == sorted(counts.values(), reverse=True)
     train, _ = encode_tasks(Store(home), replace(config, validation_words=False))
     assert set(train.words) < set(lexicon.words)
+
+
+def test_validation_examples_may_be_learned_from(home):
+    """They follow the others, and nothing is chosen by their scores."""
+    config = replace(TINY, tasks=("sst",), train_examples=5, learn_validation=True, best_by="last")
+    lexicon, data = encode_tasks(Store(home), config)
+    rows = [*islice(Store(home).examples("sst", "train"), 5), *Store(home).examples("sst", "validation")]
+    assert len(data["sst"]) == len(rows) > 5
+    for at in (0, 4, 5, len(rows) - 1):
+        assert lexicon.decode(data["sst"].item(at)["context"][1:]) == rows[at].context.lower()
+    with pytest.raises(
+        DecabenchError, match=r"best_by to 'last' and patience to 0; they are 'decascore' and 3"
+    ):
+        replace(config, best_by="decascore", patience=3)
+    with pytest.raises(DecabenchError, match="learn_validation"):
+        replace(config, patience=1)
 
 
 @pytest.fixture
