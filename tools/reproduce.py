@@ -36,6 +36,8 @@ A contrast is tested by the harness's own inference for pairs of systems, that o
 from __future__ import annotations
 
 import argparse
+import difflib
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -44,10 +46,19 @@ from filelock import FileLock, Timeout
 from reproduction.boards import build_boards, score
 from reproduction.page import write_page
 from reproduction.plan import Place, Plan, Run, read_plan, task_of, tasks_of
-from reproduction.records import has_changed, has_ended, has_record, keep_record, mark_ended, restore_run
+from reproduction.records import (
+    has_changed,
+    has_ended,
+    has_record,
+    keep_record,
+    mark_ended,
+    refuse_other_record,
+    restore_run,
+)
 
 import decabench
 from decabench.errors import DecabenchError, SubmissionError
+from decabench.scoring import find_metric, read_results_file
 
 
 def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
@@ -89,6 +100,19 @@ def answer(plan: Plan, run: Run, seed: int, place: Place) -> None:
     score(plan, run.suite or plan.suite, place.submission(run.name, seed), place)
 
 
+def describe_scores(results: Path) -> str:
+    """Return a run's headline scores and the file that they are from; small errors with three decimals."""
+    tasks = read_results_file(results).tasks
+    scores = [
+        f"{name} {task.headline} {task.score:.3f}"
+        if math.isinf(find_metric(task.metric).range[1])
+        else f"{name} {task.headline} {task.score:.2f}"
+        for name, task in tasks.items()
+        if task.score is not None
+    ]
+    return f"{', '.join(scores) or 'no scores'} ({results})"
+
+
 def is_done(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     """Whether a run has been answered and scored, or has a record of these settings."""
     try:
@@ -108,9 +132,11 @@ def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = Tru
             if not place.results(plan, run, seed).exists() and not restore_run(plan, run, seed, place):
                 if not train_it:
                     return
+                refuse_other_record(plan, run, seed, place)
                 print(f"{run.name}, seed {seed}", flush=True)
                 train(plan, run, seed, place)
                 answer(plan, run, seed, place)
+                print(f"  {describe_scores(place.results(plan, run, seed))}", flush=True)
             keep_record(plan, run, seed, place)
     except Timeout:
         if train_it:
@@ -160,7 +186,26 @@ def chosen_seeds(plan: Plan, run: Run, seeds: Sequence[int]) -> list[int]:
 
 def read_seeds(text: str) -> list[int]:
     """Read seeds, separated by commas."""
-    return [int(seed) for seed in text.split(",") if seed]
+    try:
+        return [int(seed) for seed in text.split(",") if seed]
+    except ValueError:
+        message = f"{text!r} are no seeds: give numbers, separated by commas"
+        raise argparse.ArgumentTypeError(message) from None
+
+
+def advise(plan: Plan, name: str) -> str:
+    """Say that a plan has no run of a name, and which may have been meant: a row's runs, or runs with similar names."""
+    if own := [run.name for run in plan.runs if run.title == name]:
+        return f"{name!r} is a row, not a run; its runs are {_some(own)}"
+    names = [run.name for run in plan.runs]
+    if close := difflib.get_close_matches(name, names, 3):
+        return f"there is no run {name!r}. Did you mean {' or '.join(close)}?"
+    return f"there is no run {name!r}; the runs are {_some(names)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    """List names, of many the first ones."""
+    return ", ".join(names) if len(names) <= 20 else f"{', '.join(names[:20])} and {len(names) - 20} more"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -186,9 +231,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     plan = read_plan(given.plan, given.include)
     place = Place(given.plan, given.output, given.home, tuple(given.include), given.device, given.records)
     only = [name for name in given.only.split(",") if name]
-    if unknown := set(only) - {run.name for run in plan.runs}:
-        runs = ", ".join(run.name for run in plan.runs)
-        parser.error(f"there is no run {', '.join(sorted(unknown))}; the runs are {runs}")
+    if unknown := sorted(set(only) - {run.name for run in plan.runs}):
+        parser.error("--only: " + "; ".join(advise(plan, name) for name in unknown))
     seeds = sorted({seed for run in plan.runs for seed in plan.seeds_of(run)})
     if strange := set(given.seeds) - set(seeds):
         parser.error(
@@ -212,6 +256,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     if wrong := list(faults(plan, left, place)) if left else []:
         sys.exit("\n".join([f"{given.plan}: nothing was trained, as some runs could not be.", *wrong]))
+    if place.records is not None and not place.records.exists() and left:
+        print(
+            f"{place.records} does not exist as yet: records will be written to it, and there are none to use."
+        )
     failed = []
     for run in chosen:
         for seed in chosen_seeds(plan, run, given.seeds):
@@ -220,6 +268,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             except DecabenchError as error:  # the others can still be trained, and the page written
                 failed.append(f"{run.name}, seed {seed}: {error}")
                 print(failed[-1], file=sys.stderr, flush=True)
+            except KeyboardInterrupt:
+                print("\nInterrupted: the same command goes on from the last checkpoint.", file=sys.stderr)
+                sys.exit(130)
     try:
         if given.page is not None:
             write_page(plan, place, given.page)

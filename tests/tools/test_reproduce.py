@@ -2,7 +2,9 @@
 
 import json
 import re
+import shutil
 import sys
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -213,16 +215,48 @@ def test_a_paper(home, tmp_path, capsys):
     ):
         reproduce.main(options)  # which would give the page the answers of runs of other settings
     third[third.index(str(page))] = str(tmp_path / "third.md")  # a page of fewer runs
-    reproduce.main([*third, "--records", str(records), "--seeds", "1", "--only", "joint"])
+    only = ["--records", str(records), "--seeds", "1", "--only", "joint"]
+    with pytest.raises(
+        SystemExit, match=r"joint-seed-1.zip is the record of a run of other settings .* It is kept"
+    ):
+        reproduce.main([*third, *only])
+    assert not (tmp_path / "third" / "runs").exists() and submission.read_bytes() == kept[submission.name]
+    submission.unlink()
+    capsys.readouterr()
+    reproduce.main([*third, *only])
     said = capsys.readouterr().out
-    assert "joint-seed-1.zip: of other settings than the plan's" in said
     assert "one-sst, seed 1, for its weights" in said
+    assert re.search(
+        r"  sst em \d+\.\d\d, multinli.in.out em \d+\.\d\d \(.*joint-seed-1/results/.*json\)", said
+    )
     assert (tmp_path / "third" / "submissions" / "joint-seed-1" / "predictions").exists()
     assert not (tmp_path / "third" / "submissions" / "one-sst-seed-1").exists()
-    assert "joint-seed-1.zip: replaced, as it was of other settings" in said
-    with pytest.raises(SystemExit):
-        reproduce.main([*options, "--seeds", "7"])
-    assert "the plan has no seed 7; its seeds are 0, 1" in capsys.readouterr().err
+    assert submission.exists()
+    for wrong, message in (
+        (("--seeds", "7"), "the plan has no seed 7; its seeds are 0, 1"),
+        (("--seeds", "zero"), "'zero' are no seeds: give numbers, separated by commas"),
+        (("--only", "jiont"), "there is no run 'jiont'. Did you mean joint?"),
+        (("--only", "single"), "'single' is a row, not a run; its runs are one-sst, one-multinli.in.out"),
+        (("--only", "xyz"), "there is no run 'xyz'; the runs are one-sst, one-multinli.in.out, joint"),
+    ):
+        with pytest.raises(SystemExit):
+            reproduce.main([*options, *wrong])
+        assert message in " ".join(capsys.readouterr().err.split())
+
+    forged = tmp_path / "forged"
+    shutil.copytree(records, forged)
+    with zipfile.ZipFile(forged / "one-sst-seed-0.zip") as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    name = "predictions/sst.validation.jsonl"
+    content[name] = re.sub(rb'"(positive|negative)"', b'"unknown"', content[name])
+    assert b'"unknown"' in content[name]
+    with zipfile.ZipFile(forged / "one-sst-seed-0.zip", "w") as archive:
+        for file, part in content.items():
+            archive.writestr(file, part)
+    fourth = [str(plan), "--output", str(tmp_path / "fourth"), "--home", str(home), "--include", str(suite)]
+    with pytest.raises(SystemExit, match=r"one-sst-seed-0.zip is not as it was written, .*: predictions/sst"):
+        reproduce.main([*fourth, "--records", str(forged), "--seeds", "0", "--only", "one-sst"])
+    assert not (tmp_path / "fourth" / "submissions" / "one-sst-seed-0" / "predictions").exists()
 
 
 def _line(page, start):

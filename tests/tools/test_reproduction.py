@@ -550,10 +550,12 @@ def test_what_is_better_when_lower():
 @pytest.mark.parametrize(
     "claim, ends, expected",
     [
-        (3.2, (0.1, 2.0), "confirmed"),
+        (1.2, (0.1, 2.0), "confirmed"),
+        (3.2, (0.1, 2.0), "confirmed, smaller"),
+        (0.05, (0.1, 2.0), "confirmed, larger"),
         (3.2, (-0.1, 2.0), "open"),
         (3.2, (-2.0, -0.1), "contradicted"),
-        (-0.01, (-0.2, -0.1), "confirmed"),  # of an error, which is better when lower
+        (-0.01, (-0.2, -0.1), "confirmed, larger"),  # of an error, which is better when lower
         (-0.01, (0.1, 0.2), "contradicted"),
         (3.2, None, "too few seeds"),
         (None, (0.1, 2.0), ""),
@@ -567,8 +569,9 @@ def test_what_becomes_of_a_claim(monkeypatch, claim, ends, expected):
     monkeypatch.setattr(type(made), "over_seeds", found)
     two = replace(made, seeds={"a": 2, "b": 3})
     assert judge(claim, two, 0.04) == expected
-    finding = expected in ("confirmed", "contradicted")
-    assert judge(claim, made, 0.04) == expected + ", one seed" * finding
+    finding = expected.startswith(("confirmed", "contradicted"))
+    assert judge(claim, made, 0.04) == expected + ", one seed each" * finding
+    assert judge(claim, replace(made, seeds={"a": 1, "b": 3}), 0.04) == expected + ", one seed" * finding
     assert judge(claim, two, 0.05) == expected + ", not after Holm" * finding
     assert judge(claim, two, None) == expected  # a part of the texts, which is not corrected for
 
@@ -613,6 +616,11 @@ def test_what_a_run_was_trained_with_counts_and_not_the_plan_of_today(tmp_path):
     assert has_record(plan, run, 0, place) and not has_record(plan, later, 0, place)
     file = tmp_path / "records" / "a-seed-0.zip"
     whole = file.read_bytes()
+    (place.submission("a", 0) / "training.json").unlink()
+    mark_ended(plan, later, 0, place)
+    with pytest.raises(SubmissionError, match=r"of other settings than the plan's. It is kept: delete it"):
+        keep_record(plan, later, 0, place)
+    assert file.read_bytes() == whole
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("training.json", "{}")
     for damaged in (file.read_bytes(), whole[:100], b""):

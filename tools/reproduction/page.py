@@ -37,11 +37,12 @@ LEGEND = f"""Each line compares two rows on the same test texts. *95 %, texts*: 
 with other test texts, for these trained models. *95 %, texts and seeds*: how far it might move with other texts and
 other seeds; use this one to compare methods. It needs several seeds in at least some rows: where it is {NONE}, draw
 no conclusion about methods. p belongs to the second interval; p (Holm) is corrected for all planned contrasts;
-docs/statistics.md says how. Texts that were sampled together, such as a document's sentences, are a group. A
-claim of the paper is *confirmed* if the interval over texts and seeds lies on its side of zero, *contradicted*
-if on the other, and *open* if zero is within it. *One seed*: a row has a single one, and how much its seeds
-differ is only known from other rows. *Not after Holm*: p (Holm) is {SIGNIFICANT} or more, so that one among so
-many contrasts may well be chance."""
+docs/statistics.md says how. Texts that were sampled together, such as a document's sentences, are a group; groups of
+unlike size count as fewer, *effective* ones. A claim of the paper is *confirmed* if the interval over texts and seeds
+lies on its side of zero, *contradicted* if on the other, and *open* if zero is within it. *Too few seeds*: there is no
+such interval. *Larger*, *smaller*: than the paper's difference, which is outside the interval. *One seed*: a row has a
+single one, and how much its seeds differ is only known from other rows; *one seed each*: all rows do. *Not after
+Holm*: p (Holm) is {SIGNIFICANT} or more, so that one among so many contrasts may well be chance."""
 
 
 def show(by_seed: Mapping[int, float], digits: int) -> str:
@@ -211,7 +212,8 @@ def _show_gap(measure: Measure, contrast: Contrast, gap: float | None) -> str:
 def judge(claim: float | None, tested: Tested, adjusted: float | None) -> str:
     """Say by the interval over texts and seeds whether a paper's difference was found; empty if it has none.
 
-    What weakens a finding stands beside it: a row of a single seed, and a corrected p of 0.05 or more.
+    What weakens a finding stands beside it: another size than the paper's, rows of a single seed, and a corrected p of
+    0.05 or more.
     """
     if not claim:
         return ""
@@ -221,8 +223,10 @@ def judge(claim: float | None, tested: Tested, adjusted: float | None) -> str:
     if low <= 0 <= high:
         return "open"
     parts = ["confirmed" if low > 0 else "contradicted"]
+    if low > 0 and not low <= abs(claim) <= high:
+        parts.append("larger" if abs(claim) < low else "smaller")
     if 1 in tested.seeds.values():
-        parts.append("one seed")
+        parts.append("one seed each" if set(tested.seeds.values()) == {1} else "one seed")
     if adjusted is not None and adjusted >= SIGNIFICANT:
         parts.append("not after Holm")
     return ", ".join(parts)
@@ -254,7 +258,7 @@ def _describe_data(tested: Tested, digits: int) -> tuple[str, str, str]:
     """Return the number of texts, of seeds, and the difference for each seed that all rows have, as texts."""
     examples = f"{tested.examples:,}" if tested.examples else NONE
     if tested.units not in (0, tested.examples):
-        examples += f" in {tested.units:,} groups"
+        examples += f" in {tested.units:,} groups ({tested.effective:,.0f} effective)"
     counts = list(dict.fromkeys(tested.seeds.values()))
     seeds = (
         str(counts[0]) if len(counts) == 1 else ", ".join(f"{row}: {n}" for row, n in tested.seeds.items())
@@ -431,6 +435,11 @@ def _rises(measure: Measure, place: Place) -> bool:
 def how_to(plan: Plan, place: Place) -> str:
     """Say with which commands a run is trained, and checked without training."""
     options = "".join(f" --include {_public(path)}" for path in place.include)
+    others: dict[str, list[Run]] = {}
+    for run in plan.runs:
+        if run.suite and run.suite != plan.suite:
+            others.setdefault(run.suite, []).append(run)
+    suites = "".join(f" (of {_names(runs)} with `--suite {suite}`)" for suite, runs in others.items())
     commands = [
         *plan.before,
         f"python tools/reproduce.py {_public(place.plan)}{options} --only RUN --seeds 0 --output out",
@@ -441,7 +450,8 @@ def how_to(plan: Plan, place: Place) -> str:
     return "\n".join(
         [
             "To train one run of those that [the last table](#runs) names, and to check a record of one without "
-            "training:",
+            f"training{suites}. On the same processor, with the same version of torch and one thread, a run gives the "
+            "same answers again; elsewhere its figures change as with another seed.",
             "",
             "```",
             *commands,

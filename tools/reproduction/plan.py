@@ -310,7 +310,9 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
             suite_of(suite, tuple(include))
     except KeyError as error:
         sys.exit(f"{path} is not a plan (it, or one of its runs, has no {error.args[0]}).")
-    except (OSError, ValueError, TypeError, AttributeError, DecabenchError) as error:
+    except OSError as error:
+        sys.exit(f"{path} cannot be read ({error.strerror}).")
+    except (ValueError, TypeError, AttributeError, DecabenchError) as error:
         sys.exit(f"{path} is not a plan ({error}).")
     if wrong := list(_faults(plan)):
         sys.exit(f"{path} has no such thing, or has it twice: {', '.join(wrong)}.")

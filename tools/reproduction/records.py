@@ -12,6 +12,7 @@ import json
 import shutil
 import tomllib
 import zipfile
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -20,7 +21,8 @@ from typing import Any
 import msgspec
 
 from decabench.errors import SubmissionError
-from decabench.files import atomic_file
+from decabench.files import atomic_file, file_digest
+from decabench.scoring import read_manifest
 from decabench.submission import FOLDER, open_submission
 from reproduction.logs import count_weights, counts_epochs, read_log
 from reproduction.plan import Place, Plan, Run
@@ -111,12 +113,14 @@ def record_file(place: Place, name: str, seed: int) -> Path | None:
 
 
 def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
-    """Write the record of a run that is done, unless there is one of its settings: the same bytes for the same run."""
+    """Write the record of a run that is done, unless there is one of its settings: the same bytes for the same run.
+
+    Raises SubmissionError if there is one of other settings.
+    """
     file = record_file(place, run.name, seed)
     if file is None or has_record(plan, run, seed, place) or read_training(plan, run, seed, place) is None:
         return
-    if file.exists():
-        print(f"{file}: replaced, as it was of other settings than the plan's", flush=True)
+    refuse_other_record(plan, run, seed, place)
     submission = place.submission(run.name, seed)
     kept = [*submission.glob(f"{FOLDER}/*"), place.results(plan, run, seed), *submission.glob("*.*")]
     with atomic_file(file) as part, zipfile.ZipFile(part, "w") as archive:
@@ -143,6 +147,16 @@ def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:
             f"{file} is no record of a run ({error}): delete it to train the run again."
         ) from None
     return bool(asked == asked_for(plan, run, place))
+
+
+def refuse_other_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
+    """Raise SubmissionError if there is a record of other settings than the plan's, which is never overwritten."""
+    file = record_file(place, run.name, seed)
+    if file is not None and file.exists() and not has_record(plan, run, seed, place):
+        raise SubmissionError(
+            f"{file} is the record of a run of other settings than the plan's. It is kept: delete it to have the run "
+            "trained and recorded anew, or name another folder with --records."
+        )
 
 
 def has_changed(plan: Plan, run: Run, seed: int, place: Place) -> bool:
@@ -186,18 +200,21 @@ def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     """Put the answers and results of a run's record where they would be after training.
 
     Returns False if there is no record, or one of other settings, which the plan no longer asks for. What was broken
-    off is done again. Raises SubmissionError for a record that is damaged.
+    off is done again. Raises SubmissionError for a record that is damaged, or whose answers or results are not those
+    that its manifest has the digests of.
     """
     file = record_file(place, run.name, seed)
-    if file is None or not file.exists():
-        return False
-    if not has_record(plan, run, seed, place):
-        print(f"{file}: of other settings than the plan's; left alone", flush=True)
+    if file is None or not has_record(plan, run, seed, place):
         return False
     submission, results = place.submission(run.name, seed), "results"
     part = submission / f"{results}.part"
     with open_submission(file) as opened:
         assert opened.folder is not None
+        if changed := list(_changed_files(opened.folder)):
+            raise SubmissionError(
+                f"{file} is not as it was written, by its manifest.json: {', '.join(changed)}. Restore it, or delete "
+                "it to train the run again."
+            )
         for left in (part, submission / results):
             shutil.rmtree(left, ignore_errors=True)
         ignored = shutil.ignore_patterns(results)
@@ -205,3 +222,18 @@ def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
         shutil.copytree(opened.folder / results, part)
     part.replace(submission / results)  # last, and at once: results say that all is there
     return True
+
+
+def _changed_files(folder: Path) -> Iterator[str]:
+    """Yield the files of a record that its manifest has other digests of. Raises InvalidManifestError."""
+    manifest = read_manifest(folder)
+    if manifest is None:
+        yield "there is none"
+        return
+    for name, bound in manifest.results.items():
+        files = {f"{name}/results.json": bound.results}
+        for task in bound.tasks.values():
+            files |= task.predictions
+        for path, digest in files.items():
+            if not (folder / path).is_file() or file_digest(folder / path) != digest:
+                yield path

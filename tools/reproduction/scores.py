@@ -219,6 +219,8 @@ class Tested:
     """The number of texts, each counted once."""
     units: int
     """The number of what was sampled: texts, or what several of them stand together in."""
+    effective: float
+    """The number of equally large ones that would be as good."""
     spread: Spread | None
     """How much figures vary from seed to seed; None if that is not known."""
     remark: str = ""
@@ -292,7 +294,7 @@ def compare_rows(
             for task in tasks
         }
     except NotTestedError as error:
-        return Tested(difference, None, gains, counts, models, 0, 0, spread, str(error))
+        return Tested(difference, None, gains, counts, models, 0, 0, 0.0, spread, str(error))
     combination = suite_of(measure.suite, place.include).total if measure.suite else "sum"
     if combination == "none":
         raise DataError(f"The suite {measure.suite} has no total: contrast its tasks one by one.")
@@ -305,6 +307,7 @@ def compare_rows(
         models=models,
         examples=sum(pair[0].examples for pair in pairs),
         units=sum(len(pair[0].sizes) for pair in pairs),
+        effective=sum(pair[0].effective for pair in pairs),
         spread=spread,
     )
 
