@@ -104,7 +104,13 @@ def plot_panels(panels: Sequence[Panel], path: Path) -> None:
             scores = [[score for _, score in points] for points in together]
             style = STYLES[number // COLOURS % len(STYLES)]
             axes.plot(
-                steps, list(map(mean, scores)), style, color=f"C{number % COLOURS}", linewidth=1.3, label=row
+                steps,
+                list(map(mean, scores)),
+                style,
+                color=f"C{number % COLOURS}",
+                linewidth=1.3,
+                label=row,
+                zorder=3 - len(steps) / 1000,  # a run that goes on where another ends does not hide it
             )
             if len(curves) > 1:
                 axes.fill_between(
@@ -115,6 +121,7 @@ def plot_panels(panels: Sequence[Panel], path: Path) -> None:
                     alpha=0.15,
                     linewidth=0,
                 )
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_ylabel("validation score", fontsize="small")
         axes.set_ylim(*_limits([one for one in panels if one.title == panel.title]))
         axes.grid(alpha=0.3)
