@@ -397,7 +397,9 @@ def describe_progress(plan: Plan, place: Place) -> str:
         done = sum(place.results(plan, run, seed).exists() for run in runs)
         whole = whole and done == len(runs)
         parts.append(f"{done} of {len(runs)} with seed {seed}")
-    return f"Runs done: {', '.join(parts)}." + (
+    fewer = any(len(plan.seeds_of(run)) < len(seeds) for run in plan.runs)
+    told = f"Runs done: {', '.join(parts)}{' (some are planned with fewer seeds)' if fewer else ''}."
+    return told + (
         ""
         if whole
         else " This page is preliminary: its figures change as runs are added. Only contrasts with an interval over "
