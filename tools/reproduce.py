@@ -130,12 +130,13 @@ def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = Tru
     try:
         with FileLock(place.lock(run.name, seed), timeout=0):
             if not place.results(plan, run, seed).exists() and not restore_run(plan, run, seed, place):
+                refuse_other_record(plan, run, seed, place)
                 if not train_it:
                     return
-                refuse_other_record(plan, run, seed, place)
                 print(f"{run.name}, seed {seed}", flush=True)
                 train(plan, run, seed, place)
                 answer(plan, run, seed, place)
+                keep_record(plan, run, seed, place)
                 print(f"  {describe_scores(place.results(plan, run, seed))}", flush=True)
             keep_record(plan, run, seed, place)
     except Timeout:
@@ -230,7 +231,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     plan = read_plan(given.plan, given.include)
     place = Place(given.plan, given.output, given.home, tuple(given.include), given.device, given.records)
-    only = [name for name in given.only.split(",") if name]
+    only = [name.strip() for name in given.only.split(",") if name.strip()]
+    if given.only in {run.title for run in plan.runs} - {run.name for run in plan.runs}:
+        only = [given.only]  # a row, whose name may have commas
     if unknown := sorted(set(only) - {run.name for run in plan.runs}):
         parser.error("--only: " + "; ".join(advise(plan, name) for name in unknown))
     seeds = sorted({seed for run in plan.runs for seed in plan.seeds_of(run)})
@@ -269,7 +272,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 failed.append(f"{run.name}, seed {seed}: {error}")
                 print(failed[-1], file=sys.stderr, flush=True)
             except KeyboardInterrupt:
-                print("\nInterrupted: the same command goes on from the last checkpoint.", file=sys.stderr)
+                print(
+                    "\n".join(["", *failed, "Interrupted: the same command goes on where it was."]),
+                    file=sys.stderr,
+                )
                 sys.exit(130)
     try:
         if given.page is not None:

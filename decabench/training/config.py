@@ -131,7 +131,8 @@ class TrainConfig:
     """Use only the first N training examples of each task; 0 for all."""
     learn_validation: bool = False
     """Whether to learn from the validation examples too, as papers do whose data has no validation split of its own.
-    Scores on them then say nothing: it needs `best_by = "last"` and `patience = 0`."""
+    Scores on them then say nothing: it needs `best_by = "last"` and `patience = 0`, and no order by `score`.
+    `train_examples` is of the others."""
     skip_context: Mapping[str, int] = field(default_factory=lambda: context_limits(TASKS.values(), "skip"))
     """Skip training examples whose context is longer than this many tokens, by task."""
     skip_answer: int = 0
@@ -240,6 +241,10 @@ class TrainConfig:
             raise DecabenchError(
                 "learn_validation leaves nothing to choose a checkpoint by: set best_by to 'last' and patience to 0; "
                 f"they are {self.best_by!r} and {self.patience}."
+            )
+        if self.learn_validation and "score" in (self.order, *(phase.order for phase in self.phases)):
+            raise DecabenchError(
+                "learn_validation leaves no scores to choose tasks by: give another order than 'score'."
             )
         if not self.epochs and not self.phases:
             if not 0 <= self.cooldown <= self.steps:

@@ -64,7 +64,7 @@ def encode_tasks(store: Store, config: TrainConfig, tasks: Mapping[str, Task]) -
     for name in config.tasks:
         found[name], outputs[name] = _read_task(store, tasks[name], config, family, lexicon)
     counts = count_words(found.values(), family, len(lexicon))
-    if config.validation_words:
+    if config.validation_words and not config.learn_validation:  # otherwise they are counted already
         for name in config.tasks:
             counts = _add_validation(store, tasks[name], config, family, lexicon, counts)
     limit = vocabulary_size(counts, config)

@@ -215,11 +215,16 @@ def test_a_paper(home, tmp_path, capsys):
     ):
         reproduce.main(options)  # which would give the page the answers of runs of other settings
     third[third.index(str(page))] = str(tmp_path / "third.md")  # a page of fewer runs
+    data = ["--home", str(home), "--include", str(suite)]
     only = ["--records", str(records), "--seeds", "1", "--only", "joint"]
     with pytest.raises(
         SystemExit, match=r"joint-seed-1.zip is the record of a run of other settings .* It is kept"
     ):
         reproduce.main([*third, *only])
+    with pytest.raises(
+        SystemExit, match=r"joint-seed-1.zip is the record of a run of other settings .* It is kept"
+    ):
+        reproduce.main([str(plan), *data, "--output", str(tmp_path / "fifth"), *only, "--page-only"])
     assert not (tmp_path / "third" / "runs").exists() and submission.read_bytes() == kept[submission.name]
     submission.unlink()
     capsys.readouterr()
@@ -253,10 +258,18 @@ def test_a_paper(home, tmp_path, capsys):
     with zipfile.ZipFile(forged / "one-sst-seed-0.zip", "w") as archive:
         for file, part in content.items():
             archive.writestr(file, part)
-    fourth = [str(plan), "--output", str(tmp_path / "fourth"), "--home", str(home), "--include", str(suite)]
+    fourth = [str(plan), *data, "--output", str(tmp_path / "fourth")]
     with pytest.raises(SystemExit, match=r"one-sst-seed-0.zip is not as it was written, .*: predictions/sst"):
         reproduce.main([*fourth, "--records", str(forged), "--seeds", "0", "--only", "one-sst"])
     assert not (tmp_path / "fourth" / "submissions" / "one-sst-seed-0" / "predictions").exists()
+    content["manifest.json"] = b'{"format": "decabench.manifest/1", "decabench": "1", "results": {}}'
+    with zipfile.ZipFile(forged / "one-sst-seed-0.zip", "w") as archive:
+        for file, part in content.items():
+            archive.writestr(file, part)
+    with pytest.raises(
+        SystemExit, match=r"one-sst-seed-0.zip is not as it was written, .* no digests of results/"
+    ):
+        reproduce.main([*fourth, "--records", str(forged), "--seeds", "0", "--only", "one-sst"])
 
 
 def _line(page, start):

@@ -718,6 +718,8 @@ def test_curves_are_means_over_a_suites_tasks_and_have_at_most_eight_lines(tmp_p
         [(1, single), (2, single + 5)],
         [(1, single + 1), (2, single + 6)],
     ]
+    learned = replace(plan, settings={"learn_validation": True})  # whose scores say nothing
+    assert not [panel for panel in make_panels(learned, place, plan.tables[0]) if panel.curves]
     place.results(plan, runs[0], 1).unlink()  # a row that lacks a task has no mean
     panels = list(make_panels(plan, place, plan.tables[0]))
     assert len(panels[0].curves["single"]) == 1

@@ -139,6 +139,12 @@ def test_validation_examples_may_be_learned_from(home):
         replace(config, best_by="decascore", patience=3)
     with pytest.raises(DecabenchError, match="learn_validation"):
         replace(config, patience=1)
+    with pytest.raises(DecabenchError, match="give another order than 'score'"):
+        replace(config, order="score")
+    again, _ = encode_tasks(Store(home), replace(config, validation_words=True))  # which are counted once
+    assert again.words == lexicon.words
+    fewer, _ = encode_tasks(Store(home), replace(config, learn_validation=False))
+    assert set(fewer.words) < set(lexicon.words)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from reproduction.plan import Measure, Place, Plan, Table, tasks_of
-from reproduction.records import read_training
+from reproduction.plan import Measure, Place, Plan, Run, Table, tasks_of
+from reproduction.records import asked_for, read_training
 
 LINES = 8
 """The most lines in a panel."""
@@ -40,14 +40,15 @@ class Panel:
 def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) -> tuple[str, Curve] | None:
     """Return the unit and the validation scores of a row, for a suite their mean; None unless all tasks are there.
 
-    Only runs that are done count. Runs of a suite's tasks are put together validation by validation.
+    Only runs that are done count, and none that learned from the validation examples. Runs of a suite's tasks are put
+    together validation by validation.
     """
     tasks = tasks_of(measure, place.include)
     found: dict[str, Curve] = {}
     epochs = True
     for run in plan.runs_of(row):
         training = read_training(plan, run, seed, place) if seed in plan.seeds_of(run) else None
-        if training is None:
+        if training is None or _learns_validation(plan, run, place):
             continue
         for task in set(run.tasks) & set(tasks):
             points = [(step, score) for step, own, score in training.validations if own == task]
@@ -63,6 +64,11 @@ def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) 
         for together in zip(*curves, strict=False)
     ]
     return "epoch" if epochs else "step", points
+
+
+def _learns_validation(plan: Plan, run: Run, place: Place) -> bool:
+    asked = asked_for(plan, run, place)
+    return bool({**asked["config"], **asked["settings"]}.get("learn_validation"))
 
 
 def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:

@@ -65,10 +65,12 @@ def as_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def results_table(plan: Plan, table: Table, scored: Scored, place: Place, less: Scored | None = None) -> str:
+def results_table(
+    plan: Plan, table: Table, scored: Scored, place: Place, without: Scored | None = None
+) -> str:
     """Return a table of published and measured figures: of the rows that have a measured one.
 
-    `less`, if given, are the scores without overlap; of a suite they stand beside the others.
+    `without`, if given, are the scores without overlap; of a suite they stand beside the others.
     It is empty if none has, and if there is one row of several that a table names to compare.
     """
     rows = [
@@ -94,10 +96,10 @@ def results_table(plan: Plan, table: Table, scored: Scored, place: Place, less: 
                 "" if published is None else f"{published:.{measure.digits}f}",
                 _cell(scored, row, measure, place),
             ]
-        if measure.suite and less is not None:
+        if measure.suite and without is not None:
             heads.append(f"{name}, without overlap")
             for line, row in zip(lines, rows, strict=True):
-                figures = values(less, row, measure, place)
+                figures = values(without, row, measure, place)
                 line.append(show(figures, measure.digits))
     return as_table(heads, lines)
 
@@ -115,14 +117,14 @@ def _cell(scored: Scored, row: str, measure: Measure, place: Place) -> str:
     return show(figures, measure.digits) if figures or not done else f"{NONE} ({done} of {of} tasks)"
 
 
-def contrast_table(plan: Plan, scored: Scored, place: Place, less: Scored | None = None) -> str:
-    """Return the table of contrasts, without overlap too if `less` is given, and below it those without runs."""
+def contrast_table(plan: Plan, scored: Scored, place: Place, without: Scored | None = None) -> str:
+    """Return the table of contrasts, without overlap too if `without` is given, and below it those without runs."""
     found: list[tuple[Contrast, str, bool, Tested | None]] = []
     spreads: dict[tuple[str, bool], Spread | None] = {}
     several: dict[str, list[str]] = {}  # of each measure, the rows of which there are several seeds
 
     def spread_of(name: str, part: Scored) -> Spread | None:
-        key = (name, part is less)
+        key = (name, part is without)
         if key not in spreads:
             every = {row: values(part, row, plan.measures[name], place) for row in plan.trained_rows}
             spreads[key] = seed_spread(own.values() for own in every.values())
@@ -132,9 +134,9 @@ def contrast_table(plan: Plan, scored: Scored, place: Place, less: Scored | None
     for contrast in plan.contrasts:
         for name in contrast.measures:
             measure = plan.measures[name]
-            for part in (scored, less) if measure.suite and less is not None else (scored,):
+            for part in (scored, without) if measure.suite and without is not None else (scored,):
                 tested = compare_rows(contrast, measure, part, place, spread_of(name, part))
-                found.append((contrast, name, part is less, tested))
+                found.append((contrast, name, part is without, tested))
     p_values = {  # what is planned and has no p as yet counts too, so that a p can only fall as runs are added
         str(at): tested.over_seeds.p if tested and tested.over_seeds else 1.0
         for at, (_, _, is_part, tested) in enumerate(found)
@@ -486,7 +488,7 @@ def plot_curves(plan: Plan, place: Place, tables: Sequence[Table], page: Path) -
 def make_page(plan: Plan, place: Place, page: Path) -> str:
     """Return the page of what is done so far, and write its plot beside it."""
     scored, left_out = read_scores(plan, place), find_left_out(plan, place)
-    less = leave_out(scored, left_out) if left_out else None
+    without = leave_out(scored, left_out) if left_out else None
     tables = plan.tables or (Table("", tuple(plan.measures)),)
     parts = [
         f"# {plan.title}",
@@ -499,7 +501,7 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
     if left_out:
         parts.append(describe_left_out(plan, place, left_out))
     for table in tables:
-        if figures := results_table(plan, table, scored, place, less):
+        if figures := results_table(plan, table, scored, place, without):
             parts.append(f"## {table.title or 'Results'}")
             parts += [table.text] if table.text else []
             parts.append(figures)
@@ -511,7 +513,7 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
             + (
                 f" For {', '.join(lower)} lower is better; for all other measures higher is." if lower else ""
             ),
-            contrast_table(plan, scored, place, less),
+            contrast_table(plan, scored, place, without),
         ]
     if scored:
         parts += [

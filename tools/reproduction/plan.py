@@ -311,7 +311,7 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
     except KeyError as error:
         sys.exit(f"{path} is not a plan (it, or one of its runs, has no {error.args[0]}).")
     except OSError as error:
-        sys.exit(f"{path} cannot be read ({error.strerror}).")
+        sys.exit(f"{error.filename or path} cannot be read ({error.strerror}).")
     except (ValueError, TypeError, AttributeError, DecabenchError) as error:
         sys.exit(f"{path} is not a plan ({error}).")
     if wrong := list(_faults(plan)):

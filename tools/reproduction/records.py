@@ -210,7 +210,8 @@ def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     part = submission / f"{results}.part"
     with open_submission(file) as opened:
         assert opened.folder is not None
-        if changed := list(_changed_files(opened.folder)):
+        own = place.results(plan, run, seed).parent.relative_to(submission).as_posix()
+        if changed := list(_changed_files(opened.folder, own)):
             raise SubmissionError(
                 f"{file} is not as it was written, by its manifest.json: {', '.join(changed)}. Restore it, or delete "
                 "it to train the run again."
@@ -224,11 +225,14 @@ def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     return True
 
 
-def _changed_files(folder: Path) -> Iterator[str]:
-    """Yield the files of a record that its manifest has other digests of. Raises InvalidManifestError."""
+def _changed_files(folder: Path, results: str) -> Iterator[str]:
+    """Yield the files of a record, of answers and results, that its manifest has other digests of, or none.
+
+    `submission.toml` and what is known of the training are in no manifest. Raises InvalidManifestError.
+    """
     manifest = read_manifest(folder)
-    if manifest is None:
-        yield "there is none"
+    if manifest is None or results not in manifest.results:
+        yield f"it has no digests of {results}"
         return
     for name, bound in manifest.results.items():
         files = {f"{name}/results.json": bound.results}

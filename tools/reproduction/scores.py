@@ -108,7 +108,11 @@ def find_left_out(plan: Plan, place: Place) -> LeftOut:
 
 
 def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
-    """Return what the headline of each task is based on without some examples; a task without others is not there."""
+    """Return the scores without some examples; a task that has no others is not there.
+
+    Of each, the references, answers, statistics and the headline among its scores are those of the examples that are
+    left; the rest is as it was.
+    """
 
     def reduce(own: ScoredTask, unwanted: Collection[str]) -> ScoredTask | None:
         kept = [at for at, item in enumerate(own.references) if item.id not in unwanted]
