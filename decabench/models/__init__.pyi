@@ -5,8 +5,8 @@ from .checkpoint import find_analysis as find_analysis
 from .checkpoint import latest_checkpoint as latest_checkpoint
 from .checkpoint import load_optimizer as load_optimizer
 from .checkpoint import load_weights as load_weights
-from .checkpoint import output_from_record as output_from_record
 from .checkpoint import output_record as output_record
+from .checkpoint import outputs_from_records as outputs_from_records
 from .checkpoint import write_checkpoint as write_checkpoint
 from .checkpoint import write_json as write_json
 from .devices import autocast as autocast
@@ -117,8 +117,8 @@ __all__ = [
     "load_weights",
     "max_over_time",
     "open_vectors",
-    "output_from_record",
     "output_record",
+    "outputs_from_records",
     "pick_device",
     "read_corpus",
     "release_memory",

@@ -14,7 +14,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -58,8 +58,8 @@ __all__ = [
     "latest_checkpoint",
     "load_optimizer",
     "load_weights",
-    "output_from_record",
     "output_record",
+    "outputs_from_records",
     "write_checkpoint",
 ]
 
@@ -256,12 +256,18 @@ def output_record(output: Output) -> dict[str, Any]:
     return {"kind": type(output).__name__.lower(), **asdict(output)}
 
 
-def output_from_record(record: Mapping[str, Any]) -> Output:
+def _output_from_record(record: Mapping[str, Any]) -> Output:
     """Read what `output_record` wrote. Raises ValueError, DecabenchError."""
     kind = record.get("kind")
     if not isinstance(kind, str) or kind not in _OUTPUTS:
         raise ValueError(f"an output is of the kind {str(kind)[:60]!r}, not one of {', '.join(_OUTPUTS)}")
     return msgspec.convert({key: value for key, value in record.items() if key != "kind"}, _OUTPUTS[kind])
+
+
+def outputs_from_records(records: Mapping[str, Any], tasks: Iterable[str]) -> dict[str, Output]:
+    """Read the outputs of a record, in the order of the tasks: JSON has them by name, and a network may number them."""
+    known = [task for task in dict.fromkeys((*tasks, *records)) if task in records]
+    return {task: _output_from_record(records[task]) for task in known}
 
 
 @dataclass(frozen=True)
@@ -315,7 +321,7 @@ class Checkpoint:
             find_family(own_family)  # its module may be missing: the checkpoint is not at fault
         try:
             config = read_model_config(record["config"]["model"])
-            outputs = {task: output_from_record(own) for task, own in record.get("outputs", {}).items()}
+            outputs = outputs_from_records(record.get("outputs", {}), record["config"]["tasks"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError, DecabenchError) as error:
             raise DataError(_UNREADABLE.format(path=folder / RECORD, error=error)) from error
         return cls(folder, record, config, outputs)

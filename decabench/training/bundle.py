@@ -42,8 +42,8 @@ from decabench.models import (
     find_family,
     join_vectors,
     label_names,
-    output_from_record,
     output_record,
+    outputs_from_records,
     split_of,
     write_vectors,
 )
@@ -105,7 +105,7 @@ class Bundle:
             lexicon = _read_words(folder, record["vocabulary"])
             if not isinstance(record["outputs"], dict) or record["outputs"].keys() != set(config.tasks):
                 raise ValueError("its outputs are not those of its tasks")
-            outputs = {task: output_from_record(own) for task, own in record["outputs"].items()}
+            outputs = outputs_from_records(record["outputs"], config.tasks)
             family = find_family(config.model.name)
             family.check_tasks(
                 config.model.name, (replace(TASKS[task], output=own) for task, own in outputs.items())

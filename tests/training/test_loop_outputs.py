@@ -126,6 +126,7 @@ def test_all_outputs_are_learned_and_resumed(run):
     run_training(run("parts", True, **settings))
     assert same(weights(whole.output), weights(run("parts").output))
     checkpoint = Checkpoint.open(run("parts").output)
+    assert list(checkpoint.outputs) == list(OUTPUTS), "a network may number its tasks"
     assert checkpoint.outputs["colour"].names == ("blue", "red")
     assert checkpoint.outputs["shape"].names == ("N", "V")  # as met, in alphabetical order
     assert checkpoint.outputs["links"].relations == ("obj", "root", "sub")
