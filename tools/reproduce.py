@@ -36,7 +36,6 @@ A contrast is tested by the harness's own inference for pairs of systems, that o
 from __future__ import annotations
 
 import argparse
-import difflib
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -57,7 +56,7 @@ from reproduction.records import (
 )
 
 import decabench
-from decabench.errors import DecabenchError, SubmissionError
+from decabench.errors import DecabenchError, SubmissionError, near_matches
 from decabench.scoring import find_metric, read_results_file
 
 
@@ -129,16 +128,17 @@ def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = Tru
         return
     try:
         with FileLock(place.lock(run.name, seed), timeout=0):
-            if not place.results(plan, run, seed).exists() and not restore_run(plan, run, seed, place):
+            known = place.results(plan, run, seed).exists() or restore_run(plan, run, seed, place)
+            if not known:
                 refuse_other_record(plan, run, seed, place)
                 if not train_it:
                     return
                 print(f"{run.name}, seed {seed}", flush=True)
                 train(plan, run, seed, place)
                 answer(plan, run, seed, place)
-                keep_record(plan, run, seed, place)
-                print(f"  {describe_scores(place.results(plan, run, seed))}", flush=True)
             keep_record(plan, run, seed, place)
+            if not known:
+                print(f"  {describe_scores(place.results(plan, run, seed))}", flush=True)
     except Timeout:
         if train_it:
             print(f"{run.name}, seed {seed}: another process trains it", flush=True)
@@ -199,7 +199,7 @@ def advise(plan: Plan, name: str) -> str:
     if own := [run.name for run in plan.runs if run.title == name]:
         return f"{name!r} is a row, not a run; its runs are {_some(own)}"
     names = [run.name for run in plan.runs]
-    if close := difflib.get_close_matches(name, names, 3):
+    if close := near_matches(name, names):
         return f"there is no run {name!r}. Did you mean {' or '.join(close)}?"
     return f"there is no run {name!r}; the runs are {_some(names)}"
 
