@@ -21,8 +21,9 @@ from tests.sources import ROOT
 sys.path.insert(0, str(ROOT / "tools"))
 
 from reproduction.boards import folder_names
+from reproduction.costs import Cost, cost_lines, plot_costs, read_costs
 from reproduction.curves import LINES, make_panels, plot_panels
-from reproduction.effort import Effort, count_parameters, settings_of
+from reproduction.effort import Effort, count_parameters, measure_effort, settings_of
 from reproduction.logs import count_weights
 from reproduction.page import (
     as_table,
@@ -731,6 +732,55 @@ def test_curves_are_means_over_a_suites_tasks_and_have_at_most_eight_lines(tmp_p
     list(plot_curves(plan, place, plan.tables, tmp_path / "jmt.md"))
     assert (tmp_path / "jmt-2-1.png").exists(), "a picture of the page jmt-2.md"
     assert (tmp_path / "jmt-1.png").exists() and not (tmp_path / "jmt-7.png").exists()
+
+
+def test_rows_that_were_validated_once_have_no_curve(tmp_path):
+    plan, place = make_done(tmp_path, [Run("one", PRODUCTS)], lambda run, task, seed, epoch: 50 + epoch)
+    for file in tmp_path.rglob("validation.csv"):
+        lines = file.read_text().splitlines()
+        file.write_text("\n".join(lines[: 2 + len(PRODUCTS)]) + "\n")
+    assert not list(plot_curves(plan, place, plan.tables, tmp_path / "page.md"))
+
+
+def test_what_rows_bring_and_cost(tmp_path):
+    runs = [Run(f"one-{task}", (task,), row="single") for task in PRODUCTS]
+    runs += [Run("shared", PRODUCTS), Run("other", PRODUCTS)]
+    plan, place = make_done(tmp_path, runs, lambda run, task, seed, epoch: 50)
+    contrasts = (Contrast("shared", ("single",), ("mean",)), Contrast("shared", ("other",), ("mean",)))
+    plan = replace(plan, costs="mean", contrasts=contrasts)
+    for run in runs:
+        for seed in (0, 1):
+            seconds = "\n".join(
+                ["step,seconds", *[f"{at},60" for at in range(6 if run.name == "shared" else 2)]]
+            )
+            (place.run(run.name, seed) / "train.csv").write_text(seconds + "\n")
+    quality = {"single": 0.7, "shared": 0.9, "other": 0.8}
+    scored, _ = make_rows(np.random.default_rng(5), quality, (0, 1))
+    single, shared, other = read_costs(plan, scored, place)
+    assert (single.twin, shared.twin, other.twin) == ("", "single", "")
+    assert (single.minutes, shared.minutes) == (8.0, 6.0)
+    assert shared.ends is not None and shared.ends[0] < 20 < shared.ends[1]
+    assert single.tested is None and single.ends is None
+
+    costs = [replace(single, weights=400), replace(shared, weights=100), other]
+    heads, lines = cost_lines(costs, 1)
+    assert all(len(line) == len(heads) for line in lines)
+    told = [dict(zip(heads, line, strict=True)) for line in lines]
+    assert told[1]["weights, times"] == "0.25" and told[1]["minutes, times"] == "0.75"
+    assert told[0]["gain"] == "" and told[1]["gain"].startswith("+")
+    assert "95 %, texts and seeds" in heads
+    plot_costs([*costs, Cost("none", {0: 80.0}, "", None, None, None)], "mean", tmp_path / "costs.png")
+    assert (tmp_path / "costs.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_weights_of_a_row_are_those_of_all_its_models(monkeypatch):
+    plan = Plan("T", "P", "products", {"mean": MEAN}, tuple(Run(task, (task,), row="r") for task in PRODUCTS))
+    training = SimpleNamespace(weights=30, steps=1, seconds=60.0, step_seconds=1.0, kept=None)
+    monkeypatch.setattr("reproduction.effort.read_training", lambda *_: training)
+    found = measure_effort(plan, PLACE, "r")
+    assert found.weights == (30, 30) and found.all_weights == 120 and found.minutes == 4.0
+    training.weights = None
+    assert measure_effort(plan, PLACE, "r").all_weights is None
 
 
 def test_weights_of_the_last_checkpoint(tmp_path):

@@ -36,6 +36,8 @@ class Effort:
     """Minutes of training for a seed: of those with all runs done."""
     kept: Mapping[int, list[int]] = field(default_factory=dict)
     """Seed to the epoch of each run after which its weights were kept, counted from 1."""
+    all_weights: int | None = None
+    """The weights of all runs of a seed together, of the first with all runs done."""
 
 
 def measure_effort(plan: Plan, place: Place, row: str) -> Effort:
@@ -45,14 +47,15 @@ def measure_effort(plan: Plan, place: Place, row: str) -> Effort:
     found = {seed: [own for run in runs if (own := read_training(plan, run, seed, place))] for seed in seeds}
     every = [one for own in found.values() for one in own]
     logged = [one for one in every if one.steps]
-    minutes = [
-        sum(one.seconds for one in own) / 60 for own in found.values() if own and len(own) == len(runs)
-    ]
+    whole = [own for own in found.values() if own and len(own) == len(runs)]
+    minutes = [sum(one.seconds for one in own) / 60 for own in whole]
+    weights = [one.weights for one in whole[0]] if whole else []
     return Effort(
         done={seed: len(own) for seed, own in found.items()},
         runs=len(runs),
         weights=_range([one.weights for one in every if one.weights is not None]),
         steps=_range([one.steps for one in logged]),
+        all_weights=sum(filter(None, weights)) if weights and None not in weights else None,
         seconds=median([one.step_seconds or 0.0 for one in logged]) if logged else None,
         minutes=sum(minutes) / len(minutes) if minutes else None,
         kept={seed: [one.kept for one in own if one.kept is not None] for seed, own in found.items()},

@@ -13,6 +13,7 @@ from decabench.errors import DataError
 from decabench.metrics import METRICS
 from decabench.scoring import DataUsed, find_metric
 from decabench.scoring.pairs import holm
+from reproduction.costs import cost_lines, plot_costs, read_costs
 from reproduction.curves import make_panels, plot_panels
 from reproduction.effort import Effort, count_parameters, measure_effort, settings_of, show_setting
 from reproduction.plan import Contrast, Measure, Place, Plan, Run, Table, task_of, tasks_of
@@ -479,10 +480,29 @@ def plot_curves(plan: Plan, place: Place, tables: Sequence[Table], page: Path) -
             old.unlink()
     for number, table in enumerate(tables, 1):
         panels = list(make_panels(plan, place, table))
+        if not any(len(points) > 1 for panel in panels for own in panel.curves.values() for points in own):
+            continue  # validated once, at the end
         if any(number == 1 or len(panel.curves) > 1 for panel in panels):
             picture = page.with_name(f"{page.stem}-{number}.png")
             plot_panels(panels, picture)
             yield f"![Validation scores by {panels[0].unit}: {table.title or 'all rows'}]({picture.name})"
+
+
+def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iterator[str]:
+    """Write a picture of what rows bring and cost, and yield the section; nothing without a measure for it."""
+    costs = read_costs(plan, scored, place) if plan.costs else []
+    if not costs:
+        return
+    picture = page.with_name(f"{page.stem}-costs.png")
+    plot_costs(costs, plan.costs, picture)
+    yield "## What each row brings, and what it costs"
+    yield (
+        f"By {plan.costs}. Weights are without embeddings, and of all models that a row needs for all tasks; *times* "
+        "is by the row that it is compared with. Minutes were measured on a machine with other work: rows that differ "
+        "by a fifth may well be alike."
+    )
+    yield as_table(*cost_lines(costs, plan.measures[plan.costs].digits))
+    yield f"![Gains, weights and minutes of training]({picture.name})"
 
 
 def make_page(plan: Plan, place: Place, page: Path) -> str:
@@ -515,6 +535,7 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
             ),
             contrast_table(plan, scored, place, without),
         ]
+    parts += list(describe_costs(plan, scored, place, page))
     if scored:
         parts += [
             "## Data",

@@ -158,6 +158,8 @@ class Plan:
     """What is tested."""
     counts: tuple[Count, ...] = ()
     """Worked examples of numbers of parameters."""
+    costs: str = ""
+    """The measure that is shown beside weights and minutes of training; if empty, none is."""
     config: str = ""
     """The training configuration of all runs, beside the plan."""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -406,6 +408,8 @@ def _faults(plan: Plan) -> Iterator[str]:
         )
         if not contrast.baseline or len(set(contrast.baseline)) < len(contrast.baseline):
             yield f"a baseline of {contrast.row!r}"
+    if plan.costs and plan.costs not in plan.measures:
+        yield f"measure {plan.costs!r} of costs"
     for table in plan.tables:
         yield from (f"row {row!r} of a table" for row in table.rows if row not in rows)
         yield from (f"measure {name!r} of a table" for name in table.measures if name not in plan.measures)

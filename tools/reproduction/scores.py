@@ -193,6 +193,11 @@ def seed_spread(figures: Iterable[Collection[float]]) -> Spread | None:
     return Spread(sum((len(own) - 1) * variance(own) for own in several) / freedom, freedom)
 
 
+def spread_over_seeds(plan: Plan, scored: Scored, measure: Measure, place: Place) -> Spread | None:
+    """Pool the variance of a measure over the seeds of all rows that are trained."""
+    return seed_spread(values(scored, row, measure, place).values() for row in plan.trained_rows)
+
+
 @dataclass(frozen=True)
 class SeedTest:
     """What other texts and other seeds would give."""
