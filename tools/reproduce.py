@@ -24,6 +24,7 @@ answers of all runs of a row with one seed are one submission (OUTPUT/boards). I
 - `[[tables]]`: `title`, `measures`, and optionally `rows`, `text` and `transposed`;
 - `[published.ROW]`: measure to figure, and `[parameters]`: row to the number of weights without embeddings;
 - `[[contrasts]]`: `row`, `baseline` (several: their mean), `measures` and `claimed`, what the paper's text says;
+- `costs`: a measure that is set beside weights and minutes of training, as table and picture;
 - `[[counts]]`: `name`, `printed`, `modules` and `remark`: a worked example of numbers of parameters, counted anew;
 - `overlap`: splits such as train; suites are also scored without the texts that stand in them, word for word, or, with
   `overlap_by = "normalised"`, but for case, spaces and punctuation;

@@ -378,6 +378,30 @@ def test_a_page_of_more_runs_is_not_replaced(home, tmp_path):
     assert page.read_text() == more
 
 
+def test_an_interruption_ends_with_what_failed_before(home, tmp_path, capsys, monkeypatch):
+    (tmp_path / "plan.toml").write_text(PLAN)
+    (tmp_path / "small.toml").write_text(SUITE)
+
+    def train(plan, run, seed, place):
+        if run.name != "one-sst":
+            raise KeyboardInterrupt
+        raise decabench.DecabenchError("the disk is full")
+
+    monkeypatch.setattr(reproduce, "train", train)
+    given = [str(tmp_path / "plan.toml"), "--include", str(tmp_path / "small.toml"), "--home", str(home)]
+    given += ["--output", str(tmp_path / "out"), "--page", str(tmp_path / "page.md")]
+    with pytest.raises(SystemExit) as ended:
+        reproduce.main(given)
+    assert ended.value.code == 130
+    told = capsys.readouterr().err.splitlines()
+    assert told[-3:] == [  # each was told when it happened, and is told again at the end
+        "one-sst, seed 0: the disk is full",
+        "one-sst, seed 1: the disk is full",
+        "Interrupted: the same command goes on where it was.",
+    ]
+    assert not (tmp_path / "page.md").exists()
+
+
 @pytest.mark.parametrize(
     "path", sorted(ROOT.glob("examples/training/*/plan.toml")), ids=lambda path: path.parent.name
 )
