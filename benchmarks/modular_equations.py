@@ -181,9 +181,9 @@ def sparsity(open_at: list[list[int]], gamma: float) -> float:
 # Messages
 
 
-def direct(x: Tensor, h: Tensor, w: Weights, task: str, tasks: list[str]) -> Tensor:
+def direct(x: Tensor, h: Tensor, w: Weights, task: str, tasks: list[str], config: Any) -> Tensor:
     own = f"heads.{lower(task)}.extension"
-    sent = [lstm(x, w, f"heads.{lower(each)}.extension.sender") for each in tasks if each != task]
+    sent = [ENCODERS[config.name](x, w, each, tasks, config) for each in tasks if each != task]
     read = []
     for t in range(len(x)):
         scores = torch.stack(
@@ -211,7 +211,7 @@ def run(x: Tensor, w: Weights, task: str, tasks: list[str], config: Any) -> Text
         case "rmn" | "rrn":
             return modular(x, h, w, task, config)
         case "direct":
-            return Text(direct(x, h, w, task, tasks))
+            return Text(direct(x, h, w, task, tasks, config))
         case "shared":
             return Text(shared(x, h, w, task))
         case _:

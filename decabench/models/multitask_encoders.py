@@ -213,20 +213,19 @@ class InterleavedRecurrence(torch.autograd.Function):
 
 
 class DirectMessages(nn.Module):
-    """What a task reads from LSTMs of the other tasks: their mean, weighted by attention (DC-MTL).
+    """What a task reads from the other tasks: the mean of their states, weighted by attention (DC-MTL).
 
-    Each task sends the states of an LSTM of its own; the score of a sender is v' tanh(W [h; s] + b) for the reader's
-    state h and the sender's s, at the same word.
+    The others read the same words, each as it reads its own texts; the score of a sender is v' tanh(W [h; s] + b) for
+    the reader's state h and the sender's s, at the same word.
     """
 
-    def __init__(self, d: int, h: int) -> None:
+    def __init__(self, h: int) -> None:
         super().__init__()
-        self.sender = LSTM(d, h)
         self.query = nn.Linear(2 * h, h)
         self.score = nn.Linear(h, 1, bias=False)
 
     def forward(self, states: Tensor, sent: Tensor) -> Tensor:
-        """(N, h), and what the others sent, (N, K - 1, h) -> (N, h)"""
+        """(N, h), and the others' states, (N, K - 1, h) -> (N, h)"""
         pairs = torch.cat([states[:, None].expand_as(sent), sent], 2)
         shares = self.score(self.query(pairs).tanh()).softmax(1)
         return cast(Tensor, (shares * sent).sum(1))

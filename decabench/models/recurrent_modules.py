@@ -63,8 +63,8 @@ EXTENSIONS = ("none", "rmn", "rrn", "direct", "shared")
 """What is added to them."""
 READS = ("concat", "product", "output")
 """What a decoder's policy reads: [u; W h] or u * W h (Eq. 6, whose operator is lost), or u (Eq. 7)."""
-GATES = ("learned", "open", "random")
-"""How connections are decided: by policies, all open, or at random once for all (the last two are controls)."""
+GATES = ("learned", "open", "random", "noise")
+"""How connections are decided: by policies, or, as controls, all open, at random once for all, or at every word."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,9 @@ class RecurrentModulesConfig:
     """What a decoder's policy reads: an output u and the task's state h as [u; W h] (`concat`, a guess), as their
     `product`, or u alone (`output`, Eq. 7)."""
     gates: str = "learned"
-    """How connections are decided: `learned`, or, as controls, all `open` or at `random` once for all, each open with
-    the probability of `encoder_open` or `decoder_open`."""
+    """How connections are decided: `learned`, or, as controls, all `open`, or each open with the probability of
+    `encoder_open` or `decoder_open`, drawn at `random` once for all (but so that each reader has something to read), or
+    as `noise` at every word in training; answers then take the likelier decision."""
     encoder_sparsity: float = 1.0
     """lambda_1: weight of the penalty on open connections in the encoder, Eq. 10 (paper)."""
     decoder_sparsity: float = 1.0
@@ -193,6 +194,14 @@ class Router(nn.Module):
         """Set the temperature of an epoch, counted from 1."""
         cast(Tensor, self.temperature).fill_(max(self.least, self.first * 0.5 ** (epoch - 1)))
 
+    def draw(self, shares: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Open connections with fixed probabilities, drawn for each of N tokens in training: as drawn, as is likelier.
+
+        (...) -> (N, ...), twice
+        """
+        likely = (shares > 0.5).to(shares).expand(count, *shares.shape)
+        return (torch.bernoulli(shares.expand_as(likely)) if self.training else likely), likely
+
     def forward(self, scores: Tensor) -> Tensor:
         """Choose the higher score: in training after adding Gumbel noise, with the gradient of a softmax (Eq. 9)."""
         if not self.training:
@@ -264,10 +273,10 @@ class Routes:
 def _decide(
     router: Router, scores: Tensor | None, fixed: Tensor | None, like: Tensor
 ) -> tuple[Tensor, Routes]:
-    """Decide on connections by scores (N, ..., 2), or as they are fixed (...)."""
+    """Decide on connections by scores (N, ..., 2), or with fixed probabilities (...)."""
     if scores is None:
-        taken = cast(Tensor, fixed).to(like).expand(len(like), *cast(Tensor, fixed).shape)
-        return taken, Routes(taken.flatten(1), taken.flatten(1))
+        taken, likely = router.draw(cast(Tensor, fixed).to(like), len(like))
+        return taken, Routes(taken.flatten(1), likely.flatten(1))
     taken = router(scores)
     return taken, Routes(taken.flatten(1), (scores[..., 1] > scores[..., 0]).to(like).flatten(1))
 
@@ -278,11 +287,21 @@ def _average(taken: Tensor, u: Tensor) -> Tensor:
     return shares.transpose(1, 2) @ u
 
 
-def _fixed_gates(config: RecurrentModulesConfig, share: float, *shape: int) -> Tensor | None:
-    """The gates of a control: all open, or open at random with probability `share`; None if they are learned."""
+def _fixed_gates(config: RecurrentModulesConfig, share: float, read: int, readers: int) -> Tensor | None:
+    """The probabilities of a control's gates, (read, readers); None if gates are learned.
+
+    With `random`, each is open or not, but a reader for which all were drawn closed has one of them open: it would be
+    dead for the whole run.
+    """
     if config.gates == "learned":
         return None
-    return torch.ones(shape) if config.gates == "open" else (torch.rand(shape) < share).float()
+    if config.gates != "random":
+        return torch.full((read, readers), 1.0 if config.gates == "open" else share)
+    drawn = (torch.rand(read, readers) < share).float()
+    if share:
+        for reader in (~drawn.bool().any(0)).nonzero().flatten().tolist():
+            drawn[int(torch.randint(read, ())), reader] = 1.0
+    return drawn
 
 
 # The shared encoder and the decoders of tasks -------------------------------------------------------------------------
@@ -359,8 +378,8 @@ class TaskDecoder(nn.Module):
                 self.transform = nn.Linear(config.hidden, r, bias=False)  # W_k
             size = 2 * r if self.reads == "concat" else r
             self.policy = Policies(1, size, config.policy_size, config.open_bias)
-        fixed = _fixed_gates(config, config.decoder_open, self.layers, self.modules_per_layer)
-        self.register_buffer("fixed", fixed)
+        fixed = _fixed_gates(config, config.decoder_open, self.modules_per_layer, self.layers)
+        self.register_buffer("fixed", None if fixed is None else fixed.t().contiguous())
         self.possible = self.layers * self.modules_per_layer  # C_2
         self.width = self.layers * r
 
@@ -400,7 +419,7 @@ class TaskPart(LayeredHead):
             self.extension = TaskDecoder(config)
             width += self.extension.width
         elif config.extension != "none":
-            self.extension = DirectMessages(d, h) if config.extension == "direct" else SharedMessages(h)
+            self.extension = DirectMessages(h) if config.extension == "direct" else SharedMessages(h)
             width += h
         self.is_tagger = isinstance(output, Tags)
         kind = SoftmaxHead if self.is_tagger else ClassifierHead
@@ -497,8 +516,9 @@ class RecurrentModules(MultitaskNetwork):
                 more, decoder = own(outputs, h, modules.router)
                 h = torch.cat([more, h], 1)
             case DirectMessages() as own:
-                others = [cast(Any, other.extension) for other in self._parts() if other is not part]
-                h = torch.cat([own(h, torch.stack([where(other.sender(x)) for other in others], 1)), h], 1)
+                others = [at for at, task in enumerate(self.tasks) if task != batch.task]
+                sent = [where(self.encoder(x, at, networks, lengths)) for at in others]
+                h = torch.cat([own(h, torch.stack(sent, 1)), h], 1)
             case SharedMessages() as own:
                 h = torch.cat([own(h, where(cast(LSTM, self.shared)(x))), h], 1)
             case _:
@@ -539,6 +559,11 @@ class RecurrentModules(MultitaskNetwork):
             ModelReply(text, True, n, n if part.is_tagger else 1)
             for text, n in zip(texts, lengths.tolist(), strict=True)
         ]
+
+    def begin_phase(self, phase: int) -> None:
+        cast(Tensor, self.counts_epochs).fill_(
+            0.0
+        )  # this phase may be counted in steps, unlike one before it
 
     def begin_epoch(self, epoch: int) -> None:
         cast(Tensor, self.counts_epochs).fill_(1.0)

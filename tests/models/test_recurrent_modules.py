@@ -205,6 +205,9 @@ def test_the_temperature_is_halved_at_each_epoch():
     for task, number in (("hien.pos", 1), ("en", 1), ("en", 2), ("en", 3), ("hien.pos", 2)):
         by_steps.begin_pass(task, number)
         assert by_steps.shared.router.temperature == (100 if task != "hien.pos" or number == 1 else 50)
+    model.begin_phase(2)  # one that is counted in steps, after one in epochs
+    model.begin_pass("hien.pos", 3)
+    assert router.temperature == 25
     assert "shared.router.temperature" in by_steps.state_dict()  # so that a resumed run has it
 
 
@@ -328,6 +331,41 @@ def test_gates_that_are_not_learned(name, extension, gates):
     own = model.state_dict()
     assert {"shared.layers.0.fixed", "heads.hi.extension.fixed"} <= own.keys()
     loss_of(model, make_batch()[1]).backward()
+
+
+@pytest.mark.parametrize("extension", ["rmn", "rrn"])
+def test_gates_at_random_leave_no_reader_without_anything_to_read(extension):
+    """With a share of 0.2, half of three connections' readers would have none."""
+    for seed in range(20):
+        torch.manual_seed(seed)
+        config = RecurrentModulesConfig(
+            extension=extension, gates="random", encoder_open=0.2, decoder_open=0.2, **SIZES
+        )
+        model = RecurrentModules(config, TAGGING, table())
+        for layer in model.shared.layers:
+            assert layer.fixed.any(0).all()
+        for task in TAGGING:
+            fixed = model.heads[task].extension.fixed  # (layers, modules of each)
+            assert fixed.shape == (2, 3) and fixed.any(1).all()
+
+
+def test_gates_that_are_noise_are_drawn_at_each_word_and_answers_have_none():
+    model, batch = make("ns-mtl", "rmn", gates="noise", encoder_open=0.75, decoder_open=0.25), make_batch()[1]
+    drawn = torch.cat([model.represent(batch).encoder.chosen for _ in range(200)])
+    assert drawn.mean().item() == pytest.approx(0.75, abs=0.02)
+    assert len(drawn.unique(dim=0)) > 50
+    found = model.eval().represent(batch)
+    assert found.encoder.chosen.eq(1).all() and found.decoder.chosen.eq(0).all()
+    assert not any("polic" in key or "transform" in key for key, _ in model.named_parameters())
+
+
+def test_messages_are_the_states_of_the_others():
+    """A task's loss trains the networks of all that it hears, with two tasks too."""
+    outputs = {name: TAGGING[name] for name in ("hi", "en")}
+    model = make("ns-mtl", "direct", outputs, primary="")
+    loss_of(model, make_batch(outputs, "hi")[1]).backward()
+    for task in outputs:
+        assert all(p.grad is not None and p.grad.any() for p in model.heads[task].lstms.parameters())
 
 
 def test_closed_gates_give_zeros():
