@@ -297,11 +297,10 @@ def _fixed_gates(config: RecurrentModulesConfig, share: float, read: int, reader
         return None
     if config.gates != "random":
         return torch.full((read, readers), 1.0 if config.gates == "open" else share)
-    drawn = (torch.rand(read, readers) < share).float()
-    if share:
-        for reader in (~drawn.bool().any(0)).nonzero().flatten().tolist():
-            drawn[int(torch.randint(read, ())), reader] = 1.0
-    return drawn
+    if not share:
+        return torch.zeros(read, readers)
+    drawn, order = (torch.rand(read, readers) < share).float(), torch.rand(read, readers)
+    return torch.where(drawn.any(0), drawn, (order == order.max(0).values).float())
 
 
 # The shared encoder and the decoders of tasks -------------------------------------------------------------------------
