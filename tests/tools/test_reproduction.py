@@ -20,7 +20,7 @@ from tests.sources import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 
-from reproduction.boards import folder_names
+from reproduction.boards import folder_names, shown_rows
 from reproduction.costs import Cost, cost_lines, plot_costs, read_costs
 from reproduction.curves import LINES, make_panels, plot_panels
 from reproduction.effort import Effort, count_parameters, measure_effort, settings_of
@@ -584,6 +584,16 @@ def test_folders_of_rows_have_names_of_their_own(path):
     rows = {run.get("row", run["name"]) for run in tomllib.loads(path.read_text())["runs"]}
     names = folder_names(sorted(rows))
     assert names.keys() == rows and len(set(names.values())) == len(rows)
+
+
+def test_a_row_with_runs_of_two_suites_is_on_both_boards():
+    runs = [
+        Run("more", ("sst",), row="r"),
+        Run("less", ("mr",), row="r", suite="movies"),
+        Run("own", ("sst",)),
+    ]
+    plan = Plan("T", "P", "products", {"mean": MEAN}, tuple(runs))
+    assert shown_rows(plan, PLACE) == {"products": ["r", "own"], "movies": ["r"]}
 
 
 def test_folders_of_rows_that_differ_by_signs_alone():

@@ -16,11 +16,12 @@ from reproduction.plan import BOARDS, Place, Plan
 
 
 def shown_rows(plan: Plan, place: Place) -> dict[str, list[str]]:
-    """Return the rows of the tables that are trained, by the suite that their runs are reported on."""
+    """Return the rows of the tables that are trained, by suite: of each that some of their runs are reported on."""
     rows = [row for table in plan.tables for row in plan.rows_of(table, place.include)] or plan.trained_rows
     found: dict[str, list[str]] = {}
     for row in dict.fromkeys(row for row in rows if plan.runs_of(row)):
-        found.setdefault(plan.runs_of(row)[0].suite or plan.suite, []).append(row)
+        for suite in dict.fromkeys(run.suite or plan.suite for run in plan.runs_of(row)):
+            found.setdefault(suite, []).append(row)
     return found
 
 
@@ -34,12 +35,14 @@ def folder_names(rows: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def join_row(plan: Plan, place: Place, row: str, seed: int, folder: Path) -> bool:
-    """Write the answers of a row's runs with a seed as one submission; return whether there are any."""
+def join_row(plan: Plan, place: Place, row: str, suite: str, seed: int, folder: Path) -> bool:
+    """Write the answers of a row's runs of a suite with a seed as one submission; return whether there are any."""
     runs = [
         run
         for run in plan.runs_of(row)
-        if seed in plan.seeds_of(run) and place.results(plan, run, seed).exists()
+        if (run.suite or plan.suite) == suite
+        and seed in plan.seeds_of(run)
+        and place.results(plan, run, seed).exists()
     ]
     if not runs:
         return False
@@ -82,7 +85,7 @@ def build_boards(plan: Plan, place: Place, site: Path) -> Iterator[Path]:
         for row in rows:
             for seed in sorted({seed for run in plan.runs_of(row) for seed in plan.seeds_of(run)}):
                 folder = submissions / f"{names[row]}-seed-{seed}"
-                if join_row(plan, place, row, seed, folder):
+                if join_row(plan, place, row, suite, seed, folder):
                     found = True
                     score(plan, suite, folder, place)
         if found:

@@ -127,7 +127,12 @@ def _plot_gains(axes: Any, costs: Sequence[Cost], name: str) -> None:
 
 
 def _plot_points(axes: Any, costs: Sequence[Cost], read: Callable[[Cost], float | None], unit: str) -> None:
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(unit, fontsize="small")
     places = {one.row: (x, mean(one.figures.values())) for one in costs if (x := read(one))}
     for at, one in enumerate(costs):
