@@ -772,6 +772,9 @@ def test_what_rows_bring_and_cost(tmp_path):
     assert shared.ends is not None and shared.ends[0] < 20 < shared.ends[1]
     assert single.tested is None and single.ends is None
 
+    later = replace(plan, contrasts=(Contrast("shared", ("none",), ("mean",)), *plan.contrasts))
+    assert read_costs(later, scored, place)[1].twin == "single"  # the first that can be tested
+
     costs = [replace(single, weights=400), replace(shared, weights=100), other]
     heads, lines = cost_lines(costs, 1)
     assert all(len(line) == len(heads) for line in lines)
@@ -791,6 +794,14 @@ def test_the_weights_of_a_row_are_those_of_all_its_models(monkeypatch):
     assert found.weights == (30, 30) and found.all_weights == 120 and found.minutes == 4.0
     training.weights = None
     assert measure_effort(plan, PLACE, "r").all_weights is None
+
+
+def test_many_runs_are_named_by_what_their_names_share():
+    from reproduction.page import _names
+
+    assert _names([Run(f"meta-{n}", ("sst",)) for n in range(6)]) == "meta-… (6 runs)"
+    assert _names([Run(f"{n}-less", ("sst",)) for n in range(6)]) == "…-less (6 runs)"
+    assert _names([Run(n, ("sst",)) for n in "abcdef"]) == "a, b, c, d, e, f"
 
 
 def test_weights_of_the_last_checkpoint(tmp_path):

@@ -13,6 +13,7 @@ from reproduction.plan import Place, Plan
 from reproduction.scores import FIXED, Scored, Tested, compare_rows, spread_over_seeds, values
 
 MARKERS = "osD^vP*X<>hd"
+LATER_COLOURS = ("black", "navy", "darkgreen", "maroon", "gold", "teal")
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,9 @@ class Cost:
     figures: Mapping[int, float]
     """Seed to score."""
     twin: str
-    """The row that it is compared with; empty if none."""
+    """The row that it is compared with; empty if there is none, or no run of it."""
     tested: Tested | None
-    """The contrast with that row; None if there is none, or no run of it."""
+    """The contrast with that row; None if there is none."""
     weights: int | None
     """The weights of all its models, without embeddings."""
     minutes: float | None
@@ -43,27 +44,23 @@ class Cost:
 
 
 def read_costs(plan: Plan, scored: Scored, place: Place) -> list[Cost]:
-    """Return the rows that have a figure of the measure `costs`, each with the first row that it is tested against.
+    """Return the rows that have a figure of the measure `costs`, each with the first row that it can be tested against.
 
     A row that is not trained took nothing, and is left out.
     """
     measure = plan.measures[plan.costs]
     spread = spread_over_seeds(plan, scored, measure, place)
-    contrasts = {
-        one.row: one
-        for one in reversed(plan.contrasts)
-        if plan.costs in one.measures and len(one.baseline) == 1
-    }
+    contrasts = [one for one in plan.contrasts if plan.costs in one.measures and len(one.baseline) == 1]
     found = []
     for row in plan.trained_rows:
         figures = values(scored, row, measure, place)
         if not figures or FIXED in figures:
             continue
         effort = measure_effort(plan, place, row)
-        contrast = contrasts.get(row)
-        tested = contrast and compare_rows(contrast, measure, scored, place, spread)
-        twin = contrast.baseline[0] if contrast else ""
-        found.append(Cost(row, figures, twin, tested or None, effort.all_weights, effort.minutes))
+        twin, tested = "", None
+        for contrast in (one for one in contrasts if one.row == row and tested is None):
+            twin, tested = contrast.baseline[0], compare_rows(contrast, measure, scored, place, spread)
+        found.append(Cost(row, figures, twin if tested else "", tested, effort.all_weights, effort.minutes))
     return found
 
 
@@ -94,7 +91,7 @@ def cost_lines(costs: Sequence[Cost], digits: int) -> tuple[list[str], list[list
 
 
 def _times(own: float | None, other: float | None) -> str:
-    return f"{own / other:.2g}" if own and other else ""
+    return f"{own / other:.2f}" if own and other else ""
 
 
 def plot_costs(costs: Sequence[Cost], name: str, path: Path) -> None:
@@ -139,7 +136,7 @@ def _plot_points(axes: Any, costs: Sequence[Cost], read: Callable[[Cost], float 
         if one.row not in places:
             continue
         x, y = places[one.row]
-        colour = f"C{at % 10}"
+        colour = f"C{at % 10}" if at < 10 else LATER_COLOURS[(at - 10) % len(LATER_COLOURS)]
         axes.plot(
             x, y, MARKERS[at % len(MARKERS)], color=colour, markersize=6, linestyle="none", label=one.row
         )

@@ -35,6 +35,8 @@ class Panel:
     """Row to a curve for each seed."""
     colours: Mapping[str, int]
     """Row to the number of its colour, the same in all panels of a picture."""
+    number: str = ""
+    """Which of several panels with this title it is."""
 
 
 def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) -> tuple[str, Curve] | None:
@@ -87,11 +89,12 @@ def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
                 if (read := read_curve(plan, place, row, measure, seed)) is not None:
                     units.add(read[0])
                     found.setdefault(row, []).append(read[1])
-        title = f"{name} of {measure.suite}" if measure.suite else measure.task
+        title = name if measure.suite else measure.task
         shown = list(found)
         for start in range(0, len(shown), LINES):
             part = {row: found[row] for row in shown[start : start + LINES]}
-            yield Panel(title, "epoch" if units == {"epoch"} else "step", part, colours)
+            place_of = f" ({start // LINES + 1} of {-(-len(shown) // LINES)})" if len(shown) > LINES else ""
+            yield Panel(title, "epoch" if units == {"epoch"} else "step", part, colours, place_of)
 
 
 def plot_panels(panels: Sequence[Panel], path: Path) -> None:
@@ -102,7 +105,7 @@ def plot_panels(panels: Sequence[Panel], path: Path) -> None:
     down = -(-len(panels) // across)
     figure = Figure(figsize=(4.6 * across, 3.4 * down), layout="constrained")
     for at, panel in enumerate(panels, 1):
-        axes: Any = figure.add_subplot(down, across, at, title=panel.title, xlabel=panel.unit)
+        axes: Any = figure.add_subplot(down, across, at, title=panel.title + panel.number, xlabel=panel.unit)
         for row, curves in panel.curves.items():
             number = panel.colours[row]
             together = list(zip(*curves, strict=False))

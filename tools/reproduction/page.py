@@ -122,14 +122,15 @@ def contrast_table(plan: Plan, scored: Scored, place: Place, without: Scored | N
     """Return the table of contrasts, without overlap too if `without` is given, and below it those without runs."""
     found: list[tuple[Contrast, str, bool, Tested | None]] = []
     spreads: dict[tuple[str, bool], Spread | None] = {}
-    several: dict[str, list[str]] = {}  # of each measure, the rows of which there are several seeds
+    several: dict[str, dict[str, float]] = {}  # of each measure, the deviation of rows with several seeds
 
     def spread_of(name: str, part: Scored) -> Spread | None:
         key = (name, part is without)
         if key not in spreads:
             every = {row: values(part, row, plan.measures[name], place) for row in plan.trained_rows}
             spreads[key] = seed_spread(own.values() for own in every.values())
-            several[name] = [row for row, own in every.items() if len(own) > 1]
+            if part is scored:
+                several[name] = {row: stdev(own.values()) for row, own in every.items() if len(own) > 1}
         return spreads[key]
 
     for contrast in plan.contrasts:
@@ -186,12 +187,12 @@ def contrast_table(plan: Plan, scored: Scored, place: Place, without: Scored | N
     if known:
         figures = (
             f"{name} {math.sqrt(spread.variance):.{plan.measures[name].digits + 1}f} ({spread.freedom}: "
-            f"{', '.join(several[name])})"
+            f"{', '.join(f'{row} {own:.{plan.measures[name].digits + 1}f}' for row, own in several[name].items())})"
             for name, spread in known.items()
         )
         parts.append(
-            "Standard deviation from seed to seed (degrees of freedom: rows with several seeds; others are taken to "
-            f"vary alike): {'; '.join(figures)}."
+            "Standard deviation from seed to seed, pooled (degrees of freedom: rows with several seeds, and the "
+            f"deviation of each; all are taken to vary alike): {'; '.join(figures)}."
         )
     if later:
         titles = (f"{title} ({', '.join(names)})" for title, names in later.items())
@@ -314,14 +315,22 @@ def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
 
 
 def _names(runs: Sequence[Run]) -> str:
-    """Name the runs of a row; many that differ by task alone by what their names begin with."""
+    """Name runs; many that differ by task alone by what their names begin, or else end with."""
     names = [run.name for run in runs]
-    if len(names) > 5:
-        start = names[0]
-        while not all(name.startswith(start) for name in names):
-            start = start[:-1]
-        return f"{start}… ({len(names)} runs)"
-    return ", ".join(names)
+    if len(names) <= 5:
+        return ", ".join(names)
+    start, end = names[0], names[0]
+    while not all(name.startswith(start) for name in names):
+        start = start[:-1]
+    while not all(name.endswith(end) for name in names):
+        end = end[1:]
+    return (
+        f"{start}… ({len(names)} runs)"
+        if start
+        else f"…{end} ({len(names)} runs)"
+        if end
+        else ", ".join(names)
+    )
 
 
 def _kept(effort: Effort) -> str:
@@ -497,12 +506,13 @@ def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iter
     plot_costs(costs, plan.costs, picture)
     yield "## What each row brings, and what it costs"
     yield (
-        f"By {plan.costs}. Weights are without embeddings, and of all models that a row needs for all tasks; *times* "
-        "is by the row that it is compared with. Minutes were measured on a machine with other work: rows that differ "
-        "by a fifth may well be alike."
+        f"By {plan.costs}. Weights are without embeddings, and of all models that a row has for all tasks; *times* is "
+        "by the row that it is compared with. Minutes are without those of runs that a row begins with, and were "
+        "measured on a machine with other work: rows that differ by a fifth may well be alike."
     )
     yield as_table(*cost_lines(costs, plan.measures[plan.costs].digits))
     yield f"![Gains, weights and minutes of training]({picture.name})"
+    yield "Arrows lead from the row that a row is compared with."
 
 
 def make_page(plan: Plan, place: Place, page: Path) -> str:
