@@ -161,8 +161,11 @@ def test_a_paper(home, tmp_path, capsys):
     (pooled,) = [
         line for line in text.splitlines() if line.startswith("Standard deviation from seed to seed")
     ]
-    spread = np.sqrt(np.mean([np.var(means[row], ddof=1) for row in means]))
-    assert f"mean {spread:.3f} (2: single, joint)" in pooled
+    one, several = (f"{np.std(means[row], ddof=1):.3f}" for row in ("joint", "single"))
+    assert (
+        f"mean of one model {one} (1; joint {one}); mean of several models {several} (1; single {several})"
+        in pooled
+    )
     assert (
         page.with_name("small-1.png").exists()
         and "![Validation scores by epoch: all rows](small-1.png)" in text

@@ -25,10 +25,12 @@ from reproduction.scores import (
     Tested,
     compare_rows,
     find_left_out,
+    kinds_of_rows,
     leave_out,
     progress,
     read_scores,
     seed_spread,
+    spread_over_seeds,
     values,
 )
 
@@ -121,23 +123,19 @@ def _cell(scored: Scored, row: str, measure: Measure, place: Place) -> str:
 def contrast_table(plan: Plan, scored: Scored, place: Place, without: Scored | None = None) -> str:
     """Return the table of contrasts, without overlap too if `without` is given, and below it those without runs."""
     found: list[tuple[Contrast, str, bool, Tested | None]] = []
-    spreads: dict[tuple[str, bool], Spread | None] = {}
-    several: dict[str, dict[str, float]] = {}  # of each measure, the deviation of rows with several seeds
+    spreads: dict[tuple[str, bool], Mapping[str, Spread]] = {}
 
-    def spread_of(name: str, part: Scored) -> Spread | None:
+    def spreads_of(name: str, part: Scored) -> Mapping[str, Spread]:
         key = (name, part is without)
         if key not in spreads:
-            every = {row: values(part, row, plan.measures[name], place) for row in plan.trained_rows}
-            spreads[key] = seed_spread(own.values() for own in every.values())
-            if part is scored:
-                several[name] = {row: stdev(own.values()) for row, own in every.items() if len(own) > 1}
+            spreads[key] = spread_over_seeds(plan, part, plan.measures[name], place)
         return spreads[key]
 
     for contrast in plan.contrasts:
         for name in contrast.measures:
             measure = plan.measures[name]
             for part in (scored, without) if measure.suite and without is not None else (scored,):
-                tested = compare_rows(contrast, measure, part, place, spread_of(name, part))
+                tested = compare_rows(contrast, measure, part, place, spreads_of(name, part))
                 found.append((contrast, name, part is without, tested))
     p_values = {  # what is planned and has no p as yet counts too, so that a p can only fall as runs are added
         str(at): tested.over_seeds.p if tested and tested.over_seeds else 1.0
@@ -183,21 +181,32 @@ def contrast_table(plan: Plan, scored: Scored, place: Place, without: Scored | N
     ]
     heads += [f"p (Holm, {len(p_values)})", "the paper's claim", "texts", "seeds", "by seed"]
     parts = [as_table(heads, lines)] if lines else []
-    known = {name: spread for (name, part), spread in spreads.items() if spread and not part}
-    if known:
-        figures = (
-            f"{name} {math.sqrt(spread.variance):.{plan.measures[name].digits + 1}f} ({spread.freedom}: "
-            f"{', '.join(f'{row} {own:.{plan.measures[name].digits + 1}f}' for row, own in several[name].items())})"
-            for name, spread in known.items()
-        )
+    figures = [
+        told for name, part in spreads if not part for told in _describe_spread(plan, name, scored, place)
+    ]
+    if figures:
         parts.append(
-            "Standard deviation from seed to seed, pooled (degrees of freedom: rows with several seeds, and the "
-            f"deviation of each; all are taken to vary alike): {'; '.join(figures)}."
+            "Standard deviation from seed to seed (degrees of freedom, and rows with several seeds). Rows of one model "
+            "for each seed are taken to vary alike, and so are rows of several, whose figure is the mean of theirs; a "
+            f"kind with too few seeds has that of all rows: {'; '.join(figures)}."
         )
     if later:
         titles = (f"{title} ({', '.join(names)})" for title, names in later.items())
         parts.append(f"Without runs as yet: {'; '.join(titles)}.")
     return "\n\n".join(parts)
+
+
+def _describe_spread(plan: Plan, name: str, scored: Scored, place: Place) -> Iterator[str]:
+    """Say how much a measure varies over the seeds of each kind of rows, and of each row."""
+    measure = plan.measures[name]
+    digits, kinds = measure.digits + 1, kinds_of_rows(plan, measure, place)
+    for several, rows in sorted(kinds.items()):
+        own = {row: list(values(scored, row, measure, place).values()) for row in rows}
+        if (spread := seed_spread(own.values())) is None:
+            continue
+        each = (f"{row} {stdev(figures):.{digits}f}" for row, figures in own.items() if len(figures) > 1)
+        kind = f" of {'several models' if several else 'one model'}" if len(kinds) > 1 else ""
+        yield f"{name}{kind} {math.sqrt(spread.variance):.{digits}f} ({spread.freedom}; {', '.join(each)})"
 
 
 def _published_gap(plan: Plan, contrast: Contrast, name: str, place: Place) -> float | None:

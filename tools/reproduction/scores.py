@@ -2,8 +2,9 @@
 
 Answers of several seeds are pooled: the score is the mean of theirs, what each text adds to it is averaged over them,
 and texts vary together with what they were sampled in. The error that other texts would cause is that of the harness's
-inference for pairs. Other seeds would cause another: how much a figure varies from seed to seed is pooled over all
-rows that have several, as two or three say too little of their own variance. A contrast's interval and p have both.
+inference for pairs. Other seeds would cause another: how much a figure varies from seed to seed is pooled over the rows
+of a kind that have several, as two or three say too little of their own variance. A figure of one model for all tasks
+is one kind, the mean of several models another. A contrast's interval and p have both.
 Rows need not have the same seeds: one seed has nothing in common with itself in another architecture. A suite's mean
 is tested as on a board: tasks are sampled independently.
 """
@@ -184,6 +185,9 @@ class Spread:
     """Its degrees of freedom."""
 
 
+_UNKNOWN = Spread(math.nan, 0)
+
+
 def seed_spread(figures: Iterable[Collection[float]]) -> Spread | None:
     """Pool the variance over seeds, given each row's figures; None if no row has two."""
     several = [own for own in figures if len(own) > 1]
@@ -193,9 +197,29 @@ def seed_spread(figures: Iterable[Collection[float]]) -> Spread | None:
     return Spread(sum((len(own) - 1) * variance(own) for own in several) / freedom, freedom)
 
 
-def spread_over_seeds(plan: Plan, scored: Scored, measure: Measure, place: Place) -> Spread | None:
-    """Pool the variance of a measure over the seeds of all rows that are trained."""
-    return seed_spread(values(scored, row, measure, place).values() for row in plan.trained_rows)
+def kinds_of_rows(plan: Plan, measure: Measure, place: Place) -> dict[bool, list[str]]:
+    """Return the rows that are trained by whether several models make up the figure of a measure, for each seed."""
+    tasks, found = set(tasks_of(measure, place.include)), dict[bool, list[str]]()
+    for row in plan.trained_rows:
+        models = [run for run in plan.runs_of(row) if tasks & set(run.tasks)]
+        found.setdefault(len(models) > 1, []).append(row)
+    return found
+
+
+def spread_over_seeds(plan: Plan, scored: Scored, measure: Measure, place: Place) -> dict[str, Spread]:
+    """Pool the variance of a measure over the seeds of the rows of a kind: row to spread, if any is known.
+
+    A kind of which too few rows have several seeds takes that of all rows.
+    """
+    figures = {row: values(scored, row, measure, place).values() for row in plan.trained_rows}
+    every, found = seed_spread(figures.values()), dict[str, Spread]()
+    for rows in kinds_of_rows(plan, measure, place).values():
+        own = seed_spread(figures[row] for row in rows)
+        if own is None or own.freedom < LEAST_FREEDOM:
+            own = every
+        if own is not None:
+            found |= dict.fromkeys(rows, own)
+    return found
 
 
 @dataclass(frozen=True)
@@ -222,16 +246,16 @@ class Tested:
     """The difference for each seed that all rows have."""
     seeds: Mapping[str, int]
     """Row to the number of its seeds."""
-    models: float
-    """The sum of the rows' weights, squared, by their numbers of seeds: what to multiply the spread's variance by."""
+    models: Mapping[str, float]
+    """Row that is trained to its weight, squared, by its number of seeds: what to multiply its spread's variance by."""
     examples: int
     """The number of texts, each counted once."""
     units: int
     """The number of what was sampled: texts, or what several of them stand together in."""
     effective: float
     """The number of equally large ones that would be as good."""
-    spread: Spread | None
-    """How much figures vary from seed to seed; None if that is not known."""
+    spreads: Mapping[str, Spread]
+    """Row to how much its figure varies from seed to seed, if that is known."""
     remark: str = ""
     """Why there is no test."""
 
@@ -240,20 +264,23 @@ class Tested:
         """The test over texts and seeds; None if there is no test, or nothing says how much seeds differ.
 
         The variance of the difference is that over texts, by the half-width of their interval, plus that over seeds,
-        by their numbers. Degrees of freedom are Satterthwaite's: those of the seeds, and of the texts without end, as
-        their interval has its own already. So this interval is never the narrower one.
+        by their numbers. Degrees of freedom are Satterthwaite's: those of the seeds of each kind of rows, and of the
+        texts without end, as their interval has its own already. So this interval is never the narrower one.
         """
         reach = self._reach()
         if reach is None:
             return None
-        known = None if self.spread is None or self.spread.freedom < LEAST_FREEDOM else self.spread
-        if known is None and self.models:
+        if any(self.spreads.get(row, _UNKNOWN).freedom < LEAST_FREEDOM for row in self.models):
             return None
-        seeds = known.variance * self.models if known else 0.0
-        whole = (reach / student_t(math.inf)) ** 2 + seeds
+        parts: dict[Spread, float] = {}  # rows of a kind have one spread
+        for row, models in self.models.items():
+            parts[self.spreads[row]] = parts.get(self.spreads[row], 0.0) + models
+        seeds = [(kind.variance * models, kind.freedom) for kind, models in parts.items()]
+        whole = (reach / student_t(math.inf)) ** 2 + sum(part for part, _ in seeds)
         if not whole > 0:
             return None
-        freedom = known.freedom * (whole / seeds) ** 2 if known and seeds else math.inf
+        uncertain = sum(part**2 / freedom for part, freedom in seeds)
+        freedom = whole**2 / uncertain if uncertain else math.inf
         error = math.sqrt(whole)
         half = student_t(freedom) * error
         p = student_p(self.difference / error, freedom)
@@ -273,9 +300,9 @@ def compare_rows(
     measure: Measure,
     scored: Scored,
     place: Place,
-    spread: Spread | None = None,
+    spreads: Mapping[str, Spread] | None = None,
 ) -> Tested | None:
-    """Test a contrast on one measure; None if a row is not done for any seed."""
+    """Test a contrast on one measure, with how much rows vary from seed to seed; None if a row has no seed done."""
     tasks = tasks_of(measure, place.include)
     sides = (contrast.baseline, (contrast.row,))
     rows = (*contrast.baseline, contrast.row)
@@ -293,7 +320,9 @@ def compare_rows(
     difference = mean(figures[contrast.row].values()) - mean(
         mean(figures[row].values()) for row in contrast.baseline
     )
-    models = sum(len(side) ** -2 / len(seeds[row]) for side in sides for row in side if seeds[row] != [FIXED])
+    models = {
+        row: len(side) ** -2 / len(seeds[row]) for side in sides for row in side if seeds[row] != [FIXED]
+    }
     counts = {row: len(own) for row, own in seeds.items() if own != [FIXED]}
     score = "" if measure.suite else measure.score
     try:
@@ -303,7 +332,7 @@ def compare_rows(
             for task in tasks
         }
     except NotTestedError as error:
-        return Tested(difference, None, gains, counts, models, 0, 0, 0.0, spread, str(error))
+        return Tested(difference, None, gains, counts, models, 0, 0, 0.0, spreads or {}, str(error))
     combination = suite_of(measure.suite, place.include).total if measure.suite else "sum"
     if combination == "none":
         raise DataError(f"The suite {measure.suite} has no total: contrast its tasks one by one.")
@@ -317,7 +346,7 @@ def compare_rows(
         examples=sum(pair[0].examples for pair in pairs),
         units=sum(len(pair[0].sizes) for pair in pairs),
         effective=sum(pair[0].effective for pair in pairs),
-        spread=spread,
+        spreads=spreads or {},
     )
 
 
