@@ -13,7 +13,7 @@ from reproduction.plan import Place, Plan
 from reproduction.scores import FIXED, Scored, Tested, compare_rows, spread_over_seeds, values
 
 MARKERS = "osD^vP*X<>hd"
-LATER_COLOURS = ("black", "navy", "darkgreen", "maroon", "gold", "teal")
+COLOURS = (*(f"C{at}" for at in range(10)), "black", "navy", "darkgreen", "maroon", "gold", "teal")
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _plot_points(axes: Any, costs: Sequence[Cost], read: Callable[[Cost], float 
         if one.row not in places:
             continue
         x, y = places[one.row]
-        colour = f"C{at % 10}" if at < 10 else LATER_COLOURS[(at - 10) % len(LATER_COLOURS)]
+        colour = COLOURS[at % len(COLOURS)]
         axes.plot(
             x, y, MARKERS[at % len(MARKERS)], color=colour, markersize=6, linestyle="none", label=one.row
         )
