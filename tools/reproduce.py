@@ -10,11 +10,12 @@ goes on: start the same command as often as it takes, and several times at once,
 one trains. RECORDS/RUN-seed-N.zip is what is left of a run that is done: its answers, results, configuration and
 validation scores. A run with a record is not trained again, here or anywhere, unless another one starts from its
 weights. The page has what is done so far, and so has the board of each suite, SITE/SUITE/index.html: there, the
-answers of all runs of a row with one seed are one submission (OUTPUT/boards). In a plan:
+answers of all runs of a row with one seed are one submission (OUTPUT/boards). Beside NAME.md, the page, NAME.json has
+what became of its contrasts; tools/claims.py makes the page of all papers' claims of these. In a plan:
 
-- `title`, `paper`, `link` (its address), `suite`, `split`, `seeds`, `notes` (a list of paragraphs), `before` (commands
-  to give before the first run), `config` (a training configuration beside the plan) and `settings` (a table) for all
-  runs;
+- `title`, `paper`, `link` (its address), `suite`, `split`, `seeds`, `summary` (a list: what the runs say), `notes`
+  (paragraphs: what to know first), `before` (commands to give before the first run), `config` (a training
+  configuration beside the plan) and `settings` (a table) for all runs;
 - `[measures]`: name of a column to `task` and `score` (its headline if left out), or to `suite`, whose tasks' headlines
   are combined as the suite says; `digits`; `remark`: what to know of the published figures (`recalled`, other data);
 - `[[runs]]`: `name`, `tasks` (all of the suite, but for `omit`, if left out), and optionally `row` (its row of the
@@ -23,8 +24,10 @@ answers of all runs of a row with one seed are one submission (OUTPUT/boards). I
 - `[[baselines]]`: `row` and `submission`, a folder beside the plan: a row that is not trained;
 - `[[tables]]`: `title`, `measures`, and optionally `rows`, `text` and `transposed`;
 - `[published.ROW]`: measure to figure, and `[parameters]`: row to the number of weights without embeddings;
-- `[[contrasts]]`: `row`, `baseline` (several: their mean), `measures` and `claimed`, what the paper's text says;
-- `costs`: a measure that is set beside weights and minutes of training, as table and picture;
+- `[[contrasts]]`: `row`, `baseline` (several: their mean), `measures`, and optionally `claimed`, the difference that
+  the text has (less than 0 where an error falls), and `remark`, what to know of the published difference;
+- `costs`: a measure that is set beside weights and minutes of training, as table and picture; `unplotted`: rows that
+  the picture leaves out;
 - `[[counts]]`: `name`, `printed`, `modules` and `remark`: a worked example of numbers of parameters, counted anew;
 - `overlap`: splits such as train; suites are also scored without the texts that stand in them, word for word, or, with
   `overlap_by = "normalised"`, but for case, spaces and punctuation;

@@ -38,7 +38,10 @@ suite = "small"
 split = "validation"
 seeds = [0, 1]
 notes = ["The classes are few.", "Runs done: 99 of 99 with seed 0."]
-contrasts = [{ row = "joint", baseline = "single", measures = ["SST", "mean"], claimed = 9 }]
+contrasts = [
+  { row = "joint", baseline = "single", measures = ["SST"], claimed = 9 },
+  { row = "joint", baseline = "single", measures = ["mean"], claimed = 9 },
+]
 
 [settings]
 "model.name" = "classifier"
@@ -293,8 +296,14 @@ def _count_right(submission, task, golds):
     "old, new, message",
     [
         ('baseline = "single"', 'baseline = "singel"', "'singel'"),
-        ('measures = ["SST", "mean"]', 'measures = ["SST2"]', "measure 'SST2'"),
-        ('measures = ["SST", "mean"]', 'measures = "SST"', "no list 'SST'"),
+        ('measures = ["SST"]', 'measures = ["SST2"]', "measure 'SST2'"),
+        ('measures = ["SST"]', 'measures = "SST"', "no list 'SST'"),
+        (
+            'measures = ["SST"]',
+            'measures = ["SST", "mean"]',
+            "of one measure, and compares SST, mean: give that",
+        ),
+        ('measures = ["SST"]', "measures = []", "of one measure, and compares none"),
         ('name = "joint"', 'name = "one-sst"', "second run 'one-sst'"),
         ('name = "joint"', 'name = "joint"\nrow = "single"', "second sst in row 'single'"),
         ("settings = { epochs = 3 }", 'omit = ["sts"]', "sts"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -21,18 +22,26 @@ from tests.sources import ROOT
 sys.path.insert(0, str(ROOT / "tools"))
 
 from reproduction.boards import folder_names, shown_rows
+from reproduction.claims import (
+    Claim,
+    FindingsFile,
+    count_verdicts,
+    make_claims,
+    plot_claims,
+    read_findings,
+    write_findings,
+)
+from reproduction.contrasts import contrast_table, find_contrasts, judge
 from reproduction.costs import Cost, cost_lines, plot_costs, read_costs
 from reproduction.curves import LINES, make_panels, plot_panels
 from reproduction.effort import Effort, count_parameters, measure_effort, settings_of
 from reproduction.logs import count_weights
 from reproduction.page import (
-    as_table,
     base_settings,
-    contrast_table,
     data_table,
+    describe_costs,
     effort_table,
     how_to,
-    judge,
     lower_is_better,
     plot_curves,
     results_table,
@@ -50,8 +59,10 @@ from reproduction.scores import (
     seed_spread,
     spread_over_seeds,
     values,
+    vary_unlike,
 )
 from reproduction.scores import Tested as ContrastResult
+from reproduction.tables import as_table
 
 PRODUCTS = SUITES["products"].tasks
 PLACE = Place(Path("plan.toml"), Path("out"), None, (), "cpu")
@@ -238,6 +249,43 @@ def test_rows_of_several_models_have_a_spread_of_their_own(tmp_path):
     assert fewer["single"] == fewer["joint"] == found["joint"], "one seed of each says nothing of its kind"
 
 
+def test_rows_that_clearly_vary_unlike_have_their_own_variance():
+    """By hand: one row varies fifty times as much as two others; a row of two seeds has what is pooled."""
+    figures = {
+        "wild": [80.0, 90.0, 70.0],
+        "calm": [80.0, 80.2, 79.8],
+        "still": [85.0, 85.1, 84.9],
+        "two": [81.0, 81.2],
+        "same": [82.0, 82.0, 82.0],
+    }
+    assert vary_unlike(figures.values())
+    assert not vary_unlike([figures["calm"], figures["still"], figures["two"], figures["same"]])
+    assert not vary_unlike([figures["wild"], [1.0]]) and not vary_unlike([])
+    plan = Plan("T", "P", "products", {"mean": MEAN}, tuple(Run(row, PRODUCTS) for row in figures))
+    scored = {
+        row: {task: {seed: made_up(figure) for seed, figure in enumerate(own)} for task in PRODUCTS}
+        for row, own in figures.items()
+    }
+    found = spread_over_seeds(plan, scored, MEAN, PLACE)
+    pooled = (2 * 100 + 2 * 0.04 + 2 * 0.01 + 0.02) / 9
+    expected = {
+        "wild": (100, 2),
+        "calm": (0.04, 2),
+        "still": (0.01, 2),
+        "two": (pooled, 9),
+        "same": (pooled, 9),
+    }
+    for row, (variance, freedom) in expected.items():
+        assert (found[row].variance, found[row].freedom) == (pytest.approx(variance), freedom), row
+    del scored["wild"]
+    assert len(set(spread_over_seeds(plan, scored, MEAN, PLACE).values())) == 1
+
+
+def made_up(score):
+    """A scored task that has nothing but its score."""
+    return SimpleNamespace(result=SimpleNamespace(headline="accuracy", scores={"accuracy": score}))
+
+
 def test_answers_that_are_the_same_and_rows_that_are_not_trained():
     random = np.random.default_rng(9)
     scored, _ = make_rows(random, {"b": 0.75, "a": 0.7}, (0,))
@@ -314,7 +362,7 @@ def test_a_task_of_which_all_texts_are_left_out_has_no_figure():
     assert table[0].endswith("mean, here | mean, without overlap |") and all(
         "| – |" in line for line in table[2:]
     )
-    contrasts = contrast_table(plan, scored, PLACE, less)
+    contrasts = contrast_table(plan, find_contrasts(plan, scored, PLACE, less), scored, PLACE)
     assert "without overlap" not in contrasts and "Without runs" not in contrasts
 
 
@@ -596,13 +644,17 @@ def test_what_is_better_when_lower():
         (1.2, (0.1, 2.0), "confirmed"),
         (3.2, (0.1, 2.0), "confirmed, smaller"),
         (0.05, (0.1, 2.0), "confirmed, larger"),
-        (3.2, (-0.1, 2.0), "open"),
+        (1.2, (-0.1, 2.0), "open"),
+        (3.2, (-0.1, 2.0), "open, smaller"),
+        (-3.2, (-0.1, 2.0), "open, smaller"),
+        (-0.05, (-0.1, 2.0), "open"),
         (3.2, (-2.0, -0.1), "contradicted"),
         (-0.01, (-0.2, -0.1), "confirmed, larger"),  # of an error, which is better when lower
         (-0.01, (0.1, 0.2), "contradicted"),
         (3.2, None, "too few seeds"),
         (None, (0.1, 2.0), ""),
-        (0.0, (0.1, 2.0), ""),  # equal figures claim nothing
+        (0.0, (0.1, 2.0), ""),  # equal figures claim nothing, nor do those that differ in the last bit
+        (1e-14, (0.1, 2.0), ""),
     ],
 )
 def test_what_becomes_of_a_claim(monkeypatch, claim, ends, expected):
@@ -794,7 +846,7 @@ def test_rows_that_were_validated_once_have_no_curve(tmp_path):
     assert not list(plot_curves(plan, place, plan.tables, tmp_path / "page.md"))
 
 
-def test_what_rows_bring_and_cost(tmp_path):
+def test_what_rows_bring_and_cost(tmp_path, monkeypatch):
     runs = [Run(f"one-{task}", (task,), row="single") for task in PRODUCTS]
     runs += [Run("shared", PRODUCTS), Run("other", PRODUCTS)]
     plan, place = make_done(tmp_path, runs, lambda run, task, seed, epoch: 50)
@@ -826,6 +878,14 @@ def test_what_rows_bring_and_cost(tmp_path):
     assert "95 %, texts and seeds" in heads
     plot_costs([*costs, Cost("none", {0: 80.0}, "", None, None, None)], "mean", tmp_path / "costs.png")
     assert (tmp_path / "costs.png").read_bytes().startswith(b"\x89PNG")
+
+    plotted = []
+    monkeypatch.setattr(
+        "reproduction.page.plot_costs", lambda costs, *_: plotted.extend(one.row for one in costs)
+    )
+    partly = replace(plan, unplotted=("other",))
+    told = "\n".join(describe_costs(partly, scored, place, tmp_path / "page.md"))
+    assert plotted == ["single", "shared"] and "Without other." in told and "| other |" in told
 
 
 def test_the_weights_of_a_row_are_those_of_all_its_models(monkeypatch):
@@ -924,6 +984,41 @@ def test_coverage_where_kinds_of_rows_vary_unlike():
 
 
 @pytest.mark.simulation
+@pytest.mark.parametrize(
+    "deviations, texts, pair, least, most, pooled",
+    [
+        ([0.3] * 15, 0.2, (0, 1), 0.93, 0.97, (0.93, 0.97)),  # alike: own variances are hardly ever taken
+        ([4.5, 0.7, 0.7] + [0.1] * 12, 0.15, (0, 5), 0.91, 0.97, (0.4, 0.6)),  # as on related tasks
+        ([4.5, 0.7, 0.7] + [0.1] * 12, 0.15, (1, 5), 0.89, 0.97, (0.96, 1.0)),
+        ([4.5, 0.7, 0.7] + [0.1] * 12, 0.15, (4, 5), 0.93, 0.98, (0.99, 1.0)),  # pooled: five times too wide
+        ([0.6] + [0.3] * 9, 0.3, (0, 1), 0.87, 0.94, (0.87, 0.94)),  # twice is too little to be noticed
+    ],
+)
+def test_coverage_where_rows_of_a_kind_vary_unlike(deviations, texts, pair, least, most, pooled):
+    """Three seeds of each row; the two that are compared, and how often intervals hold the true difference."""
+    random, tests, reach = np.random.default_rng(21), 3_000, texts * student_t(math.inf)
+    inside = {"here": 0, "pooled": 0}
+    for _ in range(tests):
+        rows = [deviation * random.normal(size=3) for deviation in deviations]
+        a, b = (rows[at] for at in pair)
+        difference = b.mean() - a.mean() + texts * random.normal()
+        over_texts = SimpleNamespace(interval=lambda x, y, at=difference: Interval(at - reach, at + reach))
+        every = seed_spread(rows)
+        own = (
+            {"a": seed_spread([a]), "b": seed_spread([b])}
+            if vary_unlike(rows)
+            else dict.fromkeys("ab", every)
+        )
+        for kind, spreads in {"here": own, "pooled": dict.fromkeys("ab", every)}.items():
+            models = dict.fromkeys("ab", 1 / 3)
+            found = ContrastResult(difference, over_texts, {}, {"a": 3, "b": 3}, models, 0, 0, 0.0, spreads)
+            inside[kind] += found.over_seeds.low <= 0 <= found.over_seeds.high
+    print({kind: f"{count / tests:.3f}" for kind, count in inside.items()})
+    assert least <= inside["here"] / tests <= most
+    assert pooled[0] <= inside["pooled"] / tests <= pooled[1]
+
+
+@pytest.mark.simulation
 @pytest.mark.parametrize("times, least, most", [(1, 0.92, 0.97), (2, 0.75, 0.90), (3, 0.58, 0.80)])
 def test_rows_whose_seeds_differ_more_than_those_that_are_known(times, least, most):
     """One seed each of two rows, whose deviation is `times` that of the row of three seeds that it is taken from."""
@@ -943,3 +1038,138 @@ def test_rows_whose_seeds_differ_more_than_those_that_are_known(times, least, mo
         inside += found.low <= 0 <= found.high
     print(f"{times} times the deviation: coverage {inside / tests:.3f}")
     assert least <= inside / tests <= most
+
+
+def make_claim(**given):
+    return Claim(**{"row": "b", "baseline": ("a",), "measure": "mean", "digits": 1, "paper": 1.5} | given)
+
+
+def test_findings_are_what_the_table_of_contrasts_says(tmp_path):
+    """Ours, intervals and verdicts are those that the tests gave; a row without runs has a claim, and no verdict."""
+    scored, right = make_rows(np.random.default_rng(7), {"b": 0.8, "a": 0.7, "c": 0.75}, (0, 1, 2))
+    runs = tuple(Run(row, PRODUCTS) for row in "abcd")
+    measures = ("mean",)
+    plan = Plan(
+        "Title",
+        "Authors",
+        "products",
+        {"mean": MEAN},
+        runs,
+        published={"b": {"mean": 82.0}, "a": {"mean": 83.5}, "d": {"mean": 84.0}},
+        contrasts=(
+            Contrast("b", ("a",), measures),
+            Contrast("b", ("c",), measures),
+            Contrast("d", ("a",), measures),
+            Contrast("b", ("a", "c"), measures, claimed=3.2),
+        ),
+    )
+    findings = find_contrasts(plan, scored, PLACE)
+    write_findings(plan, findings, PLACE, tmp_path / "page.json")
+    (read,) = read_findings(tmp_path).values()
+    assert (read.title, read.paper) == ("Title", "Authors")
+    first, control, later, text = read.contrasts
+    assert [one.paper for one in read.contrasts] == [-1.5, None, 0.5, 3.2]
+    means = {
+        row: np.mean([100 * right[row, t, s].mean() for t in PRODUCTS for s in (0, 1, 2)]) for row in "abc"
+    }
+    assert first.difference == pytest.approx(means["b"] - means["a"], abs=1e-4)
+    assert first.over_seeds[0] < first.over_texts[0] < first.difference < first.over_texts[1]
+    assert (
+        first.verdict == "contradicted" and first.seeds == {"b": 3, "a": 3} and first.p <= first.p_holm < 0.05
+    )
+    assert control.verdict == "" and control.difference == pytest.approx(means["b"] - means["c"], abs=1e-4)
+    assert (later.difference, later.over_seeds, later.verdict, later.seeds) == (None, None, "", {})
+    assert text.difference == pytest.approx(means["b"] - (means["a"] + means["c"]) / 2, abs=1e-4)
+    assert read.claims == [first, later, text]
+    table = contrast_table(plan, findings, scored, PLACE).splitlines()
+    assert f"| {first.difference:+.2f} |" in table[2] and f"| {first.verdict} |" in table[2]
+
+
+def test_verdicts_are_counted_with_their_reserves():
+    verdicts = {
+        "confirmed": "confirmed",
+        "confirmed, larger": "confirmed",
+        "confirmed, smaller, one seed": "confirmed with a reserve",
+        "confirmed, not after Holm": "confirmed with a reserve",
+        "contradicted": "contradicted",
+        "contradicted, one seed each, not after Holm": "contradicted with a reserve",
+        "open": "open",
+        "open, smaller": "open, smaller",
+        "not tested": "not tested",
+        "too few seeds": "too few seeds",
+        "": "no runs",
+    }
+    for verdict, kind in verdicts.items():
+        assert count_verdicts([make_claim(verdict=verdict)]) == {kind: 1}
+
+
+def test_the_page_of_claims(tmp_path):
+    done = make_claim(
+        difference=0.72,
+        over_texts=(0.2, 1.2),
+        over_seeds=(0.1, 1.3),
+        seeds={"a": 2, "b": 3},
+        verdict="confirmed",
+    )
+    texts = make_claim(
+        difference=-0.3, over_texts=(-0.9, 0.3), seeds={"a": 1}, remark="recalled", verdict="too few seeds"
+    )
+    error = make_claim(
+        falls=True,
+        measure="error",
+        digits=3,
+        paper=-0.01,
+        difference=0.1,
+        over_texts=(0.0, 0.2),
+        verdict="too few seeds",
+    )
+    control = make_claim(paper=None, difference=9.0)
+    file = FindingsFile(
+        schema="decabench.findings/1",
+        title="T",
+        paper="P",
+        contrasts=(
+            done,
+            msgspec.structs.replace(done, seeds={"a": 1, "b": 3}, verdict="confirmed, one seed"),
+            texts,
+            make_claim(baseline=("c",), measure="DVDs"),
+            error,
+            control,
+            make_claim(baseline=("c",), measure="books"),
+        ),
+    )
+    empty = FindingsFile(schema="decabench.findings/1", title="Controls", paper="Q", contrasts=(control,))
+    page = make_claims({"t": file, "controls": empty})
+    lines = [
+        "| [T](t.md) | 6 | 1 (+1) | 0 | 0 | 0 | 2 | 0 | 2 |",
+        "| b over a | mean | +1.5 | +0.72 | +0.10 to +1.30 | 2 and 3 | confirmed |",
+        "| b over a | mean | +1.5 (recalled) | -0.30 | texts alone: -0.90 to +0.30 | 1 | too few seeds |",
+        "Without runs as yet: b over c (DVDs, books).",
+        "| b over a | error | -0.010 | +0.100 | texts alone: +0.000 to +0.200 | – | too few seeds |",
+    ]
+    assert all(line in page.splitlines() for line in lines)
+    assert "error: an error, where less is better" in page and "mean: an error" not in page
+    assert (
+        "on data that no paper has figures of" in page
+        and "beside ours: [Controls](controls.md)." in page
+        and "+9.0" not in page
+    )
+    plot_claims(file.done, tmp_path / "claims-t.png")
+    assert (tmp_path / "claims-t.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_file_that_has_no_findings_is_named(tmp_path):
+    (tmp_path / "other.json").write_text('{"schema": "x"}')
+    with pytest.raises(
+        DataError,
+        match=r"other\.json has no findings of a page .*make the page anew .*or take the file elsewhere",
+    ):
+        read_findings(tmp_path)
+
+
+def test_the_page_of_claims_is_that_of_the_pages_findings():
+    """Nobody edits it by hand, and nobody forgets to make it anew."""
+    folder = ROOT / "docs/reproductions"
+    assert (folder / "claims.md").read_text(encoding="utf-8") == make_claims(read_findings(folder))
+    plans = {path.parent.name for path in ROOT.glob("examples/training/*/plan.toml")}
+    assert set(read_findings(folder)) == {path.stem for path in folder.glob("*.md")} - {"claims"} <= plans

@@ -39,8 +39,7 @@ class Cost:
             return None
         if (both := self.tested.over_seeds) is not None:
             return both.low, both.high
-        texts = self.tested.test.interval(0, 1) if self.tested.test else None
-        return None if texts is None else (texts.low, texts.high)
+        return self.tested.over_texts
 
 
 def read_costs(plan: Plan, scored: Scored, place: Place) -> list[Cost]:

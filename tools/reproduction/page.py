@@ -2,70 +2,33 @@
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import mean, stdev
 
 from decabench.errors import DataError
-from decabench.metrics import METRICS
-from decabench.scoring import DataUsed, find_metric
-from decabench.scoring.pairs import holm
+from decabench.scoring import DataUsed
+from reproduction.claims import write_findings
+from reproduction.contrasts import LEGEND, contrast_table, find_contrasts, lower_is_better
 from reproduction.costs import cost_lines, plot_costs, read_costs
 from reproduction.curves import make_panels, plot_panels
 from reproduction.effort import Effort, count_parameters, measure_effort, settings_of, show_setting
-from reproduction.plan import Contrast, Measure, Place, Plan, Run, Table, task_of, tasks_of
+from reproduction.plan import Measure, Place, Plan, Run, Table
 from reproduction.scores import (
-    FIXED,
     LeftOut,
     Scored,
-    Spread,
-    Tested,
-    compare_rows,
     find_left_out,
-    kinds_of_rows,
     leave_out,
     progress,
     read_scores,
-    seed_spread,
-    spread_over_seeds,
     values,
 )
+from reproduction.tables import NONE, as_table, in_brackets, published_remark, show
 
-NONE = "–"
-SIGNIFICANT = 0.05
-LEGEND = f"""Each line compares two rows on the same test texts. *95 %, texts*: how far the difference might move
-with other test texts, for these trained models. *95 %, texts and seeds*: how far it might move with other texts and
-other seeds; use this one to compare methods. It needs several seeds in at least some rows: where it is {NONE}, draw
-no conclusion about methods. p belongs to the second interval; p (Holm) is corrected for all planned contrasts;
-docs/statistics.md says how. Texts that were sampled together, such as a document's sentences, are a group; groups of
-unlike size count as fewer, *effective* ones. A claim of the paper is *confirmed* if the interval over texts and seeds
-lies on its side of zero, *contradicted* if on the other, and *open* if zero is within it. *Too few seeds*: there is no
-such interval. *Larger*, *smaller*: than the paper's difference, which is outside the interval. *One seed*: a row has a
-single one, and how much its seeds differ is only known from other rows; *one seed each*: all rows do. *Not after
-Holm*: p (Holm) is {SIGNIFICANT} or more, so that one among so many contrasts may well be chance."""
-
-
-def show(by_seed: Mapping[int, float], digits: int) -> str:
-    """Format the mean of a row's figures by seed and, of several, their standard deviation."""
-    figures = list(by_seed.values())
-    if not figures:
-        return NONE
-    if FIXED in by_seed:
-        return f"{figures[0]:.{digits}f}"
-    spread = f" ± {stdev(figures):.{digits}f} ({len(figures)})" if len(figures) > 1 else " (1)"
-    return f"{mean(figures):.{digits}f}{spread}"
-
-
-def as_table(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table, without the columns that have nothing in any line."""
-    kept = [at for at in range(len(heads)) if not at or any(line[at] for line in lines)]
-    cells = [[text.replace("|", "\\|") for text in line] for line in (heads, *lines)]
-    head, *rows = ([line[at] for at in kept] for line in cells)
-    rows = [head, ["---"] * len(kept), *rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+BRACKETS = """In brackets are the paper's figures, or 95 % over texts and seeds; *shown* is what has such an interval on
+one side of zero, several seeds on both sides, and outlasts a correction for all planned contrasts. What has one seed,
+or an interval over texts alone, says so."""
 
 
 def results_table(
@@ -92,7 +55,10 @@ def results_table(
     heads, lines = [""], [[row] for row in rows]
     for name in table.measures:
         measure = plan.measures[name]
-        heads += [f"{name}, paper" + _remarks(measure, table.development), f"{name}, here"]
+        heads += [
+            f"{name}, paper" + in_brackets(published_remark(measure, table.development)),
+            f"{name}, here",
+        ]
         for line, row in zip(lines, rows, strict=True):
             published = plan.published_figure(row, name, table.development, place.include)
             line += [
@@ -107,177 +73,11 @@ def results_table(
     return as_table(heads, lines)
 
 
-def _remarks(measure: Measure, development: bool) -> str:
-    """Return in brackets what to know of published figures; empty if there is nothing."""
-    remarks = [remark for remark in (measure.remark, "dev" if development else "") if remark]
-    return f" ({', '.join(remarks)})" if remarks else ""
-
-
 def _cell(scored: Scored, row: str, measure: Measure, place: Place) -> str:
     """Format a row's figure; of a suite that is not complete, how many of its tasks are."""
     figures = values(scored, row, measure, place)
     done, of = progress(scored, row, measure, place)
     return show(figures, measure.digits) if figures or not done else f"{NONE} ({done} of {of} tasks)"
-
-
-def contrast_table(plan: Plan, scored: Scored, place: Place, without: Scored | None = None) -> str:
-    """Return the table of contrasts, without overlap too if `without` is given, and below it those without runs."""
-    found: list[tuple[Contrast, str, bool, Tested | None]] = []
-    spreads: dict[tuple[str, bool], Mapping[str, Spread]] = {}
-
-    def spreads_of(name: str, part: Scored) -> Mapping[str, Spread]:
-        key = (name, part is without)
-        if key not in spreads:
-            spreads[key] = spread_over_seeds(plan, part, plan.measures[name], place)
-        return spreads[key]
-
-    for contrast in plan.contrasts:
-        for name in contrast.measures:
-            measure = plan.measures[name]
-            for part in (scored, without) if measure.suite and without is not None else (scored,):
-                tested = compare_rows(contrast, measure, part, place, spreads_of(name, part))
-                found.append((contrast, name, part is without, tested))
-    p_values = {  # what is planned and has no p as yet counts too, so that a p can only fall as runs are added
-        str(at): tested.over_seeds.p if tested and tested.over_seeds else 1.0
-        for at, (_, _, is_part, tested) in enumerate(found)
-        if not is_part
-    }
-    adjusted = {at: p for at, p in holm(p_values).items() if (one := found[int(at)][3]) and one.over_seeds}
-    lines, later = [], dict[str, dict[str, None]]()
-    for at, (contrast, name, is_part, tested) in enumerate(found):
-        measure = plan.measures[name]
-        if tested is None and is_part:  # all texts of a task stand in training data, or there are no runs
-            continue
-        if tested is None:
-            later.setdefault(contrast.title, {})[name] = None
-            continue
-        digits = measure.digits + 1 if measure.suite else measure.digits
-        gap = None if is_part else _published_gap(plan, contrast, name, place)
-        lines.append(
-            [
-                contrast.title,
-                f"{name}, without overlap" if is_part else name,
-                _show_gap(measure, contrast, gap),
-                "" if contrast.claimed is None or is_part else f"{contrast.claimed:+.{measure.digits}f}",
-                *_describe(tested, digits),
-                _show_p(adjusted.get(str(at))),
-                judge(
-                    gap if contrast.claimed is None or is_part else contrast.claimed,
-                    tested,
-                    adjusted.get(str(at)),
-                ),
-                *_describe_data(tested, digits),
-            ]
-        )
-    heads = [
-        "",
-        "measure",
-        "paper",
-        "claimed in its text",
-        "here",
-        "95 %, texts and seeds",
-        "95 %, texts",
-        "p",
-    ]
-    heads += [f"p (Holm, {len(p_values)})", "the paper's claim", "texts", "seeds", "by seed"]
-    parts = [as_table(heads, lines)] if lines else []
-    figures = [
-        told for name, part in spreads if not part for told in _describe_spread(plan, name, scored, place)
-    ]
-    if figures:
-        parts.append(
-            "Standard deviation from seed to seed (degrees of freedom, and rows with several seeds). Rows of one model "
-            "for each seed are taken to vary alike, and so are rows of several, whose figure is the mean of theirs; a "
-            f"kind with too few seeds has that of all rows: {'; '.join(figures)}."
-        )
-    if later:
-        titles = (f"{title} ({', '.join(names)})" for title, names in later.items())
-        parts.append(f"Without runs as yet: {'; '.join(titles)}.")
-    return "\n\n".join(parts)
-
-
-def _describe_spread(plan: Plan, name: str, scored: Scored, place: Place) -> Iterator[str]:
-    """Say how much a measure varies over the seeds of each kind of rows, and of each row."""
-    measure = plan.measures[name]
-    digits, kinds = measure.digits + 1, kinds_of_rows(plan, measure, place)
-    for several, rows in sorted(kinds.items()):
-        own = {row: list(values(scored, row, measure, place).values()) for row in rows}
-        if (spread := seed_spread(own.values())) is None:
-            continue
-        each = (f"{row} {stdev(figures):.{digits}f}" for row, figures in own.items() if len(figures) > 1)
-        kind = f" of {'several models' if several else 'one model'}" if len(kinds) > 1 else ""
-        yield f"{name}{kind} {math.sqrt(spread.variance):.{digits}f} ({spread.freedom}; {', '.join(each)})"
-
-
-def _published_gap(plan: Plan, contrast: Contrast, name: str, place: Place) -> float | None:
-    """Return the difference between published figures, if all are published."""
-    rows = (contrast.row, *contrast.baseline)
-    given = [plan.published_figure(row, name, contrast.development, place.include) for row in rows]
-    known = [figure for figure in given if figure is not None]
-    return known[0] - mean(known[1:]) if len(known) == len(given) else None
-
-
-def _show_gap(measure: Measure, contrast: Contrast, gap: float | None) -> str:
-    """Format a published difference, and what to know of it; empty if there is none."""
-    return "" if gap is None else f"{gap:+.{measure.digits}f}" + _remarks(measure, contrast.development)
-
-
-def judge(claim: float | None, tested: Tested, adjusted: float | None) -> str:
-    """Say by the interval over texts and seeds whether a paper's difference was found; empty if it has none.
-
-    What weakens a finding stands beside it: another size than the paper's, rows of a single seed, and a corrected p of
-    0.05 or more.
-    """
-    if not claim:
-        return ""
-    if (found := tested.over_seeds) is None:
-        return "too few seeds"
-    low, high = (found.low, found.high) if claim > 0 else (-found.high, -found.low)
-    if low <= 0 <= high:
-        return "open"
-    parts = ["confirmed" if low > 0 else "contradicted"]
-    if low > 0 and not low <= abs(claim) <= high:
-        parts.append("larger" if abs(claim) < low else "smaller")
-    if 1 in tested.seeds.values():
-        parts.append("one seed each" if set(tested.seeds.values()) == {1} else "one seed")
-    if adjusted is not None and adjusted >= SIGNIFICANT:
-        parts.append("not after Holm")
-    return ", ".join(parts)
-
-
-def _show_p(p: float | None) -> str:
-    if p is None:
-        return NONE
-    return f"{p:.4f}" if p >= 0.0001 else "< 0.0001"
-
-
-def _describe(tested: Tested, digits: int) -> tuple[str, str, str, str]:
-    """Return the difference, its interval over texts and seeds, that over texts, and its p as texts."""
-
-    def show(*ends: float) -> str:
-        return " to ".join(f"{end:+.{digits}f}" for end in ends)
-
-    difference = show(tested.difference)
-    if tested.test is None:
-        return difference, NONE, f"not tested: {tested.remark}", NONE
-    texts, seeds = tested.test.interval(0, 1), tested.over_seeds
-    over_texts = NONE if texts is None else show(*texts.ends)
-    if seeds is None:
-        return difference, NONE, over_texts, NONE
-    return difference, show(seeds.low, seeds.high), over_texts, _show_p(seeds.p)
-
-
-def _describe_data(tested: Tested, digits: int) -> tuple[str, str, str]:
-    """Return the number of texts, of seeds, and the difference for each seed that all rows have, as texts."""
-    examples = f"{tested.examples:,}" if tested.examples else NONE
-    if tested.units not in (0, tested.examples):
-        examples += f" in {tested.units:,} groups ({tested.effective:,.0f} effective)"
-    counts = list(dict.fromkeys(tested.seeds.values()))
-    seeds = (
-        str(counts[0]) if len(counts) == 1 else ", ".join(f"{row}: {n}" for row, n in tested.seeds.items())
-    )
-    by_seed = (f"{seed}: {difference:+.{digits}f}" for seed, difference in tested.by_seed.items())
-    return examples, seeds, ", ".join(by_seed)
 
 
 def effort_table(plan: Plan, efforts: Mapping[str, Effort]) -> str:
@@ -439,22 +239,6 @@ def describe_left_out(plan: Plan, place: Place, left_out: LeftOut) -> str:
     )
 
 
-def lower_is_better(plan: Plan, place: Place) -> list[str]:
-    """Return the measures of which less is better."""
-    return [name for name, measure in plan.measures.items() if not _rises(measure, place)]
-
-
-def _rises(measure: Measure, place: Place) -> bool:
-    """Whether more is better: as the metric says that has the score as its headline; a score that none has, rises."""
-    for task in tasks_of(measure, place.include):
-        own = find_metric(task_of(task, place.include).metric)
-        score = own.headline if measure.suite or not measure.score else measure.score
-        kinds = [own] if score == own.headline else [one for one in METRICS.values() if one.headline == score]
-        if not all(kind.higher_is_better for kind in kinds):
-            return False
-    return True
-
-
 def how_to(plan: Plan, place: Place) -> str:
     """Say with which commands a run is trained, and checked without training."""
     options = "".join(f" --include {_public(path)}" for path in place.include)
@@ -512,7 +296,7 @@ def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iter
     if not costs:
         return
     picture = page.with_name(f"{page.stem}-costs.png")
-    plot_costs(costs, plan.costs, picture)
+    plot_costs([one for one in costs if one.row not in plan.unplotted], plan.costs, picture)
     yield "## What each row brings, and what it costs"
     yield (
         f"By {plan.costs}. Weights are without embeddings, and of all models that a row has for all tasks; *times* is "
@@ -521,11 +305,17 @@ def describe_costs(plan: Plan, scored: Scored, place: Place, page: Path) -> Iter
     )
     yield as_table(*cost_lines(costs, plan.measures[plan.costs].digits))
     yield f"![Gains, weights and minutes of training]({picture.name})"
-    yield "Arrows lead from the row that a row is compared with."
+    without = f" Without {', '.join(plan.unplotted)}." if plan.unplotted else ""
+    yield f"Arrows lead from the row that a row is compared with.{without}"
+
+
+def _indent(text: str) -> str:
+    """Return a paragraph as it stands in a list."""
+    return text.replace("\n", "\n  ")
 
 
 def make_page(plan: Plan, place: Place, page: Path) -> str:
-    """Return the page of what is done so far, and write its plot beside it."""
+    """Return the page of what is done so far, and write its plots, and what became of its contrasts, beside it."""
     scored, left_out = read_scores(plan, place), find_left_out(plan, place)
     without = leave_out(scored, left_out) if left_out else None
     tables = plan.tables or (Table("", tuple(plan.measures)),)
@@ -534,11 +324,12 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
         f"{f'[{plan.paper}]({plan.link})' if plan.link else plan.paper}. Scores of the {plan.split} split: mean ± "
         "standard deviation (number of seeds).",
         describe_progress(plan, place),
-        how_to(plan, place),
-        *plan.notes,
     ]
-    if left_out:
-        parts.append(describe_left_out(plan, place, left_out))
+    if plan.summary:
+        parts += ["## What the runs say", BRACKETS, "\n".join(f"- {_indent(one)}" for one in plan.summary)]
+    parts += ["## To check a run, or train it", how_to(plan, place)]
+    if notes := [*plan.notes, *([describe_left_out(plan, place, left_out)] if left_out else [])]:
+        parts += ["## What to know first", *notes]
     for table in tables:
         if figures := results_table(plan, table, scored, place, without):
             parts.append(f"## {table.title or 'Results'}")
@@ -546,13 +337,15 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
             parts.append(figures)
     if plan.contrasts:
         lower = lower_is_better(plan, place)
+        findings = find_contrasts(plan, scored, place, without)
+        write_findings(plan, findings, place, page.with_suffix(".json"))
         parts += [
             "## Contrasts",
             LEGEND
             + (
                 f" For {', '.join(lower)} lower is better; for all other measures higher is." if lower else ""
             ),
-            contrast_table(plan, scored, place, without),
+            contrast_table(plan, findings, scored, place),
         ]
     parts += list(describe_costs(plan, scored, place, page))
     if scored:
@@ -577,7 +370,10 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
 
 
 def write_page(plan: Plan, place: Place, page: Path) -> None:
-    """Write the page, and its plot beside it. Ends with DataError if there is one of more runs, which would be lost."""
+    """Write the page, and its plots and findings beside it.
+
+    Ends with DataError if there is a page of more runs, which would be lost.
+    """
     page.parent.mkdir(parents=True, exist_ok=True)
     before = _count_runs(page.read_text(encoding="utf-8")) if page.exists() else 0
     if (now := _count_runs(describe_progress(plan, place))) < before:

@@ -103,9 +103,18 @@ class Contrast:
     measures: tuple[str, ...]
     """The columns to compare."""
     claimed: float | None = None
-    """The difference that the paper's text states."""
+    """The difference that the paper's text states, of the only measure: less than 0 where an error falls."""
     development: bool = False
     """Whether its published difference is of development sets."""
+    remark: str = ""
+    """What to know of its published difference, if not what the measure's remark says."""
+
+    def __post_init__(self) -> None:
+        if self.claimed is not None and len(self.measures) != 1:
+            raise ValueError(
+                f"a contrast of {self.row!r} has a claimed difference, which is of one measure, and compares "
+                f"{', '.join(self.measures) or 'none'}: give that measure a contrast of its own"
+            )
 
     @property
     def title(self) -> str:
@@ -160,6 +169,8 @@ class Plan:
     """Worked examples of numbers of parameters."""
     costs: str = ""
     """The measure that is shown beside weights and minutes of training; if empty, none is."""
+    unplotted: tuple[str, ...] = ()
+    """Rows that the picture of costs leaves out, such as one that did not learn and would hide how others differ."""
     config: str = ""
     """The training configuration of all runs, beside the plan."""
     settings: dict[str, Any] = field(default_factory=dict)
@@ -172,6 +183,8 @@ class Plan:
     """Splits to learn from: suites are also scored without the texts that stand in one, in any task."""
     overlap_by: str = "exact"
     """Whether they stand there word for word (`exact`), or but for case, spaces and punctuation (`normalised`)."""
+    summary: tuple[str, ...] = ()
+    """What the runs say so far, a finding each."""
     notes: tuple[str, ...] = ()
     """What a reader of the page has to know, a paragraph each."""
     link: str = ""
@@ -410,6 +423,7 @@ def _faults(plan: Plan) -> Iterator[str]:
             yield f"a baseline of {contrast.row!r}"
     if plan.costs and plan.costs not in plan.measures:
         yield f"measure {plan.costs!r} of costs"
+    yield from (f"row {row!r} of unplotted" for row in plan.unplotted if row not in rows)
     for table in plan.tables:
         yield from (f"row {row!r} of a table" for row in table.rows if row not in rows)
         yield from (f"measure {name!r} of a table" for name in table.measures if name not in plan.measures)

@@ -3,8 +3,8 @@
 Answers of several seeds are pooled: the score is the mean of theirs, what each text adds to it is averaged over them,
 and texts vary together with what they were sampled in. The error that other texts would cause is that of the harness's
 inference for pairs. Other seeds would cause another: how much a figure varies from seed to seed is pooled over the rows
-of a kind that have several, as two or three say too little of their own variance. A figure of one model for all tasks
-is one kind, the mean of several models another. A contrast's interval and p have both.
+of a kind that have several, as two or three say too little of their own variance, unless they clearly vary unlike. A
+figure of one model for all tasks is of one kind, the mean of several models of another. Intervals and p have both.
 Rows need not have the same seeds: one seed has nothing in common with itself in another architecture. A suite's mean
 is tested as on a board: tasks are sampled independently.
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import mean, variance
 
 import numpy as np
+from scipy.stats import bartlett
 
 from decabench.errors import DataError
 from decabench.metrics import Metric
@@ -51,6 +52,10 @@ FIXED = -1
 
 LEAST_FREEDOM = 2
 """With one degree of freedom, two seeds that happen to be alike would pass for seeds that do not matter."""
+
+
+UNLIKE = 0.05
+"""Rows whose seeds vary alike have a p of Bartlett's test below this as often as that."""
 
 
 class NotTestedError(Exception):
@@ -206,19 +211,34 @@ def kinds_of_rows(plan: Plan, measure: Measure, place: Place) -> dict[bool, list
     return found
 
 
+def vary_unlike(figures: Iterable[Collection[float]]) -> bool:
+    """Whether rows clearly differ in how much their seeds vary: by Bartlett's test (1937), of rows with several seeds.
+
+    A row whose seeds all have the same figure is left out, as the test knows no variance of 0.
+    """
+    several = [list(own) for own in figures if len(own) > 1 and variance(own) > 0]
+    return len(several) > 1 and float(bartlett(*several).pvalue) < UNLIKE
+
+
 def spread_over_seeds(plan: Plan, scored: Scored, measure: Measure, place: Place) -> dict[str, Spread]:
     """Pool the variance of a measure over the seeds of the rows of a kind: row to spread, if any is known.
 
-    A kind of which too few rows have several seeds takes that of all rows.
+    A kind of which too few rows have several seeds takes that of all rows. Where the rows of a kind vary unlike, each
+    with enough seeds has its own, and the others that of the kind.
     """
-    figures = {row: values(scored, row, measure, place).values() for row in plan.trained_rows}
+    figures = {row: list(values(scored, row, measure, place).values()) for row in plan.trained_rows}
     every, found = seed_spread(figures.values()), dict[str, Spread]()
     for rows in kinds_of_rows(plan, measure, place).values():
-        own = seed_spread(figures[row] for row in rows)
-        if own is None or own.freedom < LEAST_FREEDOM:
-            own = every
-        if own is not None:
-            found |= dict.fromkeys(rows, own)
+        pooled = seed_spread(figures[row] for row in rows)
+        if pooled is None or pooled.freedom < LEAST_FREEDOM:
+            pooled = every
+        if pooled is not None:
+            found |= dict.fromkeys(rows, pooled)
+        if vary_unlike(figures[row] for row in rows):
+            for row in rows:
+                own = seed_spread([figures[row]])
+                if own is not None and own.freedom >= LEAST_FREEDOM and own.variance > 0:
+                    found[row] = own
     return found
 
 
@@ -285,6 +305,12 @@ class Tested:
         half = student_t(freedom) * error
         p = student_p(self.difference / error, freedom)
         return SeedTest(self.difference - half, self.difference + half, p)
+
+    @property
+    def over_texts(self) -> tuple[float, float] | None:
+        """The 95 % interval over texts, for these seeds; None if there is none."""
+        texts = self.test.interval(0, 1) if self.test else None
+        return texts.ends if texts else None
 
     def _reach(self) -> float | None:
         """Return how far the interval over texts reaches, 0 if all answers count alike; None if there is none."""
