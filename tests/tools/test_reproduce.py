@@ -37,6 +37,7 @@ paper = "Nobody 2026"
 suite = "small"
 split = "validation"
 seeds = [0, 1]
+summary = ["Jointly {{joint: SST}}: {{joint over single: mean}}."]
 notes = ["The classes are few.", "Runs done: 99 of 99 with seed 0."]
 contrasts = [
   { row = "joint", baseline = "single", measures = ["SST"], claimed = 9 },
@@ -161,6 +162,8 @@ def test_a_paper(home, tmp_path, capsys):
     (low, high), texts = ([float(end) for end in line[at].split(" to ")] for at in (5, 6))
     assert low <= texts[0] < np.mean(by_seed) < texts[1] <= high and 0 < float(line[7]) <= float(line[8]) <= 1
     assert "p (Holm, 2)" in text, "both contrasts of the plan"
+    said = " ".join(text.split())
+    assert f"- Jointly {np.mean(sst['joint']):.1f} (the paper 88.5): {line[4][:-1]}" in said
     (pooled,) = [
         line for line in text.splitlines() if line.startswith("Standard deviation from seed to seed")
     ]
@@ -303,6 +306,8 @@ def _count_right(submission, task, golds):
             'measures = ["SST", "mean"]',
             "of one measure, and compares SST, mean: give that",
         ),
+        ("{{joint: SST}}", "{{joined: SST}}", r"row or contrast \{\{joined: SST\}\} of the summary"),
+        ("{{joint over single: mean}}", "{{joint over single: men}}", "joint over single: men"),
         ('measures = ["SST"]', "measures = []", "of one measure, and compares none"),
         ('name = "joint"', 'name = "one-sst"', "second run 'one-sst'"),
         ('name = "joint"', 'name = "joint"\nrow = "single"', "second sst in row 'single'"),
@@ -316,8 +321,8 @@ def _count_right(submission, task, golds):
         ("settings = { epochs = 3 }", 'suite = "smal"', "Did you mean small"),
         ('suite = "small"\nsplit', 'suite = "smal"\nsplit', "Did you mean small"),
         ('name = "joint"\n', "", "one of its runs, has no name"),
-        ('baseline = "single"', "baseline = []", "a baseline of 'joint'"),
-        ('baseline = "single"', 'baseline = ["single", "single"]', "a baseline of 'joint'"),
+        ('baseline = "single"', "baseline = []", "of 'joint' needs a baseline"),
+        ('baseline = "single"', 'baseline = ["single", "single"]', "of 'joint' needs a baseline"),
         ("seeds = [0, 1]", "seeds = [0, 0]", r"seeds \[0, 0\] of joint"),
         ("seeds = [0, 1]", "seeds = [-1, 0]", r"seeds \[-1, 0\] of joint"),
         ('"SST" = { task = "sst"', '"SST" = { each = ["a", "b"], task = "sst"', "put {} in it"),

@@ -54,7 +54,9 @@ from reproduction.scores import (
     Spread,
     compare_rows,
     find_left_out,
+    kinds_of_rows,
     leave_out,
+    own_spreads,
     progress,
     seed_spread,
     spread_over_seeds,
@@ -62,6 +64,7 @@ from reproduction.scores import (
     vary_unlike,
 )
 from reproduction.scores import Tested as ContrastResult
+from reproduction.summary import fill_summary
 from reproduction.tables import as_table
 
 PRODUCTS = SUITES["products"].tasks
@@ -194,22 +197,33 @@ def test_texts_and_seeds_by_hand():
         assert found.high - found.low > 2 * reach
 
 
-def test_degrees_of_freedom_are_satterthwaites():
-    """By hand: f ((e^2 + s) / s)^2, of texts with a standard error e and seeds with a variance s of f degrees."""
+def test_each_source_of_error_has_its_own_degrees_of_freedom():
+    """By hand: the reaches of the intervals over texts, and over the seeds of each row, added as squares."""
     from scipy import stats
 
     scored, _ = make_rows(np.random.default_rng(9), {"b": 0.75, "a": 0.7}, (0, 1))
     contrast = Contrast("b", ("a",), ())
-    tested = compare_rows(contrast, MEAN, scored, PLACE, dict.fromkeys("ab", Spread(0.4, 2)))
+    spreads = {"a": Spread(0.4, 2), "b": Spread(0.9, 3)}
+    tested = compare_rows(contrast, MEAN, scored, PLACE, spreads)
     texts = tested.test.interval(0, 1)
-    error = max(texts.high - tested.difference, tested.difference - texts.low) / stats.norm.ppf(0.975)
-    seeds = 0.4 * (1 / 2 + 1 / 2)
-    freedom = 2 * ((error**2 + seeds) / seeds) ** 2
-    half = stats.t.ppf(0.975, freedom) * math.sqrt(error**2 + seeds)
-    assert tested.over_seeds.high - tested.difference == pytest.approx(half, rel=1e-4)
-    assert half < 0.9 * stats.t.ppf(0.975, 2) * math.sqrt(error**2 + seeds)  # those of the seeds alone
-    one = compare_rows(contrast, MEAN, scored, PLACE, dict.fromkeys("ab", Spread(0.4, 1)))
-    assert one.over_seeds is None, "two seeds that happen to be alike would pass for seeds that do not matter"
+    reach = max(texts.high - tested.difference, tested.difference - texts.low)
+
+    def half(alpha):
+        normal = reach * stats.norm.isf(alpha / 2) / stats.norm.isf(0.025)
+        two, three = stats.t.isf(alpha / 2, 2), stats.t.isf(alpha / 2, 3)
+        return math.sqrt(normal**2 + two**2 * 0.4 / 2 + three**2 * 0.9 / 2)
+
+    assert tested.over_seeds.high - tested.difference == pytest.approx(half(0.05), rel=1e-9)
+    assert abs(tested.difference) == pytest.approx(half(tested.over_seeds.p), rel=1e-6)
+    shared = compare_rows(contrast, MEAN, scored, PLACE, dict.fromkeys("ab", Spread(0.4, 2))).over_seeds
+    one_kind = math.hypot(reach, stats.t.isf(0.025, 2) * math.sqrt(0.4 * (1 / 2 + 1 / 2)))
+    assert shared.high - tested.difference == pytest.approx(one_kind, rel=1e-9)
+    far = replace(
+        tested, difference=1e6, test=SimpleNamespace(interval=lambda a, b: Interval(1e6 - reach, 1e6 + reach))
+    )
+    assert 0 < far.over_seeds.p <= 1e-6
+    few = compare_rows(contrast, MEAN, scored, PLACE, dict.fromkeys("ab", Spread(0.4, 1)))
+    assert few.over_seeds is None, "two seeds that happen to be alike would pass for seeds that do not matter"
 
 
 def test_rows_of_several_models_have_a_spread_of_their_own(tmp_path):
@@ -236,11 +250,9 @@ def test_rows_of_several_models_have_a_spread_of_their_own(tmp_path):
     tested = compare_rows(Contrast("joint", ("single",), ()), MEAN, scored, PLACE, found)
     texts = tested.test.interval(0, 1)
     error = max(texts.high - tested.difference, tested.difference - texts.low) / student_t(math.inf)
-    whole = error**2 + of_one / 3 + of_several / 3
-    freedom = whole**2 / ((of_one / 3) ** 2 / 4 + (of_several / 3) ** 2 / 4)
-    assert tested.over_seeds.high - tested.difference == pytest.approx(
-        student_t(freedom) * math.sqrt(whole), rel=1e-6
-    )
+    four = student_t(4) ** 2  # each kind has two rows of three seeds
+    half = math.sqrt((error * student_t(math.inf)) ** 2 + four * (of_one + of_several) / 3)
+    assert tested.over_seeds.high - tested.difference == pytest.approx(half, rel=1e-4)
 
     for task in PRODUCTS:
         for row in ("single", "other"):
@@ -249,14 +261,24 @@ def test_rows_of_several_models_have_a_spread_of_their_own(tmp_path):
     assert fewer["single"] == fewer["joint"] == found["joint"], "one seed of each says nothing of its kind"
 
 
+def test_models_that_begin_with_one_model_share_its_luck():
+    tuned = [Run(f"tuned-{task}", (task,), row="tuned", init="joint") for task in PRODUCTS]
+    others = [Run(f"own-{task}", (task,), row="own", init=f"first-{task}") for task in PRODUCTS]
+    firsts = [Run(f"first-{task}", (task,), row="first") for task in PRODUCTS]
+    plan = Plan("T", "P", "products", {"mean": MEAN}, (Run("joint", PRODUCTS), *tuned, *firsts, *others))
+    assert kinds_of_rows(plan, MEAN, PLACE) == {False: ["joint", "tuned"], True: ["first", "own"]}
+
+
 def test_rows_that_clearly_vary_unlike_have_their_own_variance():
-    """By hand: one row varies fifty times as much as two others; a row of two seeds has what is pooled."""
+    """By hand: one row varies fifty times as much as two others; rows of fewer seeds have the most that is known."""
     figures = {
         "wild": [80.0, 90.0, 70.0],
         "calm": [80.0, 80.2, 79.8],
         "still": [85.0, 85.1, 84.9],
         "two": [81.0, 81.2],
-        "same": [82.0, 82.0, 82.0],
+        "same": [82.0, 82.0, 82.0 + 1e-13],
+        "one": [79.0],
+        "wilder": [60.0, 90.0],
     }
     assert vary_unlike(figures.values())
     assert not vary_unlike([figures["calm"], figures["still"], figures["two"], figures["same"]])
@@ -267,16 +289,11 @@ def test_rows_that_clearly_vary_unlike_have_their_own_variance():
         for row, own in figures.items()
     }
     found = spread_over_seeds(plan, scored, MEAN, PLACE)
-    pooled = (2 * 100 + 2 * 0.04 + 2 * 0.01 + 0.02) / 9
-    expected = {
-        "wild": (100, 2),
-        "calm": (0.04, 2),
-        "still": (0.01, 2),
-        "two": (pooled, 9),
-        "same": (pooled, 9),
-    }
-    for row, (variance, freedom) in expected.items():
-        assert (found[row].variance, found[row].freedom) == (pytest.approx(variance), freedom), row
+    expected = {"wild": 100, "calm": 0.04, "still": 0.01, "two": 100, "same": 100, "one": 100}
+    assert set(found) == set(expected), "of a row whose two seeds vary more than all others nothing is known"
+    for row, variance in expected.items():
+        assert (found[row].variance, found[row].freedom) == (pytest.approx(variance), 2), row
+    del scored["wilder"]
     del scored["wild"]
     assert len(set(spread_over_seeds(plan, scored, MEAN, PLACE).values())) == 1
 
@@ -979,43 +996,83 @@ def test_coverage_where_kinds_of_rows_vary_unlike():
             found = ContrastResult(difference, over_texts, {}, {"a": 2, "b": 2}, models, 0, 0, 0.0, known)
             inside[kind] += found.over_seeds.low <= 0 <= found.over_seeds.high
     print({kind: f"{count / tests:.3f}" for kind, count in inside.items()})
-    assert 0.93 <= inside["own"] / tests <= 0.97  # Satterthwaite is some 1 % short at two degrees of freedom
+    assert 0.94 <= inside["own"] / tests <= 0.99
     assert inside["pooled"] / tests < 0.93
+
+
+RELATED = [4.5, 0.7, 0.7] + [0.1] * 12
+"""Deviations of rows of related tasks, about."""
 
 
 @pytest.mark.simulation
 @pytest.mark.parametrize(
-    "deviations, texts, pair, least, most, pooled",
+    "deviations, texts, seeds, pair, least, most, pooled",
     [
-        ([0.3] * 15, 0.2, (0, 1), 0.93, 0.97, (0.93, 0.97)),  # alike: own variances are hardly ever taken
-        ([4.5, 0.7, 0.7] + [0.1] * 12, 0.15, (0, 5), 0.91, 0.97, (0.4, 0.6)),  # as on related tasks
-        ([4.5, 0.7, 0.7] + [0.1] * 12, 0.15, (1, 5), 0.89, 0.97, (0.96, 1.0)),
-        ([4.5, 0.7, 0.7] + [0.1] * 12, 0.15, (4, 5), 0.93, 0.98, (0.99, 1.0)),  # pooled: five times too wide
-        ([0.6] + [0.3] * 9, 0.3, (0, 1), 0.87, 0.94, (0.87, 0.94)),  # twice is too little to be noticed
+        (
+            [0.3] * 15,
+            0.2,
+            (3, 3),
+            (0, 1),
+            0.94,
+            0.97,
+            (0.93, 0.97),
+        ),  # alike: own variances are hardly ever taken
+        (RELATED, 0.15, (3, 3), (0, 5), 0.94, 0.98, (0.4, 0.6)),
+        (RELATED, 0.15, (3, 3), (1, 5), 0.94, 0.98, (0.96, 1.0)),
+        (RELATED, 0.15, (3, 3), (4, 5), 0.96, 1.0, (0.99, 1.0)),  # pooled: five times too wide
+        (
+            RELATED,
+            0.15,
+            (1, 3),
+            (1, 5),
+            0.99,
+            1.0,
+            (0.96, 1.0),
+        ),  # one seed has what the row that varies most has
+        (RELATED, 0.15, (2, 3), (0, 5), 0.90, 1.0, (0.2, 0.6)),  # two seeds of the row that varies most
+        (
+            [0.6] + [0.3] * 9,
+            0.3,
+            (3, 3),
+            (0, 1),
+            0.88,
+            0.95,
+            (0.87, 0.94),
+        ),  # twice is too little to be noticed
     ],
 )
-def test_coverage_where_rows_of_a_kind_vary_unlike(deviations, texts, pair, least, most, pooled):
-    """Three seeds of each row; the two that are compared, and how often intervals hold the true difference."""
+def test_coverage_where_rows_of_a_kind_vary_unlike(deviations, texts, seeds, pair, least, most, pooled):
+    """How often intervals hold the true difference of two rows, and p is below 0.01; all other rows have three seeds.
+
+    Intervals that are not given, as nothing is known of how much a row varies, do not count.
+    """
     random, tests, reach = np.random.default_rng(21), 3_000, texts * student_t(math.inf)
-    inside = {"here": 0, "pooled": 0}
+    inside, given, small = {"here": 0, "pooled": 0}, {"here": 0, "pooled": 0}, {"here": 0, "pooled": 0}
+    numbers = [dict(zip(pair, seeds, strict=True)).get(at, 3) for at in range(len(deviations))]
     for _ in range(tests):
-        rows = [deviation * random.normal(size=3) for deviation in deviations]
-        a, b = (rows[at] for at in pair)
-        difference = b.mean() - a.mean() + texts * random.normal()
+        rows = {
+            str(at): deviation * random.normal(size=number)
+            for at, (deviation, number) in enumerate(zip(deviations, numbers, strict=True))
+        }
+        a, b = map(str, pair)
+        difference = rows[b].mean() - rows[a].mean() + texts * random.normal()
         over_texts = SimpleNamespace(interval=lambda x, y, at=difference: Interval(at - reach, at + reach))
-        every = seed_spread(rows)
-        own = (
-            {"a": seed_spread([a]), "b": seed_spread([b])}
-            if vary_unlike(rows)
-            else dict.fromkeys("ab", every)
-        )
-        for kind, spreads in {"here": own, "pooled": dict.fromkeys("ab", every)}.items():
-            models = dict.fromkeys("ab", 1 / 3)
-            found = ContrastResult(difference, over_texts, {}, {"a": 3, "b": 3}, models, 0, 0, 0.0, spreads)
-            inside[kind] += found.over_seeds.low <= 0 <= found.over_seeds.high
-    print({kind: f"{count / tests:.3f}" for kind, count in inside.items()})
-    assert least <= inside["here"] / tests <= most
-    assert pooled[0] <= inside["pooled"] / tests <= pooled[1]
+        every = dict.fromkeys((a, b), seed_spread(rows.values()))
+        models = {row: 1 / len(rows[row]) for row in (a, b)}
+        for kind, spreads in {
+            "here": own_spreads(rows) if vary_unlike(rows.values()) else every,
+            "pooled": every,
+        }.items():
+            counts = {row: len(rows[row]) for row in (a, b)}
+            found = ContrastResult(difference, over_texts, {}, counts, models, 0, 0, 0.0, spreads).over_seeds
+            if found is not None:
+                given[kind] += 1
+                inside[kind] += found.low <= 0 <= found.high
+                small[kind] += found.p < 0.01
+    print({kind: f"{count / given[kind]:.3f} of {given[kind]}" for kind, count in inside.items()}, end=" ")
+    print({kind: f"p < 0.01: {count / given[kind]:.4f}" for kind, count in small.items()})
+    assert least <= inside["here"] / given["here"] <= most
+    assert pooled[0] <= inside["pooled"] / given["pooled"] <= pooled[1]
 
 
 @pytest.mark.simulation
@@ -1085,6 +1142,51 @@ def test_findings_are_what_the_table_of_contrasts_says(tmp_path):
     assert f"| {first.difference:+.2f} |" in table[2] and f"| {first.verdict} |" in table[2]
 
 
+def test_a_summary_has_the_figures_of_the_runs():
+    """A row's mean, and a contrast with its interval, what that says, and the paper's difference, all by hand."""
+    scored, right = make_rows(np.random.default_rng(7), {"b": 0.8, "a": 0.7}, (0, 1, 2))
+    plan = Plan(
+        "Title",
+        "Authors",
+        "products",
+        {"mean": MEAN},
+        tuple(Run(row, PRODUCTS) for row in "abc"),
+        published={"b": {"mean": 82.04}, "a": {"mean": 83.5}},
+        contrasts=(
+            Contrast("b", ("a",), ("mean",)),
+            Contrast("c", ("a",), ("mean",)),
+            Contrast("c", ("b",), ("mean",)),
+        ),
+        summary=("One of {{b: mean}}, {{c: mean}}: {{b over a: mean}}.", "None: {{c over a: mean}}."),
+    )
+    findings = find_contrasts(plan, scored, PLACE)
+    first = findings.found[0]
+    means = {
+        row: np.mean([100 * right[row, t, s].mean() for t in PRODUCTS for s in (0, 1, 2)]) for row in "ab"
+    }
+    both = first.tested.over_seeds
+    said = fill_summary(plan, scored, findings, PLACE)
+    assert first.adjusted < 0.05
+    assert " ".join(said[0].split()) == (
+        f"One of {means['b']:.1f} (the paper 82.0), –: {means['b'] - means['a']:+.1f} "
+        f"({both.low:.1f} to {both.high:.1f}, shown; the paper -1.5)."
+    )
+    assert said[1] == "None: – (no runs as yet)."
+
+    def say(adjusted, seeds, ends=(0.2, 0.9)):
+        over = ends and SimpleNamespace(low=ends[0], high=ends[1])
+        tested = SimpleNamespace(difference=0.5, seeds=seeds, over_seeds=over, over_texts=(0.3, 0.7))
+        made = replace(findings, found=[replace(first, tested=tested, adjusted=adjusted, gap=None)])
+        return fill_summary(replace(plan, summary=("{{b over a: mean}}",)), scored, made, PLACE)[0]
+
+    few = {"a": 1, "b": 3}
+    assert say(0.01, few) == "+0.5 (0.2 to 0.9, one seed)"
+    assert say(0.07, {"a": 2, "b": 3}) == "+0.5 (0.2 to 0.9, not after the correction)"
+    assert say(0.07, few) == "+0.5 (0.2 to 0.9, one seed, not after the correction)"
+    assert say(0.01, few, (-0.1, 0.9)) == "+0.5 (-0.1 to 0.9, open)"
+    assert say(None, few, None) == "+0.5 (0.3 to 0.7 over texts alone)"
+
+
 def test_verdicts_are_counted_with_their_reserves():
     verdicts = {
         "confirmed": "confirmed",
@@ -1142,7 +1244,7 @@ def test_the_page_of_claims(tmp_path):
     page = make_claims({"t": file, "controls": empty})
     lines = [
         "| [T](t.md) | 6 | 1 (+1) | 0 | 0 | 0 | 2 | 0 | 2 |",
-        "| b over a | mean | +1.5 | +0.72 | +0.10 to +1.30 | 2 and 3 | confirmed |",
+        "| b over a | mean | +1.5 | +0.72 | +0.10 to +1.30 | 3 over 2 | confirmed |",
         "| b over a | mean | +1.5 (recalled) | -0.30 | texts alone: -0.90 to +0.30 | 1 | too few seeds |",
         "Without runs as yet: b over c (DVDs, books).",
         "| b over a | error | -0.010 | +0.100 | texts alone: +0.000 to +0.200 | – | too few seeds |",

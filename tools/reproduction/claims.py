@@ -32,9 +32,10 @@ and *smaller*: ours is, and the paper's difference is outside the interval.
 
 The first table counts in brackets what has a reserve: a row has one seed, or the finding does not outlast a
 correction for all planned contrasts (Holm). Some lines are about models that the authors compare theirs with, and
-many are of the same runs, so that the counts say nothing of how often papers are right. What the rows are, what
-weakens a finding, and contrasts with controls that the papers lack, are on the pages: a claim may be confirmed, and
-a control show that something else than sharing brings it.
+many are of the same runs; of some small differences the authors themselves say that they are none. So the counts
+say nothing of how often papers are right. What the rows are, what weakens a finding, and contrasts with controls
+that the papers lack, are on the pages: a claim may be confirmed, and a control show that something else than
+sharing brings it. *Seeds* are those of the first row and, if there are not as many, of what it is compared with.
 
 Behind a paper's figure stands what to know of it: *recalled* from memory, as its table was not at hand; of
 development data (*dev*); of another corpus (*PTB*, the Penn Treebank)."""
@@ -219,16 +220,23 @@ def _line(one: Claim) -> list[str]:
         if one.over_texts
         else NONE
     )
-    seeds = sorted(set(one.seeds.values()))
     return [
         one.title,
         one.measure,
         paper,
         show_signed(digits, one.difference),
         interval,
-        " and ".join(map(str, seeds)) or NONE,
+        _show_seeds(one),
         one.verdict,
     ]
+
+
+def _show_seeds(one: Claim) -> str:
+    """Format how many seeds the row has and, if not as many, those that it is compared with."""
+    if len(counts := set(one.seeds.values())) < 2:
+        return "".join(map(str, counts)) or NONE
+    baseline = sorted({one.seeds[row] for row in one.baseline if row in one.seeds})
+    return f"{one.seeds.get(one.row, NONE)} over {' and '.join(map(str, baseline)) or NONE}"
 
 
 def plot_claims(claims: Sequence[Claim], path: Path) -> None:

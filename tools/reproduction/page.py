@@ -24,11 +24,9 @@ from reproduction.scores import (
     read_scores,
     values,
 )
+from reproduction.summary import LEGEND as SUMMARY_LEGEND
+from reproduction.summary import fill_summary
 from reproduction.tables import NONE, as_table, in_brackets, published_remark, show
-
-BRACKETS = """In brackets are the paper's figures, or 95 % over texts and seeds; *shown* is what has such an interval on
-one side of zero, several seeds on both sides, and outlasts a correction for all planned contrasts. What has one seed,
-or an interval over texts alone, says so."""
 
 
 def results_table(
@@ -319,6 +317,7 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
     scored, left_out = read_scores(plan, place), find_left_out(plan, place)
     without = leave_out(scored, left_out) if left_out else None
     tables = plan.tables or (Table("", tuple(plan.measures)),)
+    findings = find_contrasts(plan, scored, place, without)
     parts = [
         f"# {plan.title}",
         f"{f'[{plan.paper}]({plan.link})' if plan.link else plan.paper}. Scores of the {plan.split} split: mean ± "
@@ -326,7 +325,8 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
         describe_progress(plan, place),
     ]
     if plan.summary:
-        parts += ["## What the runs say", BRACKETS, "\n".join(f"- {_indent(one)}" for one in plan.summary)]
+        said = fill_summary(plan, scored, findings, place)
+        parts += ["## What the runs say", SUMMARY_LEGEND, "\n".join(f"- {_indent(one)}" for one in said)]
     parts += ["## To check a run, or train it", how_to(plan, place)]
     if notes := [*plan.notes, *([describe_left_out(plan, place, left_out)] if left_out else [])]:
         parts += ["## What to know first", *notes]
@@ -337,7 +337,6 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
             parts.append(figures)
     if plan.contrasts:
         lower = lower_is_better(plan, place)
-        findings = find_contrasts(plan, scored, place, without)
         write_findings(plan, findings, place, page.with_suffix(".json"))
         parts += [
             "## Contrasts",

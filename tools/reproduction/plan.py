@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,9 @@ from decabench.scoring import find_metric
 from decabench.tasks import Suite, Task, get_task, known_tasks, select_suite
 
 RUNS, SUBMISSIONS, LOCKS, BOARDS = "runs", "submissions", "locks", "boards"
+
+FIGURE = re.compile(r"\{\{(?P<name>.+?): (?P<measure>[^{}:]+)\}\}")
+"""A figure that a summary leaves to be filled in: the name of a row or the title of a contrast, and a measure."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,8 @@ class Contrast:
     """What to know of its published difference, if not what the measure's remark says."""
 
     def __post_init__(self) -> None:
+        if not self.baseline or len(set(self.baseline)) < len(self.baseline):
+            raise ValueError(f"a contrast of {self.row!r} needs a baseline, and none twice")
         if self.claimed is not None and len(self.measures) != 1:
             raise ValueError(
                 f"a contrast of {self.row!r} has a claimed difference, which is of one measure, and compares "
@@ -184,7 +190,7 @@ class Plan:
     overlap_by: str = "exact"
     """Whether they stand there word for word (`exact`), or but for case, spaces and punctuation (`normalised`)."""
     summary: tuple[str, ...] = ()
-    """What the runs say so far, a finding each."""
+    """What the runs say so far, a finding each, with `{{ROW: MEASURE}}` and `{{ROW over BASELINE: MEASURE}}`."""
     notes: tuple[str, ...] = ()
     """What a reader of the page has to know, a paragraph each."""
     link: str = ""
@@ -419,11 +425,14 @@ def _faults(plan: Plan) -> Iterator[str]:
         yield from (
             f"measure {name!r} of a contrast" for name in contrast.measures if name not in plan.measures
         )
-        if not contrast.baseline or len(set(contrast.baseline)) < len(contrast.baseline):
-            yield f"a baseline of {contrast.row!r}"
     if plan.costs and plan.costs not in plan.measures:
         yield f"measure {plan.costs!r} of costs"
     yield from (f"row {row!r} of unplotted" for row in plan.unplotted if row not in rows)
+    compared = {(contrast.title, name) for contrast in plan.contrasts for name in contrast.measures}
+    for found in (found for text in plan.summary for found in FIGURE.finditer(text)):
+        name, measure = found["name"], found["measure"]
+        if (name, measure) not in compared and not (name in rows and measure in plan.measures):
+            yield f"row or contrast {found[0]} of the summary"
     for table in plan.tables:
         yield from (f"row {row!r} of a table" for row in table.rows if row not in rows)
         yield from (f"measure {name!r} of a table" for name in table.measures if name not in plan.measures)

@@ -3,7 +3,7 @@
 Answers of several seeds are pooled: the score is the mean of theirs, what each text adds to it is averaged over them,
 and texts vary together with what they were sampled in. The error that other texts would cause is that of the harness's
 inference for pairs. Other seeds would cause another: how much a figure varies from seed to seed is pooled over the rows
-of a kind that have several, as two or three say too little of their own variance, unless they clearly vary unlike. A
+of a kind that have several, as two or three say too little of their own variance, unless they seem to vary unlike. A
 figure of one model for all tasks is of one kind, the mean of several models of another. Intervals and p have both.
 Rows need not have the same seeds: one seed has nothing in common with itself in another architecture. A suite's mean
 is tested as on a board: tasks are sampled independently.
@@ -18,7 +18,9 @@ from pathlib import Path
 from statistics import mean, variance
 
 import numpy as np
-from scipy.stats import bartlett
+from scipy.optimize import brentq
+from scipy.stats import bartlett, norm
+from scipy.stats import t as student
 
 from decabench.errors import DataError
 from decabench.metrics import Metric
@@ -32,8 +34,6 @@ from decabench.scoring import (
     flip_signs,
     score_submission,
     score_task,
-    student_p,
-    student_t,
 )
 from decabench.submission import open_submission
 from decabench.tasks import Store, find_overlap, home_folder
@@ -56,6 +56,11 @@ LEAST_FREEDOM = 2
 
 UNLIKE = 0.05
 """Rows whose seeds vary alike have a p of Bartlett's test below this as often as that."""
+
+LEAST_VARIANCE = 1e-18
+"""Figures that vary less are the same: means are not exact in binary."""
+
+CONFIDENCE = 0.95
 
 
 class NotTestedError(Exception):
@@ -203,20 +208,23 @@ def seed_spread(figures: Iterable[Collection[float]]) -> Spread | None:
 
 
 def kinds_of_rows(plan: Plan, measure: Measure, place: Place) -> dict[bool, list[str]]:
-    """Return the rows that are trained by whether several models make up the figure of a measure, for each seed."""
+    """Return the rows that are trained by whether several models make up the figure of a measure, for each seed.
+
+    Models that begin with the weights of one model share its luck, and count as one.
+    """
     tasks, found = set(tasks_of(measure, place.include)), dict[bool, list[str]]()
     for row in plan.trained_rows:
-        models = [run for run in plan.runs_of(row) if tasks & set(run.tasks)]
+        models = {run.init or run.name for run in plan.runs_of(row) if tasks & set(run.tasks)}
         found.setdefault(len(models) > 1, []).append(row)
     return found
 
 
 def vary_unlike(figures: Iterable[Collection[float]]) -> bool:
-    """Whether rows clearly differ in how much their seeds vary: by Bartlett's test (1937), of rows with several seeds.
+    """Whether rows seem to differ in how much their seeds vary: by Bartlett's test (1937), of rows with several seeds.
 
     A row whose seeds all have the same figure is left out, as the test knows no variance of 0.
     """
-    several = [list(own) for own in figures if len(own) > 1 and variance(own) > 0]
+    several = [list(own) for own in figures if len(own) > 1 and variance(own) > LEAST_VARIANCE]
     return len(several) > 1 and float(bartlett(*several).pvalue) < UNLIKE
 
 
@@ -224,21 +232,44 @@ def spread_over_seeds(plan: Plan, scored: Scored, measure: Measure, place: Place
     """Pool the variance of a measure over the seeds of the rows of a kind: row to spread, if any is known.
 
     A kind of which too few rows have several seeds takes that of all rows. Where the rows of a kind vary unlike, each
-    with enough seeds has its own, and the others that of the kind.
+    has its own: see `own_spreads`.
     """
     figures = {row: list(values(scored, row, measure, place).values()) for row in plan.trained_rows}
     every, found = seed_spread(figures.values()), dict[str, Spread]()
     for rows in kinds_of_rows(plan, measure, place).values():
-        pooled = seed_spread(figures[row] for row in rows)
+        of_kind = {row: figures[row] for row in rows}
+        if vary_unlike(of_kind.values()):
+            found |= own_spreads(of_kind)
+            continue
+        pooled = seed_spread(of_kind.values())
         if pooled is None or pooled.freedom < LEAST_FREEDOM:
             pooled = every
         if pooled is not None:
             found |= dict.fromkeys(rows, pooled)
-        if vary_unlike(figures[row] for row in rows):
-            for row in rows:
-                own = seed_spread([figures[row]])
-                if own is not None and own.freedom >= LEAST_FREEDOM and own.variance > 0:
-                    found[row] = own
+    return found
+
+
+def own_spreads(figures: Mapping[str, Collection[float]]) -> dict[str, Spread]:
+    """Return the spread of each row of a kind whose rows vary unlike, given its figures.
+
+    A row with too few seeds to have its own, or whose seeds are all the same, has that of the row that varies most: to
+    take the others' would be to assume what was just refuted. If its own few seeds vary even more, nothing is known.
+    """
+    own = {row: seed_spread([its]) for row, its in figures.items()}
+    enough = {
+        row: spread
+        for row, spread in own.items()
+        if spread is not None and spread.freedom >= LEAST_FREEDOM and spread.variance > LEAST_VARIANCE
+    }
+    if not enough:
+        return {}
+    most = max(enough.values(), key=lambda spread: spread.variance)
+    found = dict[str, Spread]()
+    for row, spread in own.items():
+        if row in enough:
+            found[row] = enough[row]
+        elif spread is None or spread.variance <= most.variance:
+            found[row] = most
     return found
 
 
@@ -283,28 +314,26 @@ class Tested:
     def over_seeds(self) -> SeedTest | None:
         """The test over texts and seeds; None if there is no test, or nothing says how much seeds differ.
 
-        The variance of the difference is that over texts, by the half-width of their interval, plus that over seeds,
-        by their numbers. Degrees of freedom are Satterthwaite's: those of the seeds of each kind of rows, and of the
-        texts without end, as their interval has its own already. So this interval is never the narrower one.
+        How far the interval reaches is the root of the sum of squares of how far that over texts does, and of those
+        over the seeds of each kind of rows, each by Student's t with its own degrees of freedom (Zou and Donner 2008).
+        So it is never narrower than any of them, at any level: Satterthwaite's common degrees of freedom give small p
+        too often where a variance is from few seeds and happens to be small.
         """
         reach = self._reach()
         if reach is None:
             return None
         if any(self.spreads.get(row, _UNKNOWN).freedom < LEAST_FREEDOM for row in self.models):
             return None
-        parts: dict[Spread, float] = {}  # rows of a kind have one spread
-        for row, models in self.models.items():
-            parts[self.spreads[row]] = parts.get(self.spreads[row], 0.0) + models
-        seeds = [(kind.variance * models, kind.freedom) for kind, models in parts.items()]
-        whole = (reach / student_t(math.inf)) ** 2 + sum(part for part, _ in seeds)
-        if not whole > 0:
+        models: dict[Spread, float] = {}  # rows of a kind have one spread
+        for row, weight in self.models.items():
+            models[self.spreads[row]] = models.get(self.spreads[row], 0.0) + weight
+        normal = norm.isf((1 - CONFIDENCE) / 2)
+        parts = [((reach / normal) ** 2, math.inf)]
+        parts += [(kind.variance * weight, kind.freedom) for kind, weight in models.items()]
+        if not sum(part for part, _ in parts) > 0:
             return None
-        uncertain = sum(part**2 / freedom for part, freedom in seeds)
-        freedom = whole**2 / uncertain if uncertain else math.inf
-        error = math.sqrt(whole)
-        half = student_t(freedom) * error
-        p = student_p(self.difference / error, freedom)
-        return SeedTest(self.difference - half, self.difference + half, p)
+        half = _reach_at(1 - CONFIDENCE, parts)
+        return SeedTest(self.difference - half, self.difference + half, _p_of(abs(self.difference), parts))
 
     @property
     def over_texts(self) -> tuple[float, float] | None:
@@ -319,6 +348,19 @@ class Tested:
         if (texts := self.test.interval(0, 1)) is None:
             return 0.0 if self.test.is_same(0, 1) else None
         return max(texts.high - self.difference, self.difference - texts.low)
+
+
+def _reach_at(alpha: float, parts: Sequence[tuple[float, float]]) -> float:
+    """Return how far an interval reaches that leaves `alpha` out, given variances and their degrees of freedom."""
+    return math.sqrt(sum(part * student.isf(alpha / 2, freedom) ** 2 for part, freedom in parts if part))
+
+
+def _p_of(size: float, parts: Sequence[tuple[float, float]]) -> float:
+    """Return the alpha at which an interval reaches as far as a difference."""
+    least = 1e-12
+    if size >= _reach_at(least, parts):
+        return least
+    return float(brentq(lambda alpha: _reach_at(alpha, parts) - size, least, 1.0))
 
 
 def compare_rows(
