@@ -100,7 +100,8 @@ def analyze(
             rows = (row for row in rows if row.id == example)
         sample[name] = (known[name], list(islice(rows, 1 if found.single else examples)))
         if not sample[name][1]:
-            raise DataError(f"{name}, {split}, has no example {example!r}.")
+            like = next((f": its ids look like {row.id!r}" for row in store.examples(name, split)), "")
+            raise DataError(f"{name}, {split}, has no example {example!r}{like}.")
     lines = []
     for line in found.run(saved.load(device), sample, output):
         lines.append(line)

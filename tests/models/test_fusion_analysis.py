@@ -90,3 +90,12 @@ def test_the_command(train, command, home, tmp_path, example, name):
     assert (content["task"], content["id"], content["model"]) == ("sst", example.id, name)
     assert len(content["words"]) == len(content["probabilities"])
     assert (tmp_path / "out" / "fusion.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_command_says_what_ids_look_like(train, command, home, tmp_path):
+    done = command(
+        *("analyze", "fusion", train("arc-i"), "--task", "sst", "--id", "455", "--home", home),
+        *("--device", "cpu", "--output", tmp_path / "out"),
+    )
+    assert done.exit_code == 3
+    assert "has no example '455': its ids look like 'sst.validation." in " ".join(done.output.split())

@@ -824,6 +824,18 @@ def make_done(tmp_path, runs, scores):
     return plan, place
 
 
+def test_a_record_has_what_a_model_logged_at_the_end(tmp_path):
+    """The mean of the last 200 steps, such as the share of open gates; a column that a step lacks does not count."""
+    plan, place = make_done(tmp_path, [Run("a", PRODUCTS)], lambda *_: 50)
+    lines = ["step,seconds,loss,loss.label,loss.encoder_open"]
+    lines += [f"{step},0.5,9,{step / 100},{'' if step % 2 else 0.25}" for step in range(1, 301)]
+    (place.run("a", 0) / "train.csv").write_text("\n".join(lines) + "\n")
+    training = read_training(plan, plan.runs[0], 0, place)
+    assert training.terms == {"loss.label": pytest.approx(2.005), "loss.encoder_open": 0.25}
+    assert (training.steps, training.seconds, training.step_seconds) == (300, 150, 0.5)
+    assert read_training(plan, plan.runs[0], 1, place).terms == {}
+
+
 def test_curves_are_means_over_a_suites_tasks_and_have_at_most_eight_lines(tmp_path):
     runs = [Run(f"one-{task}", (task,), row="single") for task in PRODUCTS]
     runs += [Run(f"row-{number}", PRODUCTS) for number in range(9)]
@@ -1029,7 +1041,7 @@ RELATED = [4.5, 0.7, 0.7] + [0.1] * 12
             1.0,
             (0.96, 1.0),
         ),  # one seed has what the row that varies most has
-        (RELATED, 0.15, (2, 3), (0, 5), 0.90, 1.0, (0.2, 0.6)),  # two seeds of the row that varies most
+        (RELATED, 0.15, (2, 3), (0, 5), 0.91, 0.96, (0.2, 0.5)),  # two seeds of the row that varies most
         (
             [0.6] + [0.3] * 9,
             0.3,
@@ -1044,10 +1056,10 @@ RELATED = [4.5, 0.7, 0.7] + [0.1] * 12
 def test_coverage_where_rows_of_a_kind_vary_unlike(deviations, texts, seeds, pair, least, most, pooled):
     """How often intervals hold the true difference of two rows, and p is below 0.01; all other rows have three seeds.
 
-    Intervals that are not given, as nothing is known of how much a row varies, do not count.
+    An interval that is not given, as nothing is known of how much a row varies, says nothing wrong.
     """
     random, tests, reach = np.random.default_rng(21), 3_000, texts * student_t(math.inf)
-    inside, given, small = {"here": 0, "pooled": 0}, {"here": 0, "pooled": 0}, {"here": 0, "pooled": 0}
+    wrong, given, small = {"here": 0, "pooled": 0}, {"here": 0, "pooled": 0}, {"here": 0, "pooled": 0}
     numbers = [dict(zip(pair, seeds, strict=True)).get(at, 3) for at in range(len(deviations))]
     for _ in range(tests):
         rows = {
@@ -1067,16 +1079,18 @@ def test_coverage_where_rows_of_a_kind_vary_unlike(deviations, texts, seeds, pai
             found = ContrastResult(difference, over_texts, {}, counts, models, 0, 0, 0.0, spreads).over_seeds
             if found is not None:
                 given[kind] += 1
-                inside[kind] += found.low <= 0 <= found.high
+                wrong[kind] += not found.low <= 0 <= found.high
                 small[kind] += found.p < 0.01
-    print({kind: f"{count / given[kind]:.3f} of {given[kind]}" for kind, count in inside.items()}, end=" ")
-    print({kind: f"p < 0.01: {count / given[kind]:.4f}" for kind, count in small.items()})
-    assert least <= inside["here"] / given["here"] <= most
-    assert pooled[0] <= inside["pooled"] / given["pooled"] <= pooled[1]
+    right = {kind: 1 - count / tests for kind, count in wrong.items()}
+    for kind, share in right.items():
+        print(f"{kind}: {share:.3f} ({given[kind]} given), p < 0.01: {small[kind] / tests:.4f}", end="; ")
+    print()
+    assert least <= right["here"] <= most
+    assert pooled[0] <= right["pooled"] <= pooled[1]
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("times, least, most", [(1, 0.92, 0.97), (2, 0.75, 0.90), (3, 0.58, 0.80)])
+@pytest.mark.parametrize("times, least, most", [(1, 0.95, 0.99), (2, 0.84, 0.93), (3, 0.70, 0.83)])
 def test_rows_whose_seeds_differ_more_than_those_that_are_known(times, least, most):
     """One seed each of two rows, whose deviation is `times` that of the row of three seeds that it is taken from."""
     random, inside, tests = np.random.default_rng(12), 0, 4_000

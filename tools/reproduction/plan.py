@@ -312,6 +312,7 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
         content["measures"] = dict(measures)
         if len(measures) > len(content["measures"]):
             raise ValueError("two measures have one name: with each, put {} in it")
+        content["summary"] = [" ".join(text.split()) for text in content.get("summary", ())]
         for table in content.get("tables", ()):
             table |= {key: _listed(table[key], lists) for key in ("measures", "rows") if key in table}
         for contrast in content.get("contrasts", ()):

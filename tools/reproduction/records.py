@@ -2,8 +2,8 @@
 
 RECORDS/RUN-seed-N.zip is a submission that `decabench evaluate` scores like any other (its answers, their results, and
 the whole configuration, with digests of the weights and the training data), and `training.json`: what was asked for,
-the validation scores, the steps, seconds and number of weights. Weights and logs are left out, being a thousand times
-larger.
+the validation scores, the steps, seconds and number of weights, and the terms of the loss at the end. Weights and logs
+are left out, being a thousand times larger.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import shutil
 import tomllib
 import zipfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import msgspec
@@ -31,6 +31,8 @@ TRAINING = "training.json"
 ENDED = "ended"
 """The file in a run's folder which says that it was trained to its end, and with which settings."""
 LARGEST_NOTE = 10_000_000
+LAST_STEPS = 200
+"""How many steps at the end of a log the terms of the loss are averaged over."""
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
@@ -52,6 +54,8 @@ class Training:
     """(step, task, score) of each validation."""
     kept: int | None = None
     """The epoch after which the weights were kept, counted from 1; None if epochs were not counted."""
+    terms: dict[str, float] = field(default_factory=dict)
+    """What a model logs at each step, such as a term of its loss, to its mean over the last ones."""
 
 
 def asked_for(plan: Plan, run: Run, place: Place) -> dict[str, Any]:
@@ -89,9 +93,15 @@ def _kept_epoch(training: Training, results: Path) -> int | None:
 
 
 def _read_logs(folder: Path) -> Training:
-    seconds, validations = [], []
+    lines, validations = list[dict[str, str]](), []
     if (folder / "train.csv").exists():
-        seconds = [float(line["seconds"]) for line in read_log(folder / "train.csv")]
+        lines = list(read_log(folder / "train.csv"))
+    seconds = [float(line["seconds"]) for line in lines]
+    terms: dict[str, list[float]] = {}
+    for line in lines[-LAST_STEPS:]:
+        for name, figure in line.items():
+            if name.startswith("loss.") and figure:
+                terms.setdefault(name, []).append(float(figure))
     if (folder / "validation.csv").exists():
         validations = [
             (float(one["step"]), one["task"], float(one["score"]))
@@ -104,6 +114,7 @@ def _read_logs(folder: Path) -> Training:
         step_seconds=median(seconds) if seconds else None,
         by_epoch=(folder / "config.toml").exists() and counts_epochs(folder),
         validations=validations,
+        terms={name: round(mean(own), 4) for name, own in terms.items()},
     )
 
 
