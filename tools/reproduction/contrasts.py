@@ -162,7 +162,8 @@ def contrast_table(plan: Plan, findings: Findings, scored: Scored, place: Place)
             "Standard deviation from seed to seed (degrees of freedom, and rows with several seeds). Rows of one model "
             "for each seed are taken to vary alike, and so are rows of several, whose figure is the mean of theirs, "
             f"unless Bartlett's test has a p below {UNLIKE} (*unlike*): then each row of three or more seeds has its "
-            f"own. A kind with too few seeds has that of all rows. {'; '.join(figures)}."
+            "own, and the others that of the row that varies most. A kind with too few seeds has that of all rows. "
+            f"{'; '.join(figures)}."
         )
     if later:
         titles = (f"{title} ({', '.join(names)})" for title, names in later.items())
