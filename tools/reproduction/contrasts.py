@@ -28,17 +28,10 @@ from reproduction.tables import NONE, as_table, in_brackets, published_remark, s
 SIGNIFICANT = 0.05
 SMALLEST = 1e-9
 """A difference between published figures that is smaller is none: figures are not exact in binary."""
-LEGEND = f"""Each line compares two rows on the same test texts. *95 %, texts*: how far the difference might move
-with other test texts, for these trained models. *95 %, texts and seeds*: how far it might move with other texts and
-other seeds; use this one to compare methods. It needs several seeds in at least some rows: where it is {NONE}, draw
-no conclusion about methods. p belongs to the second interval; p (Holm) is corrected for all planned contrasts;
-docs/statistics.md says how. Texts that were sampled together, such as a document's sentences, are a group; groups of
-unlike size count as fewer, *effective* ones. A claim of the paper is *confirmed* if the interval over texts and seeds
-lies on its side of zero, *contradicted* if on the other, and *open* if zero is within it. *Too few seeds*: there is no
-such interval; *not tested*: there can be none. *Larger*, *smaller*: than the paper's difference, which is outside the
-interval. *One seed*: a row has a single one, and how much its seeds differ is only known from other rows; *one seed
-each*: all rows do. *Not after Holm*: p (Holm) is {SIGNIFICANT} or more, so that one among so many contrasts may well be
-chance."""
+LEGEND = f"""Each line compares two rows on the same test texts. To compare methods, use the interval over texts and seeds,
+and its p corrected for all planned contrasts (Holm); where it is {NONE}, draw no conclusion about methods. A claim of the
+paper is *confirmed* if that interval lies on its side of zero, *contradicted* if on the other, *open* if zero is within
+it. docs/statistics.md explains all columns and words."""
 
 
 @dataclass(frozen=True)
