@@ -1201,14 +1201,14 @@ def test_a_summary_has_the_figures_of_the_runs():
     assert say(None, few, None) == "+0.5 (0.3 to 0.7 over texts alone)"
 
 
-def test_verdicts_are_counted_with_their_reserves():
+def test_verdicts_are_counted_with_their_reservations():
     verdicts = {
         "confirmed": "confirmed",
         "confirmed, larger": "confirmed",
-        "confirmed, smaller, one seed": "confirmed with a reserve",
-        "confirmed, not after Holm": "confirmed with a reserve",
+        "confirmed, smaller, one seed": "confirmed with a reservation",
+        "confirmed, not after Holm": "confirmed with a reservation",
         "contradicted": "contradicted",
-        "contradicted, one seed each, not after Holm": "contradicted with a reserve",
+        "contradicted, one seed each, not after Holm": "contradicted with a reservation",
         "open": "open",
         "open, smaller": "open, smaller",
         "not tested": "not tested",
@@ -1266,7 +1266,7 @@ def test_the_page_of_claims(tmp_path):
     assert all(line in page.splitlines() for line in lines)
     assert "error: an error, where less is better" in page and "mean: an error" not in page
     assert (
-        "on data that no paper has figures of" in page
+        "for which no paper prints figures" in page
         and "beside ours: [Controls](controls.md)." in page
         and "+9.0" not in page
     )

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 KINDS = ("confirmed", "contradicted", "open", "open, smaller", "too few seeds", "not tested", "no runs")
-RESERVE = " with a reserve"
-RESERVES = ("one seed", "one seed each", "not after Holm")
+RESERVATION = " with a reservation"
+RESERVATIONS = ("one seed", "one seed each", "not after Holm")
 HEAD = """# What became of the papers' claims
 
 Four papers say that their way to share brings something. The lines of this page are the differences between two of
@@ -30,12 +30,13 @@ lies on its side of zero, *contradicted* if on the other, and *open* if zero is 
 there is no such interval, and one over *texts alone* says how far ours might move for these very models. *Larger*
 and *smaller*: ours is, and the paper's difference is outside the interval.
 
-The first table counts in brackets what has a reserve: a row has one seed, or the finding does not outlast a
-correction for all planned contrasts (Holm). Some lines are about models that the authors compare theirs with, and
-many are of the same runs; of some small differences the authors themselves say that they are none. So the counts
-say nothing of how often papers are right. What the rows are, what weakens a finding, and contrasts with controls
-that the papers lack, are on the pages: a claim may be confirmed, and a control show that something else than
-sharing brings it. *Seeds* are those of the first row and, if there are not as many, of what it is compared with.
+Numbers in brackets in the first table are findings with a reservation: a row has only one seed, or the finding does
+not outlast a correction for all planned contrasts (Holm). Some lines are about models that the authors compare
+theirs with, and many are of the same runs; of some small differences the authors themselves say that they are none.
+So the counts say nothing of how often papers are right. What the rows are, what weakens a finding, and contrasts
+with controls that the papers lack, are on the pages: a claim may be confirmed, and a control show that something
+else than sharing brings it. *Seeds* are those of the first row and, if there are not as many, of what it is
+compared with.
 
 Behind a paper's figure stands what to know of it: *recalled* from memory, as its table was not at hand; of
 development data (*dev*); of another corpus (*PTB*, the Penn Treebank)."""
@@ -165,7 +166,7 @@ def make_claims(files: Mapping[str, FindingsFile]) -> str:
     parts = [HEAD, as_table(["", "claims", *KINDS], lines)]
     if others:
         parts.append(
-            "These pages test claims on data that no paper has figures of, so that there is none to set beside ours: "
+            "These pages are of data for which no paper prints figures, so that there is nothing to set beside ours: "
             f"{', '.join(others)}."
         )
     for name, own in files.items():
@@ -194,18 +195,18 @@ def picture_name(name: str) -> str:
 
 
 def count_verdicts(claims: Sequence[Claim]) -> Counter[str]:
-    """Count what became of claims: verdict, with or without a reserve, to number."""
+    """Count what became of claims: verdict, with or without a reservation, to number."""
     counts = Counter[str]()
     for one in claims:
         parts = one.verdict.split(", ") if one.verdict else ["no runs"]
         kind = one.verdict if one.verdict in KINDS else parts[0]
-        counts[kind + (RESERVE if set(parts) & set(RESERVES) else "")] += 1
+        counts[kind + (RESERVATION if set(parts) & set(RESERVATIONS) else "")] += 1
     return counts
 
 
 def _count(counts: Mapping[str, int], kind: str) -> str:
-    """Format how often claims became what they did, and in brackets how often with a reserve."""
-    reserved = counts.get(kind + RESERVE, 0)
+    """Format how often claims became what they did, and in brackets how often with a reservation."""
+    reserved = counts.get(kind + RESERVATION, 0)
     return f"{counts.get(kind, 0)} (+{reserved})" if reserved else str(counts.get(kind, 0))
 
 
