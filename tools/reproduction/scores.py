@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import mean, variance
 
@@ -310,7 +311,7 @@ class Tested:
     remark: str = ""
     """Why there is no test."""
 
-    @property
+    @cached_property  # its p is searched for, and tables, summaries and verdicts all ask
     def over_seeds(self) -> SeedTest | None:
         """The test over texts and seeds; None if there is no test, or nothing says how much seeds differ.
 
