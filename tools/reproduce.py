@@ -16,8 +16,9 @@ what became of its contrasts; tools/claims.py makes the page of all papers' clai
 - `title`, `paper`, `link` (its address), `suite`, `split`, `seeds`, `summary` (a list: what the runs say), `notes`
   (paragraphs: what to know first), `before` (commands to give before the first run), `config` (a training
   configuration beside the plan) and `settings` (a table) for all runs;
-- `[measures]`: name of a column to `task` and `score` (its headline if left out), or to `suite`, whose tasks' headlines
-  are combined as the suite says; `digits`; `remark`: what to know of the published figures (`recalled`, other data);
+- `[measures]`: name of a column to `task` and `score` (its headline if left out) and `split` (the plan's if left out),
+  or to `suite`, whose tasks' headlines are combined as the suite says; `digits`; `remark`: what to know of the
+  published figures (`recalled`, other data);
 - `[[runs]]`: `name`, `tasks` (all of the suite, but for `omit`, if left out), and optionally `row` (its row of the
   tables; several runs may fill one), `settings`, `seeds`, `config`, `suite`, `init` (a run of the plan to start from,
   with the same seed), `like` (an earlier run, from which it takes all but name and row, and whose settings it adds to);
@@ -89,18 +90,36 @@ def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
     mark_ended(plan, run, seed, place)
 
 
+def left_to_answer(plan: Plan, run: Run, seed: int, place: Place) -> list[str]:
+    """Return the splits that a run has no results of, if its weights are here.
+
+    A measure of another split may have joined the plan after the run was recorded: without weights, it stays empty.
+    """
+    if not has_ended(place, run, seed):
+        return []
+    splits = plan.splits_of(run)
+    return [split for split in splits if not place.results(plan, run, seed, split).exists()]
+
+
 def answer(plan: Plan, run: Run, seed: int, place: Place) -> None:
-    """Answer and score what a run's tasks are measured by."""
-    measured = {task for measure in plan.measures.values() for task in tasks_of(measure, place.include)}
-    decabench.predict(
-        f"trained:{place.run(run.name, seed)}",
-        place.submission(run.name, seed),
-        [task for task in run.tasks if task in measured],
-        plan.split,
-        place.home,
-        place.include,
-    )
-    score(plan, run.suite or plan.suite, place.submission(run.name, seed), place)
+    """Answer and score what a run's tasks are measured by, on all splits that are left.
+
+    New answers take older results with them, so all is answered before any is scored, the plan's split last: its
+    results say that a run is done.
+    """
+    for split in left_to_answer(plan, run, seed, place):
+        measures = [one for one in plan.measures.values() if (one.split or plan.split) == split]
+        measured = {task for measure in measures for task in tasks_of(measure, place.include)}
+        decabench.predict(
+            f"trained:{place.run(run.name, seed)}",
+            place.submission(run.name, seed),
+            [task for task in run.tasks if task in measured],
+            split,
+            place.home,
+            place.include,
+        )
+    for split in reversed(left_to_answer(plan, run, seed, place)):
+        score(plan, run.suite or plan.suite, place.submission(run.name, seed), place, split)
 
 
 def describe_scores(results: Path) -> str:
@@ -119,15 +138,19 @@ def describe_scores(results: Path) -> str:
 def is_done(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     """Whether a run has been answered and scored, or has a record of these settings."""
     try:
-        return place.results(plan, run, seed).exists() or has_record(plan, run, seed, place)
+        if place.results(plan, run, seed).exists():
+            return not left_to_answer(plan, run, seed, place)
+        return has_record(plan, run, seed, place)
     except SubmissionError:  # a damaged record, which `complete` tells of
         return False
 
 
 def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = True) -> None:
     """Train, answer and score one run, unless another process trains it, or it is done or recorded; record it."""
-    if place.results(plan, run, seed).exists() and (
-        place.records is None or has_record(plan, run, seed, place)
+    if (
+        place.results(plan, run, seed).exists()
+        and (place.records is None or has_record(plan, run, seed, place))
+        and not left_to_answer(plan, run, seed, place)
     ):
         return
     try:
@@ -139,10 +162,13 @@ def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = Tru
                     return
                 print(f"{run.name}, seed {seed}", flush=True)
                 train(plan, run, seed, place)
+            left = left_to_answer(plan, run, seed, place) if train_it else []
+            if left:
                 answer(plan, run, seed, place)
             keep_record(plan, run, seed, place)
-            if not known:
-                print(f"  {describe_scores(place.results(plan, run, seed))}", flush=True)
+            for split in left:
+                told = describe_scores(place.results(plan, run, seed, split))
+                print(f"  {run.name}, seed {seed}: {told}", flush=True)
     except Timeout:
         if train_it:
             print(f"{run.name}, seed {seed}: another process trains it", flush=True)

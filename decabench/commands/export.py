@@ -51,30 +51,36 @@ def export() -> None:
     metavar="N",
     help="Words to include from the top of each vector file, in addition to the model's own vocabulary.",
 )
+@click.option(
+    "--named-vectors",
+    is_flag=True,
+    help="Leave the word vectors out and name their packages, which have to be installed to use the copy.",
+)
 @click.option("--full", is_flag=True, help="Keep float32 instead of half precision, at twice the size.")
 @size_option(
     "--shard",
     "0",
     "Split weights and vectors into files of at most this size, such as 15M (15,000,000 bytes).",
 )
-def weights(checkpoint: Path, output: Path, words: int, full: bool, shard: int) -> None:
+def weights(checkpoint: Path, output: Path, words: int, named_vectors: bool, full: bool, shard: int) -> None:
     """Write a self-contained copy of a trained model, with its word vectors.
 
-    CHECKPOINT is a checkpoint, or a run's folder, whose best checkpoint is used. The copy needs no other files: use it
-    with decabench predict --predictor trained:DIR.
+    CHECKPOINT is a checkpoint, or a run's folder, whose best checkpoint is used. The copy needs no other files, unless
+    --named-vectors is given: use it with decabench predict --predictor trained:DIR.
     """
     require_torch()
     from decabench.models import Checkpoint, export_checkpoint, is_unfinished
 
     if output.exists() and not is_unfinished(output):
         raise click.UsageError(f"{output} is not empty: name another folder.")
-    made = export_checkpoint(Checkpoint.open(checkpoint), output, words, not full, shard)
+    made = export_checkpoint(Checkpoint.open(checkpoint), output, words, not full, shard, not named_vectors)
     if is_set("json"):
         from decabench.commands._documents import ExportDocument
 
         print_json(ExportDocument(path=str(output), bytes=made.size, words=made.words, shards=made.shards))
     weights = f", its weights in {made.shards} {'file' if made.shards == 1 else 'files'}" if shard else ""
-    echo(f"{output}: {made.size / 1e6:.1f} MB, with vectors for {made.words:,} words{weights}.")
+    vectors = "without its vectors" if named_vectors else f"with vectors for {made.words:,} words"
+    echo(f"{output}: {made.size / 1e6:.1f} MB, {vectors}{weights}.")
 
 
 @export.command()

@@ -18,6 +18,7 @@ from decabench.files import atomic_file, make_folder
 from decabench.models.checkpoint import FORMAT, RECORD, VOCABULARY, Checkpoint, load_weights, write_json
 from decabench.models.tensors import INDEX, LEAST_SHARD, MODEL, write_shards
 from decabench.models.vector_files import (
+    PACKAGES,
     index_path,
     is_line,
     join_vectors,
@@ -64,22 +65,35 @@ class ExportedCheckpoint:
 
 
 def export_checkpoint(
-    checkpoint: Checkpoint, output: Path, words: int = 20_000, half: bool = True, shard: int = 0
+    checkpoint: Checkpoint,
+    output: Path,
+    words: int = 20_000,
+    half: bool = True,
+    shard: int = 0,
+    copy_vectors: bool = True,
 ) -> ExportedCheckpoint:
     """Write a self-contained copy of a checkpoint to the empty folder `output`. Raises DecabenchError.
 
     The copy includes vectors for the vocabulary and for the first `words` words of each vector file, which are its most
     frequent; all others get zeros, like unknown words. Of character n-grams it includes those of the same words. `half`
     stores weights and vectors in half precision; loading converts them back. With `shard`, no file of weights or
-    vectors is larger than that many bytes. A network that learned its own table of vectors needs no others.
+    vectors is larger than that many bytes. A network that learned its own table of vectors needs no others. Without
+    `copy_vectors`, which needs vectors of packages, the copy names these, and answers where they are installed: in
+    single precision, as in training.
     """
     if shard and shard < LEAST_SHARD:
         raise DecabenchError(f"A shard of {shard:,} bytes is too small: give {LEAST_SHARD:,} or more.")
+    if not copy_vectors and (files := [name for name in checkpoint.vectors if not _is_installed(name)]):
+        raise DecabenchError(
+            f"The vectors {', '.join(files)} are files, which no package has: they have to be in the copy."
+        )
     make_folder(output)
     for left in output.iterdir():  # by an export that was interrupted
         left.unlink()
     vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
-    if checkpoint.family.has_fixed_vectors(checkpoint.config):
+    if not copy_vectors:
+        made = PortableVectors(checkpoint.vectors, checkpoint.record["vectors"], 0)
+    elif checkpoint.family.has_fixed_vectors(checkpoint.config):
         vocabulary = [word.strip() for word in lexicon.words[len(SPECIALS) :]]
         made = write_vectors(output, vectors, [*vocabulary, *_first_words(vectors, words)], half, shard)
     else:
@@ -95,6 +109,10 @@ def export_checkpoint(
     lexicon.write(output / VOCABULARY)
     shards = write_portable(output, {**record, "exported_from": trained}, weights, made, half, shard)
     return ExportedCheckpoint(made.words, sum(path.stat().st_size for path in output.iterdir()), shards)
+
+
+def _is_installed(name: str) -> bool:
+    return name in PACKAGES or ":" in name  # none:DIMENSION
 
 
 def write_portable(

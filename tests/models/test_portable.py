@@ -22,7 +22,13 @@ from decabench.models.mqan import MQANConfig
 from decabench.models.ngrams import NgramTraining, train_ngrams
 from decabench.models.portable import export_checkpoint
 from decabench.models.tensors import StoredWeights
-from decabench.models.vector_files import join_vectors, write_matrix, write_ngram_vectors
+from decabench.models.vector_files import (
+    PACKAGES,
+    join_vectors,
+    open_vectors,
+    write_matrix,
+    write_ngram_vectors,
+)
 from decabench.models.words import SPECIALS, Lexicon, tokenize
 from decabench.predictors.protocol import ModelOptions
 from decabench.predictors.trained import backend
@@ -77,6 +83,31 @@ def test_half_precision_is_half_the_size_and_near(saved, tmp_path):
     for one, two in zip(models[0].parameters(), models[1].parameters(), strict=True):
         assert two.dtype == torch.float32
         torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-6)
+
+
+def test_vectors_of_packages_can_be_left_out(make_run, glove, tmp_path, monkeypatch):
+    monkeypatch.setitem(PACKAGES, "some-vectors", lambda: open_vectors(str(glove)))
+    run = make_run("trained", steps=6, tasks=("sst",), vectors=("some-vectors", "none:3"))
+    run_training(run)
+    saved, copy = Checkpoint.open(run.output), tmp_path / "copy"
+    arguments = ["export", str(run.output), "--output", str(copy), "--named-vectors", "--full"]
+    told = CliRunner().invoke(cli, arguments)
+    assert "without its vectors" in told.output and told.exit_code == 0
+    assert {path.name for path in copy.iterdir()} == {
+        "checkpoint.json",
+        "model.safetensors",
+        "vocabulary.json",
+    }
+    assert Checkpoint.open(copy).load("cpu").answer(TASK, ASKED) == saved.load("cpu").answer(TASK, ASKED)
+    glove.write_text(glove.read_text(encoding="utf-8").replace("0", "1"), encoding="utf-8")
+    with pytest.raises(DecabenchError, match="was trained with"):  # another version of the package
+        Checkpoint.open(copy).load("cpu")
+
+
+def test_vectors_of_files_cannot_be_left_out(saved, glove, tmp_path):
+    with pytest.raises(DecabenchError, match=f"{glove} are files, which no package has"):
+        export_checkpoint(saved, tmp_path / "out", copy_vectors=False)
+    assert not (tmp_path / "out").exists()
 
 
 def test_words_beyond_the_vocabulary_come_from_the_beginning_of_the_file(saved, glove, tmp_path):

@@ -241,7 +241,8 @@ def test_a_paper(home, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "one-sst, seed 1, for its weights" in said
     assert re.search(
-        r"  sst em \d+\.\d\d, multinli.in.out em \d+\.\d\d \(.*joint-seed-1/results/.*json\)", said
+        r"  joint, seed 1: sst em \d+\.\d\d, multinli.in.out em \d+\.\d\d \(.*joint-seed-1/results/.*json\)",
+        said,
     )
     assert (tmp_path / "third" / "submissions" / "joint-seed-1" / "predictions").exists()
     assert not (tmp_path / "third" / "submissions" / "one-sst-seed-1").exists()
@@ -343,6 +344,13 @@ def _count_right(submission, task, golds):
         ('split = "validation"', 'split = "tset"', "split is 'tset'"),
         ('split = "validation"', 'split = "test"\noverlap_by = "near"', "overlap_by is 'near'"),
         ('task = "sst", score', 'task = "stt", score', "Did you mean sst"),
+        ('task = "sst", score', 'task = "sst", split = "tset", score', "split is 'tset'"),
+        ('task = "sst", score', 'task = "sst", split = "validation", score', "'SST', which is the plan's"),
+        (
+            '{ suite = "small", digits',
+            '{ suite = "small", split = "test", digits',
+            "whose suite has the plan's",
+        ),
     ],
 )
 def test_a_plan_that_does_not_hold_together(tmp_path, old, new, message):
@@ -378,6 +386,65 @@ def test_faults_of_runs_are_told_before_any_is_trained(home, tmp_path, capsys, o
     with pytest.raises(SystemExit, match="nothing was trained") as ended:
         reproduce.main([*given, "--output", str(tmp_path / "out")])
     assert re.search(message, str(ended.value)) and not list((tmp_path / "out").glob("runs/*"))
+
+
+@pytest.mark.slow
+def test_a_measure_of_another_split(home, tmp_path, capsys):
+    """Splits are answered with the same weights, also later, and kept in the same record."""
+    plan, suite, records, page = (
+        tmp_path / name for name in ("plan.toml", "small.toml", "records", "page.md")
+    )
+    suite.write_text(SUITE)
+    plan.write_text(PLAN)
+    given = [str(plan), "--include", str(suite), "--home", str(home), "--records", str(records)]
+    given += ["--only", "one-sst", "--page", str(page)]
+    here = ["--output", str(tmp_path / "out")]
+    reproduce.main([*given, *here, "--seeds", "0"])
+    validation = records / "one-sst-seed-0.zip"
+    (tmp_path / "old").mkdir()
+    shutil.copy(validation, tmp_path / "old")
+    weights = [path for path in (tmp_path / "out" / "runs").rglob("*") if path.is_file()]
+    before = {path: path.stat().st_mtime_ns for path in weights}
+
+    measure = '"mean" = {'
+    plan.write_text(
+        PLAN.replace(measure, '"SST, test" = { task = "sst", split = "test", digits = 2 }\n' + measure)
+    )
+    capsys.readouterr()
+    reproduce.main([*given, *here])  # the first seed is answered on the other split, the second is trained
+    assert {path: path.stat().st_mtime_ns for path in weights} == before
+    told = capsys.readouterr().out
+    assert "one-sst, seed 0: sst em" in told and "seed 0\n" not in told and "one-sst, seed 1\n" in told
+    golds = {one.id: one.answers for one in decabench.tasks.Store(home).examples("sst", "test")}
+    right = []
+    for seed in (0, 1):
+        answers = tmp_path / "out" / "submissions" / f"one-sst-seed-{seed}" / "predictions" / "sst.test.jsonl"
+        lines = [json.loads(line) for line in answers.read_text().splitlines()]
+        assert {line["id"] for line in lines} == golds.keys()
+        right.append(100 * sum(line["answer"] in golds[line["id"]] for line in lines) / len(lines))
+    shown = f"{np.mean(right):.2f} ± {np.std(right, ddof=1):.2f} (2)"
+    (line,) = [line for line in page.read_text().splitlines() if line.startswith("| single | 80.0 |")]
+    assert shown in line and "SST, test" in page.read_text()
+    assert "unless a column names another" in page.read_text() and "--split test" in page.read_text()
+    (data,) = [line for line in page.read_text().splitlines() if line.startswith("| sst.test |")]
+    assert f"| {len(golds)} |" in data
+
+    kept = {path.name: path.read_bytes() for path in records.iterdir()}
+    with zipfile.ZipFile(validation) as archive:
+        assert sum("results.json" in name for name in archive.namelist()) == 2
+    text = page.read_text()
+    reproduce.main([*given, "--output", str(tmp_path / "else"), "--page-only"])  # from the records
+    assert page.read_text() == text and {path.name: path.read_bytes() for path in records.iterdir()} == kept
+    for split in ("validation", "test"):
+        scored = decabench.evaluate(validation, home=home, include=[suite], suite="small", split=split)
+        assert scored.tasks["sst"].scores["em"] is not None
+
+    given[given.index(str(records))] = str(tmp_path / "old")  # a record from before, without the weights
+    page.unlink()
+    reproduce.main([*given, "--output", str(tmp_path / "third"), "--seeds", "0"])
+    assert not (tmp_path / "third" / "runs").exists()
+    (line,) = [line for line in page.read_text().splitlines() if line.startswith("| single | 80.0 |")]
+    assert "(1)" in line and shown not in line
 
 
 def test_a_page_of_more_runs_is_not_replaced(home, tmp_path):

@@ -100,9 +100,9 @@ def data_options(place: Place) -> list[str]:
     return options + (["--home", str(place.home)] if place.home else [])
 
 
-def score(plan: Plan, suite: str, folder: Path, place: Place) -> None:
-    """Score a submission on a suite. Raises DecabenchError if that fails."""
-    options = ("--submission", str(folder), "--split", plan.split, "--suite", suite)
+def score(plan: Plan, suite: str, folder: Path, place: Place, split: str = "") -> None:
+    """Score a submission on a suite, of the plan's split or another. Raises DecabenchError if that fails."""
+    options = ("--submission", str(folder), "--split", split or plan.split, "--suite", suite)
     call("evaluate", *options, *data_options(place))
 
 

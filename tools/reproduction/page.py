@@ -250,8 +250,11 @@ def how_to(plan: Plan, place: Place) -> str:
         f"python tools/reproduce.py {_public(place.plan)}{options} --only RUN --seeds 0 --output out",
     ]
     if place.records is not None:
-        scored = f"--suite {plan.suite} --split {plan.split}{options}"
-        commands.append(f"decabench evaluate --submission {_public(place.records)}/RUN-seed-0.zip {scored}")
+        record = f"{_public(place.records)}/RUN-seed-0.zip"
+        commands += [
+            f"decabench evaluate --submission {record} --suite {plan.suite} --split {split}{options}"
+            for split in plan.splits
+        ]
     return "\n".join(
         [
             "To train one run of those that [the last table](#runs) names, and to check a record of one without "
@@ -320,8 +323,9 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
     findings = find_contrasts(plan, scored, place, without)
     parts = [
         f"# {plan.title}",
-        f"{f'[{plan.paper}]({plan.link})' if plan.link else plan.paper}. Scores of the {plan.split} split: mean ± "
-        "standard deviation (number of seeds).",
+        f"{f'[{plan.paper}]({plan.link})' if plan.link else plan.paper}. Scores of the {plan.split} split"
+        f"{', unless a column names another' if len(plan.splits) > 1 else ''}: mean ± standard deviation (number of "
+        "seeds).",
         describe_progress(plan, place),
     ]
     if plan.summary:
@@ -350,8 +354,8 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
     if scored:
         parts += [
             "## Data",
-            f"Of the {plan.split} split. Where the files of each task are from, and what was changed in them, is in "
-            "docs/data.md.",
+            f"Of the {plan.split} split{' if no other is named' if len(plan.splits) > 1 else ''}. Where the files of "
+            "each task are from, and what was changed in them, is in docs/data.md.",
             data_table(scored),
         ]
     if plan.counts:

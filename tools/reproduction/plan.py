@@ -36,8 +36,14 @@ class Measure:
     """The number of decimals."""
     suite: str = ""
     """In place of a task: the suite over whose tasks to combine the headlines, as the suite says (sum or mean)."""
+    split: str = ""
+    """Which split of the task, if not the plan's."""
     remark: str = ""
     """What to know of its published figures, in a word: `recalled`, or other data (`PTB`)."""
+
+    def key_of(self, task: str) -> str:
+        """Return what a task's scores are filed under: those of another split than the plan's apart."""
+        return f"{task}.{self.split}" if self.split else task
 
 
 @dataclass(frozen=True)
@@ -184,7 +190,7 @@ class Plan:
     seeds: tuple[int, ...] = (0,)
     """The seeds of all runs."""
     split: str = "test"
-    """The split that is answered."""
+    """The split that is answered; a measure may be of another."""
     overlap: tuple[str, ...] = ()
     """Splits to learn from: suites are also scored without the texts that stand in one, in any task."""
     overlap_by: str = "exact"
@@ -221,6 +227,16 @@ class Plan:
     def first_of(self, run: Run) -> Run | None:
         """Return the run whose weights a run starts from, if it does."""
         return next((one for one in self.runs if one.name == run.init), None)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that are answered, the plan's first."""
+        return tuple(dict.fromkeys([self.split, *(one.split for one in self.measures.values() if one.split)]))
+
+    def splits_of(self, run: Run) -> tuple[str, ...]:
+        """Return the splits that a run answers: the plan's, and those on which another measure has one of its tasks."""
+        own = {one.split for one in self.measures.values() if one.task in run.tasks}
+        return tuple(split for split in self.splits if split == self.split or split in own)
 
     def runs_of(self, row: str) -> list[Run]:
         return [run for run in self.runs if run.title == row]
@@ -268,8 +284,8 @@ class Place:
     def submission(self, name: str, seed: int) -> Path:
         return self.output / SUBMISSIONS / f"{name}-seed-{seed}"
 
-    def results(self, plan: Plan, run: Run, seed: int) -> Path:
-        return results_file(self.submission(run.name, seed), run.suite or plan.suite, plan.split)
+    def results(self, plan: Plan, run: Run, seed: int, split: str = "") -> Path:
+        return results_file(self.submission(run.name, seed), run.suite or plan.suite, split or plan.split)
 
 
 def results_file(submission: Path, suite: str, split: str) -> Path:
@@ -326,8 +342,9 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
                 task_of(task, tuple(include))
         if plan.overlap_by not in ("exact", "normalised"):
             raise ValueError(f"overlap_by is {plan.overlap_by!r}: exact or normalised")
-        if plan.split not in ("train", "validation", "test"):
-            raise ValueError(f"split is {plan.split!r}: train, validation or test")
+        for split in plan.splits:
+            if split not in ("train", "validation", "test"):
+                raise ValueError(f"split is {split!r}: train, validation or test")
         for suite in dict.fromkeys([plan.suite, *(run.suite for run in plan.runs if run.suite)]):
             suite_of(suite, tuple(include))
     except KeyError as error:
@@ -442,6 +459,10 @@ def _faults(plan: Plan) -> Iterator[str]:
             yield f"one task or suite of measure {name!r}"
         if measure.suite and measure.score:
             yield f"a score of measure {name!r}, whose suite combines headlines"
+        if measure.suite and measure.split:
+            yield f"a split of measure {name!r}, whose suite has the plan's"
+        if measure.split == plan.split:
+            yield f"the split of measure {name!r}, which is the plan's"
     yield from (f"init {run.init!r} of {run.name}" for run in plan.runs if run.init and run.init not in names)
     for run in plan.runs:
         seeds = plan.seeds_of(run)

@@ -124,22 +124,33 @@ def record_file(place: Place, name: str, seed: int) -> Path | None:
 
 
 def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
-    """Write the record of a run that is done, unless there is one of its settings: the same bytes for the same run.
+    """Write the record of a run that is done, unless there is one of its settings with the results of all splits that
+    it has: the same bytes for the same run.
 
     Raises SubmissionError if there is one of other settings.
     """
     file = record_file(place, run.name, seed)
-    if file is None or has_record(plan, run, seed, place) or read_training(plan, run, seed, place) is None:
+    if file is None or read_training(plan, run, seed, place) is None:
+        return
+    results = [place.results(plan, run, seed, split) for split in plan.splits_of(run)]
+    results = [path for path in results if path.exists()]
+    names = {path.relative_to(place.submission(run.name, seed)).as_posix() for path in results}
+    if has_record(plan, run, seed, place) and names <= set(_names_in(file)):
         return
     refuse_other_record(plan, run, seed, place)
     submission = place.submission(run.name, seed)
-    kept = [*submission.glob(f"{FOLDER}/*"), place.results(plan, run, seed), *submission.glob("*.*")]
+    kept = [*submission.glob(f"{FOLDER}/*"), *results, *submission.glob("*.*")]
     with atomic_file(file) as part, zipfile.ZipFile(part, "w") as archive:
         for path in sorted(path for path in kept if path.is_file()):
             entry = zipfile.ZipInfo(path.relative_to(submission).as_posix(), _DATE)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, path.read_bytes(), compresslevel=9)
+
+
+def _names_in(record: Path) -> list[str]:
+    with zipfile.ZipFile(record) as archive:
+        return archive.namelist()
 
 
 def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:

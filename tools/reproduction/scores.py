@@ -41,7 +41,7 @@ from decabench.tasks import Store, find_overlap, home_folder
 from reproduction.plan import Contrast, Measure, Place, Plan, Run, suite_of, task_of, tasks_of
 
 Scored = Mapping[str, Mapping[str, Mapping[int, ScoredTask]]]
-"""Row to task to seed to what its score is based on."""
+"""Row to task (`TASK.SPLIT` for another split than the plan's) to seed to what its score is based on."""
 
 LeftOut = Mapping[str, Collection[str]]
 """Task to the ids of examples to leave out."""
@@ -69,15 +69,20 @@ class NotTestedError(Exception):
 
 
 def score_run(plan: Plan, run: Run, seed: int, place: Place) -> Mapping[str, ScoredTask]:
-    """Score a run's answers: what each task's score is based on."""
-    return _score(place.submission(run.name, seed), plan, place)
+    """Score a run's answers, of all splits that have results: what each task's score is based on."""
+    folder, found = place.submission(run.name, seed), dict[str, ScoredTask]()
+    for split in plan.splits_of(run):
+        if place.results(plan, run, seed, split).exists():
+            found |= _score(folder, split, plan, place)
+    return found
 
 
 def _score(
-    folder: Path, plan: Plan, place: Place, tasks: Sequence[str] | None = None
+    folder: Path, split: str, plan: Plan, place: Place, tasks: Sequence[str] | None = None
 ) -> Mapping[str, ScoredTask]:
-    options = ScoringOptions(plan.split, tasks, place.home, 1, place.include)
-    return score_submission(folder, options)[1]
+    options = ScoringOptions(split, tasks, place.home, 1, place.include)
+    scored = score_submission(folder, options)[1]
+    return scored if split == plan.split else {f"{task}.{split}": own for task, own in scored.items()}
 
 
 def read_scores(plan: Plan, place: Place) -> Scored:
@@ -97,9 +102,11 @@ def read_scores(plan: Plan, place: Place) -> Scored:
     measured = {task for measure in plan.measures.values() for task in tasks_of(measure, place.include)}
     for one in plan.baselines:
         folder = place.plan.parent / one.submission
-        with open_submission(folder) as opened:
-            answered = [task for task, split in opened.files if split == plan.split and task in measured]
-        keep(one.row, one.submission, FIXED, _score(folder, plan, place, answered))
+        for split in plan.splits:
+            with open_submission(folder) as opened:
+                answered = [task for task, own in opened.files if own == split and task in measured]
+            if answered or split == plan.split:
+                keep(one.row, one.submission, FIXED, _score(folder, split, plan, place, answered))
     return found
 
 
@@ -151,10 +158,10 @@ def values(scored: Scored, row: str, measure: Measure, place: Place) -> dict[int
     """Return a measure's figures by seed: seeds with all of its tasks done."""
     tasks = tasks_of(measure, place.include)
     found = {}
-    for seed in _seeds_of(scored, row, tasks):
+    for seed in _seeds_of(scored, row, measure, place):
         scores = {}
         for task in tasks:
-            own = scored[row][task][seed]
+            own = scored[row][measure.key_of(task)][seed]
             name = measure.score if measure.score and not measure.suite else own.result.headline
             if name not in own.result.scores:
                 names = ", ".join(own.result.scores)
@@ -174,15 +181,16 @@ def _combine(measure: Measure, scores: Mapping[str, float], place: Place) -> flo
     return total
 
 
-def _seeds_of(scored: Scored, row: str, tasks: Sequence[str]) -> list[int]:
-    """Return the seeds for which all tasks of a row are done."""
-    return sorted(set.intersection(*(set(scored.get(row, {}).get(task, {})) for task in tasks)))
+def _seeds_of(scored: Scored, row: str, measure: Measure, place: Place) -> list[int]:
+    """Return the seeds for which all tasks of a measure are done in a row."""
+    keys = [measure.key_of(task) for task in tasks_of(measure, place.include)]
+    return sorted(set.intersection(*(set(scored.get(row, {}).get(key, {})) for key in keys)))
 
 
 def progress(scored: Scored, row: str, measure: Measure, place: Place) -> tuple[int, int]:
     """Return how many of a measure's tasks are done with the seed that has most, and how many there are."""
     tasks = tasks_of(measure, place.include)
-    done = [seed for task in tasks for seed in scored.get(row, {}).get(task, {})]
+    done = [seed for task in tasks for seed in scored.get(row, {}).get(measure.key_of(task), {})]
     return max(map(done.count, done), default=0), len(tasks)
 
 
@@ -375,7 +383,7 @@ def compare_rows(
     tasks = tasks_of(measure, place.include)
     sides = (contrast.baseline, (contrast.row,))
     rows = (*contrast.baseline, contrast.row)
-    seeds = {row: _seeds_of(scored, row, tasks) for row in rows}
+    seeds = {row: _seeds_of(scored, row, measure, place) for row in rows}
     if not all(seeds.values()):
         return None
     figures = {row: values(scored, row, measure, place) for row in rows}
@@ -396,7 +404,9 @@ def compare_rows(
     score = "" if measure.suite else measure.score
     try:
         samples = {
-            (row, task): average([make_sample(scored[row][task][seed], score, place) for seed in seeds[row]])
+            (row, task): average(
+                [make_sample(scored[row][measure.key_of(task)][seed], score, place) for seed in seeds[row]]
+            )
             for row in rows
             for task in tasks
         }
