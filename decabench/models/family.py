@@ -202,6 +202,10 @@ class MultitaskNetwork(nn.Module):
         """Apply torch.compile where it pays; called only if `Family.abilities` contains "compile"."""
         raise NotImplementedError
 
+    def record_loops(self) -> None:
+        """Record loops over time as CUDA graphs; called only if `Family.abilities` contains "graphs"."""
+        raise NotImplementedError
+
 
 class TooLongError(Exception):
     """Raised inside `encode` for a context longer than `skip_context`; the trainer skips the example."""
@@ -358,7 +362,8 @@ class Family:
     order: Callable[[Mapping[str, Integers]], Sequence[Integers]] | None = None
     """(column name to lengths) -> sort keys, primary one last, to group similar examples. If None, `size`."""
     abilities: frozenset[str] = frozenset()
-    """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`), "compile" (in training)."""
+    """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`); "compile" and "graphs" (in
+    training)."""
     analyses: Mapping[str, str] = field(default_factory=dict)
     """Analyses for `decabench analyze`, by name, each the `module:object` of an `Analysis`."""
 

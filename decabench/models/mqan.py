@@ -563,6 +563,10 @@ class MQAN(MultitaskNetwork):
         """
         self.decoder.steps = self.decoder.steps.compiled()
 
+    def record_loops(self) -> None:
+        """Record the decoder's loop over time as CUDA graphs, one for each of a few sizes."""
+        self.decoder.steps = self.decoder.steps.recorded()
+
     def reset_parameters(self) -> None:
         """Initialize matrices with Glorot's uniform distribution, biases with 0, LSTM forget gates' biases with 1."""
         for name, parameter in self.named_parameters():
@@ -755,7 +759,7 @@ FAMILY = Family(
     size=batch_size,
     padded=padded_length,
     order=batch_order,
-    abilities=frozenset({"beam", "max_new_tokens", "compile"}),
+    abilities=frozenset({"beam", "max_new_tokens", "compile", "graphs"}),
     analyses={
         "pointers": "decabench.models.mqan_analyses:POINTERS",
         "attention": "decabench.models.mqan_analyses:ATTENTION",

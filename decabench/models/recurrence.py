@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from decabench.models.loop_graphs import LoopGraphs, pad_axes, round_up
+
 __all__ = ["DecoderStep", "Recurrence", "StepFunctions", "StepWeights", "advance"]
 
 
@@ -102,18 +104,97 @@ def retreat(
 
 
 class StepFunctions(NamedTuple):
-    """The functions for a step forward and a step backward, plain or compiled."""
+    """The functions for a step forward and a step backward, plain or compiled, and how the loops over them run."""
 
     advance: Callable[..., DecoderStep] = advance
     """`advance`"""
     retreat: Callable[..., tuple[Tensor, ...]] = retreat
     """`retreat`"""
+    graphs: LoopGraphs | None = None
+    """The graphs of both loops; without, their steps are launched one by one."""
 
     def compiled(self) -> StepFunctions:
         """Return compiled versions, each fused into one kernel where torch.compile can."""
-        return StepFunctions(
-            torch.compile(self.advance, dynamic=True), torch.compile(self.retreat, dynamic=True)
+        return self._replace(
+            advance=torch.compile(self.advance, dynamic=True),
+            retreat=torch.compile(self.retreat, dynamic=True),
         )
+
+    def recorded(self) -> StepFunctions:
+        """Return functions whose loops are padded to a few sizes, and recorded as CUDA graphs on a GPU."""
+        return self._replace(graphs=LoopGraphs())
+
+    def run_forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Run all steps on the tensors that `Recurrence` is given.
+
+        Returns cells (n + 1, B, d), states (n, B, 2d), and the values of DecoderStep for all steps (n, ...).
+        """
+        return self.graphs.run("forward", self._forward, tensors) if self.graphs else self._forward(*tensors)
+
+    def run_backward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """Run all steps back, given the gradients of h, c~ and alpha (n, ...), memory, kept, cells, weights and steps.
+
+        Returns the gradients of the first state and c (B, ...), and those of gates, query, scores, C_fin^T alpha and
+        Eq. 9's inner value for all steps (n, ...).
+        """
+        return (
+            self.graphs.run("backward", self._backward, tensors) if self.graphs else self._backward(*tensors)
+        )
+
+    def _forward(
+        self,
+        given: Tensor,
+        h: Tensor,
+        c: Tensor,
+        memory: Tensor,
+        closed: Tensor,
+        kept: Tensor,
+        *matrices: Tensor,
+    ) -> tuple[Tensor, ...]:
+        weights = StepWeights(*matrices)
+        context = torch.zeros_like(h)
+        cells, states, steps = [c], [], list[DecoderStep]()
+        for now, keep in zip(given.unbind(1), kept, strict=True):
+            state = torch.cat([context * keep, h], 1)
+            moved = self.advance(now, state, c, memory, closed, weights)
+            h, c, context = moved.h, moved.c, moved.context
+            states.append(state)
+            cells.append(c)
+            steps.append(moved)
+        made = (torch.stack(parts) for parts in zip(*steps, strict=True))
+        return (torch.stack(cells), torch.stack(states), *made)
+
+    def _backward(
+        self,
+        d_h: Tensor,
+        d_context: Tensor,
+        d_attention: Tensor,
+        memory: Tensor,
+        kept: Tensor,
+        cells: Tensor,
+        *rest: Tensor,
+    ) -> tuple[Tensor, ...]:
+        weights, made = StepWeights(*rest[:4]), DecoderStep(*rest[4:])
+        n, _, d = made.h.shape
+        d_c = torch.zeros_like(cells[0])
+        d_state = cells.new_zeros(cells.shape[1], 2 * d)
+        inner: list[tuple[Tensor, ...]] = []
+        turned = weights.recurrent.t()
+        for t in reversed(range(n)):  # d_state is of [c~; h], as the step after it read them
+            from_next = d_state[:, :d] * kept[t + 1] if t + 1 < n else 0.0
+            gates, d_c, *others = self.retreat(
+                d_h[t] + d_state[:, d:],
+                d_c,
+                d_context[t] + from_next,
+                d_attention[t],
+                DecoderStep(*(part[t] for part in made)),
+                cells[t],
+                memory,
+                weights,
+            )
+            d_state = gates @ turned
+            inner.append((gates, *others))
+        return (d_state, d_c, *(torch.stack(parts[::-1]) for parts in zip(*inner, strict=True)))
 
 
 class Recurrence(torch.autograd.Function):
@@ -136,60 +217,47 @@ class Recurrence(torch.autograd.Function):
         kept: Tensor,
         *matrices: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        weights = StepWeights(*matrices)
-        context = torch.zeros_like(h)
-        cells, states, steps = [c], [], list[DecoderStep]()
-        for now, keep in zip(given.unbind(1), kept, strict=True):
-            state = torch.cat([context * keep, h], 1)
-            moved = how.advance(now, state, c, memory, closed, weights)
-            h, c, context = moved.h, moved.c, moved.context
-            states.append(state)
-            cells.append(c)
-            steps.append(moved)
-        made = DecoderStep(*(torch.stack(parts) for parts in zip(*steps, strict=True)))  # (n, ...) each
         ctx.how = how
-        ctx.save_for_backward(torch.stack(cells), torch.stack(states), memory, kept, *matrices, *made)
-        attention = made.attention.squeeze(3).transpose(0, 1)
-        return made.h.transpose(0, 1), made.context.transpose(0, 1), attention
+        ctx.sizes = B, n, length = *given.shape[:2], memory.shape[1]
+        if how.graphs is not None:
+            # Steps, examples and tokens beyond the end have no effect on the others, and gradients of zero.
+            ctx.padded = examples, steps, tokens = round_up(B), round_up(n), round_up(length, 16)
+            given = pad_axes(given, {0: examples, 1: steps})
+            h, c = (pad_axes(state, {0: examples}) for state in (h, c))
+            memory = pad_axes(memory, {0: examples, 1: tokens})
+            closed = pad_axes(pad_axes(closed, {1: tokens}, -torch.inf), {0: examples})
+            kept = pad_axes(kept, {0: steps, 1: examples})
+        cells, states, *steps_made = how.run_forward(given, h, c, memory, closed, kept, *matrices)
+        made = DecoderStep(*steps_made)  # (n, ...) each
+        ctx.save_for_backward(cells, states, memory, kept, *matrices, *made)
+        outputs = made.h, made.context, made.attention.squeeze(3)
+        h, context, attention = (output[:n, :B].transpose(0, 1) for output in outputs)
+        return h, context, attention[:, :, :length]
 
     @staticmethod
     def backward(ctx: Any, *given: Tensor) -> tuple[Tensor | None, ...]:
         cells, states, memory, kept, *rest = ctx.saved_tensors
-        weights, made = StepWeights(*rest[:4]), DecoderStep(*rest[4:])
-        n, _, d = made.h.shape
-        d_h, d_context = given[0].transpose(0, 1), given[1].transpose(0, 1)
-        d_attention = given[2].transpose(0, 1)[..., None]
-        d_c = torch.zeros_like(cells[0])
-        d_state = torch.zeros_like(states[0])  # of [c~; h], as the step after it read them
-        inner: list[tuple[Tensor, ...]] = []
-        turned = weights.recurrent.t()
-        for t in reversed(range(n)):
-            from_next = d_state[:, :d] * kept[t + 1] if t + 1 < n else 0.0
-            gates, d_c, *others = ctx.how.retreat(
-                d_h[t] + d_state[:, d:],
-                d_c,
-                d_context[t] + from_next,
-                d_attention[t],
-                DecoderStep(*(part[t] for part in made)),
-                cells[t],
-                memory,
-                weights,
-            )
-            d_state = gates @ turned
-            inner.append((gates, *others))
-        d_gates, d_query, d_scores, d_summed, d_inner = (
-            torch.stack(parts[::-1]) for parts in zip(*inner, strict=True)
+        matrices, made = rest[:4], DecoderStep(*rest[4:])
+        B, n, length = ctx.sizes
+        d_h, d_context, d_attention = (gradient.transpose(0, 1) for gradient in given)
+        if ctx.how.graphs is not None:
+            examples, steps, tokens = ctx.padded
+            d_h, d_context = (pad_axes(each, {0: steps, 1: examples}) for each in (d_h, d_context))
+            d_attention = pad_axes(d_attention, {0: steps, 1: examples, 2: tokens})
+        d_state, d_c, d_gates, d_query, d_scores, d_summed, d_inner = ctx.how.run_backward(
+            d_h, d_context, d_attention[..., None], memory, kept, cells, *matrices, *made
         )
         # C_fin occurs in Eq. 8 and Eq. 9: its gradient is one product over the steps of both.
         d_memory = torch.cat([made.attention, d_scores], 0).squeeze(3).permute(1, 2, 0) @ (
             torch.cat([d_summed, made.query], 0).transpose(0, 1)
         )
+        d = made.h.shape[2]
         return (
             None,
-            d_gates.transpose(0, 1),
-            d_state[:, d:],
-            d_c,
-            d_memory,
+            d_gates[:n, :B].transpose(0, 1),
+            d_state[:B, d:],
+            d_c[:B],
+            d_memory[:B, :length],
             None,
             None,
             _products(states, d_gates),

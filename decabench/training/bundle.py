@@ -496,7 +496,7 @@ def _write_code(path: Path) -> None:
 
 
 def compare_losses(
-    bundle: Bundle, device: torch.device, precision: str, compiled: bool = False
+    bundle: Bundle, device: torch.device, precision: str, compiled: bool = False, graphs: bool = False
 ) -> dict[str, dict[str, float]]:
     """Compute loss and gradient norm of a few examples of each task, with the first weights and without dropout.
 
@@ -511,6 +511,8 @@ def compare_losses(
             module.rate = 0.0  # type: ignore[assignment]
     if compiled:
         network.compile_step()
+    if graphs:
+        network.record_loops()
     network.train()
     found: dict[str, dict[str, float]] = {}
     for task, data in bundle.data.tasks.items():

@@ -200,6 +200,9 @@ class TrainConfig:
     """Numerical precision: `float32`, `bfloat16`, or `auto` (bfloat16 on GPUs that support it)."""
     compile: bool = False
     """Whether to compile the model's step with torch.compile, if its family supports that; takes a minute, for GPUs."""
+    graphs: bool = False
+    """Whether to record the model's loops over time as CUDA graphs, if its family supports that: one for each of a few
+    sizes of batches, on first use. On a CPU batches are padded to these sizes and nothing else."""
 
     def __post_init__(self) -> None:
         require_name(self.schedule, SCHEDULES, "schedule")

@@ -249,6 +249,8 @@ def check_run(run: TrainingRun) -> None:
         require_name(loss, weighted, f"loss of the model {name}")
     if config.compile and "compile" not in family.abilities:
         raise DecabenchError(f"The model {name} does not support torch.compile: leave compile out.")
+    if config.graphs and "graphs" not in family.abilities:
+        raise DecabenchError(f"The model {name} has no loop to record as CUDA graphs: leave graphs out.")
     if getattr(config.model, "sparse_gradients", False) and (
         config.optimizer == "adam" or config.momentum or config.weight_decay
     ):
@@ -322,6 +324,8 @@ class _Trainer:
             restore(saved, self.network, self.optimizer)
         if run.config.compile:
             self.network.compile_step()
+        if run.config.graphs:
+            self.network.record_loops()
         self.wrapped: nn.Module = group.wrap(self.network)
         self.thread: ThreadPoolExecutor
         self.ahead: Future[list[_Share]] | None = None  # the next step's batches

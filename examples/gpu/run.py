@@ -1,6 +1,6 @@
 """Train from a bundle on a GPU, in commands that keep within a time, and within a number and a size of files.
 
-    python run.py smoke  BUNDLE --trust HEX --out one                  # 100 steps in three precisions, then five tasks
+    python run.py smoke  BUNDLE --trust HEX --out one                  # 100 steps in four ways, then five tasks
     python run.py joint  BUNDLE --trust HEX --out two                  # all tasks together, up to the time limit
     python run.py joint  BUNDLE --trust HEX --out three --state two    # ... further, as often as you like
     python run.py answer BUNDLE --trust HEX --out four --state three   # weights, and answers to every question
@@ -33,8 +33,13 @@ from typing import Any
 
 SINGLE = ("sst", "woz.en", "srl", "wikisql", "squad")
 """Tasks to train one at a time, side by side."""
-MODES = {"float32": ("float32", False), "bfloat16": ("bfloat16", False), "compiled": ("bfloat16", True)}
-"""Name to precision, and whether to compile."""
+MODES = {
+    "float32": ("float32", False, False),
+    "bfloat16": ("bfloat16", False, False),
+    "compiled": ("bfloat16", True, False),
+    "graphs": ("bfloat16", False, True),
+}
+"""Name to precision, whether to compile the decoder's step, and whether to record its loop as CUDA graphs."""
 TRUSTED = 16
 """How many digits of a digest at least say that code is trusted."""
 
@@ -327,7 +332,7 @@ def grow(kept: dict[str, Any], weights: dict[str, Any], optimizer: str) -> dict[
 
 
 def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
-    """Train some steps in each precision, and compare losses with the CPU's; then train tasks side by side."""
+    """Train some steps in each mode, and compare losses with the CPU's; then train tasks side by side."""
     import torch
 
     from decabench.models import pick_device
@@ -342,18 +347,19 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
         "single": {},
     }
     for mode in options.modes.split(","):
-        precision, compiled = MODES[mode]
+        precision, compiled, graphs = MODES[mode]
         found: dict[str, Any] = {}
         report["modes"][mode] = found
         if on_gpu:
             torch.cuda.reset_peak_memory_stats(device)
         try:
-            losses = compare_losses(bundle, device, precision, compiled)
+            losses = compare_losses(bundle, device, precision, compiled, graphs)
             found["difference from the CPU"] = {
                 task: {key: value / bundle.record["losses"][task][key] - 1 for key, value in own.items()}
                 for task, own in losses.items()
             }
-            settings = {"steps": options.steps, "cooldown": 0, "precision": precision, "compile": compiled}
+            settings = {"precision": precision, "compile": compiled, "graphs": graphs}
+            settings |= {"steps": options.steps, "cooldown": 0}
             train(bundle, work / mode, clock.left(0.6), options, **settings)
             found |= measure(work / mode)
         except Exception as error:  # such as no compiler: the others are worth knowing all the same

@@ -1,9 +1,11 @@
 """The gradient that is written out, against numbers and against autograd."""
 
+import pytest
 import torch
 from torch.autograd import gradcheck
 from torch.nn import functional as F
 
+from decabench.models.loop_graphs import LoopGraphs, round_up
 from decabench.models.recurrence import Recurrence, StepFunctions, StepWeights, advance
 
 B, N, D, L = 3, 5, 4, 6
@@ -57,3 +59,69 @@ def test_nobody_looks_at_padding():
     attention = Recurrence.apply(StepFunctions(), *free, closed, kept, *weights)[2]
     assert (attention[1, :, 4:] == 0).all()
     torch.testing.assert_close(attention.sum(2), torch.ones(B, N, dtype=torch.float64))
+
+
+def test_padded_to_a_few_sizes_it_says_the_same():
+    """As it runs where its loops are recorded as CUDA graphs: on a CPU, without the graphs."""
+    free, closed, kept, weights = inputs()
+    found = []
+    for how in (StepFunctions(), StepFunctions().recorded()):
+        made = Recurrence.apply(how, *free, closed, kept, *weights)
+        loss = sum((at + 1) * output.sin().sum() for at, output in enumerate(made))
+        found.append((*made, *torch.autograd.grad(loss, (*free, *weights))))
+    for one, two in zip(*found, strict=True):
+        assert one.shape == two.shape
+        torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
+
+
+def test_loops_are_given_a_few_sizes():
+    seen = set()
+
+    class Seen(LoopGraphs):
+        def run(self, name, loop, tensors):
+            seen.add((name, *(tuple(tensor.shape) for tensor in tensors)))
+            return super().run(name, loop, tensors)
+
+    _, _, _, weights = inputs()
+    how = StepFunctions()._replace(graphs=Seen())
+    for examples in (13, 14, 16):
+        for steps in (17, 19, 20):
+            for tokens in (33, 40, 48):
+                given = torch.zeros(examples, steps, 4 * D).double()
+                state, memory = torch.zeros(examples, D).double(), torch.zeros(examples, tokens, D).double()
+                closed, kept = (
+                    torch.zeros(examples, tokens, 1).double(),
+                    torch.ones(steps, examples, D).double(),
+                )
+                made = Recurrence.apply(how, given, state, state, memory, closed, kept, *weights)
+                sum(output.sum() for output in made).backward()
+    assert len(seen) == 2  # a forward and a backward loop
+
+
+def test_sizes_to_pad_to():
+    sizes = [round_up(size) for size in range(1, 2000)]
+    for size, padded in enumerate(sizes, 1):
+        assert size <= padded < max(size * 1.25, size + 4)
+        assert round_up(padded) == padded
+    assert len(set(sizes)) < 45
+    assert [round_up(size, 16) for size in (1, 16, 17, 100, 129, 400)] == [16, 16, 32, 112, 160, 448]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_graphs_say_the_same_on_a_gpu():
+    free, closed, kept, weights = (
+        [tensor.detach().cuda().requires_grad_(tensor.requires_grad) for tensor in group]
+        if isinstance(group, tuple)
+        else group.cuda()
+        for group in inputs()
+    )
+    plain, recorded = StepFunctions(), StepFunctions().recorded()
+    found = []
+    for how in (plain, recorded, recorded):  # the third time from the graphs of the second
+        made = Recurrence.apply(how, *free, closed, kept, *weights)
+        loss = sum((at + 1) * output.sin().sum() for at, output in enumerate(made))
+        found.append((*made, *torch.autograd.grad(loss, (*free, *weights))))
+    assert len(recorded.graphs.recorded) == 2
+    for one, two, three in zip(*found, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(one, three, rtol=1e-10, atol=1e-12)

@@ -445,7 +445,7 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
         "--steps",
         "4",
         "--modes",
-        "float32,bfloat16",
+        "float32,bfloat16,graphs",
         "--tasks",
         "sst,woz.en",
         "--minutes",
@@ -455,8 +455,8 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
     )
     check_out(one)
     report = json.loads((one / "report.json").read_text())
-    assert set(report["modes"]) == {"float32", "bfloat16"}, said
-    for mode, tolerance in (("float32", 1e-4), ("bfloat16", 0.1)):
+    assert set(report["modes"]) == {"float32", "bfloat16", "graphs"}, said
+    for mode, tolerance in (("float32", 1e-4), ("bfloat16", 0.1), ("graphs", 0.1)):
         found = report["modes"][mode]
         assert "error" not in found
         assert found["steps"] == 4
