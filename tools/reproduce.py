@@ -54,6 +54,7 @@ from reproduction.records import (
     has_changed,
     has_ended,
     has_record,
+    has_same_weights,
     keep_record,
     mark_ended,
     refuse_other_record,
@@ -91,23 +92,23 @@ def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
 
 
 def left_to_answer(plan: Plan, run: Run, seed: int, place: Place) -> list[str]:
-    """Return the splits that a run has no results of, if its weights are here.
+    """Return the splits that a run has no results of, if the weights are here that it was answered with before.
 
-    A measure of another split may have joined the plan after the run was recorded: without weights, it stays empty.
+    A measure of another split may have joined the plan after the run was recorded: without its weights, it stays empty.
     """
-    if not has_ended(place, run, seed):
+    if not has_ended(place, run, seed) or not has_same_weights(place, run, seed):
         return []
     splits = plan.splits_of(run)
     return [split for split in splits if not place.results(plan, run, seed, split).exists()]
 
 
 def answer(plan: Plan, run: Run, seed: int, place: Place) -> None:
-    """Answer and score what a run's tasks are measured by, on all splits that are left.
+    """Answer what a run's tasks are measured by, and score what is left of it.
 
-    New answers take older results with them, so all is answered before any is scored, the plan's split last: its
-    results say that a run is done.
+    New answers take older results with them, so all is answered before any is scored (what has been answered already
+    is not asked again), the plan's split last: its results say that a run is done.
     """
-    for split in left_to_answer(plan, run, seed, place):
+    for split in plan.splits_of(run):
         measures = [one for one in plan.measures.values() if (one.split or plan.split) == split]
         measured = {task for measure in measures for task in tasks_of(measure, place.include)}
         decabench.predict(
@@ -162,13 +163,13 @@ def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = Tru
                     return
                 print(f"{run.name}, seed {seed}", flush=True)
                 train(plan, run, seed, place)
-            left = left_to_answer(plan, run, seed, place) if train_it else []
-            if left:
+            told = bool(train_it and left_to_answer(plan, run, seed, place))
+            if told:
                 answer(plan, run, seed, place)
             keep_record(plan, run, seed, place)
-            for split in left:
-                told = describe_scores(place.results(plan, run, seed, split))
-                print(f"  {run.name}, seed {seed}: {told}", flush=True)
+            for split in plan.splits_of(run) if told else ():
+                scores = describe_scores(place.results(plan, run, seed, split))
+                print(f"  {run.name}, seed {seed}: {scores}", flush=True)
     except Timeout:
         if train_it:
             print(f"{run.name}, seed {seed}: another process trains it", flush=True)
@@ -180,7 +181,11 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
     from decabench.training.config import TrainConfig, combine_settings
 
     opened = dict[tuple[str, ...], str]()
+    own = [one for one in plan.measures.values() if not one.split]
+    measured = {task for measure in own for task in tasks_of(measure, place.include)}
     for run in runs:
+        if not measured & set(run.tasks):
+            yield f"{run.name}: none of its tasks has a measure of the {plan.split} split"
         config = run.config or plan.config
         try:
             path = place.plan.parent / config if config else None

@@ -54,7 +54,8 @@ def export() -> None:
 @click.option(
     "--named-vectors",
     is_flag=True,
-    help="Leave the word vectors out and name their packages, which have to be installed to use the copy.",
+    help="Leave the word vectors out, whatever --words says, and name their packages, which have to be installed to "
+    "use the copy.",
 )
 @click.option("--full", is_flag=True, help="Keep float32 instead of half precision, at twice the size.")
 @size_option(

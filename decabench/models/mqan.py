@@ -455,7 +455,7 @@ class Decoder(nn.Module):
             self.question_query = nn.Linear(d, d, bias=False)  # W_3
             self.question_state = nn.Linear(2 * d, d)  # W_5
             self.context_switch = nn.Linear(3 * d, 1)  # W_cq
-        self.steps = StepFunctions()  # `compile_step` replaces them with compiled ones
+        self.steps = StepFunctions()  # `compile_step` and `record_loops` replace them
         table = positions(512, d)
         self.register_buffer("positions", table, persistent=False)
 

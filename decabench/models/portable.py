@@ -83,7 +83,12 @@ def export_checkpoint(
     """
     if shard and shard < LEAST_SHARD:
         raise DecabenchError(f"A shard of {shard:,} bytes is too small: give {LEAST_SHARD:,} or more.")
-    if not copy_vectors and (files := [name for name in checkpoint.vectors if not _is_installed(name)]):
+    has_vectors = checkpoint.family.has_fixed_vectors(checkpoint.config)  # or a table of its own
+    if (
+        has_vectors
+        and not copy_vectors
+        and (files := [name for name in checkpoint.vectors if not _is_installed(name)])
+    ):
         raise DecabenchError(
             f"The vectors {', '.join(files)} are files, which no package has: they have to be in the copy."
         )
@@ -93,7 +98,7 @@ def export_checkpoint(
     vectors, lexicon = checkpoint.open_vectors(), checkpoint.lexicon()
     if not copy_vectors:
         made = PortableVectors(checkpoint.vectors, checkpoint.record["vectors"], 0)
-    elif checkpoint.family.has_fixed_vectors(checkpoint.config):
+    elif has_vectors:
         vocabulary = [word.strip() for word in lexicon.words[len(SPECIALS) :]]
         made = write_vectors(output, vectors, [*vocabulary, *_first_words(vectors, words)], half, shard)
     else:
@@ -112,7 +117,7 @@ def export_checkpoint(
 
 
 def _is_installed(name: str) -> bool:
-    return name in PACKAGES or ":" in name  # none:DIMENSION
+    return name in PACKAGES or name.startswith("none:")
 
 
 def write_portable(

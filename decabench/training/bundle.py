@@ -517,14 +517,18 @@ def compare_losses(
     found: dict[str, dict[str, float]] = {}
     for task, data in bundle.data.tasks.items():
         rows = next(BatchStream(data, config))[:_COMPARED]
-        batch = family.make_batch(task, [data.item(row) for row in rows], words, config.model).to(device)
-        network.zero_grad()
-        with autocast(device, precision):
-            losses = network.losses(batch)
-        total = torch.stack(
-            [value / torch.as_tensor(count).clamp_min(1) for value, count in losses.values()]
-        ).sum()
-        total.backward()  # type: ignore[no-untyped-call]
+        for order in (
+            (rows[::-1], rows) if graphs else (rows,)
+        ):  # first recorded of others, in the same shapes
+            items = [data.item(row) for row in order]
+            batch = family.make_batch(task, items, words, config.model).to(device)
+            network.zero_grad()
+            with autocast(device, precision):
+                losses = network.losses(batch)
+            total = torch.stack(
+                [value / torch.as_tensor(count).clamp_min(1) for value, count in losses.values()]
+            ).sum()
+            total.backward()  # type: ignore[no-untyped-call]
         norm = nn.utils.get_total_norm([p.grad for p in network.parameters() if p.grad is not None])
         found[task] = {"loss": float(total.detach()), "gradient_norm": float(norm)}
     return found

@@ -359,7 +359,8 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
                 for task, own in losses.items()
             }
             settings = {"precision": precision, "compile": compiled, "graphs": graphs}
-            settings |= {"steps": options.steps, "cooldown": 0}
+            # Most of the first hundred steps record a graph: the second half of more says what replaying them brings.
+            settings |= {"steps": options.steps * (5 if graphs else 1), "cooldown": 0}
             train(bundle, work / mode, clock.left(0.6), options, **settings)
             found |= measure(work / mode)
         except Exception as error:  # such as no compiler: the others are worth knowing all the same

@@ -104,9 +104,13 @@ def test_vectors_of_packages_can_be_left_out(make_run, glove, tmp_path, monkeypa
         Checkpoint.open(copy).load("cpu")
 
 
-def test_vectors_of_files_cannot_be_left_out(saved, glove, tmp_path):
-    with pytest.raises(DecabenchError, match=f"{glove} are files, which no package has"):
-        export_checkpoint(saved, tmp_path / "out", copy_vectors=False)
+@pytest.mark.parametrize("name", ["glove.txt", "none: vectors.txt", "v:1.txt"])
+def test_vectors_of_files_cannot_be_left_out(make_run, glove, tmp_path, name):
+    path = glove.rename(glove.with_name(name))
+    run = make_run("trained", steps=1, tasks=("sst",), vectors=(str(path),))
+    run_training(run)
+    with pytest.raises(DecabenchError, match=f"{name} are files, which no package has"):
+        export_checkpoint(Checkpoint.open(run.output), tmp_path / "out", copy_vectors=False)
     assert not (tmp_path / "out").exists()
 
 

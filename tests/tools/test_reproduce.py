@@ -345,11 +345,15 @@ def _count_right(submission, task, golds):
         ('split = "validation"', 'split = "test"\noverlap_by = "near"', "overlap_by is 'near'"),
         ('task = "sst", score', 'task = "stt", score', "Did you mean sst"),
         ('task = "sst", score', 'task = "sst", split = "tset", score', "split is 'tset'"),
-        ('task = "sst", score', 'task = "sst", split = "validation", score', "'SST', which is the plan's"),
+        (
+            'task = "sst", score',
+            'task = "sst", split = "validation", score',
+            "plan's own split of measure 'SST': leave it out",
+        ),
         (
             '{ suite = "small", digits',
             '{ suite = "small", split = "test", digits',
-            "whose suite has the plan's",
+            "which is a suite's",
         ),
     ],
 )
@@ -375,6 +379,11 @@ def test_a_plan_that_does_not_hold_together(tmp_path, old, new, message):
             "settings = { epochs = 3 }",
             'settings = { vectors = ["no.vec"] }',
             "joint: There is no file of word vectors",
+        ),
+        (
+            'name = "joint"\nsettings = { epochs = 3 }',
+            'name = "joint"\ntasks = ["schema"]',
+            "joint: none of its tasks has a measure of the validation split",
         ),
     ],
 )
@@ -445,6 +454,99 @@ def test_a_measure_of_another_split(home, tmp_path, capsys):
     assert not (tmp_path / "third" / "runs").exists()
     (line,) = [line for line in page.read_text().splitlines() if line.startswith("| single | 80.0 |")]
     assert "(1)" in line and shown not in line
+
+
+TEST_SPLIT = PLAN.replace(
+    '"mean" = {', '"SST, test" = { task = "sst", split = "test", digits = 2 }\n"mean" = {'
+)
+
+
+@pytest.fixture
+def one_run(home, tmp_path):
+    """The arguments to do one run of PLAN, which has been written, with records."""
+    (tmp_path / "plan.toml").write_text(PLAN)
+    (tmp_path / "small.toml").write_text(SUITE)
+    given = [str(tmp_path / "plan.toml"), "--include", str(tmp_path / "small.toml"), "--home", str(home)]
+    given += ["--records", str(tmp_path / "records"), "--output", str(tmp_path / "out")]
+    return [*given, "--only", "one-sst", "--seeds", "0"]
+
+
+@pytest.mark.slow
+def test_another_split_is_not_answered_with_other_weights(one_run, tmp_path):
+    """Such as those that a run was trained to anew, for one that begins with them: its record keeps its answers."""
+    from safetensors.torch import load_file, save_file
+
+    reproduce.main(one_run)
+    record = tmp_path / "records" / "one-sst-seed-0.zip"
+    kept = record.read_bytes()
+    for path in (tmp_path / "out" / "runs").rglob("model*.safetensors"):
+        save_file({name: value * 2 for name, value in load_file(path).items()}, path)
+    submission = tmp_path / "out" / "submissions" / "one-sst-seed-0"
+    shutil.rmtree(submission)
+    (tmp_path / "plan.toml").write_text(TEST_SPLIT)
+    for _ in range(2):
+        reproduce.main(one_run)
+        assert record.read_bytes() == kept and (submission / "predictions" / "sst.validation.jsonl").exists()
+        assert not (submission / "predictions" / "sst.test.jsonl").exists()
+    shutil.rmtree(submission)
+    record.rename(tmp_path / "away.zip")
+    reproduce.main(one_run)  # with no record in the way, these weights are answered with
+    (tmp_path / "away.zip").replace(record)
+    reproduce.main(one_run)
+    assert (submission / "predictions" / "sst.test.jsonl").exists() and record.read_bytes() == kept
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scored", [0, 1])
+def test_it_goes_on_if_killed_between_answers_and_scores(one_run, tmp_path, monkeypatch, scored):
+    reproduce.main(one_run)
+    (tmp_path / "plan.toml").write_text(TEST_SPLIT)
+    done, score = [], reproduce.score
+
+    def dies(*arguments):
+        if len(done) == scored:
+            raise KeyboardInterrupt
+        done.append(score(*arguments))
+
+    monkeypatch.setattr(reproduce, "score", dies)
+    with pytest.raises(SystemExit):
+        reproduce.main(one_run)
+    monkeypatch.setattr(reproduce, "score", score)
+    reproduce.main(one_run)
+    with zipfile.ZipFile(tmp_path / "records" / "one-sst-seed-0.zip") as archive:
+        assert sum("results.json" in name for name in archive.namelist()) == 2
+
+
+@pytest.mark.slow
+def test_results_of_another_split_that_no_manifest_binds(one_run, tmp_path):
+    (tmp_path / "plan.toml").write_text(TEST_SPLIT)
+    reproduce.main(one_run)
+    record = tmp_path / "records" / "one-sst-seed-0.zip"
+    with zipfile.ZipFile(record) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(content["manifest.json"])
+    del manifest["results"]["results/test-small"]
+    content["manifest.json"] = json.dumps(manifest).encode()
+    content["predictions/sst.test.jsonl"] = content["predictions/sst.test.jsonl"].replace(
+        b"negative", b"positive"
+    )
+    with zipfile.ZipFile(record, "w") as archive:
+        for name, part in content.items():
+            archive.writestr(name, part)
+    one_run[one_run.index(str(tmp_path / "out"))] = str(tmp_path / "else")
+    with pytest.raises(SystemExit, match="no digests of results/test-small"):
+        reproduce.main(one_run)
+
+
+def test_a_published_mean_is_of_the_plans_split(tmp_path):
+    measures = '"MNLI" = { task = "multinli.in.out" }\n"mean" = {'
+    plan = TEST_SPLIT.replace('"mean" = {', measures).replace(
+        '"SST" = 80', '"SST" = 80\n"MNLI" = 70\n"SST, test" = 10'
+    )
+    (tmp_path / "plan.toml").write_text(plan)
+    (tmp_path / "small.toml").write_text(SUITE)
+    include = [tmp_path / "small.toml"]
+    assert read_plan(tmp_path / "plan.toml", include).published_figure("single", "mean", False, include) == 75
 
 
 def test_a_page_of_more_runs_is_not_replaced(home, tmp_path):

@@ -79,7 +79,8 @@ def make_panels(plan: Plan, place: Place, table: Table) -> Iterator[Panel]:
     colours = {row: number for number, row in enumerate(plan.rows_of(table, place.include))}
     for name in () if table.transposed else table.measures:
         measure = plan.measures[name]
-        if (tasks := tasks_of(measure, place.include)) in seen:  # two scores of one task are validated once
+        tasks = tasks_of(measure, place.include)
+        if tasks in seen or measure.split:  # two scores of one task are validated once, and no other split
             continue
         seen.add(tasks)
         found: dict[str, list[Curve]] = {}

@@ -354,8 +354,8 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
     if scored:
         parts += [
             "## Data",
-            f"Of the {plan.split} split{' if no other is named' if len(plan.splits) > 1 else ''}. Where the files of "
-            "each task are from, and what was changed in them, is in docs/data.md.",
+            f"Of the {plan.split} split{', unless a line names another' if len(plan.splits) > 1 else ''}. Where the "
+            "files of each task are from, and what was changed in them, is in docs/data.md.",
             data_table(scored),
         ]
     if plan.counts:

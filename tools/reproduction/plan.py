@@ -216,7 +216,7 @@ class Plan:
         single = {
             one.task: own[key]
             for key, one in self.measures.items()
-            if one.task and key in own and _is_headline(one, tuple(include))
+            if one.task and not one.split and key in own and _is_headline(one, tuple(include))
         }
         known = [single[task] for task in suite.tasks if task in single]
         return mean(known) if suite.total == "mean" and len(known) == len(suite.tasks) else None
@@ -460,9 +460,9 @@ def _faults(plan: Plan) -> Iterator[str]:
         if measure.suite and measure.score:
             yield f"a score of measure {name!r}, whose suite combines headlines"
         if measure.suite and measure.split:
-            yield f"a split of measure {name!r}, whose suite has the plan's"
+            yield f"a split of measure {name!r}, which is a suite's and can only be of the plan's"
         if measure.split == plan.split:
-            yield f"the split of measure {name!r}, which is the plan's"
+            yield f"the plan's own split of measure {name!r}: leave it out"
     yield from (f"init {run.init!r} of {run.name}" for run in plan.runs if run.init and run.init not in names)
     for run in plan.runs:
         seeds = plan.seeds_of(run)

@@ -12,7 +12,7 @@ import json
 import shutil
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import mean, median
@@ -22,8 +22,9 @@ import msgspec
 
 from decabench.errors import SubmissionError
 from decabench.files import atomic_file, file_digest
+from decabench.models import Checkpoint
 from decabench.scoring import read_manifest
-from decabench.submission import FOLDER, open_submission
+from decabench.submission import FOLDER, METADATA_NAME, open_submission
 from reproduction.logs import count_weights, counts_epochs, read_log
 from reproduction.plan import Place, Plan, Run
 
@@ -124,8 +125,9 @@ def record_file(place: Place, name: str, seed: int) -> Path | None:
 
 
 def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
-    """Write the record of a run that is done, unless there is one of its settings with the results of all splits that
-    it has: the same bytes for the same run.
+    """Write the record of a run that is done, the same bytes for the same run.
+
+    One of its settings is left as it is, unless it lacks the results of a split and is of the same weights.
 
     Raises SubmissionError if there is one of other settings.
     """
@@ -135,8 +137,12 @@ def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
     results = [place.results(plan, run, seed, split) for split in plan.splits_of(run)]
     results = [path for path in results if path.exists()]
     names = {path.relative_to(place.submission(run.name, seed)).as_posix() for path in results}
-    if has_record(plan, run, seed, place) and names <= set(_names_in(file)):
-        return
+    if has_record(plan, run, seed, place):
+        with zipfile.ZipFile(file) as archive:
+            metadata, kept_names = archive.read(METADATA_NAME), set(archive.namelist())
+        own = (place.submission(run.name, seed) / METADATA_NAME).read_bytes()
+        if names <= kept_names or _weights_of(metadata) != _weights_of(own):
+            return
     refuse_other_record(plan, run, seed, place)
     submission = place.submission(run.name, seed)
     kept = [*submission.glob(f"{FOLDER}/*"), *results, *submission.glob("*.*")]
@@ -146,11 +152,6 @@ def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, path.read_bytes(), compresslevel=9)
-
-
-def _names_in(record: Path) -> list[str]:
-    with zipfile.ZipFile(record) as archive:
-        return archive.namelist()
 
 
 def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:
@@ -207,6 +208,20 @@ def has_ended(place: Place, run: Run, seed: int) -> bool:
     return (place.run(run.name, seed) / ENDED).exists()
 
 
+def has_same_weights(place: Place, run: Run, seed: int) -> bool:
+    """Whether a run's answers, if it has any, are those of the weights that are here: it may have been trained anew."""
+    told = place.submission(run.name, seed) / METADATA_NAME
+    if not told.exists():
+        return True
+    return _weights_of(told.read_bytes()) == Checkpoint.open(place.run(run.name, seed)).digest()
+
+
+def _weights_of(metadata: bytes) -> str | None:
+    """Return the digest of the weights that a submission was answered with, as its metadata says."""
+    found: str | None = tomllib.loads(metadata.decode())["predictor"].get("backend", {}).get("weights")
+    return found
+
+
 def _asked_at_end(place: Place, run: Run, seed: int) -> Any:
     """Return what a run that was trained to its end was asked for; None if it was not, or did not say so yet."""
     file = place.run(run.name, seed) / ENDED
@@ -233,7 +248,8 @@ def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     with open_submission(file) as opened:
         assert opened.folder is not None
         own = place.results(plan, run, seed).parent.relative_to(submission).as_posix()
-        if changed := list(_changed_files(opened.folder, own)):
+        found = (path.relative_to(opened.folder).as_posix() for path in (opened.folder / results).iterdir())
+        if changed := list(_changed_files(opened.folder, {own, *found})):
             raise SubmissionError(
                 f"{file} is not as it was written, by its manifest.json: {', '.join(changed)}. Restore it, or delete "
                 "it to train the run again."
@@ -247,14 +263,15 @@ def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     return True
 
 
-def _changed_files(folder: Path, results: str) -> Iterator[str]:
+def _changed_files(folder: Path, results: Collection[str]) -> Iterator[str]:
     """Yield the files of a record, of answers and results, that its manifest has other digests of, or none.
 
     `submission.toml` and what is known of the training are in no manifest. Raises InvalidManifestError.
     """
     manifest = read_manifest(folder)
-    if manifest is None or results not in manifest.results:
-        yield f"it has no digests of {results}"
+    unbound = set(results) - (manifest.results.keys() if manifest else set())
+    if manifest is None or unbound:
+        yield f"it has no digests of {', '.join(sorted(unbound))}"
         return
     for name, bound in manifest.results.items():
         files = {f"{name}/results.json": bound.results}
