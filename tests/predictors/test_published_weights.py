@@ -1,0 +1,68 @@
+"""The weights that are published are those that their scores are of."""
+
+import re
+import tomllib
+import zipfile
+
+import msgspec
+import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
+
+from decabench.errors import MissingDataError
+from decabench.models.checkpoint import Checkpoint
+from decabench.tasks import TASKS, Store
+from tests.sources import ROOT
+
+RECORDS = ROOT / "reproductions" / "mqan"
+FOLDERS = sorted(path.parent for path in RECORDS.glob("weights/*/checkpoint.json"))
+BY_NAME = [path.name for path in FOLDERS]
+
+
+def metadata(path):
+    with zipfile.ZipFile(path) as archive:
+        return tomllib.loads(archive.read("submission.toml").decode())["predictor"]["backend"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=BY_NAME)
+def test_answers_are_of_these_weights(folder):
+    answered = metadata(folder / "answers.zip")
+    assert Checkpoint.open(folder).digest() == answered["weights"]
+    trained = {metadata(record)["weights"] for record in RECORDS.glob(f"{folder.name}*-seed-0.zip")}
+    assert answered["exported_from"] in trained
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=BY_NAME)
+def test_the_readme_has_their_scores(folder):
+    (line,) = [
+        line
+        for line in (RECORDS / "weights/README.md").read_text().splitlines()
+        if f"| {folder.name} |" in line
+    ]
+    shown = re.findall(r"\d+\.\d", line)
+    with zipfile.ZipFile(folder / "answers.zip") as archive:
+        for split, figure in zip(("validation", "test"), shown, strict=False):
+            if f"results/{split}/results.json" in archive.namelist():
+                result = msgspec.json.decode(archive.read(f"results/{split}/results.json"))["tasks"][
+                    folder.name
+                ]
+                assert f"{result['scores'][result['headline']]:.1f}" == figure
+    size = sum(path.stat().st_size for path in folder.iterdir() if path.name != "answers.zip")
+    assert f"{size / 1e6:.1f}" == shown[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", FOLDERS, ids=BY_NAME)
+def test_they_answer(folder, home):
+    """Of the sample, many are answered to the letter; what knows nothing gets half of sst right and none of others."""
+    try:
+        model = Checkpoint.open(folder).load("cpu")
+    except MissingDataError as error:
+        pytest.skip(str(error))
+    examples = list(Store(home).examples(folder.name, "validation"))
+    replies = model.answer(TASKS[folder.name], examples)
+    right = [
+        reply.text.lower().strip() in [answer.lower().strip() for answer in one.answers]
+        for one, reply in zip(examples, replies, strict=True)
+    ]
+    assert len(right) > 5 and sum(right) > {"sst": 0.7}.get(folder.name, 0.3) * len(right)
