@@ -49,7 +49,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from reproduction.boards import build_boards, score
 from reproduction.page import write_page
-from reproduction.plan import Place, Plan, Run, read_plan, task_of, tasks_of
+from reproduction.plan import Place, Plan, Run, measured_tasks, read_plan, task_of
 from reproduction.records import (
     has_changed,
     has_ended,
@@ -96,10 +96,11 @@ def left_to_answer(plan: Plan, run: Run, seed: int, place: Place) -> list[str]:
 
     A measure of another split may have joined the plan after the run was recorded: without its weights, it stays empty.
     """
-    if not has_ended(place, run, seed) or not has_same_weights(place, run, seed):
+    if not has_ended(place, run, seed):
         return []
     splits = plan.splits_of(run)
-    return [split for split in splits if not place.results(plan, run, seed, split).exists()]
+    left = [split for split in splits if not place.results(plan, run, seed, split).exists()]
+    return left if left and has_same_weights(place, run, seed) else []
 
 
 def answer(plan: Plan, run: Run, seed: int, place: Place) -> None:
@@ -109,8 +110,7 @@ def answer(plan: Plan, run: Run, seed: int, place: Place) -> None:
     is not asked again), the plan's split last: its results say that a run is done.
     """
     for split in plan.splits_of(run):
-        measures = [one for one in plan.measures.values() if (one.split or plan.split) == split]
-        measured = {task for measure in measures for task in tasks_of(measure, place.include)}
+        measured = measured_tasks(plan, split, place.include)
         decabench.predict(
             f"trained:{place.run(run.name, seed)}",
             place.submission(run.name, seed),
@@ -181,8 +181,7 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
     from decabench.training.config import TrainConfig, combine_settings
 
     opened = dict[tuple[str, ...], str]()
-    own = [one for one in plan.measures.values() if not one.split]
-    measured = {task for measure in own for task in tasks_of(measure, place.include)}
+    measured = measured_tasks(plan, plan.split, place.include)
     for run in runs:
         if not measured & set(run.tasks):
             yield f"{run.name}: none of its tasks has a measure of the {plan.split} split"

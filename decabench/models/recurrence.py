@@ -206,17 +206,8 @@ class Recurrence(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        how: StepFunctions,
-        given: Tensor,
-        h: Tensor,
-        c: Tensor,
-        memory: Tensor,
-        closed: Tensor,
-        kept: Tensor,
-        *matrices: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(ctx: Any, how: StepFunctions, *tensors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        (given, h, c, memory, closed, kept), matrices = tensors[:6], tensors[6:]
         ctx.how = how
         ctx.sizes = B, n, length = *given.shape[:2], memory.shape[1]
         if how.graphs is not None:

@@ -43,7 +43,7 @@ class Measure:
 
     def key_of(self, task: str) -> str:
         """Return what a task's scores are filed under: those of another split than the plan's apart."""
-        return f"{task}.{self.split}" if self.split else task
+        return key_of(task, self.split)
 
 
 @dataclass(frozen=True)
@@ -308,6 +308,17 @@ def task_of(name: str, include: tuple[Path, ...] = ()) -> Task:
 def _is_headline(measure: Measure, include: tuple[Path, ...]) -> bool:
     """Whether a task's measure is what a suite combines of it."""
     return measure.score in ("", find_metric(task_of(measure.task, include).metric).headline)
+
+
+def key_of(task: str, split: str) -> str:
+    """Return what a task's scores are filed under, given its split if that is not the plan's."""
+    return f"{task}.{split}" if split else task
+
+
+def measured_tasks(plan: Plan, split: str, include: Sequence[Path] = ()) -> set[str]:
+    """Return the tasks that have a measure of a split, their own or a suite's."""
+    measures = (one for one in plan.measures.values() if (one.split or plan.split) == split)
+    return {task for measure in measures for task in tasks_of(measure, include)}
 
 
 def tasks_of(measure: Measure, include: Sequence[Path] = ()) -> tuple[str, ...]:

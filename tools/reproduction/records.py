@@ -22,7 +22,6 @@ import msgspec
 
 from decabench.errors import SubmissionError
 from decabench.files import atomic_file, file_digest
-from decabench.models import Checkpoint
 from decabench.scoring import read_manifest
 from decabench.submission import FOLDER, METADATA_NAME, open_submission
 from reproduction.logs import count_weights, counts_epochs, read_log
@@ -210,6 +209,8 @@ def has_ended(place: Place, run: Run, seed: int) -> bool:
 
 def has_same_weights(place: Place, run: Run, seed: int) -> bool:
     """Whether a run's answers, if it has any, are those of the weights that are here: it may have been trained anew."""
+    from decabench.models import Checkpoint  # with torch, which pages made of records do without
+
     told = place.submission(run.name, seed) / METADATA_NAME
     if not told.exists():
         return True

@@ -38,7 +38,18 @@ from decabench.scoring import (
 )
 from decabench.submission import open_submission
 from decabench.tasks import Store, find_overlap, home_folder
-from reproduction.plan import Contrast, Measure, Place, Plan, Run, suite_of, task_of, tasks_of
+from reproduction.plan import (
+    Contrast,
+    Measure,
+    Place,
+    Plan,
+    Run,
+    key_of,
+    measured_tasks,
+    suite_of,
+    task_of,
+    tasks_of,
+)
 
 Scored = Mapping[str, Mapping[str, Mapping[int, ScoredTask]]]
 """Row to task (`TASK.SPLIT` for another split than the plan's) to seed to what its score is based on."""
@@ -81,8 +92,8 @@ def _score(
     folder: Path, split: str, plan: Plan, place: Place, tasks: Sequence[str] | None = None
 ) -> Mapping[str, ScoredTask]:
     options = ScoringOptions(split, tasks, place.home, 1, place.include)
-    scored = score_submission(folder, options)[1]
-    return scored if split == plan.split else {f"{task}.{split}": own for task, own in scored.items()}
+    other = "" if split == plan.split else split
+    return {key_of(task, other): own for task, own in score_submission(folder, options)[1].items()}
 
 
 def read_scores(plan: Plan, place: Place) -> Scored:
@@ -99,12 +110,13 @@ def read_scores(plan: Plan, place: Place) -> Scored:
         for seed in plan.seeds_of(run):
             if place.results(plan, run, seed).exists():
                 keep(run.title, f"{run.name}, seed {seed},", seed, score_run(plan, run, seed, place))
-    measured = {task for measure in plan.measures.values() for task in tasks_of(measure, place.include)}
     for one in plan.baselines:
         folder = place.plan.parent / one.submission
+        with open_submission(folder) as opened:
+            files = list(opened.files)
         for split in plan.splits:
-            with open_submission(folder) as opened:
-                answered = [task for task, own in opened.files if own == split and task in measured]
+            measured = measured_tasks(plan, split, place.include)
+            answered = [task for task, own in files if own == split and task in measured]
             if answered or split == plan.split:
                 keep(one.row, one.submission, FIXED, _score(folder, split, plan, place, answered))
     return found
