@@ -57,6 +57,7 @@ from reproduction.records import (
     has_same_weights,
     keep_record,
     mark_ended,
+    record_has_more,
     refuse_other_record,
     restore_run,
 )
@@ -151,12 +152,15 @@ def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = Tru
     if (
         place.results(plan, run, seed).exists()
         and (place.records is None or has_record(plan, run, seed, place))
+        and not record_has_more(plan, run, seed, place)
         and not left_to_answer(plan, run, seed, place)
     ):
         return
     try:
         with FileLock(place.lock(run.name, seed), timeout=0):
-            known = place.results(plan, run, seed).exists() or restore_run(plan, run, seed, place)
+            known = place.results(plan, run, seed).exists()
+            if not known or record_has_more(plan, run, seed, place):
+                known = restore_run(plan, run, seed, place)
             if not known:
                 refuse_other_record(plan, run, seed, place)
                 if not train_it:

@@ -497,6 +497,21 @@ def test_another_split_is_not_answered_with_other_weights(one_run, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_record_that_gained_a_split_is_restored_again(one_run, tmp_path):
+    """A page was once made without answers that its records had: its output folder was older than they were."""
+    reproduce.main(one_run)
+    other = [str(tmp_path / "else") if one == str(tmp_path / "out") else one for one in one_run]
+    reproduce.main(other)
+    (tmp_path / "plan.toml").write_text(TEST_SPLIT)
+    reproduce.main(one_run)
+    record = (tmp_path / "records" / "one-sst-seed-0.zip").read_bytes()
+    reproduce.main(other)
+    answers = "submissions/one-sst-seed-0/predictions/sst.test.jsonl"
+    assert (tmp_path / "else" / answers).read_bytes() == (tmp_path / "out" / answers).read_bytes()
+    assert (tmp_path / "records" / "one-sst-seed-0.zip").read_bytes() == record
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("scored", [0, 1])
 def test_it_goes_on_if_killed_between_answers_and_scores(one_run, tmp_path, monkeypatch, scored):
     reproduce.main(one_run)

@@ -171,6 +171,23 @@ def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     return bool(asked == asked_for(plan, run, place))
 
 
+def record_has_more(plan: Plan, run: Run, seed: int, place: Place) -> bool:
+    """Whether a run's record has results, of the same weights as those that are here, of a split that has none here.
+
+    It may have gained them from another output folder. Raises SubmissionError for a damaged record.
+    """
+    file = record_file(place, run.name, seed)
+    splits = [split for split in plan.splits_of(run) if not place.results(plan, run, seed, split).exists()]
+    if file is None or not splits or not has_record(plan, run, seed, place):
+        return False
+    submission = place.submission(run.name, seed)
+    names = {place.results(plan, run, seed, split).relative_to(submission).as_posix() for split in splits}
+    with zipfile.ZipFile(file) as archive:
+        metadata, kept_names = archive.read(METADATA_NAME), set(archive.namelist())
+    own = (submission / METADATA_NAME).read_bytes()
+    return bool(names & kept_names) and _weights_of(metadata) == _weights_of(own)
+
+
 def refuse_other_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
     """Raise SubmissionError if there is a record of other settings than the plan's, which is never overwritten."""
     file = record_file(place, run.name, seed)
