@@ -65,6 +65,7 @@ from reproduction.records import (
 import decabench
 from decabench.errors import DecabenchError, SubmissionError, near_matches
 from decabench.scoring import find_metric, read_results_file
+from decabench.tasks import Store, home_folder
 
 
 def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
@@ -180,12 +181,16 @@ def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = Tru
 
 
 def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
-    """Yield what would end a run after others were trained: settings, tasks, files of vectors that are not there."""
-    from decabench.models import join_vectors
+    """Yield what would end a run after others were trained: settings, tasks, data and vectors that are not there."""
+    from decabench.models import join_vectors, pick_device
     from decabench.training.config import TrainConfig, combine_settings
 
-    opened = dict[tuple[str, ...], str]()
+    opened, store = dict[tuple[str, ...], str](), Store(home_folder(place.home))
     measured = measured_tasks(plan, plan.split, place.include)
+    try:
+        pick_device(place.device)
+    except DecabenchError as error:
+        yield str(error)
     for run in runs:
         if not measured & set(run.tasks):
             yield f"{run.name}: none of its tasks has a measure of the {plan.split} split"
@@ -196,6 +201,9 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
             made, _ = combine_settings(TrainConfig(), path, settings, tasks=run.tasks)
             for task in made.tasks:
                 task_of(task, place.include)
+            for split in dict.fromkeys(["train", *plan.splits_of(run)]):
+                needed = made.tasks if split == "train" else measured_tasks(plan, split, place.include)
+                store.require([task for task in made.tasks if task in needed], split)
         except DecabenchError as error:
             yield f"{run.name}: {error}"
             continue
@@ -280,6 +288,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"the plan has no seed {', '.join(map(str, sorted(strange)))}; its seeds are {', '.join(map(str, seeds))}"
         )
     chosen = [run for run in plan.runs if given.page_only or not only or run.name in only]
+    asked = [(run, seed) for run in chosen for seed in chosen_seeds(plan, run, given.seeds)]
+    if not asked:
+        own = {run.name: ", ".join(map(str, plan.seeds_of(run))) for run in chosen}
+        parser.error("--seeds: " + "; ".join(f"{name} has the seeds {them}" for name, them in own.items()))
     try:
         changed = list(changes(plan, given.seeds, place))
     except DecabenchError as error:
@@ -293,7 +305,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         run
         for run in chosen
         if not given.page_only
-        and not all(is_done(plan, run, seed, place) for seed in chosen_seeds(plan, run, given.seeds))
+        and not all(is_done(plan, run, seed, place) for own, seed in asked if own is run)
     ]
     if wrong := list(faults(plan, left, place)) if left else []:
         sys.exit("\n".join([f"{given.plan}: nothing was trained, as some runs could not be.", *wrong]))
@@ -302,19 +314,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
             f"{place.records} does not exist as yet: records will be written to it, and there are none to use."
         )
     failed = []
-    for run in chosen:
-        for seed in chosen_seeds(plan, run, given.seeds):
-            try:
-                complete(plan, run, seed, place, train_it=not given.page_only)
-            except DecabenchError as error:  # the others can still be trained, and the page written
-                failed.append(f"{run.name}, seed {seed}: {error}")
-                print(failed[-1], file=sys.stderr, flush=True)
-            except KeyboardInterrupt:
-                print(
-                    "\n".join(["", *failed, "Interrupted: the same command goes on where it was."]),
-                    file=sys.stderr,
-                )
-                sys.exit(130)
+    for run, seed in asked:
+        try:
+            complete(plan, run, seed, place, train_it=not given.page_only)
+        except DecabenchError as error:  # the others can still be trained, and the page written
+            failed.append(f"{run.name}, seed {seed}: {error}")
+            print(failed[-1], file=sys.stderr, flush=True)
+        except KeyboardInterrupt:
+            print(
+                "\n".join(["", *failed, "Interrupted: the same command goes on where it was."]),
+                file=sys.stderr,
+            )
+            sys.exit(130)
+    done = sum(is_done(plan, run, seed, place) for run, seed in asked)
+    print(f"{done} of {len(asked)} runs that were asked for are done, in {given.output} or as records.")
     try:
         if given.page is not None:
             write_page(plan, place, given.page)

@@ -207,6 +207,11 @@ def find_checkpoint(path: Path) -> Path:
 
     Raises MissingDataError, DataError.
     """
+    if path.is_file():
+        raise DataError(
+            f"{path} is a file, not the folder of a checkpoint or of a training run. A submission, or the record of a "
+            "run, has no weights: give the folder that they are in, or train the run."
+        )
     for candidate in (path, *(_read_pointer(path / name) for name in (BEST, LATEST))):
         if candidate is not None and (candidate / RECORD).is_file():
             return candidate

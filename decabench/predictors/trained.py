@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -129,12 +130,18 @@ class TrainedBackend:
         """Load the weights once for all tasks."""
         from decabench.models import Checkpoint
 
-        model = Checkpoint.open(self.target).load(
-            self.options.device or "auto", _PRECISIONS[self.options.dtype]
-        )
+        checkpoint = Checkpoint.open(self.target)
+        model = checkpoint.load(self.options.device or "auto", _PRECISIONS[self.options.dtype])
+        learned = checkpoint.record["config"]["tasks"]
 
         def make(setting: Setting) -> _Predictor:
             model.check_task(setting.task)
+            if setting.task.name not in learned:  # a question may be enough for MQAN, so this is no error
+                warnings.warn(
+                    f"{self.label} was not trained on {setting.task.name}, but on {', '.join(learned)}: it answers by "
+                    "what it learned there.",
+                    stacklevel=2,
+                )
             return _Predictor(model, setting.task, self.options)
 
         yield make

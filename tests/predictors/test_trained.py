@@ -61,6 +61,15 @@ def test_it_answers_every_question_once(trained):
     assert all(isinstance(answer, Answer) and answer.prompt_tokens for answer in found.values())
 
 
+def test_a_task_that_it_was_not_trained_on_is_told(trained):
+    """It answers, as MQAN may do for a question alone, but an answer that was never learned is easily taken for one."""
+    with (
+        backend(str(trained.output), OPTIONS).open() as make,
+        pytest.warns(UserWarning, match="was not trained on srl, but on sst, schema"),
+    ):
+        make(setting("srl"))
+
+
 @pytest.mark.parametrize("scheme", ["trained", "mqan"])
 def test_both_names_lead_to_any_family(make_run, scheme):  # noqa: F811
     for name, model in (("mqan", TINY.model), ("trained", ClassifierConfig(dimension=8))):

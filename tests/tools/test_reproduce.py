@@ -397,6 +397,31 @@ def test_faults_of_runs_are_told_before_any_is_trained(home, tmp_path, capsys, o
     assert re.search(message, str(ended.value)) and not list((tmp_path / "out").glob("runs/*"))
 
 
+def test_missing_data_and_devices_are_told_before_any_is_trained(home, tmp_path, capsys):
+    (tmp_path / "plan.toml").write_text(PLAN)
+    (tmp_path / "small.toml").write_text(SUITE)
+    given = [str(tmp_path / "plan.toml"), "--include", str(tmp_path / "small.toml"), "--only", "joint"]
+    given += ["--output", str(tmp_path / "out")]
+    with pytest.raises(SystemExit, match=r"joint: .*prepared in .*empty"):
+        reproduce.main([*given, "--home", str(tmp_path / "empty")])
+    with pytest.raises(SystemExit, match="torch finds no cuda:99"):
+        reproduce.main([*given, "--home", str(home), "--device", "cuda:99"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_to_do_is_said(home, tmp_path, capsys):
+    """A run that has no such seed was passed over in silence, and so was a plan that has nothing in a folder."""
+    (tmp_path / "plan.toml").write_text(PLAN.replace('name = "joint"', 'name = "joint"\nseeds = [0]'))
+    (tmp_path / "small.toml").write_text(SUITE)
+    given = [str(tmp_path / "plan.toml"), "--include", str(tmp_path / "small.toml"), "--home", str(home)]
+    given += ["--output", str(tmp_path / "out")]
+    with pytest.raises(SystemExit):
+        reproduce.main([*given, "--only", "joint", "--seeds", "1"])
+    assert "joint has the seeds 0" in capsys.readouterr().err
+    reproduce.main([*given, "--page-only", "--seeds", "1"])
+    assert re.match(r"0 of \d+ runs that were asked for are done", capsys.readouterr().out)
+
+
 @pytest.mark.slow
 def test_a_measure_of_another_split(home, tmp_path, capsys):
     """Splits are answered with the same weights, also later, and kept in the same record."""

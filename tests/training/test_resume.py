@@ -73,6 +73,9 @@ def test_where_a_checkpoint_is(run, tmp_path):
     assert find_checkpoint(best) == best
     with pytest.raises(MissingDataError, match="neither a checkpoint nor"):
         find_checkpoint(tmp_path / "x")
+    (tmp_path / "record.zip").touch()
+    with pytest.raises(DataError, match=r"record.zip is a file.* has no weights"):
+        find_checkpoint(tmp_path / "record.zip")
     assert latest_checkpoint(tmp_path / "x") is None
     (run.output / "best.json").write_text("[]")
     with pytest.raises(DataError, match="does not point to a checkpoint"):

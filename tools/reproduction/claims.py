@@ -166,7 +166,7 @@ def make_claims(files: Mapping[str, FindingsFile]) -> str:
     parts = [HEAD, as_table(["", "claims", *KINDS], lines)]
     if others:
         parts.append(
-            "These pages are of data for which no paper prints figures, so that there is nothing to set beside ours: "
+            "These pages have contrasts of which no paper prints figures, so that there is nothing to set beside ours: "
             f"{', '.join(others)}."
         )
     for name, own in files.items():

@@ -42,6 +42,16 @@ def count_weights(run: Path) -> int | None:
     return sum(prod(shape) for shape in shapes) if latest else None
 
 
+def read_versions(run: Path) -> dict[str, str]:
+    """Return the versions of what a run's last checkpoint was made with; empty if there is none."""
+    latest = run / "latest.json"
+    if not latest.exists():
+        return {}
+    folder = run / json.loads(latest.read_bytes())["checkpoint"]
+    versions: dict[str, str] = json.loads((folder / "checkpoint.json").read_bytes())["versions"]
+    return versions
+
+
 def _read_header(file: Path) -> Mapping[str, Mapping[str, list[int]]]:
     """Read the header of a safetensors file: tensor name to its description."""
     with file.open("rb") as handle:

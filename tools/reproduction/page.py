@@ -222,7 +222,7 @@ def describe_progress(plan: Plan, place: Place) -> str:
         ""
         if whole
         else " This page is preliminary: its figures change as runs are added. Only contrasts with an interval over "
-        "texts and seeds say anything about methods; rows of one seed are about one model each."
+        "texts and seeds say anything about methods; in these, a row of one seed has the spread of other rows."
     )
 
 
@@ -251,10 +251,12 @@ def how_to(plan: Plan, place: Place) -> str:
     ]
     if place.records is not None:
         record = f"{_public(place.records)}/RUN-seed-0.zip"
-        commands += [
-            f"decabench evaluate --submission {record} --suite {plan.suite} --split {split}{options}"
-            for split in plan.splits
-        ]
+        for split in plan.splits:
+            some = not all(split in plan.splits_of(run) for run in plan.runs)
+            commands.append(
+                f"decabench evaluate --submission {record} --suite {plan.suite} --split {split}{options}"
+                + ("  # where a table has that split of it" if some else "")
+            )
     return "\n".join(
         [
             "To train one run of those that [the last table](#runs) names, and to check a record of one without "

@@ -24,7 +24,7 @@ from decabench.errors import SubmissionError
 from decabench.files import atomic_file, file_digest
 from decabench.scoring import read_manifest
 from decabench.submission import FOLDER, METADATA_NAME, open_submission
-from reproduction.logs import count_weights, counts_epochs, read_log
+from reproduction.logs import count_weights, counts_epochs, read_log, read_versions
 from reproduction.plan import Place, Plan, Run
 
 TRAINING = "training.json"
@@ -56,6 +56,8 @@ class Training:
     """The epoch after which the weights were kept, counted from 1; None if epochs were not counted."""
     terms: dict[str, float] = field(default_factory=dict)
     """What a model logs at each step, such as a term of its loss, to its mean over the last ones."""
+    versions: dict[str, str] = field(default_factory=dict)
+    """Of Python, torch, numpy and decabench, that it was trained with; older records do not have them."""
 
 
 def asked_for(plan: Plan, run: Run, place: Place) -> dict[str, Any]:
@@ -115,6 +117,7 @@ def _read_logs(folder: Path) -> Training:
         by_epoch=(folder / "config.toml").exists() and counts_epochs(folder),
         validations=validations,
         terms={name: round(mean(own), 4) for name, own in terms.items()},
+        versions=read_versions(folder),
     )
 
 

@@ -11,10 +11,11 @@ from reproduction.plan import FIGURE, Place, Plan
 from reproduction.scores import Scored, values
 from reproduction.tables import NONE, show_signed
 
-LEGEND = f"""Behind a difference stand its 95 % interval over texts and seeds, what that says, and the paper's
-difference. *Shown*: the interval is on one side of zero, each side has several seeds, and p is below {SIGNIFICANT}
-after a correction for all planned contrasts; if not, *one seed* or *not after the correction* says which of these it
-lacks. *Open*: zero is within the interval. *Over texts alone*: nothing is known of other seeds."""
+LEGEND = f"""After each difference come its 95 % interval over texts and seeds, what that says, and the paper's
+difference if it prints one. *Shown*: the interval is on one side of zero, each side has several seeds, and
+p is below {SIGNIFICANT} after a correction for all planned contrasts; if not, *one seed* or *not after the
+correction* says which of these it lacks. *Open*: zero is within the interval. *Over texts alone*: nothing is
+known of other seeds."""
 
 
 def fill_summary(plan: Plan, scored: Scored, findings: Findings, place: Place) -> list[str]:
