@@ -329,10 +329,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     done = sum(is_done(plan, run, seed, place) for run, seed in asked)
     print(f"{done} of {len(asked)} runs that were asked for are done, in {given.output} or as records.")
     try:
-        if given.page is not None:
-            write_page(plan, place, given.page)
-        if given.board is not None:
-            for folder in build_boards(plan, place, given.board):
+        with FileLock(place.lock("page")):  # another process may write the same
+            if given.page is not None:
+                write_page(plan, place, given.page)
+            for folder in build_boards(plan, place, given.board) if given.board is not None else ():
                 print(f"Board: {folder / 'index.html'}")
     except DecabenchError as error:
         sys.exit(str(error))

@@ -424,9 +424,11 @@ def write_checkpoint(
         write_json(part / RECORD, {**record, "format": FORMAT})
         shutil.rmtree(target, ignore_errors=True)  # from a run that was killed after it wrote this one
         os.rename(part, target)
-    write_json(run / LATEST, {"checkpoint": name})
-    if is_best:
+    if (
+        is_best
+    ):  # first: a run that is killed before the other goes on from an older step, and gets here again
         write_json(run / BEST, {"checkpoint": name})
+    write_json(run / LATEST, {"checkpoint": name})
     kept = {_read_pointer(run / pointer) for pointer in (LATEST, BEST)}
     for folder in (run / FOLDER).glob("step-" + "[0-9]" * 8):
         if folder not in kept:

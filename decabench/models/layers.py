@@ -237,6 +237,11 @@ class _LogSoftmaxAt(torch.autograd.Function):
         return d_x, d_weight, d_bias, None
 
 
+def _copy_early(rows: Tensor, device: torch.device) -> Tensor:
+    """Copy what is on the CPU to a device without waiting for what the device is doing."""
+    return rows.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else rows.to(device)
+
+
 class BiLSTM(nn.Module):
     """A bidirectional LSTM with outputs of width d, half from each direction (footnote 5)."""
 
@@ -256,10 +261,12 @@ class BiLSTM(nn.Module):
         return out, h.transpose(0, 1).flatten(1), c.transpose(0, 1).flatten(1)
 
     def _packed(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        packed = pack_padded_sequence(x, lengths.clamp_min(1), batch_first=True, enforce_sorted=False)
-        out, (h, c) = self.lstm(packed)
+        # pack_padded_sequence would sort too, but copies the order to a GPU and waits until all before it is done.
+        ordered, order = lengths.clamp_min(1).sort(descending=True, stable=True)
+        there, back = (_copy_early(rows, x.device) for rows in (order, order.argsort()))
+        out, (h, c) = self.lstm(pack_padded_sequence(x[there], ordered, batch_first=True))
         padded, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
-        return padded * token_mask(lengths, x)[..., None], h, c
+        return padded[back] * token_mask(lengths, x)[..., None], h[:, back], c[:, back]
 
     def _padded(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Run the LSTM with an extra input that marks padding: it closes the input gate and opens the forget gate."""

@@ -94,12 +94,14 @@ class Bundle:
     """The validation questions, by task."""
 
     @classmethod
-    def open(cls, folder: str | Path) -> Bundle:
-        """Open a bundle. Raises DataError."""
+    def open(cls, folder: str | Path, whole: bool = True) -> Bundle:
+        """Open a bundle. Raises DataError, also for one that is not `whole`: its writing was broken off at the end."""
         folder = Path(folder)
         try:
             record = read_json(folder / _RECORD, format=FORMAT)
             config = _read_config(folder, record)
+            if whole and "losses" not in record:
+                raise ValueError("it was not written to its end")
             if "code" in record and file_digest(folder / _CODE) != record["code"]:
                 raise ValueError(f"{_CODE} is not the one that was written with it")
             lexicon = _read_words(folder, record["vocabulary"])
@@ -113,9 +115,9 @@ class Bundle:
             tasks, asked = {}, {}
             for task in config.tasks:
                 labels = len(label_names(outputs[task]))
+                given = _check_columns(record["columns"][task], family)
                 limits = {
-                    column: len(lexicon) if kind == "words" else labels
-                    for column, kind in family.columns.items()
+                    column: len(lexicon) if family.columns[column] == "words" else labels for column in given
                 }
                 tasks[task] = unpack(folder / "train", task, limits)
                 asked[task] = unpack(folder / "validation", task, _without_answers(limits, family))
@@ -217,6 +219,19 @@ def _parse_lists(raw: bytes) -> Any:
     return parse_json(raw.decode("utf-8"), surrogates=True)
 
 
+def _check_columns(given: Any, family: Family) -> list[str]:
+    """Check the names of a task's columns: all with words, and one of its targets if it has any. Raises ValueError."""
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        raise ValueError("its columns are not a list of names")
+    words = {name for name, kind in family.columns.items() if kind == "words"}
+    targets = family.columns.keys() - words
+    if not words <= set(given) <= family.columns.keys() or (targets and not targets & set(given)):
+        raise ValueError(
+            f"it has the columns {', '.join(given)[:200]}, which are not those of {', '.join(family.columns)}"
+        )
+    return given
+
+
 def _without_answers(columns: Mapping[str, int], family: Family) -> dict[str, int]:
     """Return the columns of a question: words, but not MQAN's answer."""
     return {
@@ -284,6 +299,7 @@ def write_bundle(
         "code": code,
         "vocabulary": lexicon.size - len(SPECIALS),
         "outputs": {task: output_record(output) for task, output in data.outputs.items()},
+        "columns": {task: sorted(own.columns) for task, own in data.tasks.items()},
         "data": {
             **fingerprints(store, config.tasks, "train"),
             **fingerprints(store, config.tasks, "validation"),
@@ -293,7 +309,7 @@ def write_bundle(
     }
     _write_record(folder, record)
     report("computing losses on the CPU, to compare with ...")
-    losses = compare_losses(Bundle.open(folder), torch.device("cpu"), "float32")
+    losses = compare_losses(Bundle.open(folder, whole=False), torch.device("cpu"), "float32")
     _write_record(folder, {**record, "losses": losses})
     cut = [
         f"{task}: {keep[task]:,} of {len(own):,} training examples"
@@ -313,6 +329,16 @@ def _check(config: TrainConfig, tasks: Mapping[str, Task], folder: Path) -> None
         )
     if own := [name for name, task in tasks.items() if TASKS.get(name) != task]:
         raise DecabenchError(f"A bundle holds built-in tasks only, not {', '.join(own)}: leave them out.")
+    if "numbers" in find_family(config.model.name).columns.values():
+        raise DecabenchError(
+            f"A bundle holds words and labels, and {config.model.name} also learns trees and ratings: train it "
+            "with decabench train --output."
+        )
+    if config.validation_words:
+        raise DecabenchError(
+            "A bundle's vocabulary is of its training examples, as it has no validation answers: leave "
+            "validation_words out."
+        )
     if config.init:
         raise DecabenchError("A bundle's run begins with random weights: leave --init out.")
     if not find_family(config.model.name).has_fixed_vectors(config.model):
@@ -404,7 +430,7 @@ def _renumber(
     order = sorted(
         used, key=lambda number: (-trained[number], not trained[number] and -tested[number], words[number])
     )
-    count = min(vocabulary_size(trained, config), int((trained[first:] > 0).sum()))
+    count = vocabulary_size(trained, config)
     made = Lexicon([words[number] for number in order[:count]])
     made.number(words[number] for number in order[count:])
     numbers = np.zeros(len(words), dtype=np.int32)

@@ -249,8 +249,15 @@ class TrainConfig:
             raise DecabenchError(
                 "learn_validation leaves no scores to choose tasks by: give another order than 'score'."
             )
+        if self.cooldown < 0:
+            raise DecabenchError(f"cooldown is {self.cooldown}: give a number of steps, 0 or more.")
+        if self.iterations and (self.together or any(phase.together for phase in self.phases)):
+            raise DecabenchError(
+                "iterations are batches per turn, and with together a step takes one of every task: leave iterations "
+                "out, or give weights."
+            )
         if not self.epochs and not self.phases:
-            if not 0 <= self.cooldown <= self.steps:
+            if self.cooldown > self.steps:
                 raise DecabenchError(
                     f"cooldown is {self.cooldown}: give 0 to {self.steps}, the number of steps."
                 )

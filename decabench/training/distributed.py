@@ -43,13 +43,19 @@ class Processes:
             return network
         places = [self.device.index] if self.device.type == "cuda" else None
         # A step does not use the heads of other tasks or the parts frozen in its phase.
-        return DistributedDataParallel(network, places, find_unused_parameters=True)
+        # Buffers are the same in all of them: fixed vectors, and what each changes alike.
+        return DistributedDataParallel(network, places, find_unused_parameters=True, broadcast_buffers=False)
 
     def total(self, values: Tensor) -> Tensor:
         """Sum a tensor over the processes, in place."""
         if self.size > 1:
             dist.all_reduce(values)
         return values
+
+    def wait(self) -> None:
+        """Wait until all processes are here: what the first one writes before, the others can read after."""
+        if self.size > 1:
+            dist.barrier()
 
     def first_alone(self, call: Callable[[], Value]) -> Value:
         """Make a call that caches its result on disk: the first process makes it, then the others read the cache."""

@@ -134,11 +134,11 @@ def _add_validation(
 
 
 def vocabulary_size(counts: Integers, config: TrainConfig) -> int:
-    """Return how many of the most frequent words are the vocabulary, given how often each word occurs."""
-    limit = config.model.vocabulary
-    if config.minimum_count == 1:
-        return limit
-    return min(limit, int((counts[len(SPECIALS) :] >= config.minimum_count).sum()))
+    """Return how many of the most frequent words are the vocabulary, given how often each word occurs.
+
+    Words that occur in examples that are skipped alone are known, but not in it.
+    """
+    return min(config.model.vocabulary, int((counts[len(SPECIALS) :] >= config.minimum_count).sum()))
 
 
 def _number_by_frequency(data: TrainingData, family: Family, limit: int, counts: Integers) -> TrainingData:

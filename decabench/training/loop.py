@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -68,6 +69,7 @@ from decabench.training.resume import (
     copy_weights,
     describe_run,
     is_unstarted,
+    lock_folder,
     restore,
 )
 from decabench.training.schedule import Schedule, Stretch, plan_phases
@@ -221,7 +223,7 @@ def run_training(run: TrainingRun) -> FinishedRun:
     Raises DecabenchError; errors in the configuration are raised before any data is read.
     """
     check_run(run)
-    with join_processes(run.device) as group:
+    with join_processes(run.device) as group, lock_folder(run.output) if group.is_first else nullcontext():
         return _Trainer(run, group).train()
 
 
@@ -376,6 +378,7 @@ class _Trainer:
                 trackers.finish(failed)
         if self.group.is_first:
             plot_curves(self.run.output)
+        self.group.wait()  # for the last checkpoint
         found = Checkpoint.open(self.run.output)
         takes_last = self.config.best_by == "last" and self.state.scores
         best = ValidationScores(self.state.scores).total if takes_last else self.state.best
@@ -575,6 +578,7 @@ class _Trainer:
         record = {**self.record, "step": self.state.step, "state": self.state.record()}
         weights = {name: value.detach() for name, value in self.network.state_dict().items()}
         optimizer = optimizer_state(self.network, self.optimizer)
+        is_best = is_best or self.config.best_by == "last"  # also one that no validation precedes
         write_checkpoint(self.run.output, record, weights, optimizer, self.data.lexicon, is_best)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from torch import Tensor
 
 import decabench
 from decabench.errors import DataError, DecabenchError
+from decabench.files import make_folder, storage_errors
 from decabench.models import (
     Checkpoint,
     MultitaskNetwork,
@@ -41,6 +43,7 @@ __all__ = [
     "copy_weights",
     "describe_run",
     "is_unstarted",
+    "lock_folder",
     "restore",
 ]
 
@@ -48,8 +51,36 @@ __all__ = [
 TRACKED = "tracked.json"
 """The file in a run's folder that names its runs at trackers, so that a resumed run continues them."""
 
+LOCK = ".lock"
+"""The file in a run's folder that is locked while a process trains in it."""
+
 _OURS = re.compile(r"step-\d{8}|\.partial")
 """Names in a run's folder of checkpoints."""
+
+
+@contextmanager
+def lock_folder(output: Path) -> Iterator[None]:
+    """Let one run at a time write to a folder. Raises DecabenchError if another one does.
+
+    On a borrowed machine, which has no more than torch, numpy and safetensors, nothing is locked.
+    """
+    try:
+        from filelock import FileLock, Timeout
+    except ImportError:
+        yield
+        return
+    lock = FileLock(make_folder(output) / LOCK)
+    try:
+        with storage_errors(output):
+            lock.acquire(timeout=0)
+    except Timeout:
+        raise DecabenchError(
+            f"Another process is training in {output}: wait for it, or give this run another --output."
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def is_unstarted(output: Path) -> bool:
@@ -58,13 +89,22 @@ def is_unstarted(output: Path) -> bool:
     A `config.toml` counts only if a run wrote it: with every setting, or, as another version has others, beside its log
     of steps. Any other is never overwritten.
     """
-    leftovers = {"config.toml", "data", "train.csv", "validation.csv", "tensorboard", "checkpoints", TRACKED}
+    leftovers = {
+        "config.toml",
+        "data",
+        "train.csv",
+        "validation.csv",
+        "tensorboard",
+        "checkpoints",
+        TRACKED,
+        LOCK,
+    }
     found = {path.name for path in output.iterdir()}
     if not found <= leftovers or any(not _OURS.fullmatch(path.name) for path in output.glob("checkpoints/*")):
         return False
     written = output / "config.toml"
     if not written.exists():  # a run writes it before everything but the data as numbers
-        return found <= {"data"}
+        return found <= {"data", LOCK}
     try:
         if has_steps(output):
             return True

@@ -80,6 +80,9 @@ settings = { epochs = 3 }
 """
 
 
+DONE = re.compile(r"(\d+) of \1 runs that were asked for are done, in .*\n")
+
+
 @pytest.mark.slow
 def test_a_paper(home, tmp_path, capsys):
     """Figures and contrasts of the page are those of the answers, counted here, and those of `decabench compare`."""
@@ -195,7 +198,7 @@ def test_a_paper(home, tmp_path, capsys):
     before = {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_file()}
     reproduce.main(options)  # a second time does nothing
     assert {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_file()} == before
-    assert capsys.readouterr().out == ""
+    assert DONE.fullmatch(capsys.readouterr().out)
 
     records = tmp_path / "records"
     reproduce.main([*options, "--records", str(records)])
@@ -203,14 +206,14 @@ def test_a_paper(home, tmp_path, capsys):
     assert f"decabench evaluate --submission {records.name}/RUN-seed-0.zip --suite small" in text
     kept = {path.name: path.read_bytes() for path in records.iterdir()}
     assert len(kept) == 6 and max(map(len, kept.values())) < 40_000
-    assert capsys.readouterr().out == "", "nothing was trained for them"
+    assert DONE.fullmatch(capsys.readouterr().out), "nothing was trained for them"
     elsewhere = [str(tmp_path / "else") if one == str(output) else one for one in options]
     page.unlink()
     broken = tmp_path / "else" / "submissions" / "one-sst-seed-0" / "results"
     broken.mkdir(parents=True)  # as a process leaves them that was killed while it copied
     (broken / "part").touch()
     reproduce.main([*elsewhere, "--records", str(records)])  # from the records alone, without training
-    assert page.read_text() == text and capsys.readouterr().out == ""
+    assert page.read_text() == text and DONE.fullmatch(capsys.readouterr().out)
     assert not (tmp_path / "else" / "runs").exists()
     assert {path.name: path.read_bytes() for path in records.iterdir()} == kept
     submission = records / "joint-seed-1.zip"  # a submission like any other
@@ -395,6 +398,20 @@ def test_faults_of_runs_are_told_before_any_is_trained(home, tmp_path, capsys, o
     with pytest.raises(SystemExit, match="nothing was trained") as ended:
         reproduce.main([*given, "--output", str(tmp_path / "out")])
     assert re.search(message, str(ended.value)) and not list((tmp_path / "out").glob("runs/*"))
+
+
+@pytest.mark.slow
+def test_a_record_without_results_is_told_and_the_others_go_on(one_run, tmp_path):
+    reproduce.main(one_run)
+    record = tmp_path / "records" / "one-sst-seed-0.zip"
+    with zipfile.ZipFile(record) as archive:
+        content = {name: archive.read(name) for name in archive.namelist() if not name.startswith("results/")}
+    with zipfile.ZipFile(record, "w") as archive:
+        for name, part in content.items():
+            archive.writestr(name, part)
+    one_run[one_run.index(str(tmp_path / "out"))] = str(tmp_path / "else")
+    with pytest.raises(SystemExit, match="has no results/: restore it, or delete it"):
+        reproduce.main(one_run)
 
 
 def test_missing_data_and_devices_are_told_before_any_is_trained(home, tmp_path, capsys):

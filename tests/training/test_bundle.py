@@ -28,6 +28,8 @@ import decabench
 from decabench.cli import cli
 from decabench.errors import DataError, DecabenchError
 from decabench.models.checkpoint import Checkpoint
+from decabench.models.joint_many_task import JointManyTaskConfig
+from decabench.models.meta_lstm import MetaLSTMConfig
 from decabench.models.mqan import MQANConfig
 from decabench.models.vector_files import join_vectors, write_matrix
 from decabench.models.word_vectors import WordTable
@@ -217,6 +219,7 @@ def test_what_does_not_fit_is_cut_and_said(
     ("changes", "reason"),
     [
         ({"init": "run"}, "begins with random weights: leave --init out"),
+        ({"validation_words": True}, "leave validation_words out"),
         ({"model": MQANConfig(dimension=400, vocabulary=50_000)}, "give a smaller model.vocabulary"),
     ],
 )
@@ -225,6 +228,18 @@ def test_what_no_bundle_can_hold(
 ) -> None:
     with pytest.raises(DecabenchError, match=reason):
         write(replace(config, **changes), home, tmp_path / "out")
+
+
+def test_a_bundle_of_a_family_with_several_kinds_of_outputs(home: Path, tmp_path: Path) -> None:
+    """Such as labels and tags, of which a task has one: its columns were once asked of every task."""
+    config = replace(
+        TINY, model=MetaLSTMConfig(name="lstm", hidden=8, train_embeddings=False), tasks=("sst",)
+    )
+    write(config, home, tmp_path / "out")
+    assert Bundle.open(tmp_path / "out").data.tasks["sst"].columns.keys() == {"text", "label"}
+    trees = replace(TINY, model=JointManyTaskConfig(), tasks=("ud.dep",))
+    with pytest.raises(DecabenchError, match="jmt also learns trees and ratings"):
+        write(trees, home, tmp_path / "trees")
 
 
 def test_a_bundle_that_lacks_a_file(folder: Path, tmp_path: Path) -> None:
@@ -315,6 +330,12 @@ FORGED = {
         repack(lambda own: own.update({"answer/values": own["answer/values"].astype("float32")})),
         "not lists of whole numbers",
     ),
+    "columns of another model": (
+        change("columns", "sst", to=["context", "question", "tags"]),
+        "has the columns",
+    ),
+    "columns of no sense": (change("columns", "sst", to={"context": 1}), "not a list of names"),
+    "broken off": (lambda folder, record: record.pop("losses") and None, "not written to its end"),
     "no column": (repack(lambda own: own.pop("answer/values")), "not answer/lengths, answer/values"),
     "fewer rows": (
         repack(

@@ -98,6 +98,7 @@ def test_a_file_that_is_no_toml(tmp_path):
         ("learning_rate=-0.1", "learning_rate is -0.1: give a number of 0 or more"),
         ("learning_rate=nan", "learning_rate is nan: give a number of 0 or more"),
         ("cooldown=200000", "cooldown is 200000: give 0 to 100000, the number of steps"),
+        ("cooldown=-5", "cooldown is -5: give a number of steps, 0 or more"),
         ("cut_context.sst=-3", "cut_context of sst is -3: give 1 or more tokens"),
         ("weights.ssst=2", "ssst"),
         ("iterations.ssst=3", "ssst"),

@@ -66,6 +66,13 @@ def test_the_vocabulary_is_the_most_frequent_words(home):
     assert set(lexicon.words) == counts.keys() | set(SPECIALS)
 
 
+def test_words_of_examples_that_are_skipped_are_not_in_the_vocabulary(home):
+    config = replace(TINY, tasks=("sst",), train_examples=0, skip_context={"sst": 10})
+    lexicon, tasks = encode_tasks(Store(home), config)
+    used = set(np.concatenate([tasks["sst"].columns[name].values for name in tasks["sst"].columns]).tolist())
+    assert set(range(len(SPECIALS), lexicon.size)) <= used and len(lexicon) > lexicon.size > 100
+
+
 def test_long_contexts_are_left_out_or_cut(home):
     config = replace(TINY, tasks=("sst",), train_examples=0)
     _, whole = encode_tasks(Store(home), config)

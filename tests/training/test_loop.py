@@ -380,6 +380,22 @@ def test_two_processes_are_one_with_twice_the_batch(make_run, home, tmp_path, mo
         torch.testing.assert_close(weights(two.output)[key], value, atol=2e-4, rtol=1e-3)
 
 
+@pytest.mark.slow
+def test_two_processes_end_where_no_checkpoint_came_before(make_run, home, tmp_path):
+    """The second looked for the checkpoint that the first was still writing, and failed."""
+    (tmp_path / "config.toml").write_text(to_toml(make_run("two", steps=2, validate_every=2).config))
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
+        *("-m", "decabench.cli", "train", "--output", tmp_path / "two", "--home", home),
+        *("--config", tmp_path / "config.toml", "--device", "cpu"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("model", "words"),
     [(ClassifierConfig(dimension=8), "words in the vocabulary"), (TINY.model, "words to generate")],

@@ -1,15 +1,19 @@
 """Checkpoints: whole or not there, exact, and never a pickle."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from decabench.errors import DataError, DecabenchError, MissingDataError
+from decabench.models import checkpoint
 from decabench.models.checkpoint import Checkpoint, find_checkpoint, latest_checkpoint
 from decabench.training.loop import run_training
-from decabench.training.resume import restore
+from decabench.training.resume import lock_folder, restore
+from decabench.untrusted import read_json
+from tests.training.conftest import TINY
 
 
 @pytest.fixture
@@ -91,3 +95,46 @@ def test_an_order_by_scores_goes_on_as_it_was(make_run):
     assert one.digest() == two.digest()
     with pytest.raises(DecabenchError, match="other settings \\(validate_every is 3 here, 2 there\\)"):
         run_training(make_run("cut", resume=True, **{**settings, "steps": 8, "validate_every": 3}))
+
+
+def test_a_kill_between_the_two_pointers_keeps_the_best(make_run, monkeypatch):
+    """The best checkpoint was once named last, and lost: the resumed run had its score, and not its weights."""
+    whole = make_run("whole", steps=12)
+    run_training(whole)
+    best = read_json(whole.output / "best.json")["checkpoint"]
+    killed, write, pointers = make_run("killed", steps=12), checkpoint.write_json, []
+
+    def dies(path, content):
+        if content.get("checkpoint") == best:
+            pointers.append(path.name)
+        if len(pointers) == 2:
+            raise KeyboardInterrupt
+        write(path, content)
+
+    monkeypatch.setattr(checkpoint, "write_json", dies)
+    with pytest.raises(KeyboardInterrupt):
+        run_training(killed)
+    monkeypatch.setattr(checkpoint, "write_json", write)
+    assert set(pointers) == {"best.json", "latest.json"}
+    run_training(make_run("killed", resume=True, steps=12))
+    assert read_json(killed.output / "best.json")["checkpoint"] == best
+    assert Checkpoint.open(killed.output).digest() == Checkpoint.open(whole.output).digest()
+
+
+def test_the_last_checkpoint_is_the_last_also_without_a_validation(make_run):
+    run = make_run(steps=20, validate_every=5, checkpoint_every=2, best_by="last")
+    stopped = replace(run, stop_after=1e-9)
+    run_training(stopped)
+    assert read_json(run.output / "best.json") == read_json(run.output / "latest.json")
+
+
+def test_two_processes_do_not_train_in_one_folder(run, make_run):
+    again = make_run(resume=True, steps=6)
+    with lock_folder(run.output), pytest.raises(DecabenchError, match="Another process is training in"):
+        run_training(again)
+    run_training(again)
+
+
+def test_together_takes_no_iterations():
+    with pytest.raises(DecabenchError, match="leave iterations out, or give weights"):
+        replace(TINY, together=True, iterations={"sst": 3})

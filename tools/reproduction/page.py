@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from decabench.errors import DataError
+from decabench.files import atomic_file
 from decabench.scoring import DataUsed
 from reproduction.claims import write_findings
 from reproduction.contrasts import LEGEND, contrast_table, find_contrasts, lower_is_better
@@ -386,4 +387,6 @@ def write_page(plan: Plan, place: Place, page: Path) -> None:
             f"{page} shows {before} runs, and here are {now}: give the folder of their records with --records, or name "
             "another page."
         )
-    page.write_text(make_page(plan, place, page), encoding="utf-8")
+    text = make_page(plan, place, page)
+    with atomic_file(page) as file:
+        file.write(text.encode())

@@ -276,8 +276,8 @@ class Place:
     def run(self, name: str, seed: int) -> Path:
         return self.output / RUNS / f"{name}-seed-{seed}"
 
-    def lock(self, name: str, seed: int) -> Path:
-        lock = self.output / LOCKS / f"{name}-seed-{seed}"
+    def lock(self, name: str, seed: int | None = None) -> Path:
+        lock = self.output / LOCKS / (name if seed is None else f"{name}-seed-{seed}")
         lock.parent.mkdir(parents=True, exist_ok=True)
         return lock
 

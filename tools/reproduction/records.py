@@ -268,6 +268,10 @@ def restore_run(plan: Plan, run: Run, seed: int, place: Place) -> bool:
     part = submission / f"{results}.part"
     with open_submission(file) as opened:
         assert opened.folder is not None
+        if not (opened.folder / results).is_dir():
+            raise SubmissionError(
+                f"{file} has no {results}/: restore it, or delete it to train the run again."
+            )
         own = place.results(plan, run, seed).parent.relative_to(submission).as_posix()
         found = (path.relative_to(opened.folder).as_posix() for path in (opened.folder / results).iterdir())
         if changed := list(_changed_files(opened.folder, {own, *found})):
