@@ -43,10 +43,10 @@ def test_the_readme_has_their_scores(folder):
     with zipfile.ZipFile(folder / "answers.zip") as archive:
         for split, figure in zip(("validation", "test"), shown, strict=False):
             if f"results/{split}/results.json" in archive.namelist():
-                result = msgspec.json.decode(archive.read(f"results/{split}/results.json"))["tasks"][
-                    folder.name
-                ]
-                assert f"{result['scores'][result['headline']]:.1f}" == figure
+                results = msgspec.json.decode(archive.read(f"results/{split}/results.json"))
+                own = results["tasks"].get(folder.name)
+                score = own["scores"][own["headline"]] if own else results["total"]["score"]
+                assert f"{score:.1f}" == figure
     size = sum(path.stat().st_size for path in folder.iterdir() if path.name != "answers.zip")
     assert f"{size / 1e6:.1f}" == shown[-1]
 
@@ -59,8 +59,9 @@ def test_they_answer(folder, home):
         model = Checkpoint.open(folder).load("cpu")
     except MissingDataError as error:
         pytest.skip(str(error))
-    examples = list(Store(home).examples(folder.name, "validation"))
-    replies = model.answer(TASKS[folder.name], examples)
+    task = folder.name if folder.name in TASKS else "squad"  # several tasks
+    examples = list(Store(home).examples(task, "validation"))
+    replies = model.answer(TASKS[task], examples)
     right = [
         reply.text.lower().strip() in [answer.lower().strip() for answer in one.answers]
         for one, reply in zip(examples, replies, strict=True)

@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
 import decabench
+from decabench.tasks import TASKS
 from tests.sources import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
@@ -398,6 +399,34 @@ def test_faults_of_runs_are_told_before_any_is_trained(home, tmp_path, capsys, o
     with pytest.raises(SystemExit, match="nothing was trained") as ended:
         reproduce.main([*given, "--output", str(tmp_path / "out")])
     assert re.search(message, str(ended.value)) and not list((tmp_path / "out").glob("runs/*"))
+
+
+@pytest.mark.slow
+def test_answers_that_may_not_be_passed_on_are_left_out_of_records(one_run, tmp_path, monkeypatch):
+    """As those to iwslt.en.de, which translate talks that allow no derivatives: a record is made to be published."""
+    monkeypatch.setattr("reproduction.records._is_bound", lambda task: task.name == "sst")
+    one_run[one_run.index("one-sst")] = "joint"
+    reproduce.main(one_run)
+    own, page = tmp_path / "out" / "submissions" / "joint-seed-0", tmp_path / "page.md"
+    with zipfile.ZipFile(tmp_path / "records" / "joint-seed-0.zip") as archive:
+        names = archive.namelist()
+        assert "withheld/sst.validation.jsonl" in names and "predictions/sst.validation.jsonl" not in names
+        assert "predictions/multinli.in.out.validation.jsonl" in names
+        results = archive.read("results/validation-small/results.json")
+    assert results == (own / "results" / "validation-small" / "results.json").read_bytes()
+    assert (own / "predictions" / "sst.validation.jsonl").exists()
+    one_run[one_run.index(str(tmp_path / "out"))] = str(tmp_path / "else")
+    reproduce.main([*one_run, "--page-only", "--page", str(page)])
+    assert not (tmp_path / "else" / "runs").exists() and "Runs done: 1 of" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("task", "bound"), [("iwslt.en.de", True), ("cnn_dailymail", True), ("squad", False), ("sst", False)]
+)
+def test_which_answers_are_left_out(task, bound):
+    from reproduction.records import _is_bound
+
+    assert _is_bound(TASKS[task]) == bound
 
 
 @pytest.mark.slow

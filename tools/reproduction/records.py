@@ -16,16 +16,18 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import mean, median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 
 from decabench.errors import SubmissionError
-from decabench.files import atomic_file, file_digest
+from decabench.files import atomic_file, file_digest, make_folder
 from decabench.scoring import read_manifest
-from decabench.submission import FOLDER, METADATA_NAME, open_submission
+from decabench.submission import FOLDER, METADATA_NAME, WITHHELD, find_predictions, open_submission, withhold
+from decabench.tasks import Task, Text
 from reproduction.logs import count_weights, counts_epochs, read_log, read_versions
-from reproduction.plan import Place, Plan, Run
+from reproduction.plan import Place, Plan, Run, task_of
 
 TRAINING = "training.json"
 ENDED = "ended"
@@ -129,7 +131,8 @@ def record_file(place: Place, name: str, seed: int) -> Path | None:
 def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
     """Write the record of a run that is done, the same bytes for the same run.
 
-    One of its settings is left as it is, unless it lacks the results of a split and is of the same weights.
+    One of its settings is left as it is, unless it lacks the results of a split and is of the same weights. Answers
+    that may not be passed on are left out of it, with digests of them in `withheld/`.
 
     Raises SubmissionError if there is one of other settings.
     """
@@ -147,13 +150,25 @@ def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
             return
     refuse_other_record(plan, run, seed, place)
     submission = place.submission(run.name, seed)
-    kept = [*submission.glob(f"{FOLDER}/*"), *results, *submission.glob("*.*")]
-    with atomic_file(file) as part, zipfile.ZipFile(part, "w") as archive:
-        for path in sorted(path for path in kept if path.is_file()):
-            entry = zipfile.ZipInfo(path.relative_to(submission).as_posix(), _DATE)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, path.read_bytes(), compresslevel=9)
+    with TemporaryDirectory() as folder:
+        public = Path(folder) / submission.name
+        for path in [*submission.glob(f"{FOLDER}/*"), *results, *submission.glob("*.*")]:
+            if path.is_file():
+                shutil.copyfile(path, make_folder((public / path.relative_to(submission)).parent) / path.name)
+        for task, split in find_predictions(public)[0]:
+            if _is_bound(task_of(task, place.include)):
+                withhold(public, task, split)
+        with atomic_file(file) as part, zipfile.ZipFile(part, "w") as archive:
+            for path in sorted(path for path in public.rglob("*") if path.is_file()):
+                entry = zipfile.ZipInfo(path.relative_to(public).as_posix(), _DATE)
+                entry.compress_type = zipfile.ZIP_DEFLATED
+                entry.external_attr = 0o644 << 16
+                archive.writestr(entry, path.read_bytes(), compresslevel=9)
+
+
+def _is_bound(task: Task) -> bool:
+    """Whether a task's answers may not be passed on, such as translations of texts that allow no derivatives."""
+    return not task.redistributable or (task.withhold_texts and isinstance(task.output, Text))
 
 
 def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:
@@ -303,5 +318,7 @@ def _changed_files(folder: Path, results: Collection[str]) -> Iterator[str]:
         for task in bound.tasks.values():
             files |= task.predictions
         for path, digest in files.items():
+            if path.startswith(f"{FOLDER}/") and list(folder.glob(f"{WITHHELD}/{Path(path).stem}.*")):
+                continue  # `evaluate` holds its digests against the results
             if not (folder / path).is_file() or file_digest(folder / path) != digest:
                 yield path
