@@ -1266,7 +1266,7 @@ def test_the_page_of_claims(tmp_path):
     assert all(line in page.splitlines() for line in lines)
     assert "error: an error, where less is better" in page and "mean: an error" not in page
     assert (
-        "for which no paper prints figures" in page
+        "of which no paper prints figures" in page
         and "beside ours: [Controls](controls.md)." in page
         and "+9.0" not in page
     )
