@@ -16,7 +16,7 @@ from json.encoder import encode_basestring
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol, cast
 
-from decabench.errors import StorageError
+from decabench.errors import DecabenchError, StorageError
 
 __all__ = [
     "SUFFIXES",
@@ -33,6 +33,7 @@ __all__ = [
     "import_zstd",
     "is_refused_write",
     "is_within",
+    "lock_file",
     "make_folder",
     "remove_file",
     "require_within",
@@ -85,6 +86,26 @@ def storage_errors(path: Path) -> Iterator[None]:
                 f"{path} cannot be written ({error.strerror}): choose another folder (--home or --output)."
             ) from error
         raise
+
+
+@contextmanager
+def lock_file(path: Path, refusal: str) -> Iterator[None]:
+    """Hold a lock that one process at a time can have. Raises DecabenchError, of `refusal`, if another has it.
+
+    Raises ImportError without filelock, which everything but a bundle on a borrowed machine has.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(make_folder(path.parent) / path.name)
+    try:
+        with storage_errors(path.parent):
+            lock.acquire(timeout=0)
+    except Timeout:
+        raise DecabenchError(refusal) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def remove_file(path: Path) -> None:

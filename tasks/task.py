@@ -224,6 +224,11 @@ class Task:
         return not self.redistributable or self.withhold_texts
 
     @property
+    def withholds_answers(self) -> bool:
+        """Whether a model's answers may not be passed on: what the licence says, or texts like those that it keeps."""
+        return not self.redistributable or (self.withhold_texts and isinstance(self.output, Text))
+
+    @property
     def answer_form(self) -> AnswerForm:
         """The form of an answer in a model's text: given by its prompt, or else by its output."""
         own = self.prompt.form if self.prompt else None

@@ -63,11 +63,7 @@ SUITE_DESCRIPTIONS = {
 SUITE_NAMES = ("fdu", "movies", "products", "jmt", "tagging", "codeswitch", "zero-shot")
 """The suites besides the decathlon; jmt.ptb is for whoever has the treebank."""
 
-NO_DERIVATIVES = tuple(
-    name
-    for name, task in TASKS.items()
-    if not task.redistributable or (task.withhold_texts and isinstance(task.output, Text))
-)
+NO_DERIVATIVES = tuple(name for name, task in TASKS.items() if task.withholds_answers)
 """Tasks whose answers may not be passed on: captions of multi30k.en.de are texts as well."""
 
 NO_TEXTS = tuple(name for name, task in TASKS.items() if task.may_withhold)

@@ -332,8 +332,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with FileLock(place.lock("page")):  # another process may write the same
             if given.page is not None:
                 write_page(plan, place, given.page)
-            for folder in build_boards(plan, place, given.board) if given.board is not None else ():
-                print(f"Board: {folder / 'index.html'}")
+            if given.board is not None:
+                for folder in build_boards(plan, place, given.board):
+                    print(f"Board: {folder / 'index.html'}")
     except DecabenchError as error:
         sys.exit(str(error))
     if failed:

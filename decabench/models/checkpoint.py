@@ -424,9 +424,8 @@ def write_checkpoint(
         write_json(part / RECORD, {**record, "format": FORMAT})
         shutil.rmtree(target, ignore_errors=True)  # from a run that was killed after it wrote this one
         os.rename(part, target)
-    if (
-        is_best
-    ):  # first: a run that is killed before the other goes on from an older step, and gets here again
+    # The best first: a run that is killed between the two goes on from an older step, and gets here again.
+    if is_best:
         write_json(run / BEST, {"checkpoint": name})
     write_json(run / LATEST, {"checkpoint": name})
     kept = {_read_pointer(run / pointer) for pointer in (LATEST, BEST)}

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from decabench.errors import DecabenchError
-from decabench.files import Paths, atomic_file, make_folder, require_within, storage_errors
+from decabench.files import (
+    Paths,
+    atomic_file,
+    lock_file,
+    make_folder,
+    require_within,
+    storage_errors,
+)
 from decabench.predictors import Answer
 from decabench.prompts import extract, is_other_label, possible_labels
 from decabench.runs.ask import (
@@ -155,27 +162,18 @@ def run_plan(plan: Plan, progress: Progress | None = None) -> Report:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Let one run at a time write to a folder; clean up after a run without any outcome."""
-    from filelock import FileLock, Timeout
-
     _require_own_files(folder)
     is_new = not folder.exists()
     journals = make_folder(folder / JOURNAL)
-    lock = FileLock(journals / ".lock")
-    try:
-        with storage_errors(journals):
-            lock.acquire(timeout=0)
-    except Timeout:
-        raise DecabenchError(
-            f"Another run is writing to {folder}: wait for it, or give this run another --output."
-        ) from None
-    try:
-        yield
-    finally:
-        if {path.name for path in journals.iterdir()} <= {".lock"}:
-            shutil.rmtree(journals)
-            if is_new and not any(folder.iterdir()):
-                folder.rmdir()
-        lock.release()
+    refusal = f"Another run is writing to {folder}: wait for it, or give this run another --output."
+    with lock_file(journals / ".lock", refusal):
+        try:
+            yield
+        finally:
+            if {path.name for path in journals.iterdir()} <= {".lock"}:
+                shutil.rmtree(journals)
+                if is_new and not any(folder.iterdir()):
+                    folder.rmdir()
 
 
 def _require_own_files(folder: Path) -> None:

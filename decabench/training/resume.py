@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import platform
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import Tensor
 
 import decabench
 from decabench.errors import DataError, DecabenchError
-from decabench.files import make_folder, storage_errors
+from decabench.files import lock_file
 from decabench.models import (
     Checkpoint,
     MultitaskNetwork,
@@ -58,29 +59,15 @@ _OURS = re.compile(r"step-\d{8}|\.partial")
 """Names in a run's folder of checkpoints."""
 
 
-@contextmanager
-def lock_folder(output: Path) -> Iterator[None]:
-    """Let one run at a time write to a folder. Raises DecabenchError if another one does.
+def lock_folder(output: Path) -> AbstractContextManager[None]:
+    """Let one run at a time write to a folder. On entering, it raises DecabenchError if another one does.
 
     On a borrowed machine, which has no more than torch, numpy and safetensors, nothing is locked.
     """
-    try:
-        from filelock import FileLock, Timeout
-    except ImportError:
-        yield
-        return
-    lock = FileLock(make_folder(output) / LOCK)
-    try:
-        with storage_errors(output):
-            lock.acquire(timeout=0)
-    except Timeout:
-        raise DecabenchError(
-            f"Another process is training in {output}: wait for it, or give this run another --output."
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
+    if find_spec("filelock") is None:
+        return nullcontext()
+    refusal = f"Another process is training in {output}: wait for it, or give this run another --output."
+    return lock_file(output / LOCK, refusal)
 
 
 def is_unstarted(output: Path) -> bool:

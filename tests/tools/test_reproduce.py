@@ -81,6 +81,13 @@ settings = { epochs = 3 }
 """
 
 
+def write_archive(path, content):
+    """Write a zip file with these files, such as a record that somebody changed."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, part in content.items():
+            archive.writestr(name, part)
+
+
 DONE = re.compile(r"(\d+) of \1 runs that were asked for are done, in .*\n")
 
 
@@ -404,7 +411,7 @@ def test_faults_of_runs_are_told_before_any_is_trained(home, tmp_path, capsys, o
 @pytest.mark.slow
 def test_answers_that_may_not_be_passed_on_are_left_out_of_records(one_run, tmp_path, monkeypatch):
     """As those to iwslt.en.de, which translate talks that allow no derivatives: a record is made to be published."""
-    monkeypatch.setattr("reproduction.records._is_bound", lambda task: task.name == "sst")
+    monkeypatch.setattr(type(TASKS["sst"]), "withholds_answers", property(lambda task: task.name == "sst"))
     one_run[one_run.index("one-sst")] = "joint"
     reproduce.main(one_run)
     own, page = tmp_path / "out" / "submissions" / "joint-seed-0", tmp_path / "page.md"
@@ -424,9 +431,7 @@ def test_answers_that_may_not_be_passed_on_are_left_out_of_records(one_run, tmp_
     ("task", "bound"), [("iwslt.en.de", True), ("cnn_dailymail", True), ("squad", False), ("sst", False)]
 )
 def test_which_answers_are_left_out(task, bound):
-    from reproduction.records import _is_bound
-
-    assert _is_bound(TASKS[task]) == bound
+    assert TASKS[task].withholds_answers == bound
 
 
 @pytest.mark.slow
@@ -435,9 +440,7 @@ def test_a_record_without_results_is_told_and_the_others_go_on(one_run, tmp_path
     record = tmp_path / "records" / "one-sst-seed-0.zip"
     with zipfile.ZipFile(record) as archive:
         content = {name: archive.read(name) for name in archive.namelist() if not name.startswith("results/")}
-    with zipfile.ZipFile(record, "w") as archive:
-        for name, part in content.items():
-            archive.writestr(name, part)
+    write_archive(record, content)
     one_run[one_run.index(str(tmp_path / "out"))] = str(tmp_path / "else")
     with pytest.raises(SystemExit, match="has no results/: restore it, or delete it"):
         reproduce.main(one_run)
@@ -616,9 +619,7 @@ def test_results_of_another_split_that_no_manifest_binds(one_run, tmp_path):
     content["predictions/sst.test.jsonl"] = content["predictions/sst.test.jsonl"].replace(
         b"negative", b"positive"
     )
-    with zipfile.ZipFile(record, "w") as archive:
-        for name, part in content.items():
-            archive.writestr(name, part)
+    write_archive(record, content)
     one_run[one_run.index(str(tmp_path / "out"))] = str(tmp_path / "else")
     with pytest.raises(SystemExit, match="no digests of results/test-small"):
         reproduce.main(one_run)

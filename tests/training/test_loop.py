@@ -339,6 +339,22 @@ def test_it_learns_by_heart(make_run):
         assert right >= len(examples) - 1, task
 
 
+def train_in_two_processes(run, home):
+    """Train a run with torchrun, in the folder and with the configuration that it names."""
+    config = run.output.with_name("config.toml")
+    config.write_text(to_toml(run.config))
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
+        *("-m", "decabench.cli", "train", "--output", run.output, "--home", home),
+        *("--config", config, "--device", "cpu"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "tasks"),
@@ -353,22 +369,12 @@ def test_it_learns_by_heart(make_run):
     ],
     ids=["mqan", "classifier"],
 )
-def test_two_processes_are_one_with_twice_the_batch(make_run, home, tmp_path, model, tasks):
+def test_two_processes_are_one_with_twice_the_batch(make_run, home, model, tasks):
     tiny = {"model": model, "tasks": tasks, "steps": 12, "validate_every": 6, "train_examples": 0}
     one = make_run("one", batch_tokens=600, **tiny)
     run_training(one)
     two = make_run("two", batch_tokens=300, **tiny)
-    (tmp_path / "config.toml").write_text(to_toml(two.config))
-    command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
-        *("-m", "decabench.cli", "train", "--output", two.output, "--home", home),
-        *("--config", tmp_path / "config.toml", "--device", "cpu"),
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    train_in_two_processes(two, home)
     first, second = (
         [(row["task"], float(row["loss"]), int(row["tokens"])) for row in read_rows(run.output / "train.csv")]
         for run in (one, two)
@@ -381,19 +387,9 @@ def test_two_processes_are_one_with_twice_the_batch(make_run, home, tmp_path, mo
 
 
 @pytest.mark.slow
-def test_two_processes_end_where_no_checkpoint_came_before(make_run, home, tmp_path):
+def test_two_processes_end_where_no_checkpoint_came_before(make_run, home):
     """The second looked for the checkpoint that the first was still writing, and failed."""
-    (tmp_path / "config.toml").write_text(to_toml(make_run("two", steps=2, validate_every=2).config))
-    command = [
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
-        *("-m", "decabench.cli", "train", "--output", tmp_path / "two", "--home", home),
-        *("--config", tmp_path / "config.toml", "--device", "cpu"),
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    train_in_two_processes(make_run("two", steps=2, validate_every=2), home)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ from decabench.errors import SubmissionError
 from decabench.files import atomic_file, file_digest, make_folder
 from decabench.scoring import read_manifest
 from decabench.submission import FOLDER, METADATA_NAME, WITHHELD, find_predictions, open_submission, withhold
-from decabench.tasks import Task, Text
 from reproduction.logs import count_weights, counts_epochs, read_log, read_versions
 from reproduction.plan import Place, Plan, Run, task_of
 
@@ -143,10 +142,8 @@ def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
     results = [path for path in results if path.exists()]
     names = {path.relative_to(place.submission(run.name, seed)).as_posix() for path in results}
     if has_record(plan, run, seed, place):
-        with zipfile.ZipFile(file) as archive:
-            metadata, kept_names = archive.read(METADATA_NAME), set(archive.namelist())
-        own = (place.submission(run.name, seed) / METADATA_NAME).read_bytes()
-        if names <= kept_names or _weights_of(metadata) != _weights_of(own):
+        kept_names = _names_of_same_weights(file, place.submission(run.name, seed))
+        if not kept_names or names <= kept_names:
             return
     refuse_other_record(plan, run, seed, place)
     submission = place.submission(run.name, seed)
@@ -156,7 +153,7 @@ def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
             if path.is_file():
                 shutil.copyfile(path, make_folder((public / path.relative_to(submission)).parent) / path.name)
         for task, split in find_predictions(public)[0]:
-            if _is_bound(task_of(task, place.include)):
+            if task_of(task, place.include).withholds_answers:
                 withhold(public, task, split)
         with atomic_file(file) as part, zipfile.ZipFile(part, "w") as archive:
             for path in sorted(path for path in public.rglob("*") if path.is_file()):
@@ -164,11 +161,6 @@ def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 entry.external_attr = 0o644 << 16
                 archive.writestr(entry, path.read_bytes(), compresslevel=9)
-
-
-def _is_bound(task: Task) -> bool:
-    """Whether a task's answers may not be passed on, such as translations of texts that allow no derivatives."""
-    return not task.redistributable or (task.withhold_texts and isinstance(task.output, Text))
 
 
 def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:
@@ -200,10 +192,14 @@ def record_has_more(plan: Plan, run: Run, seed: int, place: Place) -> bool:
         return False
     submission = place.submission(run.name, seed)
     names = {place.results(plan, run, seed, split).relative_to(submission).as_posix() for split in splits}
-    with zipfile.ZipFile(file) as archive:
-        metadata, kept_names = archive.read(METADATA_NAME), set(archive.namelist())
-    own = (submission / METADATA_NAME).read_bytes()
-    return bool(names & kept_names) and _weights_of(metadata) == _weights_of(own)
+    return bool(names & _names_of_same_weights(file, submission))
+
+
+def _names_of_same_weights(record: Path, submission: Path) -> set[str]:
+    """Return the names of the files in a record; none if it is of other weights than the answers that are here."""
+    with zipfile.ZipFile(record) as archive:
+        metadata, names = archive.read(METADATA_NAME), set(archive.namelist())
+    return names if _weights_of(metadata) == _weights_of((submission / METADATA_NAME).read_bytes()) else set()
 
 
 def refuse_other_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
