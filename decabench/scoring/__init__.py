@@ -32,7 +32,9 @@ from decabench.scoring.record import (
     Recorded,
     manifest_root,
     numbers_agree,
+    read_sample,
     record_scores,
+    require_withheld,
     results_folder,
 )
 from decabench.scoring.results import (
@@ -143,9 +145,11 @@ __all__ = [
     "read_results",
     "read_results_file",
     "read_rows",
+    "read_sample",
     "record_scores",
     "require_left_out",
     "require_remade",
+    "require_withheld",
     "results_files",
     "results_folder",
     "score_digits",

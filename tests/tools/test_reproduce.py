@@ -6,6 +6,7 @@ import shutil
 import sys
 import zipfile
 from dataclasses import replace
+from statistics import mean
 
 import numpy as np
 import pytest
@@ -425,6 +426,28 @@ def test_answers_that_may_not_be_passed_on_are_left_out_of_records(one_run, tmp_
     one_run[one_run.index(str(tmp_path / "out"))] = str(tmp_path / "else")
     reproduce.main([*one_run, "--page-only", "--page", str(page)])
     assert not (tmp_path / "else" / "runs").exists() and "Runs done: 1 of" in page.read_text()
+    scores = {name: own["scores"]["em"] for name, own in json.loads(results)["tasks"].items()}
+    cells = f"{scores['sst']:.1f} (1) | {mean(scores.values()):.2f} (1)"
+    assert len(scores) == 2 and cells in page.read_text()
+
+    with zipfile.ZipFile(tmp_path / "records" / "joint-seed-0.zip") as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    content["results/validation-small/statistics/sst.parquet"] += b" "
+    write_archive(tmp_path / "records" / "joint-seed-0.zip", content)
+    one_run[one_run.index(str(tmp_path / "else"))] = str(tmp_path / "third")
+    with pytest.raises(
+        SystemExit, match=r"not as it was written, .*: results/validation-small/statistics/sst"
+    ):
+        reproduce.main(one_run)
+
+    name = "results/validation-small/statistics/sst.parquet"
+    content[name] = content[name][:-1]
+    digests = content["withheld/sst.validation.jsonl"].decode()
+    head = json.loads(digests.splitlines()[0])
+    content["withheld/sst.validation.jsonl"] = digests.replace(head["answers"], "sha256:" + "0" * 64).encode()
+    write_archive(tmp_path / "records" / "joint-seed-0.zip", content)
+    with pytest.raises(SystemExit, match=r"sst of joint-seed-0: .* not those of the answers that were"):
+        reproduce.main([*one_run, "--page", str(page)])
 
 
 @pytest.mark.parametrize(

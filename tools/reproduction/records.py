@@ -26,7 +26,7 @@ from decabench.files import atomic_file, file_digest, make_folder
 from decabench.scoring import read_manifest
 from decabench.submission import FOLDER, METADATA_NAME, WITHHELD, find_predictions, open_submission, withhold
 from reproduction.logs import count_weights, counts_epochs, read_log, read_versions
-from reproduction.plan import Place, Plan, Run, task_of
+from reproduction.plan import STATISTICS, Place, Plan, Run, task_of
 
 TRAINING = "training.json"
 ENDED = "ended"
@@ -131,7 +131,7 @@ def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
     """Write the record of a run that is done, the same bytes for the same run.
 
     One of its settings is left as it is, unless it lacks the results of a split and is of the same weights. Answers
-    that may not be passed on are left out of it, with digests of them in `withheld/`.
+    that may not be passed on are left out of it, with digests of them in `withheld/` and the statistics of their score.
 
     Raises SubmissionError if there is one of other settings.
     """
@@ -140,6 +140,7 @@ def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
         return
     results = [place.results(plan, run, seed, split) for split in plan.splits_of(run)]
     results = [path for path in results if path.exists()]
+    results += list(_statistics_to_keep(plan, run, seed, place))
     names = {path.relative_to(place.submission(run.name, seed)).as_posix() for path in results}
     if has_record(plan, run, seed, place):
         kept_names = _names_of_same_weights(file, place.submission(run.name, seed))
@@ -161,6 +162,15 @@ def keep_record(plan: Plan, run: Run, seed: int, place: Place) -> None:
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 entry.external_attr = 0o644 << 16
                 archive.writestr(entry, path.read_bytes(), compresslevel=9)
+
+
+def _statistics_to_keep(plan: Plan, run: Run, seed: int, place: Place) -> Iterator[Path]:
+    """Yield the statistics of a run's scores whose answers a record leaves out."""
+    for task, split in find_predictions(place.submission(run.name, seed))[0]:
+        if task_of(task, place.include).withholds_answers:
+            path = place.results(plan, run, seed, split).parent / STATISTICS / f"{task}.parquet"
+            if path.is_file():
+                yield path
 
 
 def has_record(plan: Plan, run: Run, seed: int, place: Place) -> bool:
@@ -311,8 +321,11 @@ def _changed_files(folder: Path, results: Collection[str]) -> Iterator[str]:
         return
     for name, bound in manifest.results.items():
         files = {f"{name}/results.json": bound.results}
-        for task in bound.tasks.values():
+        for own, task in bound.tasks.items():
             files |= task.predictions
+            statistics = f"{name}/{STATISTICS}/{own}.parquet"
+            if task.statistics and (folder / statistics).is_file():  # only where answers are left out
+                files[statistics] = task.statistics
         for path, digest in files.items():
             if path.startswith(f"{FOLDER}/") and list(folder.glob(f"{WITHHELD}/{Path(path).stem}.*")):
                 continue  # `evaluate` holds its digests against the results

@@ -24,6 +24,7 @@ from scipy.stats import bartlett, norm
 from scipy.stats import t as student
 
 from decabench.errors import DataError
+from decabench.files import file_digest
 from decabench.metrics import Metric
 from decabench.scoring import (
     PairTests,
@@ -33,12 +34,16 @@ from decabench.scoring import (
     compare_pairs,
     find_metric,
     flip_signs,
+    read_results_file,
+    read_sample,
+    require_withheld,
     score_submission,
     score_task,
 )
 from decabench.submission import open_submission
 from decabench.tasks import Store, find_overlap, home_folder
 from reproduction.plan import (
+    STATISTICS,
     Contrast,
     Measure,
     Place,
@@ -80,11 +85,40 @@ class NotTestedError(Exception):
 
 
 def score_run(plan: Plan, run: Run, seed: int, place: Place) -> Mapping[str, ScoredTask]:
-    """Score a run's answers, of all splits that have results: what each task's score is based on."""
+    """Score a run's answers, of all splits that have results: what each task's score is based on.
+
+    The scores of answers that were left out of a record are read from its results, and held against their statistics.
+    """
     folder, found = place.submission(run.name, seed), dict[str, ScoredTask]()
     for split in plan.splits_of(run):
-        if place.results(plan, run, seed, split).exists():
+        results = place.results(plan, run, seed, split)
+        if results.exists():
+            other = "" if split == plan.split else split
+            withheld = _read_withheld(folder, results, split, place)
+            found |= {key_of(task, other): own for task, own in withheld.items()}
             found |= _score(folder, split, plan, place)
+    return found
+
+
+def _read_withheld(folder: Path, results: Path, split: str, place: Place) -> Mapping[str, ScoredTask]:
+    """Return the scores of withheld answers that have statistics, by task; older records have none.
+
+    Raises DataError if they do not belong to the results.
+    """
+    found = dict[str, ScoredTask]()
+    with open_submission(folder) as opened:
+        stated = {task for task, own in opened.withheld.keys() - opened.files.keys() if own == split}
+        for task in sorted(stated):
+            result = read_results_file(results).tasks.get(task)
+            path = results.parent / STATISTICS / f"{task}.parquet"
+            if result is None or not path.is_file():
+                continue
+            try:
+                require_withheld(opened, task_of(task, place.include), split, result)
+                sample = read_sample(folder, results.parent, task, result)
+            except DataError as error:
+                raise DataError(f"{task} of {folder.name}: {error}") from None
+            found[task] = ScoredTask(result, (), sample=sample, statistics=file_digest(path))
     return found
 
 
@@ -142,10 +176,16 @@ def leave_out(scored: Scored, left_out: LeftOut) -> Scored:
     """Return the scores without some examples; a task that has no others is not there.
 
     Of each, the references, answers, statistics and the headline among its scores are those of the examples that are
-    left; the rest is as it was.
+    left; the rest is as it was. Raises DataError if some are to be left out of answers that are not there.
     """
 
     def reduce(own: ScoredTask, unwanted: Collection[str]) -> ScoredTask | None:
+        if own.statistics and unwanted:
+            name = own.sample.name if own.sample else ""
+            raise DataError(
+                f"Answers to {name} are withheld, and the plan's overlap leaves out some of its examples: make the "
+                "page where the answers are."
+            )
         kept = [at for at, item in enumerate(own.references) if item.id not in unwanted]
         if len(kept) == len(own.references):
             return own
@@ -485,6 +525,8 @@ def _make_sample(scored: ScoredTask, name: str, metric: Metric) -> Sample:
 def _find_metric_of(score: str, scored: ScoredTask, place: Place) -> tuple[str, Metric]:
     """Return the metric, of those of a task, that has a score, with that score as its headline, and its name."""
     task = task_of(scored.sample.name if scored.sample else "", place.include)
+    if scored.statistics:
+        raise NotTestedError(f"the answers that {score} is of are withheld")
     for name in (task.metric, *task.secondary):
         if find_metric(name).headline == score:
             return name, find_metric(name)
