@@ -57,6 +57,7 @@ from reproduction.records import (
     has_same_weights,
     keep_record,
     mark_ended,
+    record_file,
     record_has_more,
     refuse_other_record,
     restore_run,
@@ -236,7 +237,8 @@ def read_seeds(text: str) -> list[int]:
     try:
         return [int(seed) for seed in text.split(",") if seed]
     except ValueError:
-        message = f"{text!r} are no seeds: give numbers, separated by commas"
+        wrong = [seed for seed in text.split(",") if not seed.strip().isdecimal()]
+        message = f"not a seed: {', '.join(map(repr, wrong))}; give whole numbers, separated by commas"
         raise argparse.ArgumentTypeError(message) from None
 
 
@@ -250,9 +252,15 @@ def advise(plan: Plan, name: str) -> str:
     return f"there is no run {name!r}; the runs are {_some(names)}"
 
 
+MOST = 200
+"""How many names an error lists."""
+
+
 def _some(names: Sequence[str]) -> str:
-    """List names, of many the first ones."""
-    return ", ".join(names) if len(names) <= 20 else f"{', '.join(names[:20])} and {len(names) - 20} more"
+    """List names, of very many the first ones."""
+    return (
+        ", ".join(names) if len(names) <= MOST else f"{', '.join(names[:MOST])} and {len(names) - MOST} more"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -273,7 +281,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--records", type=Path, help="folder of the records of runs that are done")
     parser.add_argument("--page", type=Path, help="file for the page, Markdown")
     parser.add_argument("--board", type=Path, help="folder for the boards of what is done")
-    parser.add_argument("--page-only", action="store_true", help="train nothing")
+    parser.add_argument(
+        "--page-only", action="store_true", help="train nothing: only read what is done, and records"
+    )
     given = parser.parse_args(arguments)
     plan = read_plan(given.plan, given.include)
     place = Place(given.plan, given.output, given.home, tuple(given.include), given.device, given.records)
@@ -287,7 +297,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(
             f"the plan has no seed {', '.join(map(str, sorted(strange)))}; its seeds are {', '.join(map(str, seeds))}"
         )
-    chosen = [run for run in plan.runs if given.page_only or not only or run.name in only]
+    chosen = [run for run in plan.runs if not only or run.name in only]
     asked = [(run, seed) for run in chosen for seed in chosen_seeds(plan, run, given.seeds)]
     if not asked:
         own = {run.name: ", ".join(map(str, plan.seeds_of(run))) for run in chosen}
@@ -309,10 +319,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     if wrong := list(faults(plan, left, place)) if left else []:
         sys.exit("\n".join([f"{given.plan}: nothing was trained, as some runs could not be.", *wrong]))
-    if place.records is not None and not place.records.exists() and left:
-        print(
-            f"{place.records} does not exist as yet: records will be written to it, and there are none to use."
-        )
+    if place.records is not None and not place.records.exists():
+        if given.page_only:
+            parser.error(f"--records: there is no folder {place.records}")
+        if left:
+            print(
+                f"{place.records} does not exist as yet: records will be written to it, and there are none to use."
+            )
+    elif place.records is not None and not any(
+        path.exists() for run, seed in asked if (path := record_file(place, run.name, seed))
+    ):
+        print(f"{place.records} has no record of the runs that were asked for.")
     failed = []
     for run, seed in asked:
         try:

@@ -479,8 +479,13 @@ def _remarks(results: Results, missing: list[str]) -> Iterator[str]:
         yield "↓ lower is better"
     if variant := results.submission.get("predictor", {}).get("variant"):
         yield f"Reworded questions: variant {variant}, not the datasets' own wording."
-    if missing:
-        yield f"No answers for: {', '.join(missing)}"
+    if withheld := [name for name in missing if name in results.withheld]:
+        yield (
+            f"Withheld, so not scored: {', '.join(withheld)}. The submission has digests of these answers; "
+            "decabench verify --remade compares answers that are made again with them."
+        )
+    if others := [name for name in missing if name not in withheld]:
+        yield f"No answers for: {', '.join(others)}"
     for name, task in tasks:
         if task.status == "failed":
             more = f" (and {task.faults - 1:,} more faults; decabench check lists them)"

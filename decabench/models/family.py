@@ -361,6 +361,10 @@ class Family:
     """(column name to lengths) -> the length that `batch_rule = "padded"` counts. If None, its size."""
     order: Callable[[Mapping[str, Integers]], Sequence[Integers]] | None = None
     """(column name to lengths) -> sort keys, primary one last, to group similar examples. If None, `size`."""
+    answer_order: Callable[[Mapping[str, Integers]], Sequence[Integers]] | None = None
+    """The same for `grouping = "answers"`. If None, `order`."""
+    pool_share: float = 1.0
+    """The most of a pass over a task that `grouping = "lengths"` sorts together, so that its batches vary."""
     abilities: frozenset[str] = frozenset()
     """Optional features: "beam" and "max_new_tokens" (options of `decabench predict`); "compile" and "graphs" (in
     training)."""
@@ -385,9 +389,10 @@ class Family:
         """Return the length of each example that `batch_rule = "padded"` counts."""
         return self.padded(lengths) if self.padded is not None else self.sizes(lengths)
 
-    def sort_keys(self, lengths: Mapping[str, Integers]) -> Sequence[Integers]:
+    def sort_keys(self, lengths: Mapping[str, Integers], by_answer: bool = False) -> Sequence[Integers]:
         """Return the keys by which `np.lexsort` orders examples before they are split into batches."""
-        return self.order(lengths) if self.order is not None else (self.sizes(lengths),)
+        order = (self.answer_order if by_answer else None) or self.order
+        return order(lengths) if order is not None else (self.sizes(lengths),)
 
     @property
     def has_heads(self) -> bool:

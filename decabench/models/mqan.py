@@ -161,7 +161,19 @@ def padded_length(lengths: Mapping[str, Integers]) -> Integers:
 
 
 def batch_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
-    """Return the sort keys for batching: the answer's length in powers of two, the context's in eights, the question's.
+    """Return the sort keys for batching: the context's length in eights, the question's, and of long answers theirs.
+
+    Answers of up to 16 words count alike. Sorted by their length, nearly all answers of a batch were of one kind: of
+    WOZ, 71 % of batches had no `none` in them, which is a third of the answers. Longer ones are sorted in powers of
+    two: the decoder's loop takes as many steps as the longest of a batch.
+    """
+    answer = np.ceil(np.log2(np.maximum(lengths["answer"], 16))).astype(np.int64)
+    context = lengths["context"] // 8
+    return _swing(lengths["question"], context), _swing(context, answer), answer
+
+
+def answer_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
+    """Return the sort keys for `grouping = "answers"`: first the answer's length in powers of two, then the others.
 
     Each key but the first runs up and down in turn, so that the neighbours where one ends are alike in the next: on
     SQuAD a batch of 10,000 tokens pads 11 % of them, where sorting by answer // 4 and context padded 19 %.
@@ -759,6 +771,8 @@ FAMILY = Family(
     size=batch_size,
     padded=padded_length,
     order=batch_order,
+    answer_order=answer_order,
+    pool_share=1 / 8,
     abilities=frozenset({"beam", "max_new_tokens", "compile", "graphs"}),
     analyses={
         "pointers": "decabench.models.mqan_analyses:POINTERS",

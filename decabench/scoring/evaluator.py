@@ -252,12 +252,23 @@ def score_submission(
             now = {job.task.name: _score_steady(job, pool) for job in jobs}
         scored = {name: known_scores.get(name) or now[name] for name in files}
         description = opened.info.described()
+        digests = {
+            name for name, split in opened.withheld.keys() - opened.files.keys() if split == options.split
+        }
     samples = {name: found.sample for name, found in scored.items() if found.sample}
     results, ends = add_intervals(
         {name: found.result for name, found in scored.items()}, samples, options.suite
     )
     return (
-        Results(description, options.split, results, ends, answers=options.answers, suite=options.suite),
+        Results(
+            description,
+            options.split,
+            results,
+            ends,
+            answers=options.answers,
+            suite=options.suite,
+            withheld=tuple(sorted(digests)),
+        ),
         scored,
     )
 

@@ -179,6 +179,8 @@ class Results:
     """The tasks that are reported together, and how their scores combine."""
     source: Source | None = field(default=None, compare=False)
     """Where the scored examples of a task come from; None if the results are a text alone."""
+    withheld: tuple[str, ...] = field(default=(), compare=False)
+    """Tasks that the submission has digests of answers to, in place of answers; not in `results.json`."""
 
     def __post_init__(self) -> None:
         names = (*self.suite.tasks, *sorted(self.tasks.keys() - set(self.suite.tasks)))

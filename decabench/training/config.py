@@ -18,6 +18,7 @@ from decabench.untrusted import read_toml
 
 __all__ = [
     "BATCH_RULES",
+    "GROUPINGS",
     "OPTIMIZERS",
     "ORDERS",
     "RATES",
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 BATCH_RULES = ("sum", "padded")
+GROUPINGS = ("answers", "lengths", "none")
 SCHEDULES = ("joint", "curriculum", "anti-curriculum", "sequential")
 ORDERS = ("turn", "random", "size", "score", "sequence", "shuffled")
 OPTIMIZERS = ("adam", "adagrad", "sgd")
@@ -127,6 +129,10 @@ class TrainConfig:
     """How the tokens of a batch are counted: the `sum` of its examples' sizes, or `padded`, the longest times their
     number. MQAN's size is context + question + 5 x answer; its length when padded is the larger of context and 5 x
     answer, as in the authors' code (there with `batch_tokens = 9000`)."""
+    grouping: str = "answers"
+    """Which examples share a batch: those of similar lengths, with MQAN of `answers` first, which pads least but gives
+    most batches answers of one kind, or of what it reads (`lengths`, sorted an eighth of a pass at a time); or any
+    (`none`). Other models have no answers to sort by: theirs are sorted by length unless it is `none`."""
     train_examples: int = 0
     """Use only the first N training examples of each task; 0 for all."""
     learn_validation: bool = False
@@ -208,6 +214,7 @@ class TrainConfig:
         require_name(self.schedule, SCHEDULES, "schedule")
         require_name(self.order, ORDERS, "order")
         require_name(self.batch_rule, BATCH_RULES, "rule for batches")
+        require_name(self.grouping, GROUPINGS, "grouping of examples")
         require_name(self.optimizer, OPTIMIZERS, "optimizer")
         require_name(self.rate, RATES, "learning rate schedule (rate)")
         require_name(self.precision, ("auto", "float32", "bfloat16"), "precision")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -89,14 +90,20 @@ def count_words(tasks: Iterable[TaskData], family: Family, words: int) -> Intege
 
 
 def cut_batches(
-    data: TaskData, family: Family, budget: int, rule: str, seed: int, epoch: int
+    data: TaskData,
+    family: Family,
+    budget: int,
+    rule: str,
+    seed: int,
+    epoch: int,
+    grouping: str = "answers",
 ) -> list[Integers]:
     """Split one pass over a task into batches of rows. The same arguments always give the same batches.
 
     Each batch holds as many examples as fit into `budget`, but at least one. The `rule` says what counts: `examples`,
     their number; `sum`, the sum of their sizes; `padded`, their number times the largest of their padded lengths (sizes
-    and padded lengths as the family counts them). Examples of similar length are grouped within a pool of 128 batches'
-    worth.
+    and padded lengths as the family counts them). Unless the `grouping` is `none`, examples of similar length are
+    grouped within a pool of 128 batches' worth, or, for `lengths`, the family's share of a pass if that is fewer.
     """
     random = np.random.default_rng([seed, zlib.crc32(data.name.encode()), epoch])
     order = random.permutation(len(data))
@@ -108,12 +115,15 @@ def cut_batches(
             sizes = family.padded_lengths(lengths)
         case _:
             sizes = family.sizes(lengths)
-    keys = family.sort_keys(lengths)
+    keys = family.sort_keys(lengths, by_answer=grouping == "answers")
     pool = max(1, int(_POOL * budget / sizes.mean()))
+    if grouping == "lengths" and family.pool_share < 1:
+        pool = min(pool, max(1, math.ceil(len(data) * family.pool_share)))
     made: list[Integers] = []
     for start in range(0, len(order), pool):
         rows = order[start : start + pool]
-        rows = rows[np.lexsort([key[rows] for key in keys])]
+        if grouping != "none":
+            rows = rows[np.lexsort([key[rows] for key in keys])]
         at = 0
         while at < len(rows):
             # No batch has more examples than this, because none is smaller than the smallest.
@@ -142,12 +152,15 @@ class BatchStream:
         self._family, self._seed = find_family(config.model.name), config.seed
         examples = config.batch_sizes.get(data.name, config.batch_examples)
         self._rule = "examples" if examples else config.batch_rule
+        self._grouping = config.grouping
         self._budget = (examples or config.batch_tokens) * processes
         self.epoch, self.batch = position
         self._batches = self._cut(self.epoch)
 
     def _cut(self, epoch: int) -> list[Integers]:
-        return cut_batches(self.data, self._family, self._budget, self._rule, self._seed, epoch)
+        return cut_batches(
+            self.data, self._family, self._budget, self._rule, self._seed, epoch, self._grouping
+        )
 
     def count(self, epoch: int) -> int:
         """Count the batches of a pass; passes are numbered from 0."""

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from decabench.scoring.results import read_results_file
-from decabench.submission import write_submission
+from decabench.submission import withhold, write_submission
 from decabench.tasks import DECATHLON
 
 
@@ -57,6 +57,19 @@ def test_seven_of_ten(command, home, submit, tmp_path):
     content = json.loads((tmp_path / "out" / "results.json").read_text())
     assert content["decascore"] is None
     assert content["total"]["text"] == "700.0 of 700 (7 of 10 tasks)"
+
+
+def test_answers_that_are_withheld_are_not_said_to_be_missing(command, home, submit):
+    folder = submit("oracle", DECATHLON.tasks[:9])
+    for task in ("iwslt.en.de", "cnn_dailymail"):
+        withhold(folder, task, "validation")
+    done = command("evaluate", "--submission", folder, "--home", home)
+    assert "Sum (no decaScore): 700.0 of 700 (7 of 10 tasks)\n" in done.stdout
+    told = " ".join(done.stdout.split())
+    assert (
+        " Withheld, so not scored: iwslt.en.de, cnn_dailymail. The submission has digests of these " in told
+    )
+    assert "\nNo answers for: schema\n" in done.stdout
 
 
 def test_tasks_that_were_not_asked_for_are_not_said_to_be_missing(command, home, submit):

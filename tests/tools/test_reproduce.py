@@ -261,9 +261,10 @@ def test_a_paper(home, tmp_path, capsys):
     assert submission.exists()
     for wrong, message in (
         (("--seeds", "7"), "the plan has no seed 7; its seeds are 0, 1"),
-        (("--seeds", "zero"), "'zero' are no seeds: give numbers, separated by commas"),
+        (("--seeds", "0,zero"), "not a seed: 'zero'; give whole numbers, separated by commas"),
         (("--only", "jiont"), "there is no run 'jiont'. Did you mean joint?"),
         (("--only", "single"), "'single' is a row, not a run; its runs are one-sst, one-multinli.in.out"),
+        (("--page-only", "--records", "nowhere"), "--records: there is no folder nowhere"),
         (("--only", "xyz"), "there is no run 'xyz'; the runs are one-sst, one-multinli.in.out, joint"),
     ):
         with pytest.raises(SystemExit):

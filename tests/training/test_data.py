@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 from decabench.models.classifier import Classifier, ClassifierConfig
 from decabench.models.mqan import FAMILY
 from decabench.tasks.store import Store
+from decabench.training.config import GROUPINGS
 from decabench.training.data import BatchStream, Ragged, TaskData, count_words, cut_batches
 from decabench.training.loop import run_training
 from tests.training.conftest import TINY
@@ -79,6 +80,37 @@ def test_little_padding():
         for rows in batches
     )
     assert 1 - FAMILY.sizes(data.lengths).sum() / padded < 0.15
+
+
+def test_answers_of_one_kind_do_not_fill_a_batch_where_lengths_alone_count():
+    """As WOZ's: a third of the answers are one short word, whatever the context; the others are longer."""
+    random = np.random.default_rng(0)
+    count = 2_500
+    is_none = random.random(count) < 1 / 3
+    sizes = {
+        "context": random.integers(8, 16, count),
+        "question": np.full(count, 9),
+        "answer": np.where(is_none, 3, random.integers(6, 9, count)),
+    }
+    columns = {
+        name: Ragged(np.zeros(length.sum(), np.int32), np.cumsum(length)) for name, length in sizes.items()
+    }
+    data = TaskData("woz.en", columns)
+
+    def spread(grouping):
+        batches = cut_batches(data, FAMILY, 1_200, "sum", 0, 0, grouping)
+        assert sorted(np.concatenate(batches).tolist()) == list(range(count))
+        shares = np.array([is_none[rows].mean() for rows in batches])
+        return shares.var() / np.mean([is_none.mean() * (1 - is_none.mean()) / len(rows) for rows in batches])
+
+    assert spread("answers") > 10 and spread("lengths") < 2 and spread("none") < 2
+
+
+def test_the_grouping_is_a_setting(encoded):
+    data = encoded[1]["woz.en"]
+    found = [next(stream(data, batch_tokens=500, grouping=each)).tolist() for each in GROUPINGS]
+    assert found == [cut_batches(data, FAMILY, 500, "sum", 0, 0, each)[0].tolist() for each in GROUPINGS]
+    assert len(set(map(str, found))) == 3
 
 
 def test_like_lengths_go_together(home):
