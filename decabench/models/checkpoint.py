@@ -215,9 +215,14 @@ def find_checkpoint(path: Path) -> Path:
     for candidate in (path, *(_read_pointer(path / name) for name in (BEST, LATEST))):
         if candidate is not None and (candidate / RECORD).is_file():
             return candidate
+    below = sorted(each.parent.name for each in path.glob(f"*/{RECORD}")) if path.is_dir() else []
+    advice = (
+        f"give one of the folders in it: {', '.join(below)}"
+        if below
+        else "train a model with decabench train"
+    )
     raise MissingDataError(
-        f"{path} is neither a checkpoint nor the folder of a training run (no {RECORD} or {BEST} in it): "
-        "train a model with decabench train."
+        f"{path} is neither a checkpoint nor the folder of a training run (no {RECORD} or {BEST} in it): {advice}."
     )
 
 

@@ -109,7 +109,11 @@ def _read_text(path: Path) -> tuple[Matrix, dict[str, int]]:
             if number == 0 and len(fields) == 2:
                 continue
             width = width or len(fields) - 1
-            if width < 1 or len(fields) <= width:
+            if width < 1:
+                raise DataError(
+                    f"{path} is not a file of word vectors: line {number + 1} has no numbers after a word."
+                )
+            if len(fields) <= width:
                 raise DataError(
                     f"{path}, line {number + 1}, has {len(fields) - 1} numbers; expected {width}."
                 )

@@ -2,7 +2,8 @@
 
     python run.py smoke  BUNDLE --trust HEX --out one                  # 100 steps in four ways, then five tasks
     python run.py joint  BUNDLE --trust HEX --out two                  # all tasks together, up to the time limit
-    python run.py joint  BUNDLE --trust HEX --out three --state two    # ... further, as often as you like
+    python run.py joint  BUNDLE --trust HEX --out three --state two    # ... further, as often as you like; with --last,
+                                                                       # the learning rate falls to zero meanwhile
     python run.py answer BUNDLE --trust HEX --out four --state three   # weights, and answers to every question
 
 BUNDLE is a folder that `decabench train --bundle` wrote. Needs torch, numpy and safetensors, and nothing else: model
@@ -16,6 +17,7 @@ import argparse
 import ast
 import atexit
 import csv
+import gzip
 import hashlib
 import importlib
 import io
@@ -40,6 +42,8 @@ MODES = {
     "graphs": ("bfloat16", False, True),
 }
 """Name to precision, whether to compile the decoder's step, and whether to record its loop as CUDA graphs."""
+LOG = "train.csv.gz"
+"""The log of a state, which grows with each step: some 50 bytes, and a third of that in the file."""
 TRUSTED = 16
 """How many digits of a digest at least say that code is trusted."""
 
@@ -453,12 +457,30 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
         state = grow(load_optimizer(folder), load_weights(folder), bundle.config.optimizer)
         save_file(state, folder / "optimizer.safetensors")
         write_json(run / "latest.json", {"checkpoint": f"checkpoints/{folder.name}"})
-        shutil.move(folder / "train.csv", run / "train.csv")
-    checkpoint = train(bundle, run, clock.left(0.1), options, precision=bundle.config.precision)
+        (run / "train.csv").write_bytes(gzip.decompress((folder / LOG).read_bytes()))
+        (folder / LOG).unlink()
+    elif options.last:
+        raise SystemExit(
+            "Nothing to end: give the folder that the command joint wrote as --state, or leave --last out."
+        )
+    precision, compiled, graphs = MODES.get(
+        options.mode, (bundle.config.precision, bundle.config.compile, bundle.config.graphs)
+    )
+    settings: dict[str, Any] = {"precision": precision, "compile": compiled, "graphs": graphs}
+    if options.last:
+        rate = measure(run)["steps a second"]
+        left = max(
+            1, int(0.9 * rate * clock.left(0.1))
+        )  # if it turns out slower, the clock ends it before its end
+        settings |= {"steps": step + left, "cooldown": left}
+        say(
+            f"The last {left:,} steps, in which the learning rate falls to zero, at {rate:.1f} steps a second."
+        )
+    checkpoint = train(bundle, run, clock.left(0.1), options, **settings)
     write_weights(bundle, checkpoint, options.out, options, keep_state=True)
     shrunk = {name: value.contiguous() for name, value in shrink(load_optimizer(checkpoint.folder)).items()}
     save_file(shrunk, options.out / "optimizer.safetensors")
-    shutil.copy(run / "train.csv", options.out / "train.csv")
+    (options.out / LOG).write_bytes(gzip.compress((run / "train.csv").read_bytes(), mtime=0))
     say(json.dumps(measure(run)))
 
 
@@ -496,6 +518,8 @@ def main() -> None:
     )
     add("--out", type=Path, required=True, help="new folder for the results")
     add("--state", type=Path, help="folder that an earlier joint wrote")
+    add("--last", action="store_true", help="joint: end here, with a learning rate that falls to zero")
+    add("--mode", default="", choices=("", *MODES), help="joint: a mode of the smoke [the bundle's settings]")
     add("--minutes", type=float, default=9.5, help="time to keep within [9.5]")
     add("--files", type=int, default=8, help="most files to write [8]")
     add("--file-size", type=int, default=16_000_000, help="most bytes in each of them [16000000]")

@@ -72,6 +72,7 @@ def test_every_form_says_the_same(make, tmp_path):
     ("name", "content", "error", "words"),
     [
         ("x.txt", "", DataError, "is empty: each line"),
+        ("x.txt", "A text.\nAnother\n", DataError, "is not a file of word vectors: line 2 has no numbers"),
         ("x.txt", "a 1 2\nb 1\n", DataError, "line 2, has 1 numbers; expected 2"),
         ("x.txt", "a 1 x\n", DataError, "cannot|no vectors that can be read"),
         ("x.json", "{}", DataError, "dimensions"),

@@ -451,6 +451,14 @@ def test_answers_that_may_not_be_passed_on_are_left_out_of_records(one_run, tmp_
         reproduce.main([*one_run, "--page", str(page)])
 
 
+def test_a_configuration_is_no_plan(tmp_path):
+    (tmp_path / "one.toml").write_text(
+        'title = "t"\npaper = "p"\nsuite = "small"\nsplit = "test"\nseeds = [0]\n'
+    )
+    with pytest.raises(SystemExit, match=r"one.toml is not a plan: it has no \[\[runs\]\]"):
+        read_plan(tmp_path / "one.toml", [])
+
+
 @pytest.mark.parametrize(
     ("task", "bound"), [("iwslt.en.de", True), ("cnn_dailymail", True), ("squad", False), ("sst", False)]
 )

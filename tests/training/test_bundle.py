@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import lzma
@@ -501,8 +502,19 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
     check_out(three)
     steps = [Checkpoint.open(path).record["step"] for path in (two, three)]
     assert 0 < steps[0] < steps[1]
-    rows = (three / "train.csv").read_text().splitlines()[1:]
+    rows = log_of(three)[1:]
     assert [int(row.split(",")[0]) for row in rows] == list(range(1, steps[1] + 1))
+
+    # Once more, to its end: a cooldown of as many steps as fit.
+    ended = tmp_path / "ended"
+    with pytest.raises(AssertionError, match="Nothing to end"):
+        start(site, "joint", bundle, "--out", str(ended), "--last")
+    start(site, "joint", bundle, "--out", str(ended), "--state", str(three), "--minutes", "0.5", "--last")
+    check_out(ended)
+    record = Checkpoint.open(ended).record
+    assert record["config"]["steps"] - record["config"]["cooldown"] == steps[1] < record["step"]
+    rates = [float(row.split(",")[3]) for row in log_of(ended)[1:]]
+    assert rates[-1] < rates[steps[1]]
 
     # 3. Weights and answers.
     four = tmp_path / "four"
@@ -520,6 +532,10 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
     examples = list(Store(home).examples("sst", "validation"))
     replies = checkpoint.load("cpu").answer(TASKS["sst"], examples)
     assert [json.loads(line)["answer"] for line in lines] == [reply.text for reply in replies]
+
+
+def log_of(state: Path) -> list[str]:
+    return gzip.decompress((state / "train.csv.gz").read_bytes()).decode().splitlines()
 
 
 def join(out: Path, made: Path) -> Path:

@@ -77,6 +77,8 @@ def test_where_a_checkpoint_is(run, tmp_path):
     assert find_checkpoint(best) == best
     with pytest.raises(MissingDataError, match="neither a checkpoint nor"):
         find_checkpoint(tmp_path / "x")
+    with pytest.raises(MissingDataError, match="give one of the folders in it: step-"):
+        find_checkpoint(run.output / "checkpoints")
     (tmp_path / "record.zip").touch()
     with pytest.raises(DataError, match=r"record.zip is a file.* has no weights"):
         find_checkpoint(tmp_path / "record.zip")

@@ -363,6 +363,10 @@ def read_plan(path: Path, include: Sequence[Path] = ()) -> Plan:
         for suite in dict.fromkeys([plan.suite, *(run.suite for run in plan.runs if run.suite)]):
             suite_of(suite, tuple(include))
     except KeyError as error:
+        if error.args[0] == "runs":
+            sys.exit(
+                f"{path} is not a plan: it has no [[runs]]. A configuration is for `decabench train --config`."
+            )
         sys.exit(f"{path} is not a plan (it, or one of its runs, has no {error.args[0]}).")
     except OSError as error:
         sys.exit(f"{error.filename or path} cannot be read ({error.strerror}).")
