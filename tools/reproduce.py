@@ -297,6 +297,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(
             f"the plan has no seed {', '.join(map(str, sorted(strange)))}; its seeds are {', '.join(map(str, seeds))}"
         )
+    if given.page_only and place.records is not None and not place.records.exists():
+        parser.error(f"--records: there is no folder {place.records}")
     chosen = [run for run in plan.runs if not only or run.name in only]
     asked = [(run, seed) for run in chosen for seed in chosen_seeds(plan, run, given.seeds)]
     if not asked:
@@ -319,17 +321,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     if wrong := list(faults(plan, left, place)) if left else []:
         sys.exit("\n".join([f"{given.plan}: nothing was trained, as some runs could not be.", *wrong]))
-    if place.records is not None and not place.records.exists():
-        if given.page_only:
-            parser.error(f"--records: there is no folder {place.records}")
-        if left:
+    if place.records is not None and (left or given.page_only):
+        records = [record_file(place, run.name, seed) for run, seed in asked]
+        if not place.records.exists():
             print(
                 f"{place.records} does not exist as yet: records will be written to it, and there are none to use."
             )
-    elif place.records is not None and not any(
-        path.exists() for run, seed in asked if (path := record_file(place, run.name, seed))
-    ):
-        print(f"{place.records} has no record of the runs that were asked for.")
+        elif not any(path and path.exists() for path in records):
+            print(f"{place.records} has no record of the runs that were asked for.")
     failed = []
     for run, seed in asked:
         try:
