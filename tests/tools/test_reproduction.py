@@ -16,7 +16,7 @@ from decabench.errors import DataError, SubmissionError
 from decabench.metrics import METRICS, Item
 from decabench.scoring import DataUsed, Sample, ScoredTask, TaskResult, student_t
 from decabench.scoring.significance import Interval
-from decabench.tasks import SUITES
+from decabench.tasks import DECATHLON, SUITES
 from tests.sources import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
@@ -33,7 +33,7 @@ from reproduction.claims import (
 )
 from reproduction.contrasts import contrast_table, find_contrasts, judge
 from reproduction.costs import Cost, cost_lines, plot_costs, read_costs
-from reproduction.curves import LINES, make_panels, plot_panels
+from reproduction.curves import LINES, make_panels, plot_panels, read_curve
 from reproduction.effort import Effort, count_parameters, measure_effort, settings_of
 from reproduction.logs import count_weights
 from reproduction.page import (
@@ -834,6 +834,15 @@ def test_a_record_has_what_a_model_logged_at_the_end(tmp_path):
     assert training.terms == {"loss.label": pytest.approx(2.005), "loss.encoder_open": 0.25}
     assert (training.steps, training.seconds, training.step_seconds) == (300, 150, 0.5)
     assert read_training(plan, plan.runs[0], 1, place).terms == {}
+
+
+def test_the_curve_of_a_sum_is_a_sum(tmp_path):
+    """The decaScore's, of 0 to 1000, was drawn as a mean of 0 to 100."""
+    plan, place = make_done(
+        tmp_path, [Run("all", DECATHLON.tasks)], lambda run, task, seed, epoch: 50 + epoch
+    )
+    read = read_curve(plan, place, "all", Measure(suite="decathlon"), 0)
+    assert read == ("epoch", [(1, 510), (2, 520)])
 
 
 def test_curves_are_means_over_a_suites_tasks_and_have_at_most_eight_lines(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from reproduction.plan import Measure, Place, Plan, Run, Table, tasks_of
+from reproduction.plan import Measure, Place, Plan, Run, Table, suite_of, tasks_of
 from reproduction.records import asked_for, read_training
 
 LINES = 8
@@ -40,7 +40,7 @@ class Panel:
 
 
 def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) -> tuple[str, Curve] | None:
-    """Return the unit and the validation scores of a row, for a suite their mean; None unless all tasks are there.
+    """Return the unit and the validation scores of a row, for a suite its total; None unless all tasks are there.
 
     Only runs that are done count, and none that learned from the validation examples. Runs of a suite's tasks are put
     together validation by validation.
@@ -62,10 +62,17 @@ def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) 
         return None
     curves = [found[task] for task in tasks]
     points = [
-        (mean(x for x, _ in together), mean(score for _, score in together))
+        (mean(x for x, _ in together), _total(measure, dict(zip(tasks, scores, strict=True)), place))
         for together in zip(*curves, strict=False)
+        for scores in [[score for _, score in together]]
     ]
     return "epoch" if epochs else "step", points
+
+
+def _total(measure: Measure, scores: Mapping[str, float], place: Place) -> float:
+    """Combine the scores of a measure's tasks as its suite does; their mean if the suite has no total."""
+    total = suite_of(measure.suite, place.include).combine(scores) if measure.suite else None
+    return mean(scores.values()) if total is None else total
 
 
 def _learns_validation(plan: Plan, run: Run, place: Place) -> bool:
