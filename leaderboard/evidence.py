@@ -21,6 +21,7 @@ from decabench.scoring import (
     read_rows,
     score_interval,
     show_units,
+    statistics_path,
     stored_metric,
     total_interval,
 )
@@ -89,7 +90,7 @@ class Evidence:
 
     def _read(self, entry: Entry, task: str) -> TaskEvidence | None:
         result = entry.tasks.get(task)
-        path = (self._submissions / entry.path).parent / "statistics" / f"{task}.parquet"
+        path = statistics_path((self._submissions / entry.path).parent, task)
         if result is None or result.score is None or result.metric not in self.metrics or not path.is_file():
             return None
         if not is_inside(path, self._submissions):

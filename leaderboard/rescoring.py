@@ -43,6 +43,7 @@ from decabench.scoring import (
     numbers_agree,
     read_rows,
     score_submission,
+    statistics_path,
 )
 from decabench.submission import FOLDER, METADATA_NAME, VARIANTS, WITHHELD, find_predictions
 from decabench.tasks import Store
@@ -232,7 +233,7 @@ def _score_again(
                 raise ContradictionError(fault)
             checks[name] = _with_reason(checks[name], "another version of the metric gives another score")
             continue
-        path = (submissions / entry.path).parent / "statistics" / f"{name}.parquet"
+        path = statistics_path((submissions / entry.path).parent, name)
         if scored[name].check.kind == "consistent" and options.digests(path) != found[name].statistics:
             _compare_statistics(name, path, metrics[scored[name].metric], found[name])
         checks[name] = _verified(decabench.__version__, today)

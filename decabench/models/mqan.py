@@ -167,9 +167,7 @@ def batch_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
     WOZ, 71 % of batches had no `none` in them, which is a third of the answers. Longer ones are sorted in powers of
     two: the decoder's loop takes as many steps as the longest of a batch.
     """
-    answer = np.ceil(np.log2(np.maximum(lengths["answer"], 16))).astype(np.int64)
-    context = lengths["context"] // 8
-    return _swing(lengths["question"], context), _swing(context, answer), answer
+    return _sort_keys(lengths, shortest=16)
 
 
 def answer_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
@@ -178,7 +176,12 @@ def answer_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
     Each key but the first runs up and down in turn, so that the neighbours where one ends are alike in the next: on
     SQuAD a batch of 10,000 tokens pads 11 % of them, where sorting by answer // 4 and context padded 19 %.
     """
-    answer = np.ceil(np.log2(np.maximum(lengths["answer"], 1))).astype(np.int64)
+    return _sort_keys(lengths, shortest=1)
+
+
+def _sort_keys(lengths: Mapping[str, Integers], shortest: int) -> Sequence[Integers]:
+    """Return the sort keys, given the length up to which answers count alike."""
+    answer = np.ceil(np.log2(np.maximum(lengths["answer"], shortest))).astype(np.int64)
     context = lengths["context"] // 8
     return _swing(lengths["question"], context), _swing(context, answer), answer
 

@@ -49,6 +49,7 @@ from decabench.scoring.results import (
     read_results_file,
     score_digits,
     show_units,
+    statistics_path,
     write_results_file,
 )
 from decabench.scoring.scored_examples import (
@@ -163,6 +164,7 @@ __all__ = [
     "show_units",
     "shown_ids",
     "sign_manifest",
+    "statistics_path",
     "stored_metric",
     "student_p",
     "student_t",

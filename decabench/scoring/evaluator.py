@@ -28,7 +28,7 @@ from decabench.metrics import METRICS, Item, Metric, Reference, Row, count_fault
 from decabench.plugins import load_entry_point, load_object, plugin_names
 from decabench.prompts import AnswerForms, LabelForms, forms_of, is_other_label, possible_labels, takes_for
 from decabench.scoring.receipts import Deferred, ScoredFile, find_receipt
-from decabench.scoring.results import STATISTICS, DataUsed, Results, TaskResult
+from decabench.scoring.results import DataUsed, Results, TaskResult, statistics_path
 from decabench.scoring.scored_examples import ExamplesHead, ScoredExample, label_questions, make_examples
 from decabench.scoring.significance import (
     Sample,
@@ -252,9 +252,7 @@ def score_submission(
             now = {job.task.name: _score_steady(job, pool) for job in jobs}
         scored = {name: known_scores.get(name) or now[name] for name in files}
         description = opened.info.described()
-        digests = {
-            name for name, split in opened.withheld.keys() - opened.files.keys() if split == options.split
-        }
+        withheld = opened.withheld_tasks(options.split)
     samples = {name: found.sample for name, found in scored.items() if found.sample}
     results, ends = add_intervals(
         {name: found.result for name, found in scored.items()}, samples, options.suite
@@ -267,7 +265,7 @@ def score_submission(
             ends,
             answers=options.answers,
             suite=options.suite,
-            withheld=tuple(sorted(digests)),
+            withheld=withheld,
         ),
         scored,
     )
@@ -851,7 +849,7 @@ def write_statistics(folder: Path, scored: Mapping[str, ScoredTask]) -> None:
             found.sample is not None and found.result.status == "scored"
         ):  # limited runs are compared with nothing
             columns = {name: found.rows[:, at] for at, name in enumerate(found.sample.metric.columns)}
-            path = folder / STATISTICS / f"{task}.parquet"
+            path = statistics_path(folder, task)
             write_rows(path, found.result.metric, found.result.signature, columns, found.units)
 
 

@@ -15,7 +15,13 @@ from typing import Literal
 import decabench
 from decabench.errors import DataError, SubmissionError
 from decabench.files import atomic_file, file_digest, is_within
-from decabench.scoring.results import STATISTICS, InvalidResultsError, Results, read_results_file
+from decabench.scoring.results import (
+    STATISTICS,
+    InvalidResultsError,
+    Results,
+    read_results_file,
+    statistics_path,
+)
 from decabench.submission import MANIFEST, METADATA_NAME, SIGNATURE, answers_digest, read_answers
 from decabench.tasks import is_task_name
 from decabench.text import printable, quoted
@@ -261,7 +267,7 @@ def _check_task(
     ):
         if in_results != in_manifest:
             yield f"results.json and {MANIFEST} differ about {what} behind it"
-    path = folder / STATISTICS / f"{task}.parquet"
+    path = statistics_path(folder, task)
     if held.statistics:
         if not path.is_file() or not is_within(root, path):
             yield f"its statistics are missing, but {MANIFEST} has their digest"
@@ -289,7 +295,7 @@ def _has_answers(file: Path, name: str, results: Results, held: BoundTask) -> bo
 def bind_task(root: Path, folder: Path, task: str, results: Results, files: Mapping[str, str]) -> BoundTask:
     """Return the digests behind one result; `files` maps the paths of its answers in the submission to their sha256."""
     found = results.tasks[task]
-    path = folder / STATISTICS / f"{task}.parquet"
+    path = statistics_path(folder, task)
     has_rows = found.status == "scored" and path.is_file() and is_within(root, path)
     return BoundTask(
         data=found.data.fingerprint,

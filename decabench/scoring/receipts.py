@@ -23,7 +23,7 @@ import decabench
 from decabench.errors import DecabenchError, StorageError
 from decabench.files import atomic_file, canonical_json, file_digest
 from decabench.metrics import METRICS
-from decabench.scoring.results import TaskResult, parse_task, without_defaults
+from decabench.scoring.results import TaskResult, parse_task, statistics_path, without_defaults
 from decabench.scoring.significance import Sample, read_rows, stored_metric
 from decabench.submission import AnswerKind
 from decabench.tasks import TASKS, Store, Task
@@ -190,7 +190,7 @@ def find_receipt(store: Store, scored: ScoredFile, submission: Path) -> Receipt 
             return None
         places = (
             Path(content["path"]),
-            submission / "results" / scored.split / "statistics" / f"{name}.parquet",
+            statistics_path(submission / "results" / scored.split, name),
         )
         for place in places:
             # Read once, as it may be replaced meanwhile.

@@ -39,6 +39,7 @@ from decabench.scoring.results import (
     parse_record,
     read_bounded,
     read_results_file,
+    statistics_path,
     write_results_file,
 )
 from decabench.scoring.scored_examples import EXAMPLES, examples_path, make_examples, save_examples
@@ -188,7 +189,7 @@ def _write_receipts(
 ) -> None:
     store = Store(home_folder(options.home))
     for name, found in scored.items():
-        path = folder / STATISTICS / f"{name}.parquet"
+        path = statistics_path(folder, name)
         if name in TASKS and path.is_file():
             write_receipt(
                 store, ScoredFile(TASKS[name], merged.split, found.files, merged.answers), found.result, path
@@ -212,7 +213,7 @@ def _statistics_of_ours(root: Path, folder: Path, earlier: _Earlier, kept: Mappi
     written = {*earlier.tasks, *(earlier.bound.tasks if earlier.bound else ())}
     if folder != root and folder.parent in (root, root / "results"):
         written |= TASKS.keys()
-    return [folder / STATISTICS / f"{name}.parquet" for name in sorted(written - kept.keys())]
+    return [statistics_path(folder, name) for name in sorted(written - kept.keys())]
 
 
 def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Sample:
@@ -220,7 +221,7 @@ def read_sample(root: Path, folder: Path, task: str, result: TaskResult) -> Samp
 
     The metric must be known to be the task's own. Raises DataError if they are missing, damaged or give another score.
     """
-    path = folder / STATISTICS / f"{task}.parquet"
+    path = statistics_path(folder, task)
     if not path.is_file() or not is_within(root, path):
         raise MissingDataError("its statistics are missing")
     metric = stored_metric(find_metric(result.metric), path)
@@ -383,7 +384,7 @@ def _require_valid(
         if held is None:
             raise DataError(f"{MANIFEST} does not mention it")
         if sample is not None:
-            path = earlier.folder / STATISTICS / f"{name}.parquet"
+            path = statistics_path(earlier.folder, name)
             if held.statistics != file_digest(path):
                 raise DataError(f"its statistics are not those whose digest is in {MANIFEST}")
         version = held.decabench or earlier.version
@@ -405,7 +406,7 @@ def _was_scored_here(
     receipt = find_receipt(Store(home_folder(options.home)), scored, earlier.root)
     return (
         receipt is not None
-        and receipt.statistics == file_digest(earlier.folder / STATISTICS / f"{task.name}.parquet")
+        and receipt.statistics == file_digest(statistics_path(earlier.folder, task.name))
         and receipt.result == replace(result, interval=None, without={})
     )
 

@@ -51,6 +51,7 @@ __all__ = [
     "read_results_file",
     "score_digits",
     "show_units",
+    "statistics_path",
     "without_defaults",
     "write_results_file",
 ]
@@ -62,6 +63,12 @@ Source = Callable[[str], tuple[ExamplesHead, Iterable[ScoredExample]]]
 
 STATISTICS = "statistics"
 """The folder of statistics beside `results.json`."""
+
+
+def statistics_path(folder: Path, task: str) -> Path:
+    """Return where a task's statistics are in a folder of results."""
+    return folder / STATISTICS / f"{task}.parquet"
+
 
 LIMIT_BYTES = 16 << 20
 """The most that is read of a file; honest ones have a few thousand bytes."""

@@ -84,6 +84,10 @@ class Submission:
     folder: Path | None = None
     """The folder that it was read from: for an archive a temporary one. None if it was made in memory."""
 
+    def withheld_tasks(self, split: str) -> tuple[str, ...]:
+        """Return the tasks of a split that it has digests of answers to, and no answers; in order of their names."""
+        return tuple(sorted(task for task, own in self.withheld.keys() - self.files.keys() if own == split))
+
     def files_of(self, task: str, split: str) -> dict[str, Path]:
         """Return every file that the submission has for a split: its path in the submission to where it is."""
         files = (found.get((task, split)) for found in (self.files, *self.variants.values()))

@@ -117,8 +117,8 @@ def cut_batches(
             sizes = family.sizes(lengths)
     keys = family.sort_keys(lengths, by_answer=grouping == "answers")
     pool = max(1, int(_POOL * budget / sizes.mean()))
-    if grouping == "lengths" and family.pool_share < 1:
-        pool = min(pool, max(1, math.ceil(len(data) * family.pool_share)))
+    if grouping == "lengths":
+        pool = min(pool, math.ceil(len(data) * family.pool_share))
     made: list[Integers] = []
     for start in range(0, len(order), pool):
         rows = order[start : start + pool]

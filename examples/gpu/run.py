@@ -469,9 +469,8 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     settings: dict[str, Any] = {"precision": precision, "compile": compiled, "graphs": graphs}
     if options.last:
         rate = measure(run)["steps a second"]
-        left = max(
-            1, int(0.9 * rate * clock.left(0.1))
-        )  # if it turns out slower, the clock ends it before its end
+        # If it turns out slower than this, the clock ends it before its end.
+        left = max(1, int(0.9 * rate * clock.left(0.1)))
         settings |= {"steps": step + left, "cooldown": left}
         say(
             f"The last {left:,} steps, in which the learning rate falls to zero, at {rate:.1f} steps a second."

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from decabench.errors import DataError
-from decabench.scoring.evaluator import STATISTICS, ScoringOptions, score_submission, write_statistics
+from decabench.scoring.evaluator import ScoringOptions, score_submission, write_statistics
+from decabench.scoring.results import STATISTICS
 from decabench.scoring.significance import Sample, read_rows, score_interval, write_rows
 
 

@@ -82,6 +82,12 @@ settings = { epochs = 3 }
 """
 
 
+def read_archive(path):
+    """Return the files of a zip file, by name."""
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 def write_archive(path, content):
     """Write a zip file with these files, such as a record that somebody changed."""
     with zipfile.ZipFile(path, "w") as archive:
@@ -273,22 +279,17 @@ def test_a_paper(home, tmp_path, capsys):
 
     forged = tmp_path / "forged"
     shutil.copytree(records, forged)
-    with zipfile.ZipFile(forged / "one-sst-seed-0.zip") as archive:
-        content = {name: archive.read(name) for name in archive.namelist()}
+    content = read_archive(forged / "one-sst-seed-0.zip")
     name = "predictions/sst.validation.jsonl"
     content[name] = re.sub(rb'"(positive|negative)"', b'"unknown"', content[name])
     assert b'"unknown"' in content[name]
-    with zipfile.ZipFile(forged / "one-sst-seed-0.zip", "w") as archive:
-        for file, part in content.items():
-            archive.writestr(file, part)
+    write_archive(forged / "one-sst-seed-0.zip", content)
     fourth = [str(plan), *data, "--output", str(tmp_path / "fourth")]
     with pytest.raises(SystemExit, match=r"one-sst-seed-0.zip is not as it was written, .*: predictions/sst"):
         reproduce.main([*fourth, "--records", str(forged), "--seeds", "0", "--only", "one-sst"])
     assert not (tmp_path / "fourth" / "submissions" / "one-sst-seed-0" / "predictions").exists()
     content["manifest.json"] = b'{"format": "decabench.manifest/1", "decabench": "1", "results": {}}'
-    with zipfile.ZipFile(forged / "one-sst-seed-0.zip", "w") as archive:
-        for file, part in content.items():
-            archive.writestr(file, part)
+    write_archive(forged / "one-sst-seed-0.zip", content)
     with pytest.raises(
         SystemExit, match=r"one-sst-seed-0.zip is not as it was written, .* no digests of results/"
     ):
@@ -431,8 +432,7 @@ def test_answers_that_may_not_be_passed_on_are_left_out_of_records(one_run, tmp_
     cells = f"{scores['sst']:.1f} (1) | {mean(scores.values()):.2f} (1)"
     assert len(scores) == 2 and cells in page.read_text()
 
-    with zipfile.ZipFile(tmp_path / "records" / "joint-seed-0.zip") as archive:
-        content = {name: archive.read(name) for name in archive.namelist()}
+    content = read_archive(tmp_path / "records" / "joint-seed-0.zip")
     content["results/validation-small/statistics/sst.parquet"] += b" "
     write_archive(tmp_path / "records" / "joint-seed-0.zip", content)
     one_run[one_run.index(str(tmp_path / "else"))] = str(tmp_path / "third")
@@ -470,8 +470,7 @@ def test_which_answers_are_left_out(task, bound):
 def test_a_record_without_results_is_told_and_the_others_go_on(one_run, tmp_path):
     reproduce.main(one_run)
     record = tmp_path / "records" / "one-sst-seed-0.zip"
-    with zipfile.ZipFile(record) as archive:
-        content = {name: archive.read(name) for name in archive.namelist() if not name.startswith("results/")}
+    content = {name: part for name, part in read_archive(record).items() if not name.startswith("results/")}
     write_archive(record, content)
     one_run[one_run.index(str(tmp_path / "out"))] = str(tmp_path / "else")
     with pytest.raises(SystemExit, match="has no results/: restore it, or delete it"):
@@ -643,8 +642,7 @@ def test_results_of_another_split_that_no_manifest_binds(one_run, tmp_path):
     (tmp_path / "plan.toml").write_text(TEST_SPLIT)
     reproduce.main(one_run)
     record = tmp_path / "records" / "one-sst-seed-0.zip"
-    with zipfile.ZipFile(record) as archive:
-        content = {name: archive.read(name) for name in archive.namelist()}
+    content = read_archive(record)
     manifest = json.loads(content["manifest.json"])
     del manifest["results"]["results/test-small"]
     content["manifest.json"] = json.dumps(manifest).encode()

@@ -8,8 +8,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from reproduction.plan import Measure, Place, Plan, Run, Table, suite_of, tasks_of
+from reproduction.plan import Measure, Place, Plan, Run, Table, tasks_of
 from reproduction.records import asked_for, read_training
+from reproduction.scores import combine
 
 LINES = 8
 """The most lines in a panel."""
@@ -61,18 +62,11 @@ def read_curve(plan: Plan, place: Place, row: str, measure: Measure, seed: int) 
     if set(found) != set(tasks) or not all(found.values()):
         return None
     curves = [found[task] for task in tasks]
-    points = [
-        (mean(x for x, _ in together), _total(measure, dict(zip(tasks, scores, strict=True)), place))
-        for together in zip(*curves, strict=False)
-        for scores in [[score for _, score in together]]
-    ]
+    points = Curve()
+    for together in zip(*curves, strict=False):
+        scores = dict(zip(tasks, (score for _, score in together), strict=True))
+        points.append((mean(x for x, _ in together), combine(measure, scores, place)))
     return "epoch" if epochs else "step", points
-
-
-def _total(measure: Measure, scores: Mapping[str, float], place: Place) -> float:
-    """Combine the scores of a measure's tasks as its suite does; their mean if the suite has no total."""
-    total = suite_of(measure.suite, place.include).combine(scores) if measure.suite else None
-    return mean(scores.values()) if total is None else total
 
 
 def _learns_validation(plan: Plan, run: Run, place: Place) -> bool:

@@ -288,10 +288,6 @@ class Place:
         return results_file(self.submission(run.name, seed), run.suite or plan.suite, split or plan.split)
 
 
-STATISTICS = "statistics"
-"""The folder of the statistics of scores, beside their results."""
-
-
 def results_file(submission: Path, suite: str, split: str) -> Path:
     """Return where `decabench evaluate` writes the results of a submission."""
     return submission / "results" / (split if suite == "decathlon" else f"{split}-{suite}") / "results.json"

@@ -23,10 +23,10 @@ import msgspec
 
 from decabench.errors import SubmissionError
 from decabench.files import atomic_file, file_digest, make_folder
-from decabench.scoring import read_manifest
+from decabench.scoring import read_manifest, statistics_path
 from decabench.submission import FOLDER, METADATA_NAME, WITHHELD, find_predictions, open_submission, withhold
 from reproduction.logs import count_weights, counts_epochs, read_log, read_versions
-from reproduction.plan import STATISTICS, Place, Plan, Run, task_of
+from reproduction.plan import Place, Plan, Run, task_of
 
 TRAINING = "training.json"
 ENDED = "ended"
@@ -168,7 +168,7 @@ def _statistics_to_keep(plan: Plan, run: Run, seed: int, place: Place) -> Iterat
     """Yield the statistics of a run's scores whose answers a record leaves out."""
     for task, split in find_predictions(place.submission(run.name, seed))[0]:
         if task_of(task, place.include).withholds_answers:
-            path = place.results(plan, run, seed, split).parent / STATISTICS / f"{task}.parquet"
+            path = statistics_path(place.results(plan, run, seed, split).parent, task)
             if path.is_file():
                 yield path
 
@@ -323,7 +323,7 @@ def _changed_files(folder: Path, results: Collection[str]) -> Iterator[str]:
         files = {f"{name}/results.json": bound.results}
         for own, task in bound.tasks.items():
             files |= task.predictions
-            statistics = f"{name}/{STATISTICS}/{own}.parquet"
+            statistics = statistics_path(Path(name), own).as_posix()
             if task.statistics and (folder / statistics).is_file():  # only where answers are left out
                 files[statistics] = task.statistics
         for path, digest in files.items():

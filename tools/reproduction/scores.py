@@ -39,11 +39,11 @@ from decabench.scoring import (
     require_withheld,
     score_submission,
     score_task,
+    statistics_path,
 )
 from decabench.submission import open_submission
 from decabench.tasks import Store, find_overlap, home_folder
 from reproduction.plan import (
-    STATISTICS,
     Contrast,
     Measure,
     Place,
@@ -107,10 +107,10 @@ def _read_withheld(folder: Path, results: Path, split: str, place: Place) -> Map
     """
     found = dict[str, ScoredTask]()
     with open_submission(folder) as opened:
-        stated = {task for task, own in opened.withheld.keys() - opened.files.keys() if own == split}
-        for task in sorted(stated):
-            result = read_results_file(results).tasks.get(task)
-            path = results.parent / STATISTICS / f"{task}.parquet"
+        tasks = opened.withheld_tasks(split)
+        stated = read_results_file(results).tasks if tasks else {}
+        for task in tasks:
+            result, path = stated.get(task), statistics_path(results.parent, task)
             if result is None or not path.is_file():
                 continue
             try:
@@ -219,11 +219,11 @@ def values(scored: Scored, row: str, measure: Measure, place: Place) -> dict[int
                 names = ", ".join(own.result.scores)
                 raise DataError(f"There is no score {name!r} of {task} in row {row}: {names}.")
             scores[task] = own.result.scores[name]
-        found[seed] = _combine(measure, scores, place)
+        found[seed] = combine(measure, scores, place)
     return found
 
 
-def _combine(measure: Measure, scores: Mapping[str, float], place: Place) -> float:
+def combine(measure: Measure, scores: Mapping[str, float], place: Place) -> float:
     """Combine the scores of a measure's tasks: of a suite, by its sum or mean."""
     if not measure.suite:
         return scores[measure.task]
