@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import faulthandler
 import os
 import sys
 import time
@@ -355,6 +356,8 @@ cli.params += _shared_options()
 def main() -> None:
     """Run the console script."""
     os.environ.pop("DECABENCH_DEBUG", None)
+    with suppress(RuntimeError, OSError):  # there may be no standard error to write to
+        faulthandler.enable()  # where a library crashed, hours into a run, is otherwise not known
     cli(obj="console")  # a process of its own, which commands may fork
 
 

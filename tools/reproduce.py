@@ -21,7 +21,8 @@ what became of its contrasts; tools/claims.py makes the page of all papers' clai
   published figures (`recalled`, other data);
 - `[[runs]]`: `name`, `tasks` (all of the suite, but for `omit`, if left out), and optionally `row` (its row of the
   tables; several runs may fill one), `settings`, `seeds`, `config`, `suite`, `init` (a run of the plan to start from,
-  with the same seed), `like` (an earlier run, from which it takes all but name and row, and whose settings it adds to);
+  with the same seed), `checkpoint` (a folder of published weights beside the plan, to start from instead), `like` (an
+  earlier run, from which it takes all but name and row, and whose settings it adds to);
 - `[[baselines]]`: `row` and `submission`, a folder beside the plan: a row that is not trained;
 - `[[tables]]`: `title`, `measures`, and optionally `rows`, `text` and `transposed`;
 - `[published.ROW]`: measure to figure, and `[parameters]`: row to the number of weights without embeddings;
@@ -41,6 +42,7 @@ A contrast is tested by the harness's own inference for pairs of systems, that o
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -84,7 +86,7 @@ def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
         run.tasks,
         settings={**plan.settings, **run.settings, "seed": seed},
         config=place.plan.parent / config if config else None,
-        init=place.run(run.init, seed) if run.init else "",
+        init=_origin(run, seed, place) or "",
         home=place.home,
         device=place.device,
         resume=True,
@@ -92,6 +94,13 @@ def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
         report=lambda text: print(f"  {text}", flush=True),
     )
     mark_ended(plan, run, seed, place)
+
+
+def _origin(run: Run, seed: int, place: Place) -> Path | None:
+    """Return the checkpoint, or the folder of a run, whose weights a run starts from; None for random ones."""
+    if run.checkpoint:
+        return (place.plan.parent / run.checkpoint).resolve()
+    return place.run(run.init, seed) if run.init else None
 
 
 def left_to_answer(plan: Plan, run: Run, seed: int, place: Place) -> list[str]:
@@ -183,7 +192,7 @@ def complete(plan: Plan, run: Run, seed: int, place: Place, train_it: bool = Tru
 
 def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
     """Yield what would end a run after others were trained: settings, tasks, data and vectors that are not there."""
-    from decabench.models import join_vectors, pick_device
+    from decabench.models import Checkpoint, join_vectors, pick_device
     from decabench.training.config import TrainConfig, combine_settings
 
     opened, store = dict[tuple[str, ...], str](), Store(home_folder(place.home))
@@ -200,6 +209,8 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
             path = place.plan.parent / config if config else None
             settings = {**plan.settings, **run.settings, "seed": 0}
             made, _ = combine_settings(TrainConfig(), path, settings, tasks=run.tasks)
+            if run.checkpoint:
+                Checkpoint.open(_origin(run, 0, place) or "")
             for task in made.tasks:
                 task_of(task, place.include)
             for split in dict.fromkeys(["train", *plan.splits_of(run)]):
@@ -358,4 +369,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()
     main()

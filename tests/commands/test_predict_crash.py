@@ -61,6 +61,11 @@ def test_a_sudden_end_is_a_sentence(tmp_path: Path, home: Path, end: str) -> Non
     assert ENDS[end] in said
     assert said.rstrip().endswith("run the same command again to continue; the answers so far are kept.")
     assert said.count("Error: ") == 1 and "Traceback" not in said
+    in_compiled_code = end in (
+        "ctypes.string_at(0)",
+        "os.abort()",
+    )  # which line called it, Python can still say
+    assert (str(tmp_path / "model.py") in said) == in_compiled_code
 
 
 def test_the_run_is_continued(tmp_path: Path, home: Path) -> None:

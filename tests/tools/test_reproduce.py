@@ -265,6 +265,26 @@ def test_a_paper(home, tmp_path, capsys):
     assert (tmp_path / "third" / "submissions" / "joint-seed-1" / "predictions").exists()
     assert not (tmp_path / "third" / "submissions" / "one-sst-seed-1").exists()
     assert submission.exists()
+    assert (
+        "| joint | joint | sst, multinli.in.out | `init=one-sst`; `epochs=1`; `init_parts"
+        in (tmp_path / "third.md").read_text()
+    )
+
+    published = tmp_path / "weights" / "sst"
+    (checkpoint,) = (tmp_path / "third" / "runs" / "one-sst-seed-1" / "checkpoints").iterdir()
+    shutil.copytree(checkpoint, published)
+    plan.write_text(plan.read_text().replace('init = "one-sst"', 'checkpoint = "weights/sst"'))
+    sixth = [str(plan), *data, "--output", str(tmp_path / "sixth"), "--seeds", "1", "--only", "joint"]
+    reproduce.main([*sixth, "--page", str(tmp_path / "sixth.md")])
+    assert not (tmp_path / "sixth" / "runs" / "one-sst-seed-1").exists()
+    assert "`checkpoint=weights/sst`; `epochs=1`" in (tmp_path / "sixth.md").read_text()
+    answers = [tmp_path / one / "submissions" / "joint-seed-1" / "predictions" for one in ("third", "sixth")]
+    for file in answers[0].iterdir():
+        assert file.read_bytes() == (answers[1] / file.name).read_bytes(), "both begin with the same weights"
+    shutil.rmtree(published)
+    with pytest.raises(SystemExit, match=r"(?s)nothing was trained, .*joint: .*weights/sst"):
+        reproduce.main([str(tmp_path / "seventh") if one.endswith("sixth") else one for one in sixth])
+
     for wrong, message in (
         (("--seeds", "7"), "the plan has no seed 7; its seeds are 0, 1"),
         (("--seeds", "0,zero"), "not a seed: 'zero'; give whole numbers, separated by commas"),
@@ -333,6 +353,11 @@ def _count_right(submission, task, golds):
             "omits what is none of its tasks: sst2",
         ),
         ("settings = { epochs = 3 }", 'init = "joint"', "init 'joint' of joint, which ends in itself"),
+        (
+            "settings = { epochs = 3 }",
+            'init = "one-sst"\ncheckpoint = "weights"',
+            "init 'one-sst' and checkpoint 'weights' of joint: it starts from one of them",
+        ),
         ("settings = { epochs = 3 }", 'suite = "smal"', "Did you mean small"),
         ('suite = "small"\nsplit', 'suite = "smal"\nsplit', "Did you mean small"),
         ('name = "joint"\n', "", "one of its runs, has no name"),

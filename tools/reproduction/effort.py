@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from decabench.plugins import load_object
-from reproduction.plan import Count, Place, Plan
+from reproduction.plan import Count, Place, Plan, Run
 from reproduction.records import read_training
 
 
@@ -67,20 +67,22 @@ def _range(numbers: list[int]) -> tuple[int, int] | None:
 
 
 def settings_of(plan: Plan, row: str) -> Iterator[str]:
-    """Yield the settings of a row's runs: those that all have, and after them those of single runs."""
-    runs = plan.runs_of(row)
-    shared = {
-        key: value
-        for key, value in runs[0].settings.items()
-        if all(r.settings.get(key) == value for r in runs)
-    }
+    """Yield the settings of a row's runs, and what they start from: what all have, and after it that of single runs."""
+    own = {run.name: _with_origin(run) for run in plan.runs_of(row)}
+    first, *others = own.values()
+    shared = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
     yield from (f"`{key}={show_setting(value)}`" for key, value in shared.items())
-    for run in runs:
+    for name, settings in own.items():
         rest = ", ".join(
-            f"`{key}={show_setting(value)}`" for key, value in run.settings.items() if key not in shared
+            f"`{key}={show_setting(value)}`" for key, value in settings.items() if key not in shared
         )
         if rest:
-            yield f"{run.name}: {rest}"
+            yield f"{name}: {rest}"
+
+
+def _with_origin(run: Run) -> dict[str, object]:
+    origin = {"init": run.init, "checkpoint": run.checkpoint}
+    return {**{key: value for key, value in origin.items() if value}, **run.settings}
 
 
 def show_setting(value: object) -> str:

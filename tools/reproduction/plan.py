@@ -66,6 +66,8 @@ class Run:
     """A training configuration in place of the plan's."""
     init: str = ""
     """The run whose weights it starts from."""
+    checkpoint: str = ""
+    """A folder of published weights to start from instead, beside the plan."""
     suite: str = ""
     """The suite that its results are reported on, in place of the plan's."""
 
@@ -485,6 +487,8 @@ def _faults(plan: Plan) -> Iterator[str]:
             yield f"seeds {list(seeds)} of {run.name}"
         if _starts_from_itself(plan, run):
             yield f"init {run.init!r} of {run.name}, which ends in itself"
+        if run.init and run.checkpoint:
+            yield f"init {run.init!r} and checkpoint {run.checkpoint!r} of {run.name}: it starts from one of them"
     yield from (f"a second run {name!r}" for name in dict.fromkeys(names) if names.count(name) > 1)
     yield from (f"a second row {one.row!r}" for one in plan.baselines if plan.rows.count(one.row) > 1)
     for row in rows:

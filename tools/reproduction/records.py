@@ -69,7 +69,7 @@ def asked_for(plan: Plan, run: Run, place: Place) -> dict[str, Any]:
         "settings": {**plan.settings, **run.settings},
         "config": tomllib.loads((place.plan.parent / config).read_text(encoding="utf-8")) if config else {},
         "split": plan.split,
-        "init": asked_for(plan, first, place) if first else None,
+        "init": asked_for(plan, first, place) if first else run.checkpoint or None,
     }
 
 

@@ -275,7 +275,9 @@ def kinds_of_rows(plan: Plan, measure: Measure, place: Place) -> dict[bool, list
     """
     tasks, found = set(tasks_of(measure, place.include)), dict[bool, list[str]]()
     for row in plan.trained_rows:
-        models = {run.init or run.name for run in plan.runs_of(row) if tasks & set(run.tasks)}
+        models = {
+            run.init or run.checkpoint or run.name for run in plan.runs_of(row) if tasks & set(run.tasks)
+        }
         found.setdefault(len(models) > 1, []).append(row)
     return found
 
