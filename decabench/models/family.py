@@ -355,6 +355,8 @@ class Family:
     """The names of the losses. A single loss appears in the log only as `loss`."""
     measures: tuple[str, ...] = ()
     """Those among the losses that are only logged, such as the share of open gates; they are not part of the total."""
+    marks: int = 0
+    """How many marks, such as <init> and <eos>, `encode` puts around each text. They do not fill up a batch."""
     size: Callable[[Mapping[str, Integers]], Integers] | None = None
     """(column name to lengths) -> how much of a batch each example takes up. If None, its number of words."""
     padded: Callable[[Mapping[str, Integers]], Integers] | None = None

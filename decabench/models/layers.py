@@ -31,6 +31,7 @@ __all__ = [
     "add_l2",
     "check_numbers",
     "check_sizes",
+    "linear_in_full",
     "log_softmax_at",
     "max_over_time",
     "non_embeddings",
@@ -196,6 +197,15 @@ def drop(x: Tensor, rate: float) -> Tensor:
     return x * kept.to(x.dtype).mul_(65_536 / (65_536 - least))
 
 
+def linear_in_full(linear: nn.Linear, x: Tensor) -> Tensor:
+    """Compute `linear(x)` in full precision, whatever autocast says.
+
+    In bfloat16, of the logits of 5,000 words (standard deviation 2.8) 3.6 % tie for the largest.
+    """
+    with torch.autocast(x.device.type, enabled=False):
+        return cast(Tensor, linear(x if x.dtype == torch.float64 else x.float()))
+
+
 def log_softmax_at(x: Tensor, linear: nn.Linear, numbers: Tensor) -> Tensor:
     """Compute the log-softmax of `linear(x)`, (T, d) -> (T, v), at one number a row: (T,), in full precision.
 
@@ -203,9 +213,7 @@ def log_softmax_at(x: Tensor, linear: nn.Linear, numbers: Tensor) -> Tensor:
     T x v values in memory a dozen times. Here that takes a tenth.
     """
     if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
-        logits = linear(x)
-        logits = logits if logits.dtype == torch.float64 else logits.float()
-        return -F.cross_entropy(logits, numbers, reduction="none")
+        return -F.cross_entropy(linear_in_full(linear, x), numbers, reduction="none")
     made = _LogSoftmaxAt.apply(x, linear.weight, linear.bias, numbers)  # type: ignore[no-untyped-call]
     return cast(Tensor, made)
 

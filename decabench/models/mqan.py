@@ -34,11 +34,12 @@ from decabench.models.layers import (
     KeysValues,
     MultiHead,
     SelfAttention,
+    linear_in_full,
     log_softmax_at,
     positions,
     token_mask,
 )
-from decabench.models.recurrence import DecoderStep, Recurrence, StepFunctions, StepWeights
+from decabench.models.recurrence import Recurrence, StepFunctions, StepWeights
 from decabench.models.word_vectors import WordTable
 from decabench.models.words import EOS, INIT, PAD, UNKNOWN
 from decabench.tasks import Label, Number, Output, Question, Tags, Task, Text, Tree
@@ -498,23 +499,18 @@ class Decoder(nn.Module):
         """The state before the first step."""
         return DecoderState(encoded.h, encoded.c, torch.zeros_like(encoded.h))
 
-    def recur(
+    def step(
         self, a_self: Tensor, encoded: Encoding, state: DecoderState
     ) -> tuple[Tensor, Tensor, Tensor, DecoderState]:
-        """h (B, n, d), c~ (B, n, d), alpha^C (B, n, l) of n steps, and the state after them (Eq. 7-9)."""
+        """h (B, 1, d), c~ (B, 1, d) and alpha^C (B, 1, l) of one step, and the state after it (Eq. 7-9)."""
         given, closed, weights = self._prepare(a_self, encoded)
-        h, c, context = state
-        steps: list[DecoderStep] = []
-        for now in given.unbind(1):
-            state_before = torch.cat([self.dropout(context), h], 1)
-            steps.append(self.steps.advance(now, state_before, c, encoded.context, closed, weights))
-            h, c, context = steps[-1][:3]
-        hs, contexts = (torch.stack([step[at] for step in steps], 1) for at in (0, 2))
-        attentions = torch.cat([step.attention for step in steps], 2).transpose(1, 2)
-        return hs, contexts, attentions, DecoderState(h, c, context)
+        before = torch.cat([state.context, state.h], 1)
+        made = self.steps.advance(given[:, 0], before, state.c, encoded.context, closed, weights)
+        after = DecoderState(made.h, made.c, made.context)
+        return made.h[:, None], made.context[:, None], made.attention.transpose(1, 2), after
 
-    def recur_from_start(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Tensor]:
-        """Run `recur` from the first step, with a faster gradient."""
+    def recur(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Tensor]:
+        """h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l) of all n steps (Eq. 7-9)."""
         given, closed, weights = self._prepare(a_self, encoded)
         kept = self.dropout(torch.ones_like(a_self.transpose(0, 1)))  # (n, B, d)
         tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
@@ -602,7 +598,7 @@ class MQAN(MultitaskNetwork):
         a_self = self.decoder.self_attend(
             self.decoder.represent(F.embedding(batch.answer, batch.vectors)), encoded
         )
-        h, context, attention = self.decoder.recur_from_start(a_self, encoded)
+        h, context, attention = self.decoder.recur(a_self, encoded)
         decoded = self.decoder.point(a_self, h, context, attention, encoded)
         return self.log_probability(decoded, batch)
 
@@ -636,7 +632,7 @@ class MQAN(MultitaskNetwork):
     def distribution(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
         """Compute p(w) over v + o words at every step, (B, n, v + o) (Eq. 10-13)."""
         gamma = _full(decoded.vocabulary_gate).sigmoid()[..., None]
-        generated = gamma * _full(self.generate(decoded.context)).softmax(-1)  # Eq. 11
+        generated = gamma * linear_in_full(self.generate, decoded.context).softmax(-1)  # Eq. 11
         p = F.pad(generated, (0, len(batch.others)))
         lam, rest = (_full(weight)[..., None] for weight in decoded.pointers)
         p = _add(p, batch.context_output, (1 - gamma) * lam * _full(decoded.context_attention))
@@ -729,7 +725,7 @@ class DecoderPast:
             said = keys[:, :, : at + 1], values[:, :, : at + 1]
             everything = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=x.device)
             x = layer(x, said, context, mask, everything)
-        h, context_state, attention, self.state = decoder.recur(x, self.encoded, self.state)
+        h, context_state, attention, self.state = decoder.step(x, self.encoded, self.state)
         self.length += 1
         self.decoded = decoder.point(x, h, context_state, attention, self.encoded)
         p = self.model.distribution(self.decoded, self.batch)[:, 0]
@@ -771,6 +767,7 @@ FAMILY = Family(
     encode=encode,
     collate=collate,
     build=build,
+    marks=2,
     size=batch_size,
     padded=padded_length,
     order=batch_order,

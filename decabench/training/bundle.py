@@ -48,7 +48,7 @@ from decabench.models import (
     write_vectors,
 )
 from decabench.tasks import TASKS, Output, Question, Store, Task
-from decabench.training.config import TrainConfig, from_mapping, to_mapping
+from decabench.training.config import TrainConfig, from_mapping, task_alone, to_mapping
 from decabench.training.data import BatchStream, Ragged, TaskData, TrainingData
 from decabench.training.encoding import encode_tasks, fingerprints, vocabulary_size
 from decabench.training.packing import QUICK_SCALE, pack, unpack
@@ -158,7 +158,7 @@ class Bundle:
 
     def only(self, task: str, settings: Mapping[str, Any] | None = None) -> Bundle:
         """Reduce the bundle to one task, with the vocabulary of that task. `settings` override its configuration."""
-        config = from_mapping({**(settings or {}), "tasks": [task]}, self.config)
+        config = from_mapping(settings or {}, task_alone(self.config, task))
         tasks, asked = {task: self.data.tasks[task]}, {task: self.validation[task]}
         lexicon, numbers = _renumber(self.data.lexicon, self.family, tasks, asked, config)
         data = TrainingData(lexicon, {task: self.data.outputs[task]}, _apply(tasks, self.family, numbers))

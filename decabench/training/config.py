@@ -28,12 +28,15 @@ __all__ = [
     "combine_settings",
     "from_mapping",
     "read_config",
+    "task_alone",
     "to_mapping",
     "to_toml",
     "with_settings",
 ]
 
 BATCH_RULES = ("sum", "padded")
+_BY_TASK = ("iterations", "weights", "targets", "batch_sizes", "clips")
+"""Settings that are tables by task, each of which has to be trained on."""
 GROUPINGS = ("answers", "lengths", "none")
 SCHEDULES = ("joint", "curriculum", "anti-curriculum", "sequential")
 ORDERS = ("turn", "random", "size", "score", "sequence", "shuffled")
@@ -129,6 +132,9 @@ class TrainConfig:
     """How the tokens of a batch are counted: the `sum` of its examples' sizes, or `padded`, the longest times their
     number. MQAN's size is context + question + 5 x answer; its length when padded is the larger of context and 5 x
     answer, as in the authors' code (there with `batch_tokens = 9000`)."""
+    count_marks: bool = False
+    """Whether the marks that MQAN puts around each text, `<init>` and `<eos>`, count as its tokens too, so that a batch
+    has room for fewer examples, as in older runs. The authors' code does not count them."""
     grouping: str = "answers"
     """Which examples share a batch: those of similar lengths, with MQAN of `answers` first, which pads least but gives
     most batches answers of one kind, or of what it reads (`lengths`, sorted an eighth of a pass at a time); or any
@@ -297,7 +303,7 @@ class TrainConfig:
         for name, value in self.targets.items():
             if not 0 < value < math.inf:
                 raise DecabenchError(f"targets of {name} is {value}: give a score above 0.")
-        for key in ("iterations", "weights", "targets", "batch_sizes", "clips") if self.tasks else ():
+        for key in _BY_TASK if self.tasks else ():
             for task in getattr(self, key):
                 require_name(task, self.tasks, f"task in {key}")
 
@@ -409,8 +415,28 @@ def combine_settings(
         content["model"] = {key: value for key, value in content["model"].items() if key in has}
     for key, value in given.items():
         old = content.get(key)
-        content[key] = {**old, **value} if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        if isinstance(old, Mapping) and isinstance(value, Mapping) and (value or key == "model"):
+            value = {**old, **value}
+        content[key] = value  # an empty table takes the others away
     return from_mapping(content, base), left_out
+
+
+def task_alone(config: TrainConfig, task: str) -> TrainConfig:
+    """Return the configuration of a run on one of the tasks: without their schedule, and what is set for others."""
+    own: dict[str, Any] = {
+        name: {key: value for key, value in getattr(config, name).items() if key == task} for name in _BY_TASK
+    }
+    return replace(
+        config,
+        tasks=(task,),
+        schedule="joint",
+        order="turn",
+        together=False,
+        first_tasks=(),
+        phases=(),
+        best_by=config.best_by if config.best_by in ("decascore", "last", task) else "last",
+        **own,
+    )
 
 
 # We read values into dataclasses ourselves: neither msgspec nor pydantic can update part of an existing value, and
@@ -461,6 +487,8 @@ def _read_value(old: Any, value: Any, hint: Any, name: str) -> Any:
     if origin is not None and origin is not types.UnionType:
         if not isinstance(value, Mapping):
             raise DecabenchError(f"{name} is {value!r}: give a table of names and values.")
+        if not value:
+            return {}
         return {**old, **{key: _read_scalar(each, inner[1], f"{name}.{key}") for key, each in value.items()}}
     return _read_scalar(value, hint, name)
 

@@ -97,24 +97,27 @@ def cut_batches(
     seed: int,
     epoch: int,
     grouping: str = "answers",
+    count_marks: bool = False,
 ) -> list[Integers]:
     """Split one pass over a task into batches of rows. The same arguments always give the same batches.
 
     Each batch holds as many examples as fit into `budget`, but at least one. The `rule` says what counts: `examples`,
-    their number; `sum`, the sum of their sizes; `padded`, their number times the largest of their padded lengths (sizes
-    and padded lengths as the family counts them). Unless the `grouping` is `none`, examples of similar length are
-    grouped within a pool of 128 batches' worth, or, for `lengths`, the family's share of a pass if that is fewer.
+    their number; `sum`, the sum of their sizes; `padded`, their number times the largest of their padded lengths, both
+    as the family counts them, the marks around texts only with `count_marks`. Unless the `grouping` is `none`, examples
+    of similar length are grouped within a pool of 128 batches' worth, or, for `lengths`, the family's share of a pass
+    if that is fewer.
     """
     random = np.random.default_rng([seed, zlib.crc32(data.name.encode()), epoch])
     order = random.permutation(len(data))
     lengths = data.lengths
+    counted = lengths if count_marks else {name: each - family.marks for name, each in lengths.items()}
     match rule:
         case "examples":
             sizes = np.ones(len(data), dtype=np.int64)
         case "padded":
-            sizes = family.padded_lengths(lengths)
+            sizes = family.padded_lengths(counted)
         case _:
-            sizes = family.sizes(lengths)
+            sizes = family.sizes(counted)
     keys = family.sort_keys(lengths, by_answer=grouping == "answers")
     pool = max(1, int(_POOL * budget / sizes.mean()))
     if grouping == "lengths":
@@ -152,14 +155,21 @@ class BatchStream:
         self._family, self._seed = find_family(config.model.name), config.seed
         examples = config.batch_sizes.get(data.name, config.batch_examples)
         self._rule = "examples" if examples else config.batch_rule
-        self._grouping = config.grouping
+        self._grouping, self._count_marks = config.grouping, config.count_marks
         self._budget = (examples or config.batch_tokens) * processes
         self.epoch, self.batch = position
         self._batches = self._cut(self.epoch)
 
     def _cut(self, epoch: int) -> list[Integers]:
         return cut_batches(
-            self.data, self._family, self._budget, self._rule, self._seed, epoch, self._grouping
+            self.data,
+            self._family,
+            self._budget,
+            self._rule,
+            self._seed,
+            epoch,
+            self._grouping,
+            self._count_marks,
         )
 
     def count(self, epoch: int) -> int:

@@ -23,6 +23,7 @@ import importlib
 import io
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,10 @@ MODES = {
 """Name to precision, whether to compile the decoder's step, and whether to record its loop as CUDA graphs."""
 LOG = "train.csv.gz"
 """The log of a state, which grows with each step: some 50 bytes, and a third of that in the file."""
+ENDLESS = 10**9
+"""More steps than there is time for."""
+LAST_STEPS = 500
+"""How many steps before its end say how fast a run is."""
 TRUSTED = 16
 """How many digits of a digest at least say that code is trusted."""
 
@@ -165,8 +170,7 @@ def train(bundle: Any, folder: Path, seconds: float, options: Any, **settings: A
     from decabench.tasks import Store
     from decabench.training import TrainingRun, run_training
 
-    settings = {"checkpoint_every": 10**9, **settings}
-    config = replace(bundle.config, **settings)
+    config = replace(bundle.config, **{"checkpoint_every": 10**9, **settings})
     run_training(
         TrainingRun(
             config=config,
@@ -389,6 +393,8 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     }
     for task, child in children.items():
         report["single"][task] = {"exit": child.wait()}
+        if child.returncode:
+            say(f"{task} failed, exit code {child.returncode}: the reason stands above. The others go on.")
         log = work / "runs" / task / "run"
         if (log / "train.csv").is_file():
             report["single"][task] |= measure(log)
@@ -408,10 +414,10 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     (options.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
 
 
-def measure(folder: Path) -> dict[str, Any]:
-    """Read a run's log: how fast it was in its second half, and its loss."""
+def measure(folder: Path, after: int = 0) -> dict[str, Any]:
+    """Read a run's log after a step: how fast it was in the second half of that, and its loss."""
     with (folder / "train.csv").open() as file:
-        rows = list(csv.DictReader(file))
+        rows = [row for row in csv.DictReader(file) if int(row["step"]) > after]
     half = rows[len(rows) // 2 :]
     seconds = sum(float(row["seconds"]) for row in half)
     return {
@@ -444,12 +450,15 @@ def single(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
 
 
 def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
-    """Train all tasks together, from the state of an earlier command if one is given, and write a state."""
+    """Train all tasks together, from the state of an earlier command if one is given, and write a state.
+
+    If it fails, such as for want of memory, it writes the state of its last checkpoint.
+    """
     from safetensors.torch import save_file
 
-    from decabench.models import Checkpoint, load_optimizer, load_weights, write_json
+    from decabench.models import Checkpoint, latest_checkpoint, load_optimizer, load_weights, write_json
 
-    run = work / "run"
+    run, step = work / "run", 0
     if options.state is not None:
         step = Checkpoint.open(options.state).record["step"]
         folder = run / "checkpoints" / f"step-{step:08d}"
@@ -467,20 +476,32 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
         options.mode, (bundle.config.precision, bundle.config.compile, bundle.config.graphs)
     )
     settings: dict[str, Any] = {"precision": precision, "compile": compiled, "graphs": graphs}
+    # It ends when its time does, and cools down where --last says so; whatever the bundle has of both.
+    settings |= {"cooldown": 0, "checkpoint_every": options.checkpoint_every}
+    if bundle.config.schedule != "sequential":  # which gives each task its share of the steps
+        settings["steps"] = ENDLESS
     if options.last:
-        rate = measure(run)["steps a second"]
+        rate = measure(run, step - LAST_STEPS)["steps a second"]
         # If it turns out slower than this, the clock ends it before its end.
         left = max(1, int(0.9 * rate * clock.left(0.1)))
         settings |= {"steps": step + left, "cooldown": left}
         say(
             f"The last {left:,} steps, in which the learning rate falls to zero, at {rate:.1f} steps a second."
         )
-    checkpoint = train(bundle, run, clock.left(0.1), options, **settings)
-    write_weights(bundle, checkpoint, options.out, options, keep_state=True)
-    shrunk = {name: value.contiguous() for name, value in shrink(load_optimizer(checkpoint.folder)).items()}
-    save_file(shrunk, options.out / "optimizer.safetensors")
-    (options.out / LOG).write_bytes(gzip.compress((run / "train.csv").read_bytes(), mtime=0))
-    say(json.dumps(measure(run)))
+    try:
+        train(bundle, run, clock.left(0.1), options, **settings)
+    finally:
+        checkpoint = latest_checkpoint(run)
+        if checkpoint is not None and checkpoint.record["step"] > step:
+            write_weights(bundle, checkpoint, options.out, options, keep_state=True)
+            state = shrink(load_optimizer(checkpoint.folder))
+            save_file(
+                {name: value.contiguous() for name, value in state.items()},
+                options.out / "optimizer.safetensors",
+            )
+            (options.out / LOG).write_bytes(gzip.compress((run / "train.csv").read_bytes(), mtime=0))
+            say(f"The state of step {checkpoint.record['step']:,} is in {options.out}.")
+    say(json.dumps(measure(run, step)))
 
 
 def answer_all(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
@@ -524,6 +545,7 @@ def main() -> None:
     add("--file-size", type=int, default=16_000_000, help="most bytes in each of them [16000000]")
     add("--device", default="auto", help="auto, cpu or cuda [auto]")
     add("--precision", default="auto", choices=("auto", "float32", "bfloat16"), help="of answers [auto]")
+    add("--checkpoint-every", type=int, default=500, help="steps of joint that a failure loses at most [500]")
     add("--steps", type=int, default=100, help="steps in each mode of the smoke [100]")
     add("--modes", default=",".join(MODES), help="modes of the smoke [all]")
     add("--tasks", default="", help="tasks to answer, or to train side by side [all; five]")
@@ -531,6 +553,7 @@ def main() -> None:
     add("--window", type=int, default=2_048, help="questions to answer between looks at the clock [2048]")
     add("--batch-tokens", type=int, default=200_000, help="tokens in a batch of questions [200000]")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was done is still written
     clock = Clock(options.minutes)
     if options.out.exists() and any(options.out.iterdir()):
         parser.error(f"{options.out} is not empty: name another folder")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from decabench.models.layers import BiLSTM, Dropout, MultiHead, drop, log_softmax_at
+from decabench.models.layers import BiLSTM, Dropout, MultiHead, drop, linear_in_full, log_softmax_at
 
 LENGTHS = torch.tensor([7, 1, 4, 6])
 
@@ -112,9 +112,12 @@ def test_the_gradient_of_a_log_softmax_can_be_computed_again():
     assert torch.equal(first, second)
 
 
-def test_a_log_softmax_in_half_precision_is_returned_in_full():
+def test_a_log_softmax_among_half_precision_is_computed_in_full():
     linear, x, numbers = torch.nn.Linear(5, 33), torch.randn(9, 5), torch.arange(9)
     with torch.autocast("cpu", torch.bfloat16):
-        made = log_softmax_at(x, linear, numbers)
-    assert made.dtype == torch.float32
-    torch.testing.assert_close(made, log_softmax_at(x, linear, numbers), rtol=0.02, atol=0.02)
+        made, logits = log_softmax_at(x, linear, numbers), linear_in_full(linear, x)
+        half = linear_in_full(linear, x.bfloat16())
+    assert made.dtype == logits.dtype == half.dtype == torch.float32
+    torch.testing.assert_close(made, log_softmax_at(x, linear, numbers), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(logits, linear(x))
+    torch.testing.assert_close(half, linear(x.bfloat16().float()))

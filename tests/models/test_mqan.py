@@ -132,7 +132,7 @@ def test_a_distribution_sums_to_one_and_holds_what_training_sees(kit, name):
     model = made.model
     encoded = model.encoder(batch)
     a_self = model.decoder.self_attend(model.decoder.represent(batch.vectors[batch.answer]), encoded)
-    h, context, attention, _ = model.decoder.recur(a_self, encoded, model.decoder.start(encoded))
+    h, context, attention = model.decoder.recur(a_self, encoded)
     decoded = model.decoder.point(a_self, h, context, attention, encoded)
     p = model.distribution(decoded, batch)
     assert p.shape[-1] == made.lexicon.size + len(batch.others)

@@ -14,7 +14,9 @@ import sys
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,7 @@ from decabench.training.bundle import Bundle, write_bundle
 from decabench.training.config import TrainConfig
 from decabench.training.encoding import encode_tasks
 from decabench.training.loop import TrainingRun, run_training
+from decabench.training.schedule import plan_phases
 from tests.training.conftest import TINY
 
 RUN = Path(__file__).parents[2] / "examples" / "gpu" / "run.py"
@@ -388,6 +391,75 @@ def test_code_that_nobody_vouched_for_is_not_run(folder: Path, tmp_path: Path) -
         assert "code was run" not in done.stderr
 
 
+def load_run() -> Any:
+    """Import the script."""
+    spec = spec_from_file_location("gpu_run", RUN)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_joint_run_that_fails_leaves_the_state_of_its_last_checkpoint(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, bundle = load_run(), Bundle.open(folder)
+    options = SimpleNamespace(
+        state=None,
+        last=False,
+        mode="",
+        device="cpu",
+        checkpoint_every=2,
+        out=tmp_path / "out",
+        file_size=FILE_SIZE,
+    )
+    train = run.train
+
+    def fail(bundle: Bundle, folder: Path, seconds: float, options: Any, **settings: Any) -> None:
+        train(bundle, folder, seconds, options, **{**settings, "steps": begun + 4})
+        raise MemoryError("as on a GPU")
+
+    monkeypatch.setattr(run, "train", fail)
+    begun = 0
+    with pytest.raises(MemoryError):
+        run.joint(bundle, options, run.Clock(5), tmp_path / "work")
+    assert Checkpoint.open(options.out).record["step"] == 4 and len(log_of(options.out)) == 5
+    again = SimpleNamespace(**{**vars(options), "state": options.out, "out": tmp_path / "again"})
+    begun = 4
+    with pytest.raises(MemoryError):
+        run.joint(bundle, again, run.Clock(5), tmp_path / "work-2")
+    assert Checkpoint.open(again.out).record["step"] == 8 and len(log_of(again.out)) == 9
+
+    def fail_at_once(*given: Any, **settings: Any) -> None:
+        raise MemoryError("before anything was done")
+
+    monkeypatch.setattr(run, "train", fail_at_once)
+    third = SimpleNamespace(**{**vars(again), "out": tmp_path / "third"})
+    with pytest.raises(MemoryError):
+        run.joint(bundle, third, run.Clock(5), tmp_path / "work-3")
+    assert not third.out.exists()
+
+
+def test_one_task_of_a_bundle_leaves_the_settings_of_the_others_out(
+    config: TrainConfig, home: Path, tmp_path: Path
+) -> None:
+    """Iterations of other tasks, and a schedule of several, ended each of the smoke's single runs at once."""
+    many = replace(
+        config,
+        schedule="anti-curriculum",
+        first_tasks=("woz.en",),
+        first_steps=3,
+        iterations={"woz.en": 2, "sst": 3},
+        clips={"cnn_dailymail": 0.5},
+        best_by="woz.en",
+    )
+    write(many, home, tmp_path)
+    own = Bundle.open(tmp_path).only("sst", {"steps": 5, "iterations": {}}).config
+    assert (own.tasks, own.schedule, own.first_tasks, own.steps) == (("sst",), "joint", (), 5)
+    assert (own.iterations, own.clips) == ({}, {})
+    plan_phases(own)
+
+
 def test_a_state_is_small_and_near() -> None:
     """Squared gradients of rank one come back as they were, as in Adafactor; others with the same means."""
     script = runpy.run_path(str(RUN))
@@ -453,7 +525,11 @@ def check_out(out: Path) -> None:
 @pytest.mark.heavy
 def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_path: Path) -> None:
     site, bundle = tmp_path / "site", tmp_path / "bundle"
-    write(replace(config, steps=100_000), home, bundle)
+    of_tasks = {
+        "iterations": {"woz.en": 2},
+        "clips": {"cnn_dailymail": 0.5},
+    }  # which a run on one of them leaves out
+    write(replace(config, steps=100_000, cooldown=90_000, **of_tasks), home, bundle)
     assert sum(sizes(bundle)) <= IN
 
     # 1. Smoke, and two tasks side by side.
@@ -473,7 +549,7 @@ def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_pa
         "--minutes",
         "20",
         "--set",
-        '{"steps": 6}',
+        '{"steps": 6, "cooldown": 0}',
     )
     check_out(one)
     report = json.loads((one / "report.json").read_text())

@@ -21,12 +21,35 @@ from tests.sources import ROOT
 from tests.training.conftest import TINY
 
 
-@pytest.mark.parametrize("config", [TrainConfig(), TINY, TrainConfig(weights={"iwslt.en.de": 2.0})])
+@pytest.mark.parametrize(
+    "config",
+    [
+        TrainConfig(),
+        TINY,
+        TrainConfig(weights={"iwslt.en.de": 2.0}),
+        TrainConfig(skip_context={}, cut_context={}),
+    ],
+)
 def test_toml_there_and_back(config, tmp_path):
     path = tmp_path / "config.toml"
     path.write_text(to_toml(config))
     assert read_config(path) == config
     assert from_mapping(to_mapping(config)) == config
+
+
+def test_an_empty_table_takes_the_others_away(tmp_path):
+    """Limits that are the default's, or a file's, could not be taken away before; nor read back from a run without."""
+    assert with_settings(TrainConfig(), ["skip_context={}"]).skip_context == {}
+    without = TrainConfig(skip_context={}, cut_context={})
+    assert from_mapping(to_mapping(without)) == without
+    path = tmp_path / "config.toml"
+    path.write_text(
+        'tasks = ["sst", "squad"]\niterations = { squad = 3 }\n[model]\nname = "satt"\ndimension = 8\n'
+    )
+    config, _ = combine_settings(TrainConfig(), path, ["iterations={}"])
+    assert config.iterations == {} and config.model.dimension == 8
+    config, _ = combine_settings(TrainConfig(), path, {"iterations": {"sst": 2}, "model": {}})
+    assert config.iterations == {"squad": 3, "sst": 2} and config.model.name == "satt"
 
 
 def test_the_defaults_are_the_papers():

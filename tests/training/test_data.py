@@ -37,8 +37,18 @@ def test_the_token_rule(encoded, budget):
     data = encoded[1]["squad"]
     batches = batches_of(data, budget, seed=0, epoch=0)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(data)))
-    sizes = [FAMILY.sizes(data.lengths)[rows].sum() for rows in batches]
-    assert all(size <= budget or len(rows) == 1 for size, rows in zip(sizes, batches, strict=True))
+    words = {
+        name: length - 2 for name, length in data.lengths.items()
+    }  # Appendix D counts words, not their marks
+    sizes = words["context"] + words["question"] + 5 * words["answer"]
+    fills = [sizes[rows].sum() for rows in batches]
+    assert all(fill <= budget or len(rows) == 1 for fill, rows in zip(fills, batches, strict=True))
+    if budget == 2_000:
+        assert np.median(fills) > 0.9 * budget
+    marked = cut_batches(data, FAMILY, budget, "sum", 0, 0, count_marks=True)
+    sizes += 2 + 2 + 5 * 2
+    assert all(sizes[rows].sum() <= budget or len(rows) == 1 for rows in marked)
+    assert len(marked) >= len(batches)
 
 
 @pytest.mark.parametrize("budget", [1, 300, 2_000])
@@ -46,7 +56,8 @@ def test_the_rule_of_the_authors_code(encoded, budget):
     data = encoded[1]["squad"]
     batches = batches_of(data, budget, seed=0, epoch=0, rule="padded")
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(data)))
-    longest = np.maximum(data.lengths["context"], 5 * data.lengths["answer"])
+    # batch_fn in the authors' util.py: max(len(context), 5 * len(answer)) of the texts before they get their marks
+    longest = np.maximum(data.lengths["context"] - 2, 5 * (data.lengths["answer"] - 2))
     fills = [longest[rows].max() * len(rows) for rows in batches]
     assert all(fill <= budget or len(rows) == 1 for fill, rows in zip(fills, batches, strict=True))
     if budget == 2_000:
@@ -58,6 +69,15 @@ def test_the_rule_is_a_setting(encoded):
     found = [next(stream(data, batch_tokens=500, batch_rule=rule)).tolist() for rule in ("sum", "padded")]
     expected = [batches_of(data, 500, 0, 0, rule)[0].tolist() for rule in ("sum", "padded")]
     assert found == expected
+
+
+def test_whether_marks_count_is_a_setting(encoded):
+    data = encoded[1]["woz.en"]
+    found = [next(stream(data, batch_tokens=500, count_marks=each)).tolist() for each in (False, True)]
+    assert found == [
+        cut_batches(data, FAMILY, 500, "sum", 0, 0, count_marks=each)[0].tolist() for each in (False, True)
+    ]
+    assert len(found[0]) > len(found[1])
 
 
 def test_little_padding():
