@@ -415,9 +415,11 @@ def combine_settings(
         content["model"] = {key: value for key, value in content["model"].items() if key in has}
     for key, value in given.items():
         old = content.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping) and (value or key == "model"):
-            value = {**old, **value}
-        content[key] = value  # an empty table takes the others away
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            # An empty table takes the others away, but for the model's, whose settings cannot be missing.
+            content[key] = {**old, **value} if value or key == "model" else {}
+        else:
+            content[key] = value
     return from_mapping(content, base), left_out
 
 
