@@ -57,7 +57,8 @@ def make_step(side: str, clone: str, task: str, size: tuple[int, int, int], voca
     """Return a function for one step: forward, backward, clipping, Adam."""
     import torch
 
-    from decabench.models.mqan import MQAN, MQANConfig, collate
+    from decabench.models.mqan import MQAN
+    from decabench.models.mqan_batch import MQANConfig, collate
     from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
     from decabench.models.words import Lexicon
 

@@ -41,7 +41,8 @@ def make_model(shape: Shape, device: str):
     import torch
 
     from decabench.models.devices import pick_device
-    from decabench.models.mqan import MQAN, MQANConfig, collate
+    from decabench.models.mqan import MQAN
+    from decabench.models.mqan_batch import MQANConfig, collate
     from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
     from decabench.models.words import EOS, INIT, Lexicon
 

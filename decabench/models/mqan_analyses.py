@@ -17,7 +17,8 @@ from decabench.files import atomic_file
 from decabench.models.checkpoint import Analysis, TrainedModel, batch_by_length
 from decabench.models.decoding import GeneratedWords, greedy
 from decabench.models.devices import autocast
-from decabench.models.mqan import MQAN, Decoded, DecoderPast, MQANBatch
+from decabench.models.mqan import MQAN, Decoded, DecoderPast
+from decabench.models.mqan_batch import MQANBatch
 from decabench.models.words import EOS
 from decabench.tasks import Example, Task
 

@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 
 from decabench.models.checkpoint import TrainedModel
 from decabench.models.family import Item, TextReader
-from decabench.models.mqan import FAMILY, MQAN, MQANBatch, MQANConfig, collate, encode
+from decabench.models.mqan import FAMILY, MQAN
+from decabench.models.mqan_batch import MQANBatch, MQANConfig, collate, encode
 from decabench.models.word_vectors import JoinedVectors, NoVectors, WordTable
 from decabench.models.words import Lexicon
 from decabench.tasks import TASKS, Question

@@ -6,8 +6,9 @@ torch = pytest.importorskip("torch")
 
 from benchmarks import equations
 from decabench.models import decoding
-from decabench.models.mqan import MODELS, DecoderPast
+from decabench.models.mqan import DecoderPast
 from decabench.models.mqan_analyses import trace_answers
+from decabench.models.mqan_batch import MODELS
 from decabench.models.words import EOS, INIT, PAD, UNKNOWN
 from tests.models.conftest import TEXTS
 

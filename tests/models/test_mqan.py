@@ -7,7 +7,8 @@ torch = pytest.importorskip("torch")
 from benchmarks import equations
 from decabench.errors import DecabenchError
 from decabench.models.layers import positions
-from decabench.models.mqan import MODELS, DecoderPast, MQANConfig
+from decabench.models.mqan import DecoderPast
+from decabench.models.mqan_batch import MODELS, MQANConfig
 from decabench.models.words import INIT
 from tests.models.conftest import TEXTS
 

@@ -18,7 +18,7 @@ from safetensors.torch import save
 from decabench.cli import cli
 from decabench.errors import DecabenchError
 from decabench.models.checkpoint import Checkpoint
-from decabench.models.mqan import MQANConfig
+from decabench.models.mqan_batch import MQANConfig
 from decabench.models.ngrams import NgramTraining, train_ngrams
 from decabench.models.portable import export_checkpoint
 from decabench.models.tensors import StoredWeights

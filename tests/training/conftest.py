@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
 
-from decabench.models.mqan import MQANConfig
+from decabench.models.mqan_batch import MQANConfig
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.training.config import TrainConfig

@@ -33,7 +33,7 @@ from decabench.errors import DataError, DecabenchError
 from decabench.models.checkpoint import Checkpoint
 from decabench.models.joint_many_task import JointManyTaskConfig
 from decabench.models.meta_lstm import MetaLSTMConfig
-from decabench.models.mqan import MQANConfig
+from decabench.models.mqan_batch import MQANConfig
 from decabench.models.vector_files import join_vectors, write_matrix
 from decabench.models.word_vectors import WordTable
 from decabench.tasks import TASKS, Store

@@ -1,0 +1,253 @@
+"""MQAN's configuration, and how examples become its batches: lengths, order, and the numbers of words.
+
+Shapes: B examples, l context tokens, m question tokens, n answer tokens, demb the length of a word vector, v words that
+can be generated, o words of the batch beyond them, U distinct words, T target tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from decabench.errors import DecabenchError, require_name
+from decabench.models.family import Item, TextReader, pad
+from decabench.models.word_vectors import WordTable
+from decabench.models.words import EOS, INIT, PAD, UNKNOWN
+from decabench.tasks import Question, Task
+
+__all__ = [
+    "MODELS",
+    "MQANBatch",
+    "MQANConfig",
+    "Parts",
+    "answer_order",
+    "batch_order",
+    "batch_size",
+    "collate",
+    "encode",
+    "padded_length",
+]
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of MQAN that a model includes: the columns of the paper's Table 2."""
+
+    self_attention: bool
+    """Self-attentive encoder and decoder layers (+SAtt)."""
+    coattention: bool
+    """Context and question as two inputs with coattention (+CAtt); otherwise they are read as one sequence."""
+    question_pointer: bool
+    """A second pointer, over the question (+QPtr)."""
+
+
+MODELS: dict[str, Parts] = {
+    "s2s": Parts(self_attention=False, coattention=False, question_pointer=False),
+    "satt": Parts(self_attention=True, coattention=False, question_pointer=False),
+    "catt": Parts(self_attention=True, coattention=True, question_pointer=False),
+    "mqan": Parts(self_attention=True, coattention=True, question_pointer=True),
+}
+"""The parts of each model. Each model adds one part to the one before it."""
+
+
+@dataclass(frozen=True)
+class MQANConfig:
+    """Configuration of MQAN. The defaults are those of Appendix D."""
+
+    name: str = "mqan"
+    """`mqan`, or one of its ablations: `s2s`, `satt`, `catt`."""
+    dimension: int = 200
+    """d: the width of every representation; an even number, because BiLSTMs split it between two directions."""
+    hidden: int = 150
+    """f: the inner width of feed-forward networks."""
+    heads: int = 3
+    """p: the number of attention heads, each with the full width d (Eq. 23)."""
+    layers: int = 2
+    """The number of self-attentive layers in the encoder, and in the decoder."""
+    dropout: float = 0.2
+    """The dropout rate."""
+    lstm_dropout: float = -1.0
+    """The dropout rate on the inputs of the encoder's BiLSTMs; -1 for that of `dropout`. The authors' code has none."""
+    vocabulary: int = 50_000
+    """v: the number of words that the model can generate without pointing; fewer if the training data has fewer."""
+    max_answer_tokens: int = 100
+    """The maximum number of tokens in an answer."""
+    split_heads: bool = False
+    """Whether the heads share the width d and nothing is projected after them, as in the authors' code, instead of
+    having the full width each (Eq. 23)."""
+    layer_by_layer: bool = False
+    """Whether layer l of the decoder reads layer l of the encoder, as in the authors' code, and not C_fin (Eq. 5)."""
+    norm_sublayers: bool = False
+    """Whether the decoder's attention over the answer also ends with layer normalization, as in the authors' code, so
+    that each of a layer's three parts does (Eq. 4-6)."""
+    tanh_coattention: bool = False
+    """Whether coattention reads tanh(W Q_ind) instead of Q_ind, as in the authors' code (Eq. 17-19)."""
+
+    def __post_init__(self) -> None:
+        require_name(self.name, MODELS, "model")
+        for key in ("dimension", "hidden", "heads", "layers", "vocabulary", "max_answer_tokens"):
+            if getattr(self, key) < 1:
+                raise DecabenchError(f"The model's {key} is {getattr(self, key)}: give 1 or more.")
+        if self.dimension % 2:
+            raise DecabenchError(
+                f"The model's dimension is {self.dimension}: give an even number, half of it for each direction."
+            )
+        if not 0 <= self.dropout < 1:
+            raise DecabenchError(
+                f"The model's dropout is {self.dropout}: give a number of at least 0 and below 1."
+            )
+        if self.lstm_dropout != -1 and not 0 <= self.lstm_dropout < 1:
+            raise DecabenchError(
+                f"The model's lstm_dropout is {self.lstm_dropout}: give a number of at least 0 and below 1, or -1 for "
+                "the same as dropout."
+            )
+
+    @property
+    def parts(self) -> Parts:
+        """The parts that the model includes."""
+        return MODELS[self.name]
+
+
+def encode(question: Question, answer: str | None, task: Task, reader: TextReader) -> Item:
+    """Number the words of context, question and answer, each between <init> and <eos>."""
+    item = {"context": reader.context(question.context), "question": reader.text(question.question)}
+    if answer is not None:
+        item["answer"] = reader.text(answer)
+    return item
+
+
+def batch_size(lengths: Mapping[str, Integers]) -> Integers:
+    """Compute how much of a batch each example takes up: context + question + 5 x answer (Appendix D)."""
+    return lengths["context"] + lengths["question"] + 5 * lengths["answer"]
+
+
+def padded_length(lengths: Mapping[str, Integers]) -> Integers:
+    """Return the length that the authors' code counts for each example of a padded batch."""
+    return np.maximum(lengths["context"], 5 * lengths["answer"])
+
+
+def batch_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
+    """Return the sort keys for batching: the context's length in eights, the question's, and of long answers theirs.
+
+    Answers of up to 16 words count alike. Sorted by their length, nearly all answers of a batch were of one kind: of
+    WOZ, 71 % of batches had no `none` in them, which is a third of the answers. Longer ones are sorted in powers of
+    two: the decoder's loop takes as many steps as the longest of a batch.
+    """
+    return _sort_keys(lengths, shortest=16)
+
+
+def answer_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
+    """Return the sort keys for `grouping = "answers"`: first the answer's length in powers of two, then the others.
+
+    Each key but the first runs up and down in turn, so that the neighbours where one ends are alike in the next: on
+    SQuAD a batch of 10,000 tokens pads 11 % of them, where sorting by answer // 4 and context padded 19 %.
+    """
+    return _sort_keys(lengths, shortest=1)
+
+
+def _sort_keys(lengths: Mapping[str, Integers], shortest: int) -> Sequence[Integers]:
+    """Return the sort keys, given the length up to which answers count alike."""
+    answer = np.ceil(np.log2(np.maximum(lengths["answer"], shortest))).astype(np.int64)
+    context = lengths["context"] // 8
+    return _swing(lengths["question"], context), _swing(context, answer), answer
+
+
+def _swing(key: Integers, above: Integers) -> Integers:
+    """Negate a sort key where the key above it is odd."""
+    return np.where(above % 2, -key, key)
+
+
+@dataclass(frozen=True)
+class MQANBatch:
+    """Padded examples of one task. The model can output the words of its vocabulary and o others.
+
+    Each batch numbers its distinct words, so that each vector is looked up, projected and moved to the device once.
+    The others are words of the batch outside the vocabulary, which can only be pointed at (Eq. 10-13).
+    """
+
+    vectors: Tensor
+    """(U, demb) of the distinct words; row 0 is padding."""
+    context: Tensor
+    """(B, l) rows of `vectors`."""
+    question: Tensor
+    """(B, m) rows of `vectors`."""
+    answer: Tensor
+    """(B, n) rows of `vectors`: the decoder's input, beginning with <init>."""
+    context_output: Tensor
+    """(B, l) numbers below v + o."""
+    question_output: Tensor
+    """(B, m) numbers below v + o."""
+    target: Tensor
+    """(B, n) numbers below v + o: what the decoder should output, up to <eos>; 0 is padding."""
+    target_at: Tensor
+    """(2, T) example and step of each target token; made here, because a GPU would wait for their number."""
+    others: Tensor
+    """(o,) rows of `vectors`: the words outside the vocabulary."""
+    other_words: Tensor
+    """(o,) lexicon numbers of those words. Stays on the CPU."""
+    context_lengths: Tensor
+    """(B,) Stays on the CPU, where packing needs it."""
+    question_lengths: Tensor
+    """(B,) Stays on the CPU."""
+
+    def __len__(self) -> int:
+        return len(self.context)
+
+    def to(self, device: torch.device) -> MQANBatch:
+        """Copy the batch to a device, asynchronously where possible."""
+        if device.type == "cpu":
+            return self
+        stay = {"other_words", "context_lengths", "question_lengths"}
+        tensors = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in stay}
+        if device.type == "cuda":
+            tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
+        return replace(self, **{name: t.to(device, non_blocking=True) for name, t in tensors.items()})
+
+
+_NO_ANSWER = np.array([INIT, EOS], dtype=np.int32)
+
+
+def collate(task: str, items: Sequence[Item], words: WordTable, config: MQANConfig) -> MQANBatch:
+    """Make a batch, without a Python loop over tokens. The task makes no difference."""
+    contexts, questions = ([item[name] for item in items] for name in ("context", "question"))
+    if not config.parts.coattention:  # both as one sequence
+        contexts = [np.concatenate(pair) for pair in zip(contexts, questions, strict=True)]
+    context, context_lengths = pad(contexts)
+    question, question_lengths = pad(questions)
+    answer, _ = pad([item.get("answer", _NO_ANSWER) for item in items])
+    vocabulary = words.lexicon.size
+    flat = np.concatenate([[PAD], context.ravel(), question.ravel(), answer.ravel()])
+    distinct, rows = np.unique(flat, return_inverse=True)
+    is_other = distinct >= vocabulary
+    outputs = np.where(is_other, vocabulary + np.cumsum(is_other) - 1, distinct)
+    ends = np.cumsum([1, context.size, question.size])
+    context_rows, question_rows, answer_rows = np.split(rows, ends)[1:]
+    target = outputs[answer_rows].reshape(answer.shape)[:, 1:].copy()
+    # Words that the model can neither generate nor point at in their own example become <unk>.
+    sources = [context, question] if config.parts.question_pointer else [context]
+    at = np.nonzero(answer[:, 1:] >= vocabulary)
+    beyond = answer[:, 1:][at][:, None]
+    can_point = np.any([(source[at[0]] == beyond).any(1) for source in sources], axis=0)
+    target[at[0][~can_point], at[1][~can_point]] = UNKNOWN
+    tensor = torch.from_numpy
+    return MQANBatch(
+        vectors=tensor(words[distinct]),
+        context=tensor(context_rows.reshape(context.shape)),
+        question=tensor(question_rows.reshape(question.shape)),
+        answer=tensor(np.ascontiguousarray(answer_rows.reshape(answer.shape)[:, :-1])),
+        context_output=tensor(outputs[context_rows].reshape(context.shape)),
+        question_output=tensor(outputs[question_rows].reshape(question.shape)),
+        target=tensor(target),
+        target_at=tensor(np.stack(np.nonzero(target))),
+        others=tensor(np.flatnonzero(is_other)),
+        other_words=tensor(distinct[is_other]),
+        context_lengths=tensor(context_lengths),
+        question_lengths=tensor(question_lengths),
+    )
