@@ -67,6 +67,7 @@ __all__ = [
     "TooLongError",
     "find_family",
     "label_names",
+    "number_distinct",
     "pad",
     "read_model_config",
     "with_label_names",
@@ -477,6 +478,14 @@ def pad(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], Integers]
     return made, lengths
 
 
+def number_distinct(arrays: Sequence[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], list[Integers]]:
+    """Return the distinct words of a batch's arrays, PAD first, and each array as rows of them."""
+    flat = np.concatenate([[PAD], *(array.ravel() for array in arrays)])
+    distinct, rows = np.unique(flat, return_inverse=True)
+    parts = np.split(rows, np.cumsum([1, *(array.size for array in arrays)]))[1:-1]
+    return distinct, [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
+
+
 @dataclass(frozen=True)
 class ColumnBatch:
     """The default batch: every column padded. B examples, T the longest row of a column, U distinct words."""
@@ -499,18 +508,13 @@ class ColumnBatch:
         """Pad items, in order. With `vectors`, look up the vectors of the distinct words."""
         padded = {name: pad([item[name] for item in items]) for name in items[0]}
         texts = [name for name in padded if kinds[name] == "words"]
-        numbers = np.concatenate([[PAD], *(padded[name][0].ravel() for name in texts)])
-        distinct, rows = np.unique(numbers, return_inverse=True)
-        ends = np.cumsum([1, *(padded[name][0].size for name in texts)])
-        own = dict(zip(texts, np.split(rows, ends)[1:-1], strict=True))
+        distinct, rows = number_distinct([padded[name][0] for name in texts])
+        own = dict(zip(texts, rows, strict=True))
         return cls(
             task,
             torch.from_numpy(distinct),
             torch.from_numpy(words[distinct]) if vectors else None,
-            {
-                name: torch.from_numpy(own[name].reshape(values.shape) if name in own else values)
-                for name, (values, _) in padded.items()
-            },
+            {name: torch.from_numpy(own.get(name, values)) for name, (values, _) in padded.items()},
             {name: torch.from_numpy(lengths) for name, (_, lengths) in padded.items()},
         )
 

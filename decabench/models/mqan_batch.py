@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from decabench.errors import DecabenchError, require_name
-from decabench.models.family import Item, TextReader, pad
+from decabench.models.family import Item, TextReader, number_distinct, pad
 from decabench.models.word_vectors import WordTable
-from decabench.models.words import EOS, INIT, PAD, UNKNOWN
+from decabench.models.words import EOS, INIT, UNKNOWN
 from decabench.tasks import Question, Task
 
 __all__ = [
@@ -223,13 +223,10 @@ def collate(task: str, items: Sequence[Item], words: WordTable, config: MQANConf
     question, question_lengths = pad(questions)
     answer, _ = pad([item.get("answer", _NO_ANSWER) for item in items])
     vocabulary = words.lexicon.size
-    flat = np.concatenate([[PAD], context.ravel(), question.ravel(), answer.ravel()])
-    distinct, rows = np.unique(flat, return_inverse=True)
+    distinct, (context_rows, question_rows, answer_rows) = number_distinct([context, question, answer])
     is_other = distinct >= vocabulary
     outputs = np.where(is_other, vocabulary + np.cumsum(is_other) - 1, distinct)
-    ends = np.cumsum([1, context.size, question.size])
-    context_rows, question_rows, answer_rows = np.split(rows, ends)[1:]
-    target = outputs[answer_rows].reshape(answer.shape)[:, 1:].copy()
+    target = outputs[answer_rows][:, 1:].copy()
     # Words that the model can neither generate nor point at in their own example become <unk>.
     sources = [context, question] if config.parts.question_pointer else [context]
     at = np.nonzero(answer[:, 1:] >= vocabulary)
@@ -239,11 +236,11 @@ def collate(task: str, items: Sequence[Item], words: WordTable, config: MQANConf
     tensor = torch.from_numpy
     return MQANBatch(
         vectors=tensor(words[distinct]),
-        context=tensor(context_rows.reshape(context.shape)),
-        question=tensor(question_rows.reshape(question.shape)),
-        answer=tensor(np.ascontiguousarray(answer_rows.reshape(answer.shape)[:, :-1])),
-        context_output=tensor(outputs[context_rows].reshape(context.shape)),
-        question_output=tensor(outputs[question_rows].reshape(question.shape)),
+        context=tensor(context_rows),
+        question=tensor(question_rows),
+        answer=tensor(np.ascontiguousarray(answer_rows[:, :-1])),
+        context_output=tensor(outputs[context_rows]),
+        question_output=tensor(outputs[question_rows]),
         target=tensor(target),
         target_at=tensor(np.stack(np.nonzero(target))),
         others=tensor(np.flatnonzero(is_other)),
