@@ -19,6 +19,7 @@ __all__ = ["BatchStream", "Ragged", "TaskData", "TrainingData", "count_words", "
 
 Integers = npt.NDArray[np.int64]
 _POOL = 128  # how many batches' worth of examples to sort by length together
+_LEAST_POOL = 8  # and at least so many: the last batch of a pool is not full
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def cut_batches(
     rule: str,
     seed: int,
     epoch: int,
-    grouping: str = "answers",
+    grouping: str = "lengths",
     count_marks: bool = False,
 ) -> list[Integers]:
     """Split one pass over a task into batches of rows. The same arguments always give the same batches.
@@ -104,8 +105,8 @@ def cut_batches(
     Each batch holds as many examples as fit into `budget`, but at least one. The `rule` says what counts: `examples`,
     their number; `sum`, the sum of their sizes; `padded`, their number times the largest of their padded lengths, both
     as the family counts them, the marks around texts only with `count_marks`. Unless the `grouping` is `none`, examples
-    of similar length are grouped within a pool of 128 batches' worth, or, for `lengths`, the family's share of a pass
-    if that is fewer.
+    of similar length are grouped within a pool of 128 batches' worth, or, for `lengths`, the family's share of a pass,
+    but at least 8 batches' worth, if that is fewer.
     """
     random = np.random.default_rng([seed, zlib.crc32(data.name.encode()), epoch])
     order = random.permutation(len(data))
@@ -119,9 +120,10 @@ def cut_batches(
         case _:
             sizes = family.sizes(counted)
     keys = family.sort_keys(lengths, by_answer=grouping == "answers")
-    pool = max(1, int(_POOL * budget / sizes.mean()))
+    most, least = (max(1, int(batches * budget / sizes.mean())) for batches in (_POOL, _LEAST_POOL))
+    pool = most
     if grouping == "lengths":
-        pool = min(pool, math.ceil(len(data) * family.pool_share))
+        pool = min(most, max(least, math.ceil(len(data) * family.pool_share)))
     made: list[Integers] = []
     for start in range(0, len(order), pool):
         rows = order[start : start + pool]

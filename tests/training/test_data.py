@@ -80,8 +80,9 @@ def test_whether_marks_count_is_a_setting(encoded):
     assert len(found[0]) > len(found[1])
 
 
-def test_little_padding():
-    """Lengths as those of SQuAD: the older order, by answer // 4 and then context, padded 21 % of them."""
+@pytest.mark.parametrize(("grouping", "most"), [("answers", 0.12), ("lengths", 0.17)])
+def test_little_padding(grouping, most):
+    """Lengths as those of SQuAD, whose examples pad 60 % of the tokens if they are not sorted."""
     random = np.random.default_rng(0)
     count = 20_000
     sizes = {
@@ -92,14 +93,23 @@ def test_little_padding():
     columns = {
         name: Ragged(np.zeros(length.sum(), np.int32), np.cumsum(length)) for name, length in sizes.items()
     }
-    data = TaskData("squad", columns)
-    batches = batches_of(data, 10_000, seed=0, epoch=0)
-    padded = sum(
-        len(rows)
-        * sum(weight * length[rows].max() for length, weight in zip(sizes.values(), (1, 1, 5), strict=True))
-        for rows in batches
-    )
-    assert 1 - FAMILY.sizes(data.lengths).sum() / padded < 0.15
+
+    def share(grouping):
+        batches = cut_batches(TaskData("squad", columns), FAMILY, 10_000, "sum", 0, 0, grouping)
+        padded = sum(len(rows) * sum(length[rows].max() for length in sizes.values()) for rows in batches)
+        return 1 - sum(length.sum() for length in sizes.values()) / padded
+
+    assert share(grouping) < most and share("none") > 0.5
+
+
+@pytest.mark.parametrize("grouping", GROUPINGS)
+def test_batches_of_a_small_task_are_full(encoded, grouping):
+    """An eighth of a pass can be less than a batch: there, batches by length would have been an eighth of a pass."""
+    data = encoded[1]["woz.en"]
+    budget = int(FAMILY.sizes(data.lengths).sum() / 6)
+    batches = cut_batches(data, FAMILY, budget, "sum", 0, 0, grouping, count_marks=True)
+    fills = [FAMILY.sizes(data.lengths)[rows].sum() / budget for rows in batches]
+    assert np.median(fills) > 0.85
 
 
 def test_answers_of_one_kind_do_not_fill_a_batch_where_lengths_alone_count():
