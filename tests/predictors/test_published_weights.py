@@ -44,7 +44,7 @@ def test_the_readme_has_their_scores(folder):
         for split, figure in zip(("validation", "test"), shown, strict=False):
             if f"results/{split}/results.json" in archive.namelist():
                 results = msgspec.json.decode(archive.read(f"results/{split}/results.json"))
-                own = results["tasks"].get(folder.name)
+                own = results["tasks"].get(folder.name.removesuffix("-longer"))
                 score = own["scores"][own["headline"]] if own else results["total"]["score"]
                 assert f"{score:.1f}" == figure
     size = sum(path.stat().st_size for path in folder.iterdir() if path.name != "answers.zip")
