@@ -36,6 +36,7 @@ __all__ = [
     "max_over_time",
     "non_embeddings",
     "positions",
+    "run_lstm",
     "token_mask",
 ]
 
@@ -250,6 +251,21 @@ def _copy_early(rows: Tensor, device: torch.device) -> Tensor:
     return rows.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else rows.to(device)
 
 
+def run_lstm(
+    x: Tensor, weights: list[Tensor], training: bool, bidirectional: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run an LSTM of one layer from zero states over (B, T, d): its states, (B, T, h), and the last h and c.
+
+    On a CPU in full precision, whatever autocast says: not every processor has an LSTM in bfloat16.
+    """
+    zero = x.new_zeros(1 + bidirectional, len(x), weights[1].shape[1])
+    if x.device.type != "cpu":
+        return torch.lstm(x, (zero, zero), weights, True, 1, 0.0, training, bidirectional, True)
+    with torch.autocast("cpu", enabled=False):
+        x, zero = (part if part.dtype == torch.float64 else part.float() for part in (x, zero))
+        return torch.lstm(x, (zero, zero), weights, True, 1, 0.0, training, bidirectional, True)
+
+
 class BiLSTM(nn.Module):
     """A bidirectional LSTM with outputs of width d, half from each direction (footnote 5)."""
 
@@ -286,8 +302,7 @@ class BiLSTM(nn.Module):
         weights: list[Tensor] = []
         for inner, recurrent, *biases in self.lstm.all_weights:
             weights += [torch.cat([inner, gates], 1), recurrent, *biases]
-        zero = x.new_zeros(2, rows, size)
-        out, h, c = torch.lstm(x, (zero, zero), weights, True, 1, 0.0, self.training, True, True)
+        out, h, c = run_lstm(x, weights, self.training, bidirectional=True)
         out = out * is_token[..., None]
         last = out[
             torch.arange(rows), (lengths - 1).clamp_min(0), :size

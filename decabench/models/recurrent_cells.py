@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from decabench.models.layers import run_lstm
+
 __all__ = ["LSTM", "BasicLSTM", "HyperLSTM", "MetaNetwork", "MetaRecurrence"]
 
 
@@ -55,10 +57,8 @@ class LSTM(nn.Module):
         o, i, f, g = self.bias.chunk(4)
         bias = torch.cat([i, f, g, o])
         from_x, from_h = torch.split(weight, [x.shape[2], self.size], 1)
-        zero = x.new_zeros(1, len(x), self.size)
         weights = [from_x.contiguous(), from_h.contiguous(), bias, torch.zeros_like(bias)]
-        states, _, _ = torch.lstm(x, (zero, zero), weights, True, 1, 0.0, self.training, False, True)
-        return states
+        return run_lstm(x, weights, self.training, bidirectional=False)[0]
 
 
 class HyperLSTM(nn.Module):

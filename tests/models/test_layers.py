@@ -112,6 +112,18 @@ def test_the_gradient_of_a_log_softmax_can_be_computed_again():
     assert torch.equal(first, second)
 
 
+def test_a_bilstm_among_half_precision_is_computed_in_full():
+    """A processor without AVX-512 has no LSTM in bfloat16: there, torch refuses to run one."""
+    bilstm, x, lengths = BiLSTM(4, 6, 0.0), torch.randn(3, 5, 4, requires_grad=True), torch.tensor([5, 2, 4])
+    with torch.autocast("cpu", torch.bfloat16):
+        found, half = bilstm(x, lengths), bilstm(x.bfloat16(), lengths)
+    for made, full, near in zip(found, bilstm(x, lengths), half, strict=True):
+        torch.testing.assert_close(made, full)
+        torch.testing.assert_close(near, full, rtol=0.02, atol=0.02)
+    found[0].sum().backward()
+    assert x.grad.isfinite().all()
+
+
 def test_a_log_softmax_among_half_precision_is_computed_in_full():
     linear, x, numbers = torch.nn.Linear(5, 33), torch.randn(9, 5), torch.arange(9)
     with torch.autocast("cpu", torch.bfloat16):
