@@ -86,7 +86,7 @@ def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
         run.tasks,
         settings={**plan.settings, **run.settings, "seed": seed},
         config=place.plan.parent / config if config else None,
-        init=_origin(run, seed, place) or "",
+        init=_origin(run, seed, place),
         home=place.home,
         device=place.device,
         resume=True,
@@ -96,11 +96,11 @@ def train(plan: Plan, run: Run, seed: int, place: Place) -> None:
     mark_ended(plan, run, seed, place)
 
 
-def _origin(run: Run, seed: int, place: Place) -> Path | None:
-    """Return the checkpoint, or the folder of a run, whose weights a run starts from; None for random ones."""
+def _origin(run: Run, seed: int, place: Place) -> Path | str:
+    """Return the checkpoint, or the folder of a run, whose weights a run starts from; nothing for random ones."""
     if run.checkpoint:
         return (place.plan.parent / run.checkpoint).resolve()
-    return place.run(run.init, seed) if run.init else None
+    return place.run(run.init, seed) if run.init else ""
 
 
 def left_to_answer(plan: Plan, run: Run, seed: int, place: Place) -> list[str]:
@@ -210,7 +210,7 @@ def faults(plan: Plan, runs: Sequence[Run], place: Place) -> Iterator[str]:
             settings = {**plan.settings, **run.settings, "seed": 0}
             made, _ = combine_settings(TrainConfig(), path, settings, tasks=run.tasks)
             if run.checkpoint:
-                Checkpoint.open(_origin(run, 0, place) or "")
+                Checkpoint.open(_origin(run, 0, place))
             for task in made.tasks:
                 task_of(task, place.include)
             for split in dict.fromkeys(["train", *plan.splits_of(run)]):

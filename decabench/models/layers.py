@@ -31,6 +31,7 @@ __all__ = [
     "add_l2",
     "check_numbers",
     "check_sizes",
+    "in_full",
     "linear_in_full",
     "log_softmax_at",
     "max_over_time",
@@ -198,13 +199,18 @@ def drop(x: Tensor, rate: float) -> Tensor:
     return x * kept.to(x.dtype).mul_(65_536 / (65_536 - least))
 
 
+def in_full(x: Tensor) -> Tensor:
+    """Return x in single precision if it is in half precision."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 def linear_in_full(linear: nn.Linear, x: Tensor) -> Tensor:
     """Compute `linear(x)` in full precision, whatever autocast says.
 
     In bfloat16, of the logits of 5,000 words (standard deviation 2.8) 3.6 % tie for the largest.
     """
     with torch.autocast(x.device.type, enabled=False):
-        return cast(Tensor, linear(x if x.dtype == torch.float64 else x.float()))
+        return cast(Tensor, linear(in_full(x)))
 
 
 def log_softmax_at(x: Tensor, linear: nn.Linear, numbers: Tensor) -> Tensor:
@@ -262,7 +268,7 @@ def run_lstm(
     if x.device.type != "cpu":
         return torch.lstm(x, (zero, zero), weights, True, 1, 0.0, training, bidirectional, True)
     with torch.autocast("cpu", enabled=False):
-        x, zero = (part if part.dtype == torch.float64 else part.float() for part in (x, zero))
+        x, zero = in_full(x), in_full(zero)
         return torch.lstm(x, (zero, zero), weights, True, 1, 0.0, training, bidirectional, True)
 
 

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from decabench.models.layers import in_full
+
 __all__ = ["MEMORY_READS", "MemoryRecurrence", "MemoryWeights", "unroll"]
 
 MEMORY_READS = ("both", "global", "late")
@@ -332,11 +334,6 @@ def unroll(
     tensors = (given, weight[:, m:], fuse.transpose(1, 2), from_cell.transpose(1, 2))
     # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
     with torch.autocast(x.device.type, enabled=False):
-        flat = [_full(part) for memory in memories for part in memory]
-        states, gates = MemoryRecurrence.apply(*map(_full, tensors), reads, *flat)  # type: ignore[no-untyped-call]
+        flat = [in_full(part) for memory in memories for part in memory]
+        states, gates = MemoryRecurrence.apply(*map(in_full, tensors), reads, *flat)  # type: ignore[no-untyped-call]
     return states.permute(1, 2, 0, 3), gates.permute(1, 2, 0, 3)
-
-
-def _full(x: Tensor) -> Tensor:
-    """Return x in single precision, unless it has more."""
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

@@ -32,6 +32,7 @@ from decabench.models.layers import (
     KeysValues,
     MultiHead,
     SelfAttention,
+    in_full,
     linear_in_full,
     log_softmax_at,
     positions,
@@ -301,7 +302,7 @@ class Decoder(nn.Module):
         tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
         # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
         with torch.autocast(given.device.type, enabled=False):
-            made = Recurrence.apply(self.steps, *map(_full, tensors))  # type: ignore[no-untyped-call]
+            made = Recurrence.apply(self.steps, *map(in_full, tensors))  # type: ignore[no-untyped-call]
         return cast("tuple[Tensor, Tensor, Tensor]", made)
 
     def _prepare(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, StepWeights]:
@@ -407,22 +408,23 @@ class MQAN(MultitaskNetwork):
         if decoded.question_attention is not None:
             hits = batch.question_output[rows] == target[:, None]  # (T, m)
             pointed = pointed + to_question * (decoded.question_attention[rows, steps] * hits).sum(1)
-        gate = _full(decoded.vocabulary_gate[rows, steps])
+        gate = in_full(decoded.vocabulary_gate[rows, steps])
         # Eq. 13, in logarithms: gamma p_v + (1 - gamma) [lambda p_c + (1 - lambda) p_q]
         log_p = torch.logaddexp(
-            F.logsigmoid(gate) + generated, F.logsigmoid(-gate) + _full(pointed).clamp_min(_LITTLE).log()
+            F.logsigmoid(gate) + generated, F.logsigmoid(-gate) + in_full(pointed).clamp_min(_LITTLE).log()
         )
         return log_p.new_zeros(batch.target.shape).index_put((rows, steps), log_p)
 
     def distribution(self, decoded: Decoded, batch: MQANBatch) -> Tensor:
         """Compute p(w) over v + o words at every step, (B, n, v + o) (Eq. 10-13)."""
-        gamma = _full(decoded.vocabulary_gate).sigmoid()[..., None]
+        # Half precision cannot tell the probabilities of 50,000 words apart.
+        gamma = in_full(decoded.vocabulary_gate).sigmoid()[..., None]
         generated = gamma * linear_in_full(self.generate, decoded.context).softmax(-1)  # Eq. 11
         p = F.pad(generated, (0, len(batch.others)))
-        lam, rest = (_full(weight)[..., None] for weight in decoded.pointers)
-        p = _add(p, batch.context_output, (1 - gamma) * lam * _full(decoded.context_attention))
+        lam, rest = (in_full(weight)[..., None] for weight in decoded.pointers)
+        p = _add(p, batch.context_output, (1 - gamma) * lam * in_full(decoded.context_attention))
         if decoded.question_attention is not None:
-            p = _add(p, batch.question_output, (1 - gamma) * rest * _full(decoded.question_attention))
+            p = _add(p, batch.question_output, (1 - gamma) * rest * in_full(decoded.question_attention))
         return p
 
     def words(self, outputs: Tensor, batch: MQANBatch) -> Tensor:
@@ -471,11 +473,6 @@ class MQAN(MultitaskNetwork):
 def _add(p: Tensor, numbers: Tensor, weights: Tensor) -> Tensor:
     """Add the weights (B, n, T) of T positions to the probabilities of their words (B, T) (Eq. 10)."""
     return p.scatter_add(2, numbers[:, None, :].expand_as(weights), weights)
-
-
-def _full(x: Tensor) -> Tensor:
-    """Convert to single precision; half precision cannot tell the probabilities of 50,000 words apart."""
-    return x if x.dtype == torch.float64 else x.float()
 
 
 class DecoderPast:

@@ -24,7 +24,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from decabench.models.layers import BiLSTM
+from decabench.models.layers import BiLSTM, in_full
 from decabench.models.recurrent_cells import LSTM
 
 __all__ = [
@@ -145,10 +145,7 @@ class GIRNet(TaskEncoder):
         tensors = [given, weight[:, d:], gates.transpose(0, 1)]
         # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
         with torch.autocast(x.device.type, enabled=False):
-            full = [
-                part.float() if part.dtype in (torch.float16, torch.bfloat16) else part for part in tensors
-            ]
-            made: Tensor = InterleavedRecurrence.apply(*full)  # type: ignore[no-untyped-call]
+            made: Tensor = InterleavedRecurrence.apply(*map(in_full, tensors))  # type: ignore[no-untyped-call]
         return made.transpose(0, 1)
 
 

@@ -15,14 +15,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from decabench.models.layers import run_lstm
+from decabench.models.layers import in_full, run_lstm
 
 __all__ = ["LSTM", "BasicLSTM", "HyperLSTM", "MetaNetwork", "MetaRecurrence"]
-
-
-def _full(x: Tensor) -> Tensor:
-    """Return x in single precision, unless it has more."""
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def _uniform(*shape: int, bound: float) -> nn.Parameter:
@@ -167,7 +162,7 @@ class BasicLSTM(nn.Module):
         tensors = (given, torch.cat(recurrent, 1), meta.project, generate)
         # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
         with torch.autocast(x.device.type, enabled=False):
-            states: Tensor = MetaRecurrence.apply(*map(_full, tensors), self.forget_bias)  # type: ignore[no-untyped-call]
+            states: Tensor = MetaRecurrence.apply(*map(in_full, tensors), self.forget_bias)  # type: ignore[no-untyped-call]
         return states.transpose(0, 1)
 
 

@@ -170,7 +170,7 @@ def train(bundle: Any, folder: Path, seconds: float, options: Any, **settings: A
     from decabench.tasks import Store
     from decabench.training import TrainingRun, run_training
 
-    config = replace(bundle.config, **{"checkpoint_every": 10**9, **settings})
+    config = replace(bundle.config, **{"checkpoint_every": ENDLESS, **settings})
     run_training(
         TrainingRun(
             config=config,

@@ -64,7 +64,7 @@ def test_a_sudden_end_is_a_sentence(tmp_path: Path, home: Path, end: str) -> Non
     in_compiled_code = end in (
         "ctypes.string_at(0)",
         "os.abort()",
-    )  # which line called it, Python can still say
+    )  # Python can still say which line called it
     assert (str(tmp_path / "model.py") in said) == in_compiled_code
 
 

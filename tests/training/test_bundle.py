@@ -7,7 +7,6 @@ import hashlib
 import json
 import lzma
 import os
-import runpy
 import shutil
 import subprocess
 import sys
@@ -462,7 +461,7 @@ def test_one_task_of_a_bundle_leaves_the_settings_of_the_others_out(
 
 def test_a_state_is_small_and_near() -> None:
     """Squared gradients of rank one come back as they were, as in Adafactor; others with the same means."""
-    script = runpy.run_path(str(RUN))
+    script = vars(load_run())
     random = np.random.default_rng(0)
     exact = torch.from_numpy(np.outer(random.random(30), random.random(20)))
     noisy = torch.from_numpy(random.random((30, 20)))
@@ -525,10 +524,8 @@ def check_out(out: Path) -> None:
 @pytest.mark.heavy
 def test_the_three_commands_in_miniature(config: TrainConfig, home: Path, tmp_path: Path) -> None:
     site, bundle = tmp_path / "site", tmp_path / "bundle"
-    of_tasks = {
-        "iterations": {"woz.en": 2},
-        "clips": {"cnn_dailymail": 0.5},
-    }  # which a run on one of them leaves out
+    # Runs on one task leave out what is set for others.
+    of_tasks = {"iterations": {"woz.en": 2}, "clips": {"cnn_dailymail": 0.5}}
     write(replace(config, steps=100_000, cooldown=90_000, **of_tasks), home, bundle)
     assert sum(sizes(bundle)) <= IN
 

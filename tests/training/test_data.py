@@ -37,9 +37,7 @@ def test_the_token_rule(encoded, budget):
     data = encoded[1]["squad"]
     batches = batches_of(data, budget, seed=0, epoch=0)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(data)))
-    words = {
-        name: length - 2 for name, length in data.lengths.items()
-    }  # Appendix D counts words, not their marks
+    words = {name: length - 2 for name, length in data.lengths.items()}  # without their marks
     sizes = words["context"] + words["question"] + 5 * words["answer"]
     fills = [sizes[rows].sum() for rows in batches]
     assert all(fill <= budget or len(rows) == 1 for fill, rows in zip(fills, batches, strict=True))
@@ -94,12 +92,16 @@ def test_little_padding(grouping, most):
         name: Ragged(np.zeros(length.sum(), np.int32), np.cumsum(length)) for name, length in sizes.items()
     }
 
-    def share(grouping):
+    def share(grouping, answers=1):
         batches = cut_batches(TaskData("squad", columns), FAMILY, 10_000, "sum", 0, 0, grouping)
-        padded = sum(len(rows) * sum(length[rows].max() for length in sizes.values()) for rows in batches)
-        return 1 - sum(length.sum() for length in sizes.values()) / padded
+        weighted = [(sizes["context"], 1), (sizes["question"], 1), (sizes["answer"], answers)]
+        padded = sum(
+            len(rows) * sum(length[rows].max() * times for length, times in weighted) for rows in batches
+        )
+        return 1 - sum(length.sum() * times for length, times in weighted) / padded
 
     assert share(grouping) < most and share("none") > 0.5
+    assert share("answers", answers=5) < 0.15
 
 
 @pytest.mark.parametrize("grouping", GROUPINGS)
