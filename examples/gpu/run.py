@@ -4,7 +4,8 @@
     python run.py joint  BUNDLE --trust HEX --out two                  # all tasks together, up to the time limit
     python run.py joint  BUNDLE --trust HEX --out three --state two    # ... further, as often as you like; with --last,
                                                                        # the learning rate falls to zero meanwhile
-    python run.py answer BUNDLE --trust HEX --out four --state three   # weights, and answers to every question
+    python run.py answer BUNDLE --trust HEX --out four --state three   # weights, and answers to every question; if time
+                                                                       # was too short, go on with --answered four
 
 BUNDLE is a folder that `decabench train --bundle` wrote. Needs torch, numpy and safetensors, and nothing else: model
 and training loop are decabench's own, from the bundle's code.zip. That is code, so run only a bundle that you made: HEX
@@ -43,6 +44,8 @@ MODES = {
     "graphs": ("bfloat16", False, True),
 }
 """Name to precision, whether to compile the decoder's step, and whether to record its loop as CUDA graphs."""
+ANSWERED = "answered.json.gz"
+"""What was answered when the time was over, and of which weights, to go on from."""
 LOG = "train.csv.gz"
 """The log of a state, which grows with each step: some 50 bytes, and a third of that in the file."""
 ENDLESS = 10**9
@@ -204,7 +207,8 @@ def answer(
 ) -> list[str]:
     """Answer validation questions with written weights, task by task while there is time; write a submission.
 
-    Returns the tasks that there was no time for.
+    What an earlier command answered with the same weights is not asked again. Returns the tasks that there was no time
+    for; what was answered of them, and of all others, is then in a file beside the weights, to go on from.
     """
     from decabench.models import Checkpoint, WordTable
     from decabench.predictors.protocol import ModelOptions
@@ -225,22 +229,30 @@ def answer(
             f"{weights} has another vocabulary than the bundle: give the bundle it was trained on."
         )
     model = checkpoint.load(options.device, options.precision, words)
+    given = {"weights": checkpoint.digest(), "precision": options.precision}
+    lines = {task: {} for task in tasks} | read_answers(options.answered, given)
     done: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for task in sorted(tasks, key=lambda task: len(bundle.validation[task])):
-        data = bundle.validation[task]
+    for task in sorted(lines, key=lambda task: len(bundle.validation[task])):
+        data, answered = bundle.validation[task], lines[task]
         ids, kept = bundle.questions(task)
         order = sorted(range(len(ids)), key=lambda row: sum(map(len, data.item(row).values())))
-        replies: dict[int, Any] = {}
-        for start in range(0, len(order), options.window):
+        left = [row for row in order if ids[row] not in answered]
+        for start in range(0, len(left), options.window):
             if clock.is_over:
                 break
-            rows = order[start : start + options.window]
+            rows = left[start : start + options.window]
             items = [data.item(row) for row in rows]
             found = model.answer_items(bundle.tasks[task], items, batch_tokens=options.batch_tokens)
-            replies |= dict(zip(rows, found, strict=True))
-        if len(replies) == len(ids):
-            done[task, "validation"] = [line(ids[row], replies[row], kept[row]) for row in range(len(ids))]
-            say(f"{task}: {len(ids):,} questions answered")
+            answered |= {
+                ids[row]: line(ids[row], reply, kept[row]) for row, reply in zip(rows, found, strict=True)
+            }
+        if len(answered) == len(ids):
+            done[task, "validation"] = [answered[id_] for id_ in ids]
+        say(f"{task}: {len(answered):,} of {len(ids):,} questions answered")
+    missing = [task for task in lines if (task, "validation") not in done]
+    if missing and options.command == "answer":
+        text = json.dumps({**given, "lines": lines})
+        (weights / ANSWERED).write_bytes(gzip.compress(text.encode(), mtime=0))
     if done:
         described = backend(str(model_folder), ModelOptions(device=options.device)).describe()
         described = {**described, "precision": options.precision}
@@ -256,7 +268,26 @@ def answer(
             data={f"{task}.{split}": bundle.record["data"][f"{task}.{split}"] for task, split in done},
         )
         write_submission(work / "submissions" / name, info, done)
-    return [task for task in tasks if (task, "validation") not in done]
+    return missing
+
+
+def read_answers(folder: Path | None, given: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Read what an earlier command answered with the weights and precision that are `given`: lines by id, by task."""
+    if folder is None:
+        return {}
+    path = folder / ANSWERED
+    if not path.is_file():
+        raise SystemExit(
+            f"{path} is not there: that command had time for all of its tasks. Leave --answered out."
+        )
+    record = json.loads(gzip.decompress(path.read_bytes()))
+    for name, value in given.items():
+        if record[name] != value:
+            raise SystemExit(
+                f"The answers in {path} were given with other {name} ({record[name]}) than these ({value}): give the "
+                "same --state and --precision as then, or leave --answered out."
+            )
+    return dict(record["lines"])
 
 
 def line(id_: str, reply: Any, kept: int | None) -> dict[str, Any]:
@@ -517,7 +548,10 @@ def answer_all(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     if (work / "submissions" / "joint").is_dir():
         zip_folder(work / "submissions" / "joint", options.out / "submission.zip")
     if left:
-        say(f"There was no time for {', '.join(left)}: answer them with --tasks {','.join(left)}.")
+        say(
+            f"There was no time for all of {', '.join(left)}: go on with --state {options.state} "
+            f"--answered {options.out}."
+        )
 
 
 COMMANDS = {"smoke": smoke, "joint": joint, "answer": answer_all, "single": single}
@@ -538,6 +572,7 @@ def main() -> None:
     )
     add("--out", type=Path, required=True, help="new folder for the results")
     add("--state", type=Path, help="folder that an earlier joint wrote")
+    add("--answered", type=Path, help="answer: folder of an earlier answer that had too little time")
     add("--last", action="store_true", help="joint: end here, with a learning rate that falls to zero")
     add("--mode", default="", choices=("", *MODES), help="joint: a mode of the smoke [the bundle's settings]")
     add("--minutes", type=float, default=9.5, help="time to keep within [9.5]")

@@ -439,6 +439,76 @@ def test_a_joint_run_that_fails_leaves_the_state_of_its_last_checkpoint(
     assert not third.out.exists()
 
 
+def test_answers_go_on_where_the_time_was_over(
+    folder: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In windows of three questions and with time for few of them, the answers are those of one command."""
+    run, bundle = load_run(), Bundle.open(folder)
+    options = SimpleNamespace(
+        command="answer",
+        state=None,
+        last=False,
+        mode="",
+        device="cpu",
+        precision="float32",
+        checkpoint_every=2,
+        out=tmp_path / "state",
+        file_size=FILE_SIZE,
+        tasks="",
+        window=3,
+        batch_tokens=2_000,
+        answered=None,
+    )
+    train = run.train
+    monkeypatch.setattr(run, "train", lambda *given, **settings: train(*given, **{**settings, "steps": 2}))
+    run.joint(bundle, options, run.Clock(5), tmp_path / "work")
+
+    class Windows:
+        """A clock of so many windows."""
+
+        def __init__(self, count: int) -> None:
+            self.count = count
+
+        @property
+        def is_over(self) -> bool:
+            self.count -= 1
+            return self.count < 0
+
+    def answer(out: str, windows: int, **settings: Any) -> tuple[Path, dict[str, bytes]]:
+        own = SimpleNamespace(
+            **{**vars(options), "state": tmp_path / "state", "out": tmp_path / out, **settings}
+        )
+        run.answer_all(bundle, own, Windows(windows), tmp_path / f"work-{out}")
+        path = own.out / "submission.zip"
+        if not path.exists():
+            return own.out, {}
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.startswith("predictions/")]
+            return own.out, {name: archive.read(name) for name in names}
+
+    whole, answers = answer("whole", 10_000)
+    assert len(answers) == len(TASK_NAMES) and not (whole / "answered.json.gz").exists()
+    earlier, rounds = None, []
+    while len(rounds) < 100 and (not rounds or rounds[-1].keys() != answers.keys()):
+        earlier, found = answer(f"part-{len(rounds)}", 2, answered=earlier)
+        rounds.append(found)
+    assert rounds[-1] == answers
+    assert rounds[0] == {} and len(rounds) == -(
+        -sum(-(-len(own) // 3) for own in bundle.validation.values()) // 2
+    )
+    check_submission(earlier / "submission.zip", home, TASK_NAMES)
+    with pytest.raises(SystemExit, match="Leave --answered out"):
+        answer("none", 1, answered=whole)
+    with pytest.raises(SystemExit, match=r"other precision \(float32\)"):
+        answer("other", 1, answered=tmp_path / "part-0", precision="bfloat16")
+    record = json.loads(gzip.decompress((tmp_path / "part-0" / "answered.json.gz").read_bytes()))
+    (tmp_path / "part-0" / "answered.json.gz").write_bytes(
+        gzip.compress(json.dumps({**record, "weights": "sha256:0"}).encode())
+    )
+    with pytest.raises(SystemExit, match="other weights"):
+        answer("forged", 1, answered=tmp_path / "part-0")
+
+
 def test_one_task_of_a_bundle_leaves_the_settings_of_the_others_out(
     config: TrainConfig, home: Path, tmp_path: Path
 ) -> None:
