@@ -15,7 +15,7 @@ from decabench.models import Family, Item, Lexicon, find_family
 from decabench.tasks import Output
 from decabench.training.config import TrainConfig
 
-__all__ = ["BatchStream", "Ragged", "TaskData", "TrainingData", "count_words", "cut_batches"]
+__all__ = ["BatchRule", "BatchStream", "Ragged", "TaskData", "TrainingData", "count_words", "cut_batches"]
 
 Integers = npt.NDArray[np.int64]
 _POOL = 128  # how many batches' worth of examples to sort by length together
@@ -90,53 +90,67 @@ def count_words(tasks: Iterable[TaskData], family: Family, words: int) -> Intege
     return counts
 
 
-def cut_batches(
-    data: TaskData,
-    family: Family,
-    budget: int,
-    rule: str,
-    seed: int,
-    epoch: int,
-    grouping: str = "lengths",
-    count_marks: bool = False,
-) -> list[Integers]:
+@dataclass(frozen=True)
+class BatchRule:
+    """What a batch holds."""
+
+    budget: int
+    """How much fits into a batch, but at least one example."""
+    counts: str = "sum"
+    """What is counted: `examples`, their number; `sum`, the sum of their sizes; `padded`, their number times the
+    largest of their padded lengths; both as the family counts them."""
+    grouping: str = "lengths"
+    """What is alike in a batch, as the setting `grouping` says."""
+    count_marks: bool = False
+    """Whether the marks around texts count."""
+
+    @classmethod
+    def of(cls, config: TrainConfig, task: str, processes: int = 1) -> BatchRule:
+        """The rule of a run for a task, with each batch large enough for all processes."""
+        examples = config.batch_sizes.get(task, config.batch_examples)
+        return cls(
+            (examples or config.batch_tokens) * processes,
+            "examples" if examples else config.batch_rule,
+            config.grouping,
+            config.count_marks,
+        )
+
+
+def cut_batches(data: TaskData, family: Family, rule: BatchRule, seed: int, epoch: int) -> list[Integers]:
     """Split one pass over a task into batches of rows. The same arguments always give the same batches.
 
-    Each batch holds as many examples as fit into `budget`, but at least one. The `rule` says what counts: `examples`,
-    their number; `sum`, the sum of their sizes; `padded`, their number times the largest of their padded lengths, both
-    as the family counts them, the marks around texts only with `count_marks`. Unless the `grouping` is `none`, examples
-    of similar length are grouped within a pool of 128 batches' worth, or, for `lengths`, the family's share of a pass,
-    but at least 8 batches' worth, if that is fewer.
+    Unless the rule's grouping is `none`, examples of similar length are grouped within a pool of 128 batches' worth,
+    or, for `lengths`, the family's share of a pass, but at least 8 batches' worth, if that is fewer.
     """
     random = np.random.default_rng([seed, zlib.crc32(data.name.encode()), epoch])
     order = random.permutation(len(data))
     lengths = data.lengths
-    counted = lengths if count_marks else {name: each - family.marks for name, each in lengths.items()}
-    match rule:
+    counted = lengths if rule.count_marks else {name: each - family.marks for name, each in lengths.items()}
+    match rule.counts:
         case "examples":
             sizes = np.ones(len(data), dtype=np.int64)
         case "padded":
             sizes = family.padded_lengths(counted)
         case _:
             sizes = family.sizes(counted)
-    keys = family.sort_keys(lengths, by_answer=grouping == "answers")
-    most, least = (max(1, int(batches * budget / sizes.mean())) for batches in (_POOL, _LEAST_POOL))
+    keys = family.sort_keys(lengths, by_answer=rule.grouping == "answers")
+    most, least = (max(1, int(batches * rule.budget / sizes.mean())) for batches in (_POOL, _LEAST_POOL))
     pool = most
-    if grouping == "lengths":
+    if rule.grouping == "lengths":
         pool = min(most, max(least, math.ceil(len(data) * family.pool_share)))
     made: list[Integers] = []
     for start in range(0, len(order), pool):
         rows = order[start : start + pool]
-        if grouping != "none":
+        if rule.grouping != "none":
             rows = rows[np.lexsort([key[rows] for key in keys])]
         at = 0
         while at < len(rows):
             # No batch has more examples than this, because none is smaller than the smallest.
-            size = sizes[rows[at : at + budget // max(1, int(sizes[rows].min())) + 1]]
+            size = sizes[rows[at : at + rule.budget // max(1, int(sizes[rows].min())) + 1]]
             fills = np.cumsum(size)
-            if rule == "padded":
+            if rule.counts == "padded":
                 fills = np.maximum.accumulate(size) * np.arange(1, len(size) + 1)
-            end = at + max(1, int(np.searchsorted(fills, budget, "right")))
+            end = at + max(1, int(np.searchsorted(fills, rule.budget, "right")))
             made.append(rows[at:end])
             at = end
     return [made[number] for number in random.permutation(len(made))]
@@ -155,24 +169,12 @@ class BatchStream:
         """Start at `position`, (pass, batch), with each batch large enough for all processes."""
         self.data = data
         self._family, self._seed = find_family(config.model.name), config.seed
-        examples = config.batch_sizes.get(data.name, config.batch_examples)
-        self._rule = "examples" if examples else config.batch_rule
-        self._grouping, self._count_marks = config.grouping, config.count_marks
-        self._budget = (examples or config.batch_tokens) * processes
+        self._rule = BatchRule.of(config, data.name, processes)
         self.epoch, self.batch = position
         self._batches = self._cut(self.epoch)
 
     def _cut(self, epoch: int) -> list[Integers]:
-        return cut_batches(
-            self.data,
-            self._family,
-            self._budget,
-            self._rule,
-            self._seed,
-            epoch,
-            self._grouping,
-            self._count_marks,
-        )
+        return cut_batches(self.data, self._family, self._rule, self._seed, epoch)
 
     def count(self, epoch: int) -> int:
         """Count the batches of a pass; passes are numbered from 0."""

@@ -12,14 +12,14 @@ from decabench.models.classifier import Classifier, ClassifierConfig
 from decabench.models.mqan import FAMILY
 from decabench.tasks.store import Store
 from decabench.training.config import GROUPINGS
-from decabench.training.data import BatchStream, Ragged, TaskData, count_words, cut_batches
+from decabench.training.data import BatchRule, BatchStream, Ragged, TaskData, count_words, cut_batches
 from decabench.training.loop import run_training
 from tests.training.conftest import TINY
 from tests.training.conftest import encode_config as encode_tasks
 
 
 def batches_of(data, budget, seed, epoch, rule="sum"):
-    return cut_batches(data, FAMILY, budget, rule, seed, epoch)
+    return cut_batches(data, FAMILY, BatchRule(budget, rule), seed, epoch)
 
 
 def stream(data, position=(0, 0), **settings):
@@ -43,7 +43,7 @@ def test_the_token_rule(encoded, budget):
     assert all(fill <= budget or len(rows) == 1 for fill, rows in zip(fills, batches, strict=True))
     if budget == 2_000:
         assert np.median(fills) > 0.9 * budget
-    marked = cut_batches(data, FAMILY, budget, "sum", 0, 0, count_marks=True)
+    marked = cut_batches(data, FAMILY, BatchRule(budget, count_marks=True), 0, 0)
     sizes += 2 + 2 + 5 * 2
     assert all(sizes[rows].sum() <= budget or len(rows) == 1 for rows in marked)
     assert len(marked) >= len(batches)
@@ -73,7 +73,8 @@ def test_whether_marks_count_is_a_setting(encoded):
     data = encoded[1]["woz.en"]
     found = [next(stream(data, batch_tokens=500, count_marks=each)).tolist() for each in (False, True)]
     assert found == [
-        cut_batches(data, FAMILY, 500, "sum", 0, 0, count_marks=each)[0].tolist() for each in (False, True)
+        cut_batches(data, FAMILY, BatchRule(500, count_marks=each), 0, 0)[0].tolist()
+        for each in (False, True)
     ]
     assert len(found[0]) > len(found[1])
 
@@ -93,7 +94,7 @@ def test_little_padding(grouping, most):
     }
 
     def share(grouping, answers=1):
-        batches = cut_batches(TaskData("squad", columns), FAMILY, 10_000, "sum", 0, 0, grouping)
+        batches = cut_batches(TaskData("squad", columns), FAMILY, BatchRule(10_000, grouping=grouping), 0, 0)
         weighted = [(sizes["context"], 1), (sizes["question"], 1), (sizes["answer"], answers)]
         padded = sum(
             len(rows) * sum(length[rows].max() * times for length, times in weighted) for rows in batches
@@ -109,7 +110,7 @@ def test_batches_of_a_small_task_are_full(encoded, grouping):
     """An eighth of a pass can be less than a batch: there, batches by length would have been an eighth of a pass."""
     data = encoded[1]["woz.en"]
     budget = int(FAMILY.sizes(data.lengths).sum() / 6)
-    batches = cut_batches(data, FAMILY, budget, "sum", 0, 0, grouping, count_marks=True)
+    batches = cut_batches(data, FAMILY, BatchRule(budget, grouping=grouping, count_marks=True), 0, 0)
     fills = [FAMILY.sizes(data.lengths)[rows].sum() / budget for rows in batches]
     assert np.median(fills) > 0.85
 
@@ -130,7 +131,7 @@ def test_answers_of_one_kind_do_not_fill_a_batch_where_lengths_alone_count():
     data = TaskData("woz.en", columns)
 
     def spread(grouping):
-        batches = cut_batches(data, FAMILY, 1_200, "sum", 0, 0, grouping)
+        batches = cut_batches(data, FAMILY, BatchRule(1_200, grouping=grouping), 0, 0)
         assert sorted(np.concatenate(batches).tolist()) == list(range(count))
         shares = np.array([is_none[rows].mean() for rows in batches])
         return shares.var() / np.mean([is_none.mean() * (1 - is_none.mean()) / len(rows) for rows in batches])
@@ -141,7 +142,9 @@ def test_answers_of_one_kind_do_not_fill_a_batch_where_lengths_alone_count():
 def test_the_grouping_is_a_setting(encoded):
     data = encoded[1]["woz.en"]
     found = [next(stream(data, batch_tokens=500, grouping=each)).tolist() for each in GROUPINGS]
-    assert found == [cut_batches(data, FAMILY, 500, "sum", 0, 0, each)[0].tolist() for each in GROUPINGS]
+    assert found == [
+        cut_batches(data, FAMILY, BatchRule(500, grouping=each), 0, 0)[0].tolist() for each in GROUPINGS
+    ]
     assert len(set(map(str, found))) == 3
 
 
