@@ -262,13 +262,12 @@ def run_lstm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run an LSTM of one layer from zero states over (B, T, d): its states, (B, T, h), and the last h and c.
 
-    On a CPU in full precision, whatever autocast says: not every processor has an LSTM in bfloat16.
+    In full precision, whatever autocast says: neither every processor nor every cuDNN has an LSTM in bfloat16, and
+    where cuDNN has one, torch's autocast gives it float16 instead.
     """
+    x = in_full(x)
     zero = x.new_zeros(1 + bidirectional, len(x), weights[1].shape[1])
-    if x.device.type != "cpu":
-        return torch.lstm(x, (zero, zero), weights, True, 1, 0.0, training, bidirectional, True)
-    with torch.autocast("cpu", enabled=False):
-        x, zero = in_full(x), in_full(zero)
+    with torch.autocast(x.device.type, enabled=False):
         return torch.lstm(x, (zero, zero), weights, True, 1, 0.0, training, bidirectional, True)
 
 
@@ -294,7 +293,8 @@ class BiLSTM(nn.Module):
         # pack_padded_sequence would sort too, but copies the order to a GPU and waits until all before it is done.
         ordered, order = lengths.clamp_min(1).sort(descending=True, stable=True)
         there, back = (_copy_early(rows, x.device) for rows in (order, order.argsort()))
-        out, (h, c) = self.lstm(pack_padded_sequence(x[there], ordered, batch_first=True))
+        with torch.autocast(x.device.type, enabled=False):  # see run_lstm
+            out, (h, c) = self.lstm(pack_padded_sequence(in_full(x[there]), ordered, batch_first=True))
         padded, _ = pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
         return padded[back] * token_mask(lengths, x)[..., None], h[:, back], c[:, back]
 

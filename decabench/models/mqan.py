@@ -291,7 +291,9 @@ class Decoder(nn.Module):
         """h (B, 1, d), c~ (B, 1, d) and alpha^C (B, 1, l) of one step, and the state after it (Eq. 7-9)."""
         given, closed, weights = self._prepare(a_self, encoded)
         before = torch.cat([state.context, state.h], 1)
-        made = self.steps.advance(given[:, 0], before, state.c, encoded.context, closed, weights)
+        tensors = (given[:, 0], before, state.c, encoded.context, closed)
+        with torch.autocast(given.device.type, enabled=False):  # as it was trained
+            made = self.steps.advance(*map(in_full, tensors), StepWeights(*map(in_full, weights)))
         after = DecoderState(made.h, made.c, made.context)
         return made.h[:, None], made.context[:, None], made.attention.transpose(1, 2), after
 

@@ -124,6 +124,18 @@ def test_a_bilstm_among_half_precision_is_computed_in_full():
     assert x.grad.isfinite().all()
 
 
+def test_packed_lstms_too_are_computed_in_full():
+    """As on GPUs: cuDNN's LSTM under torch's autocast gives float16, which nothing may be joined with in bfloat16."""
+    bilstm, x, lengths = BiLSTM(4, 6, 0.0), torch.randn(3, 5, 4), torch.tensor([5, 2, 4])
+    full = bilstm._packed(x, lengths)
+    with torch.autocast("cpu", torch.bfloat16):
+        found, half = bilstm._packed(x, lengths), bilstm._packed(x.bfloat16(), lengths)
+    for made, expected, near in zip(found, full, half, strict=True):
+        torch.testing.assert_close(made, expected)
+        assert near.dtype == torch.float32
+        torch.testing.assert_close(near, expected, rtol=0.02, atol=0.02)
+
+
 def test_a_log_softmax_among_half_precision_is_computed_in_full():
     linear, x, numbers = torch.nn.Linear(5, 33), torch.randn(9, 5), torch.arange(9)
     with torch.autocast("cpu", torch.bfloat16):

@@ -1,5 +1,7 @@
 """The models against a transcription of the paper's equations, finite differences and their own ablations."""
 
+from dataclasses import replace
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -66,6 +68,26 @@ def test_a_departure_decodes_as_it_was_trained(kit, departure, monkeypatch):
             counts = target > INIT  # the other special words are no answers
             found = p.gather(1, target[:, None])[counts, 0].log()
             torch.testing.assert_close(found, log_p[counts, step], atol=1e-4, rtol=1e-4)
+
+
+def test_the_loop_of_answers_is_as_precise_as_that_of_training(kit):
+    """In mixed precision, steps alone rounded the state that they pass on to 8 bits, and training's loop did not."""
+    made = kit("mqan")
+    batch, decoder = made.batch(), made.model.decoder
+    with torch.no_grad():
+        encoded = made.model.encoder(batch)
+        states = ("context", "h", "c")
+        encoded = replace(encoded, **{name: getattr(encoded, name).bfloat16() for name in states})
+        a_self = torch.randn(len(encoded.h), 30, encoded.h.shape[1]).bfloat16()
+        with torch.autocast("cpu", torch.bfloat16):
+            h, context, _ = decoder.recur(a_self, encoded)
+            state, found = decoder.start(encoded), []
+            for step in range(a_self.shape[1]):
+                *made_now, state = decoder.step(a_self[:, step : step + 1], encoded, state)
+                found.append(made_now[:2])
+    assert {each.dtype for each in (h, *state)} == {torch.float32}
+    for ours, whole in zip(zip(*found, strict=True), (h, context), strict=True):
+        torch.testing.assert_close(torch.cat(ours, 1), whole, rtol=0, atol=0.01)  # what steps read is rounded
 
 
 @pytest.mark.parametrize("name", ALL)
