@@ -14,6 +14,7 @@ from .devices import check_name as check_name
 from .devices import first_device as first_device
 from .devices import flush_denormals as flush_denormals
 from .devices import pick_device as pick_device
+from .devices import pick_precision as pick_precision
 from .devices import release_memory as release_memory
 from .devices import require_device as require_device
 from .devices import reuse_memory as reuse_memory
@@ -120,6 +121,7 @@ __all__ = [
     "output_record",
     "outputs_from_records",
     "pick_device",
+    "pick_precision",
     "read_corpus",
     "release_memory",
     "require_device",

@@ -23,6 +23,7 @@ __all__ = [
     "first_device",
     "flush_denormals",
     "pick_device",
+    "pick_precision",
     "release_memory",
     "require_device",
     "reuse_memory",
@@ -70,13 +71,20 @@ def pick_device(name: str) -> torch.device:
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[None]:
-    """Compute in `float32` or `bfloat16`; `auto` is bfloat16 on GPUs that support it, and float32 elsewhere."""
+    """Compute in a precision, as `pick_precision` has it."""
+    import torch
+
+    is_half = pick_precision(device, precision) == "bfloat16"
+    return torch.autocast(device.type, torch.bfloat16 if is_half else torch.float32, enabled=is_half)
+
+
+def pick_precision(device: torch.device, precision: str) -> str:
+    """Return `float32` or `bfloat16`; `auto` is bfloat16 on GPUs that support it, and float32 elsewhere."""
     import torch
 
     if precision == "auto":
-        precision = "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
-    dtype = torch.bfloat16 if precision == "bfloat16" else torch.float32
-    return torch.autocast(device.type, dtype, enabled=precision == "bfloat16")
+        return "bfloat16" if device.type == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+    return precision
 
 
 @contextmanager

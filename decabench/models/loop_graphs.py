@@ -19,7 +19,7 @@ Loop = Callable[..., tuple[Tensor, ...]]
 """A function of tensors alone: the same kernels for the same shapes, and no value read from the device."""
 
 MOST_GRAPHS = 512
-"""How many graphs are recorded; other sizes are then computed without one. Each holds the tensors that it reads."""
+"""How many graphs are recorded; other sizes are then computed without one. Each holds what it reads and writes."""
 
 
 def round_up(size: int, least: int = 4) -> int:

@@ -128,12 +128,13 @@ def write_portable(
     half: bool,
     shard: int,
 ) -> int:
-    """Write weights, then the record, to a folder that has vectors and vocabulary; return the number of shards."""
+    """Write weights, then the record, to a folder that has vectors and vocabulary; return the number of shards.
+
+    A tensor with a number too large for half precision (above 65,504) stays as it is.
+    """
     config = {**record["config"], "vectors": list(vectors.names)}
     config["init"] = Path(config.get("init", "")).name
-    stored = {
-        name: value.half() if half and value.is_floating_point() else value for name, value in weights.items()
-    }
+    stored = {name: _halve(value) if half else value for name, value in weights.items()}
     if shard:
         shards = len(write_shards(output, stored, shard)) - 1
     else:
@@ -142,6 +143,11 @@ def write_portable(
             file.write(save({name: value.contiguous() for name, value in stored.items()}))
     write_json(output / RECORD, {**record, "format": FORMAT, "config": config, "vectors": vectors.digest})
     return shards
+
+
+def _halve(value: Tensor) -> Tensor:
+    made = value.half() if value.is_floating_point() else value
+    return value if made.isinf().any() and value.isfinite().all() else made
 
 
 def _first_words(vectors: Vectors, limit: int) -> list[str]:

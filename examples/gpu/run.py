@@ -31,6 +31,7 @@ import tempfile
 import time
 import types
 import zipfile
+import zlib
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -158,9 +159,9 @@ class Clock:
         """Seconds left, without a share in reserve for what comes last; at least one."""
         return max(1.0, self.seconds * (1 - reserve) - (time.perf_counter() - self.begun))
 
-    @property
-    def is_over(self) -> bool:
-        return time.perf_counter() - self.begun > self.seconds
+    def has(self, seconds: float) -> bool:
+        """Whether so many seconds are left, and a twentieth of all time in reserve for writing."""
+        return time.perf_counter() - self.begun + seconds < 0.95 * self.seconds
 
 
 def say(text: str) -> None:
@@ -210,7 +211,7 @@ def answer(
     What an earlier command answered with the same weights is not asked again. Returns the tasks that there was no time
     for; what was answered of them, and of all others, is then in a file beside the weights, to go on from.
     """
-    from decabench.models import Checkpoint, WordTable
+    from decabench.models import Checkpoint, WordTable, pick_precision
     from decabench.predictors.protocol import ModelOptions
     from decabench.predictors.trained import backend
     from decabench.submission import SubmissionInfo, write_submission
@@ -229,50 +230,62 @@ def answer(
             f"{weights} has another vocabulary than the bundle: give the bundle it was trained on."
         )
     model = checkpoint.load(options.device, options.precision, words)
-    given = {"weights": checkpoint.digest(), "precision": options.precision}
-    lines = {task: {} for task in tasks} | read_answers(options.answered, given)
-    done: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for task in sorted(lines, key=lambda task: len(bundle.validation[task])):
-        data, answered = bundle.validation[task], lines[task]
-        ids, kept = bundle.questions(task)
-        order = sorted(range(len(ids)), key=lambda row: sum(map(len, data.item(row).values())))
-        left = [row for row in order if ids[row] not in answered]
-        for start in range(0, len(left), options.window):
-            if clock.is_over:
-                break
-            rows = left[start : start + options.window]
-            items = [data.item(row) for row in rows]
-            found = model.answer_items(bundle.tasks[task], items, batch_tokens=options.batch_tokens)
-            answered |= {
-                ids[row]: line(ids[row], reply, kept[row]) for row, reply in zip(rows, found, strict=True)
-            }
-        if len(answered) == len(ids):
-            done[task, "validation"] = [answered[id_] for id_ in ids]
-        say(f"{task}: {len(answered):,} of {len(ids):,} questions answered")
-    missing = [task for task in lines if (task, "validation") not in done]
-    if missing and options.command == "answer":
-        text = json.dumps({**given, "lines": lines})
-        (weights / ANSWERED).write_bytes(gzip.compress(text.encode(), mtime=0))
-    if done:
-        described = backend(str(model_folder), ModelOptions(device=options.device)).describe()
-        described = {**described, "precision": options.precision}
-        info = SubmissionInfo(
-            name=name,
-            description=f"{bundle.config.model.name} trained on {', '.join(bundle.config.tasks)} from a bundle.",
-            predictor={
-                "name": f"trained:{name}",
-                "decabench": bundle.record["decabench"],
-                "seed": bundle.config.seed,
-                "backend": described,
-            },
-            data={f"{task}.{split}": bundle.record["data"][f"{task}.{split}"] for task, split in done},
-        )
-        write_submission(work / "submissions" / name, info, done)
+    precision = pick_precision(model.device, options.precision)
+    lines = {task: {} for task in tasks}
+    lines |= read_answers(options.answered, checkpoint.digest(), precision, bundle)
+    try:
+        for task in sorted(lines, key=lambda task: len(bundle.validation[task])):
+            ask(model, bundle, task, lines[task], options, clock)
+    finally:  # what was answered before an error counts all the same
+        ids = {task: bundle.questions(task)[0] for task in lines}
+        missing = [task for task in lines if len(lines[task]) < len(ids[task])]
+        if missing and options.command == "answer":
+            text = json.dumps({"weights": checkpoint.digest(), "precision": precision, "lines": lines})
+            (weights / ANSWERED).write_bytes(gzip.compress(text.encode(), mtime=0))
+        done = {
+            (task, "validation"): [lines[task][id_] for id_ in ids[task]]
+            for task in lines
+            if task not in missing
+        }
+        if done:
+            described = backend(str(model_folder), ModelOptions(device=options.device)).describe()
+            info = SubmissionInfo(
+                name=name,
+                description=f"{bundle.config.model.name} trained on {', '.join(bundle.config.tasks)} from a bundle.",
+                predictor={
+                    "name": f"trained:{name}",
+                    "decabench": bundle.record["decabench"],
+                    "seed": bundle.config.seed,
+                    "backend": {**described, "precision": precision},
+                },
+                data={f"{task}.{split}": bundle.record["data"][f"{task}.{split}"] for task, split in done},
+            )
+            write_submission(work / "submissions" / name, info, done)
     return missing
 
 
-def read_answers(folder: Path | None, given: dict[str, str]) -> dict[str, dict[str, Any]]:
-    """Read what an earlier command answered with the weights and precision that are `given`: lines by id, by task."""
+def ask(model: Any, bundle: Any, task: str, answered: dict[str, Any], options: Any, clock: Clock) -> None:
+    """Answer the questions of a task that are not answered yet, short ones first, while there is time."""
+    data = bundle.validation[task]
+    ids, kept = bundle.questions(task)
+    order = sorted(range(len(ids)), key=lambda row: sum(map(len, data.item(row).values())))
+    left = [row for row in order if ids[row] not in answered]
+    took = 0.0
+    for start in range(0, len(left), options.window):
+        if not clock.has(1.5 * took):  # the next questions are longer
+            break
+        begun = time.perf_counter()
+        rows = left[start : start + options.window]
+        items = [data.item(row) for row in rows]
+        found = model.answer_items(bundle.tasks[task], items, batch_tokens=options.batch_tokens)
+        for row, reply in zip(rows, found, strict=True):
+            answered[ids[row]] = line(ids[row], reply, kept[row])
+        took = time.perf_counter() - begun
+    say(f"{task}: {len(answered):,} of {len(ids):,} questions answered")
+
+
+def read_answers(folder: Path | None, weights: str, precision: str, bundle: Any) -> dict[str, dict[str, Any]]:
+    """Read what an earlier command answered with the same weights and precision: lines by id, by task."""
     if folder is None:
         return {}
     path = folder / ANSWERED
@@ -280,14 +293,24 @@ def read_answers(folder: Path | None, given: dict[str, str]) -> dict[str, dict[s
         raise SystemExit(
             f"{path} is not there: that command had time for all of its tasks. Leave --answered out."
         )
-    record = json.loads(gzip.decompress(path.read_bytes()))
-    for name, value in given.items():
-        if record[name] != value:
+    try:
+        record = json.loads(gzip.decompress(path.read_bytes()))
+        given, lines = (record["weights"], record["precision"]), dict(record["lines"])
+        for task, own in lines.items():
+            if task not in bundle.validation or not own.keys() <= set(bundle.questions(task)[0]):
+                raise ValueError(f"its questions of {task} are not the bundle's")
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zlib.error) as error:
+        raise SystemExit(
+            f"{path} cannot be gone on from ({type(error).__name__}: {error}): give an unchanged copy of what run.py "
+            "answer wrote with this bundle, or leave --answered out."
+        ) from error
+    for name, was, now in zip(("weights", "precision"), given, (weights, precision), strict=True):
+        if was != now:
             raise SystemExit(
-                f"The answers in {path} were given with other {name} ({record[name]}) than these ({value}): give the "
-                "same --state and --precision as then, or leave --answered out."
+                f"The answers in {path} were given with other {name} ({was}) than these ({now}): give the same --state "
+                "and --precision as then, or leave --answered out."
             )
-    return dict(record["lines"])
+    return lines
 
 
 def line(id_: str, reply: Any, kept: int | None) -> dict[str, Any]:
@@ -375,7 +398,6 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     import torch
 
     from decabench.models import pick_device
-    from decabench.training import compare_losses
 
     device = pick_device(options.device)
     on_gpu = device.type == "cuda"
@@ -385,53 +407,87 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
         "modes": {},
         "single": {},
     }
-    for mode in options.modes.split(","):
-        precision, compiled, graphs = MODES[mode]
-        found: dict[str, Any] = {}
-        report["modes"][mode] = found
-        if on_gpu:
-            torch.cuda.reset_peak_memory_stats(device)
-        try:
-            losses = compare_losses(bundle, device, precision, compiled, graphs)
-            found["difference from the CPU"] = {
-                task: {key: value / bundle.record["losses"][task][key] - 1 for key, value in own.items()}
-                for task, own in losses.items()
-            }
-            settings = {"precision": precision, "compile": compiled, "graphs": graphs}
-            # Most of the first hundred steps record a graph: the second half of more says what replaying them brings.
-            settings |= {"steps": options.steps * (5 if graphs else 1), "cooldown": 0}
-            train(bundle, work / mode, clock.left(0.6), options, **settings)
-            found |= measure(work / mode)
-        except Exception as error:  # such as no compiler: the others are worth knowing all the same
-            found["error"] = f"{type(error).__name__}: {error}"[:500]
-        if on_gpu:
-            found["gigabytes"] = torch.cuda.max_memory_allocated(device) / 1e9
-            torch.cuda.empty_cache()
-        say(f"{mode}: {json.dumps(found)}")
-    tasks = [task for task in options.tasks.split(",") if task in bundle.config.tasks]
-    minutes = clock.left(0.05) / 60
-    flags = ["--minutes", str(minutes), "--device", options.device, "--file-size", str(options.file_size)]
-    flags += ["--trust", options.trust]
-    flags += ["--precision", options.precision, "--set", options.set]
-    children = {
-        task: subprocess.Popen(
-            [
-                *(sys.executable, __file__, "single", str(options.bundle)),
-                *("--tasks", task, "--out", str(work / "runs" / task), *flags),
-            ]
-        )
-        for task in tasks
-    }
-    for task, child in children.items():
-        report["single"][task] = {"exit": child.wait()}
-        if child.returncode:
-            say(f"{task} failed, exit code {child.returncode}: the reason stands above. The others go on.")
-        log = work / "runs" / task / "run"
-        if (log / "train.csv").is_file():
-            report["single"][task] |= measure(log)
-            report["single"][task]["answered"] = (work / "runs" / task / "submissions").is_dir()
-            shutil.rmtree(log / "checkpoints", ignore_errors=True)
     options.out.mkdir(parents=True, exist_ok=True)
+    try:
+        modes = options.modes.split(",")
+        for number, mode in enumerate(modes):
+            if on_gpu:
+                torch.cuda.reset_peak_memory_stats(device)
+            share = Clock(clock.left(0.6) / (len(modes) - number) / 60)
+            found = report["modes"][mode] = {}
+            try:
+                try_mode(bundle, mode, options, share, work / mode, device, found)
+            except Exception as error:  # such as no compiler: the others are worth knowing all the same
+                found["error"] = f"{type(error).__name__}: {error}"[:500]
+            if on_gpu:
+                found["gigabytes"] = torch.cuda.max_memory_allocated(device) / 1e9
+                torch.cuda.empty_cache()
+            say(f"{mode}: {json.dumps(found)}")
+        tasks = [task for task in options.tasks.split(",") if task in bundle.config.tasks]
+        report["single"] |= train_beside(tasks, options, clock, work)
+        pack_runs(report, options, work)
+    finally:  # also if it is ended
+        (options.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+
+
+def try_mode(
+    bundle: Any, mode: str, options: Any, clock: Clock, folder: Path, device: Any, found: dict[str, Any]
+) -> None:
+    """Compare a mode's losses with the CPU's, then train some steps in it; put what is found into `found`."""
+    from decabench.training import compare_losses
+
+    precision, compiled, graphs = MODES[mode]
+    losses = compare_losses(bundle, device, precision, compiled, graphs)
+    found["difference from the CPU"] = {
+        task: {key: value / bundle.record["losses"][task][key] - 1 for key, value in own.items()}
+        for task, own in losses.items()
+    }
+    # Most of the first hundred steps record a graph: the second half of more says what replaying them brings.
+    steps = options.steps * (5 if graphs else 1)
+    found["steps asked for"] = steps
+    settings = {"precision": precision, "compile": compiled, "graphs": graphs, "steps": steps, "cooldown": 0}
+    train(bundle, folder, clock.left(), options, **settings)
+    found |= measure(folder)
+
+
+def train_beside(tasks: list[str], options: Any, clock: Clock, work: Path) -> dict[str, dict[str, Any]]:
+    """Train tasks side by side, each in a process of its own; return what became of each."""
+    flags = ["--minutes", str(clock.left(0.05) / 60), "--device", options.device]
+    flags += ["--file-size", str(options.file_size), "--trust", options.trust]
+    flags += ["--precision", options.precision, "--set", options.set]
+    found: dict[str, dict[str, Any]] = {task: {} for task in tasks}
+    children: dict[str, Any] = {}
+    try:
+        for task in tasks:
+            command = [sys.executable, __file__, "single", str(options.bundle)]
+            command += ["--tasks", task, "--out", str(work / "runs" / task), *flags]
+            children[task] = subprocess.Popen(command)
+        for task, child in children.items():
+            try:
+                found[task]["exit"] = child.wait(clock.left(0.02))
+            except subprocess.TimeoutExpired:
+                child.terminate()
+                found[task]["exit"] = child.wait()
+                say(f"{task} took too long, and was ended.")
+            if child.returncode:
+                say(
+                    f"{task} failed, exit code {child.returncode}: the reason stands above. The others go on."
+                )
+            log = work / "runs" / task / "run"
+            if (log / "train.csv").is_file():
+                found[task] |= measure(log)
+                found[task]["answered"] = (work / "runs" / task / "submissions").is_dir()
+                shutil.rmtree(log / "checkpoints", ignore_errors=True)
+    finally:
+        for child in children.values():
+            if child.poll() is None:
+                child.terminate()
+                child.wait()
+    return found
+
+
+def pack_runs(report: dict[str, Any], options: Any, work: Path) -> None:
+    """Pack the single runs, without weights that do not fit."""
     room = (options.files - 1) * options.file_size - 100_000
     runs = [folder for folder in (work / "runs").glob("*") if folder.is_dir()]
     for folder in sorted(runs, key=lambda folder: folder_size(folder / "weights")):
@@ -442,13 +498,14 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
             shutil.rmtree(folder / "weights")
     zip_folder(work / "runs", options.out / "runs.zip")
     split_file(options.out / "runs.zip", options.file_size)
-    (options.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
 
 
 def measure(folder: Path, after: int = 0) -> dict[str, Any]:
     """Read a run's log after a step: how fast it was in the second half of that, and its loss."""
     with (folder / "train.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if int(row["step"]) > after]
+    if not rows:
+        return {"steps": after}
     half = rows[len(rows) // 2 :]
     seconds = sum(float(row["seconds"]) for row in half)
     return {
@@ -475,9 +532,11 @@ def single(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     checkpoint = train(own, options.out / "run", clock.left(0.35), options)
     weights = options.out / "weights"
     write_weights(own, checkpoint, weights, options, keep_state=False)
-    answer(own, weights, work, options, clock, [task], f"single-{task}")
-    if (work / "submissions").is_dir():
-        shutil.copytree(work / "submissions", options.out / "submissions")
+    try:
+        answer(own, weights, work, options, clock, [task], f"single-{task}")
+    finally:
+        if (work / "submissions").is_dir():
+            shutil.copytree(work / "submissions", options.out / "submissions")
 
 
 def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
@@ -507,10 +566,19 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
         options.mode, (bundle.config.precision, bundle.config.compile, bundle.config.graphs)
     )
     settings: dict[str, Any] = {"precision": precision, "compile": compiled, "graphs": graphs}
+    if options.state is not None:
+        was = Checkpoint.open(options.state).record["config"]
+        if changed := [name for name, value in settings.items() if was.get(name, value) != value]:
+            other = ", ".join(f"{name} {was[name]}" for name in changed)
+            raise SystemExit(
+                f"{options.state} was trained in another mode ({other}): give the --mode that the command before had."
+            )
     # It ends when its time does, and cools down where --last says so; whatever the bundle has of both.
     settings |= {"cooldown": 0, "checkpoint_every": options.checkpoint_every}
     if bundle.config.schedule != "sequential":  # which gives each task its share of the steps
         settings["steps"] = ENDLESS
+    elif options.last:
+        raise SystemExit("The schedule sequential ends when its steps are done: leave --last out.")
     if options.last:
         rate = measure(run, step - LAST_STEPS)["steps a second"]
         # If it turns out slower than this, the clock ends it before its end.
@@ -532,6 +600,11 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
             )
             (options.out / LOG).write_bytes(gzip.compress((run / "train.csv").read_bytes(), mtime=0))
             say(f"The state of step {checkpoint.record['step']:,} is in {options.out}.")
+    if checkpoint is None or checkpoint.record["step"] == step:
+        raise SystemExit(
+            f"No step was made after step {step:,}, and nothing was written: the run is at its end, or had no time. "
+            "Answer with --state, or give more --minutes."
+        )
     say(json.dumps(measure(run, step)))
 
 
@@ -544,9 +617,11 @@ def answer_all(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     write_weights(bundle, Checkpoint.open(options.state), options.out, options, keep_state=False)
     tasks = [task for task in options.tasks.split(",") if task in bundle.config.tasks]
-    left = answer(bundle, options.out, work, options, clock, tasks or list(bundle.config.tasks), "joint")
-    if (work / "submissions" / "joint").is_dir():
-        zip_folder(work / "submissions" / "joint", options.out / "submission.zip")
+    try:
+        left = answer(bundle, options.out, work, options, clock, tasks or list(bundle.config.tasks), "joint")
+    finally:
+        if (work / "submissions" / "joint").is_dir():
+            zip_folder(work / "submissions" / "joint", options.out / "submission.zip")
     if left:
         say(
             f"There was no time for all of {', '.join(left)}: go on with --state {options.state} "
@@ -595,10 +670,14 @@ def main() -> None:
     if options.command == "smoke":
         options.tasks = options.tasks or ",".join(SINGLE)
     use_code(options.bundle, options.trust)
+    from decabench.errors import DecabenchError
     from decabench.training import Bundle
 
     with tempfile.TemporaryDirectory(prefix="run-") as work:
-        COMMANDS[options.command](Bundle.open(options.bundle), options, clock, Path(work))
+        try:
+            COMMANDS[options.command](Bundle.open(options.bundle), options, clock, Path(work))
+        except DecabenchError as error:
+            raise SystemExit(str(error)) from error
     if options.command != "single":
         check_out(options)
 

@@ -17,7 +17,7 @@ from safetensors.torch import save
 
 from decabench.cli import cli
 from decabench.errors import DecabenchError
-from decabench.models.checkpoint import Checkpoint
+from decabench.models.checkpoint import Checkpoint, load_weights
 from decabench.models.mqan_batch import MQANConfig
 from decabench.models.ngrams import NgramTraining, train_ngrams
 from decabench.models.portable import export_checkpoint
@@ -83,6 +83,17 @@ def test_half_precision_is_half_the_size_and_near(saved, tmp_path):
     for one, two in zip(models[0].parameters(), models[1].parameters(), strict=True):
         assert two.dtype == torch.float32
         torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-6)
+
+
+def test_a_weight_too_large_for_half_precision_is_kept(saved, tmp_path):
+    """It was written as infinity, so that the export could not be opened."""
+    path = saved.folder / "model.safetensors"
+    weights = {name: value.clone() for name, value in load_weights(saved.folder).items()}
+    largest = weights["generate.bias"]
+    largest[0] = 70_000.0
+    path.write_bytes(save(weights))
+    export_checkpoint(Checkpoint.open(saved.folder), tmp_path / "half", half=True)
+    assert torch.equal(load_weights(tmp_path / "half")["generate.bias"], largest)
 
 
 def test_vectors_of_packages_can_be_left_out(make_run, glove, tmp_path, monkeypatch):

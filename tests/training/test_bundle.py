@@ -29,7 +29,7 @@ from click.testing import CliRunner
 import decabench
 from decabench.cli import cli
 from decabench.errors import DataError, DecabenchError
-from decabench.models.checkpoint import Checkpoint
+from decabench.models.checkpoint import Checkpoint, TrainedModel
 from decabench.models.joint_many_task import JointManyTaskConfig
 from decabench.models.meta_lstm import MetaLSTMConfig
 from decabench.models.mqan_batch import MQANConfig
@@ -469,10 +469,9 @@ def test_answers_go_on_where_the_time_was_over(
         def __init__(self, count: int) -> None:
             self.count = count
 
-        @property
-        def is_over(self) -> bool:
+        def has(self, seconds: float) -> bool:
             self.count -= 1
-            return self.count < 0
+            return self.count >= 0
 
     def answer(out: str, windows: int, **settings: Any) -> tuple[Path, dict[str, bytes]]:
         own = SimpleNamespace(
@@ -501,12 +500,81 @@ def test_answers_go_on_where_the_time_was_over(
         answer("none", 1, answered=whole)
     with pytest.raises(SystemExit, match=r"other precision \(float32\)"):
         answer("other", 1, answered=tmp_path / "part-0", precision="bfloat16")
-    record = json.loads(gzip.decompress((tmp_path / "part-0" / "answered.json.gz").read_bytes()))
-    (tmp_path / "part-0" / "answered.json.gz").write_bytes(
-        gzip.compress(json.dumps({**record, "weights": "sha256:0"}).encode())
+    path = tmp_path / "part-0" / "answered.json.gz"
+    raw = path.read_bytes()
+    record = json.loads(gzip.decompress(raw))
+    forged = {
+        "other weights": {"weights": "sha256:0"},
+        "its questions of squad are not": {"lines": {"squad": {}}},
+        "its questions of sst are not": {"lines": {"sst": {"another": {}}}},
+        "cannot be gone on from": {"lines": 7},
+    }
+    for said, changed in forged.items():
+        path.write_bytes(gzip.compress(json.dumps({**record, **changed}).encode()))
+        with pytest.raises(SystemExit, match=said):
+            answer("forged", 1, answered=path.parent)
+    path.write_bytes(raw[:-9])
+    with pytest.raises(SystemExit, match="cannot be gone on from"):
+        answer("forged", 1, answered=path.parent)
+    path.write_bytes(raw)
+
+    # An error in the middle of it loses nothing that was answered before.
+    real, calls = TrainedModel.answer_items, []
+
+    def fail(*given: Any, **settings: Any) -> Any:
+        calls.append(1)
+        if len(calls) == len(rounds) + 3:
+            raise MemoryError("as on a GPU")
+        return real(*given, **settings)
+
+    monkeypatch.setattr(TrainedModel, "answer_items", fail)
+    with pytest.raises(MemoryError):
+        answer("failed", 10_000)
+    monkeypatch.undo()
+    lines = json.loads(gzip.decompress((tmp_path / "failed" / "answered.json.gz").read_bytes()))["lines"]
+    assert len(rounds) < sum(map(len, lines.values()))
+    assert (tmp_path / "failed" / "submission.zip").exists()  # of the tasks that were done
+    assert answer("mended", 10_000, answered=tmp_path / "failed")[1] == answers
+
+
+def test_single_runs_end_with_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that takes too long is ended, so that the others' figures are not lost with it."""
+    run = load_run()
+    sleeper = tmp_path / "python"
+    sleeper.write_text("#!/bin/sh\nexec sleep 600\n")
+    sleeper.chmod(0o755)
+    monkeypatch.setattr(run.sys, "executable", str(sleeper))
+    options = SimpleNamespace(
+        bundle=tmp_path, device="cpu", file_size=1, trust="", precision="auto", set="{}"
     )
-    with pytest.raises(SystemExit, match="other weights"):
-        answer("forged", 1, answered=tmp_path / "part-0")
+    found = run.train_beside(["sst", "woz.en"], options, run.Clock(0.02), tmp_path / "work")
+    assert found == {"sst": {"exit": -15}, "woz.en": {"exit": -15}}
+
+
+def test_a_run_at_its_end_says_so(
+    config: TrainConfig, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(replace(config, schedule="sequential", steps=6), home, tmp_path / "bundle")
+    run, bundle = load_run(), Bundle.open(tmp_path / "bundle")
+    options = SimpleNamespace(
+        state=None,
+        last=False,
+        mode="",
+        device="cpu",
+        checkpoint_every=50,
+        out=tmp_path / "one",
+        file_size=FILE_SIZE,
+    )
+    run.joint(bundle, options, run.Clock(5), tmp_path / "work")
+    for changed, said in (
+        ({}, "No step was made after step 6"),
+        ({"last": True}, "leave --last out"),
+        ({"mode": "bfloat16"}, "trained in another mode .precision "),
+    ):
+        again = SimpleNamespace(**{**vars(options), "state": options.out, "out": tmp_path / "two", **changed})
+        with pytest.raises(SystemExit, match=said):
+            run.joint(bundle, again, run.Clock(5), tmp_path / f"work-{said[:2]}")
+        assert not again.out.exists()
 
 
 def test_one_task_of_a_bundle_leaves_the_settings_of_the_others_out(
