@@ -2,21 +2,18 @@
 
     git clone https://github.com/salesforce/decaNLP && git -C decaNLP checkout 9a4493b
 
-The clone's two files of the network are imported by path; what they import besides (CoVe, ELMo) is replaced by empty
-modules, because the compared configuration uses neither. Batches are random words with the lengths of a batch of 2,000
-tokens of each task. Every side runs in a process of its own, and these take turns, a step each: on a busy machine, all
+`authors_network.py` runs the clone's network. Batches are random words with the lengths of a batch of 2,000 tokens of
+each task. Every side runs in a process of its own, and these take turns, a step each: on a busy machine, all
 have the same share of the disturbance. CPU seconds of one thread, medians and ranges.
 """
 
 from __future__ import annotations
 
-import importlib
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -56,6 +53,7 @@ def make_items(task: str, vocabulary: int):
 def make_step(side: str, clone: str, task: str, size: tuple[int, int, int], vocabulary: int):
     """Return a function for one step: forward, backward, clipping, Adam."""
     import torch
+    from authors_network import AuthorsConfig, AuthorsNetwork
 
     from decabench.models.mqan import MQAN
     from decabench.models.mqan_batch import MQANConfig, collate
@@ -80,13 +78,15 @@ def make_step(side: str, clone: str, task: str, size: tuple[int, int, int], voca
     items = make_items(task, vocabulary)
     batch = collate(task, items, table, config)
     if side == SIDES[0]:
-        model, loss = authors_model(clone, config, items, batch, table)
+        model = AuthorsNetwork(
+            AuthorsConfig(clone=clone, dimension=dimension, layers=layers, heads=heads, **_FIXED), table
+        )
     else:
         model = MQAN(config, table)
 
-        def loss():
-            value, count = model.losses(batch)["loss"]
-            return value / count
+    def loss():
+        value, count = model.losses(batch)["loss"]
+        return value / count
 
     model.train()
     fused = side != SIDES[0]  # which has Adam as it was
@@ -99,62 +99,6 @@ def make_step(side: str, clone: str, task: str, size: tuple[int, int, int], voca
         optimizer.step()
 
     return step
-
-
-def authors_model(clone: str, config, items, batch, table):
-    """Make the network of the authors' code, and a function for its loss on the batch."""
-    import numpy as np
-    import torch
-
-    missing = {
-        "util": ("get_trainable_params",),
-        "cove": ("MTLSTM",),
-        "allennlp": (),
-        "allennlp.modules": (),
-        "allennlp.modules.elmo": ("Elmo", "batch_to_ids"),
-    }
-    for name, contents in missing.items():
-        sys.modules[name] = ModuleType(name)
-        vars(sys.modules[name]).update(dict.fromkeys(contents))
-    package = ModuleType("decanlp_models")
-    package.__path__ = [str(Path(clone) / "models")]
-    sys.modules[package.__name__] = package
-    code = importlib.import_module("decanlp_models.multitask_question_answering_network")
-
-    class Words:
-        def __init__(self) -> None:
-            self.stoi = {"<pad>": 0, "<init>": 2}
-            self.vectors = torch.from_numpy(table[np.arange(len(table.lexicon))])
-
-        def __len__(self) -> int:
-            return len(self.vectors)
-
-    field = SimpleNamespace(vocab=Words(), pad_token="<pad>", decoder_stoi={"<pad>": 0, "<eos>": 3})
-    model = code.MultitaskQuestionAnsweringNetwork(
-        field,
-        SimpleNamespace(
-            dimension=config.dimension,
-            dropout_ratio=config.dropout,
-            rnn_layers=1,
-            transformer_heads=config.heads,
-            transformer_hidden=config.hidden,
-            transformer_layers=config.layers,
-            max_generative_vocab=table.lexicon.size,
-            glove_and_char=True,
-            cove=False,
-            intermediate_cove=False,
-            elmo=[-1],
-        ),
-    )
-    given = SimpleNamespace(oov_to_limited_idx=[0] * len(batch.others), limited_idx_to_full_idx={})
-    for name in ("context", "question", "answer"):
-        rows = [torch.from_numpy(item[name]).long() for item in items]
-        setattr(given, name, torch.nn.utils.rnn.pad_sequence(rows, batch_first=True))
-        setattr(given, f"{name}_lengths", list(map(len, rows)))
-        setattr(given, f"{name}_elmo", None)
-    given.context_limited, given.question_limited = batch.context_output, batch.question_output
-    given.answer_limited = torch.cat([given.answer[:, :1], batch.target], 1)
-    return model, lambda: model(given)[0]
 
 
 def serve(side: str, clone: str, task: str, vocabulary: int, *size: int) -> None:

@@ -117,6 +117,9 @@ class Manifest:
         return json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
 
 
+_ABSENT = f"its statistics are missing, but {MANIFEST} has their digest"
+
+
 @dataclass(frozen=True)
 class ManifestFault:
     """Something in a submission that contradicts its manifest."""
@@ -129,6 +132,8 @@ class ManifestFault:
     """What is wrong, in a sentence without a full stop."""
     in_results: bool = False
     """Whether results.json is not valid in itself, whatever the manifest says."""
+    is_absent: bool = False
+    """Whether it is that statistics are missing, which scoring the answers again gives."""
 
     def __str__(self) -> str:
         place = ": ".join(part for part in (self.folder, self.task) if part)
@@ -237,7 +242,7 @@ def _check_folder(
         return
     for task in sorted({*results.tasks, *bound.tasks}):
         for reason in _check_task(root, folder, task, results, bound, digest):
-            yield ManifestFault(name, task, reason)
+            yield ManifestFault(name, task, reason, is_absent=reason == _ABSENT)
     statistics = folder / STATISTICS
     for file in sorted(statistics.glob("*.parquet")) if is_within(root, statistics) else ():
         task = file.name.removesuffix(".parquet")
@@ -270,7 +275,7 @@ def _check_task(
     path = statistics_path(folder, task)
     if held.statistics:
         if not path.is_file() or not is_within(root, path):
-            yield f"its statistics are missing, but {MANIFEST} has their digest"
+            yield _ABSENT
         elif digest(path) != held.statistics:
             yield f"its statistics are not those whose digest is in {MANIFEST}"
     elif stated.status == "scored":

@@ -79,7 +79,7 @@ class TaskCheck:
     differences: tuple[Discrepancy, ...] = ()
     """Everything that differs."""
     note: str = ""
-    """For answers that are not at hand: what the result was held against instead."""
+    """What the result was held against, if its answers or its statistics are not at hand."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,11 @@ def results_files(submission: Path) -> list[Path]:
     """Find the results files in a submission's folder, or beside an archive. Raises MissingDataError."""
     folder = results_home(submission)
     found = sorted(folder.glob("*/results.json"))
+    if not found and submission.is_file():
+        raise MissingDataError(
+            f"There is no results.json in {folder}, where those of an archive are kept; what is inside the archive is "
+            "not read. Unpack it and verify the folder, or run decabench evaluate first."
+        )
     if not found:
         raise MissingDataError(
             f"There is no results.json in {folder}: run decabench evaluate first (the Python function of that name "
@@ -259,14 +264,16 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
         other.append(
             Discrepancy("results.json", "its bytes were rewritten", "the same values", "other bytes")
         )
-    for task, one in _manifest_faults(submission, path):
-        (found.setdefault(task, []) if task in stated["tasks"] else other).append(one)
+    for task, one, is_absent in _manifest_faults(submission, path):
+        if is_absent and task in at_hand:  # what they would say, scoring the answers has said
+            if task not in found:
+                notes[task] = "by its answers; the statistics behind it are not in the submission"
+        else:
+            (found.setdefault(task, []) if task in stated["tasks"] else other).append(one)
     tasks = {
         name: TaskCheck("differs", tuple(found[name]))
         if name in found
-        else TaskCheck("not at hand", note=notes[name])
-        if name in notes
-        else TaskCheck("same")
+        else TaskCheck("same" if name in at_hand else "not at hand", note=notes.get(name, ""))
         for name in stated["tasks"]
     }
     lacking = tuple(task for task in answered if task not in stated["tasks"])
@@ -417,13 +424,14 @@ def _is_empty(value: Any) -> bool:
     return value is None or value in ("", [], {})
 
 
-def _manifest_faults(submission: str | Path, path: Path) -> Iterator[tuple[str, Discrepancy]]:
+def _manifest_faults(submission: str | Path, path: Path) -> Iterator[tuple[str, Discrepancy, bool]]:
+    """Yield what contradicts the manifest: the task, what, and whether it is only that statistics are missing."""
     root = manifest_root(Path(submission), path.parent)
     name = path.parent.resolve().relative_to(root.resolve()).as_posix()
     for fault in check_manifest(root):
         if fault.folder in ("", name):
             file = "results.json" if fault.in_results else "manifest.json"
-            yield fault.task, Discrepancy(fault.task or file, fault.reason)
+            yield fault.task, Discrepancy(fault.task or file, fault.reason), fault.is_absent
 
 
 def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Discrepancy]]:

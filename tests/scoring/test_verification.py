@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -265,6 +266,35 @@ def test_if_nothing_is_at_hand_nothing_is_verified(home: Path, submit: Callable[
     (folder / "predictions" / "sst.validation.jsonl").rename(folder / "predictions" / "sst.test.jsonl")
     found = verified(folder, home)
     assert found.verdict == "not verified: none of its answers are at hand (iwslt.en.de)"
+
+
+def test_statistics_that_are_left_out_are_no_difference_if_the_answers_are_there(
+    recorded: Path, home: Path
+) -> None:
+    (recorded / "results" / "validation" / "statistics" / "sst.parquet").unlink()
+    found = verified(recorded, home)
+    assert found.ok and statuses(found)["sst"] == "same"
+    assert found.tasks["sst"].note == "by its answers; the statistics behind it are not in the submission"
+    assert not found.tasks["schema"].note
+    withhold(recorded, "iwslt.en.de", "validation")
+    (recorded / "results" / "validation" / "statistics" / "iwslt.en.de.parquet").unlink()
+    assert statuses(verified(recorded, home))["iwslt.en.de"] == "differs"  # nothing is left to verify it by
+
+
+def test_left_out_statistics_hide_no_edited_score(recorded: Path, home: Path) -> None:
+    (recorded / "results" / "validation" / "statistics" / "sst.parquet").unlink()
+    path = recorded / "results" / "validation" / "results.json"
+    content = json.loads(path.read_text())
+    content["tasks"]["sst"]["score"] = 99.0
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=1, sort_keys=True) + "\n")
+    found = verified(recorded, home)
+    assert not found.ok and statuses(found)["sst"] == "differs"
+
+
+def test_an_archive_without_results_beside_it_says_to_unpack_it(recorded: Path, tmp_path: Path) -> None:
+    archive = Path(shutil.make_archive(str(tmp_path / "answers"), "zip", recorded))
+    with pytest.raises(MissingDataError, match="inside the archive is not read. Unpack it"):
+        results_files(archive)
 
 
 def test_all_ten(home: Path, submit: Callable[..., Path]) -> None:
