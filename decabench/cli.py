@@ -191,10 +191,11 @@ class _Cli(click.Group):
             with warnings.catch_warnings(), _described(ctx):
                 warnings.showwarning = partial(_show_warning, ctx)
                 return super().invoke(ctx)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:  # a command may know better how to continue
             _fail(
-                "Interrupted: nothing is left half-written; run the same command again to continue.",
-                _INTERRUPTED,
+                str(error)
+                or "Interrupted: nothing is left half-written; run the same command again to continue.",
+                getattr(error, "exit_code", _INTERRUPTED),
                 ctx.meta,
             )
         except click.ClickException as error:

@@ -112,7 +112,11 @@ def train(
 
     folder = output or bundle
     if folder is None or (output and bundle):
-        raise click.UsageError("Give a folder for the run as --output, or for its data alone as --bundle.")
+        raise click.UsageError(
+            "Give a folder for the run as --output, or for its data alone as --bundle, not both."
+        )
+    if bundle and (resume or stop_after):
+        raise click.UsageError("--bundle trains nothing: leave out --resume and --stop-after.")
     require_torch()
     from decabench.commands._options import chosen_tasks
     from decabench.exchange import make_trackers

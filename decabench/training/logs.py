@@ -118,7 +118,7 @@ class ProgressReport:
             from tqdm import tqdm
 
             self._bar = tqdm(total=steps, initial=step, disable=None, unit="step")
-        self._say = (lambda line: None) if bar else say
+        self._say = say
         self._steps, self._every = steps, every
         self._begun = self._last = time.monotonic()
         self._done = self._tokens = 0
@@ -133,7 +133,7 @@ class ProgressReport:
             self._bar.update(1)
             self._bar.set_postfix_str(f"{task} {loss:.3f}", refresh=False)
         now = time.monotonic()
-        if now - self._last >= self._every:
+        if self._bar is None and now - self._last >= self._every:
             self._last = now
             each = (now - self._begun) / self._done
             losses = ", ".join(f"{name} {value:.3f}" for name, value in self._losses.items())
@@ -142,6 +142,14 @@ class ProgressReport:
                 f"{self._tokens / (now - self._begun):,.0f} target tokens a second; "
                 f"{_format_duration(each * (self._steps - row['step']))} left"
             )
+
+    def say(self, text: str) -> None:
+        """Report something else, on a line of its own above the bar."""
+        if self._bar is not None:
+            self._bar.clear()
+        self._say(text)
+        if self._bar is not None:
+            self._bar.refresh()
 
     def close(self) -> None:
         """Close the bar."""

@@ -7,6 +7,8 @@ in its data. A resumed run therefore ends with the weights of an uninterrupted o
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -85,7 +87,7 @@ from decabench.training.validator import (
 if TYPE_CHECKING:
     from decabench.exchange import Trackers
 
-__all__ = ["FinishedRun", "TrainingRun", "plan_training", "run_training", "train"]
+__all__ = ["FinishedRun", "TrainingInterrupted", "TrainingRun", "plan_training", "run_training", "train"]
 
 _RELEASE_EVERY = 20
 """After so many steps, freed memory goes back to the system: some 40 ms, below 1 % of these steps."""
@@ -220,11 +222,24 @@ def plan_training(
 def run_training(run: TrainingRun) -> FinishedRun:
     """Train, validate and write checkpoints.
 
-    Raises DecabenchError; errors in the configuration are raised before any data is read.
+    Ctrl-C and SIGTERM end the run after the step with a checkpoint.
+
+    Raises DecabenchError; errors in the configuration are raised before any data is read. Raises TrainingInterrupted,
+    a KeyboardInterrupt, if the run was interrupted and can be continued.
     """
     check_run(run)
     with join_processes(run.device) as group, lock_folder(run.output) if group.is_first else nullcontext():
-        return _Trainer(run, group).train()
+        try:
+            return _Trainer(run, group).train()
+        except KeyboardInterrupt as error:
+            if (saved := latest_checkpoint(run.output)) is None:
+                raise  # nothing was trained that could be continued: the same command begins it again
+            lost = "" if isinstance(error, TrainingInterrupted) else "; what came after it is lost"
+            raise TrainingInterrupted(
+                f"Interrupted: the last checkpoint in {run.output} is of step {saved.record['step']:,}{lost}. "
+                "Continue with the same command and --resume.",
+                getattr(error, "exit_code", 130),
+            ) from None
 
 
 def steps_to_read(device: torch.device) -> int:
@@ -268,6 +283,48 @@ def check_run(run: TrainingRun) -> None:
             apply_freezes(network, (*config.freeze, *phase.freeze))
 
 
+class TrainingInterrupted(KeyboardInterrupt):
+    """Ctrl-C, or SIGTERM, ended a run; its text says where the run stands and how to continue it."""
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+class _Interruption:
+    """Turns the first Ctrl-C or SIGTERM into a request to stop after the step; the second one ends the process.
+
+    Only where the process has no handlers of its own, in the main thread, and alone: several processes would have to
+    agree.
+    """
+
+    def __init__(self, alone: bool, say: Callable[[str], None]) -> None:
+        self.signal = 0
+        self._say = say
+        catches = alone and threading.current_thread() is threading.main_thread()
+        usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+        self._before = {
+            each: handler for each, handler in usual.items() if catches and signal.getsignal(each) == handler
+        }
+
+    def __enter__(self) -> _Interruption:
+        for each in self._before:
+            signal.signal(each, self._ask)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._restore()
+
+    def _ask(self, number: int, frame: object) -> None:
+        self.signal = number
+        self._restore()
+        self._say("Interrupted: a checkpoint is written after this step; interrupt again to stop at once.")
+
+    def _restore(self) -> None:
+        for each, handler in self._before.items():
+            signal.signal(each, handler)
+
+
 class _Trainer:
     """A run in progress."""
 
@@ -284,6 +341,8 @@ class _Trainer:
         begun = time.perf_counter()
         self.ends_at = begun + run.stop_after if run.stop_after else math.inf
         self.is_late = False
+        self.progress: ProgressReport | None = None
+        self.interruption = _Interruption(group.size == 1, self._say)
         vectors = join_vectors(run.config.vectors)
         self.data: TrainingData = (
             run.bundle.data
@@ -350,6 +409,12 @@ class _Trainer:
         )
 
     def _say(self, text: str) -> None:
+        if self.progress is not None:
+            self.progress.say(text)
+        else:
+            self._say_plainly(text)
+
+    def _say_plainly(self, text: str) -> None:
         if self.group.is_first:
             self.run.report(text)
 
@@ -368,10 +433,17 @@ class _Trainer:
             log = TrainingLog(self.run.output, self.state.step, columns, trackers)
         failed = True
         try:
-            with reuse_memory(), flush_denormals(), ThreadPoolExecutor(1) as self.thread:
+            with (
+                reuse_memory(),
+                flush_denormals(),
+                ThreadPoolExecutor(1) as self.thread,
+                self.interruption,
+            ):
                 self._loop(log)
-            failed = False
+            failed = bool(self.interruption.signal)
         finally:
+            if self.progress is not None:
+                self.progress.close()
             if log is not None:
                 log.close()
             if log is not None and trackers is not None:
@@ -379,6 +451,8 @@ class _Trainer:
         if self.group.is_first:
             plot_curves(self.run.output)
         self.group.wait()  # for the last checkpoint
+        if self.interruption.signal and self.state.step < self.schedule.steps:
+            raise TrainingInterrupted("", 128 + self.interruption.signal)
         found = Checkpoint.open(self.run.output)
         takes_last = self.config.best_by == "last" and self.state.scores
         best = ValidationScores(self.state.scores).total if takes_last else self.state.best
@@ -395,7 +469,9 @@ class _Trainer:
 
     def _loop(self, log: TrainingLog | None) -> None:
         config, state, steps = self.config, self.state, self.schedule.steps
-        progress = ProgressReport(state.step, steps, self.run.bar and self.group.is_first, self._say)
+        self.progress = progress = ProgressReport(
+            state.step, steps, self.run.bar and self.group.is_first, self._say_plainly
+        )
         unread: list[_UnreadStep] = []
         begun = time.perf_counter()
         if state.step < steps:
@@ -419,7 +495,6 @@ class _Trainer:
                 is_best = self._validate(log)
             if saves or is_best or self._has_stopped():
                 self._checkpoint(log, is_best)
-        progress.close()
 
     def _is_due(self, every: int) -> bool:
         """Whether the step is a multiple of `every`; for 0, whether an epoch or a phase has ended."""
@@ -493,7 +568,9 @@ class _Trainer:
         not for families from outside, whose batches may draw random numbers.
         """
         step = self.state.step + 1
-        if self.run.stop_after:
+        if self.interruption.signal:
+            self.is_late = True
+        elif self.run.stop_after:
             self.is_late = bool(self.group.agree(float(time.perf_counter() > self.ends_at)))
         waits = step == self.schedule.steps or self._is_due_at(step) or self.is_late
         if waits or self.config.model.name not in FAMILIES:

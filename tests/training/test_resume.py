@@ -1,6 +1,8 @@
 """Checkpoints: whole or not there, exact, and never a pickle."""
 
 import json
+import os
+import signal
 from dataclasses import replace
 
 import pytest
@@ -10,7 +12,8 @@ torch = pytest.importorskip("torch")
 from decabench.errors import DataError, DecabenchError, MissingDataError
 from decabench.models import checkpoint
 from decabench.models.checkpoint import Checkpoint, find_checkpoint, latest_checkpoint
-from decabench.training.loop import run_training
+from decabench.training import loop
+from decabench.training.loop import TrainingInterrupted, run_training
 from decabench.training.resume import lock_folder, restore
 from decabench.untrusted import read_json
 from tests.training.conftest import TINY
@@ -128,6 +131,57 @@ def test_the_last_checkpoint_is_the_last_also_without_a_validation(make_run):
     stopped = replace(run, stop_after=1e-9)
     run_training(stopped)
     assert read_json(run.output / "best.json") == read_json(run.output / "latest.json")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_writes_a_checkpoint_and_goes_on_from_it(make_run, monkeypatch, number, code):
+    def interrupt_at(step, times):
+        taken = loop._Trainer._step
+
+        def interrupting(trainer):
+            found = taken(trainer)
+            for _ in range(times if trainer.state.step == step else 0):
+                os.kill(os.getpid(), number)
+            return found
+
+        monkeypatch.setattr(loop._Trainer, "_step", interrupting)
+        return taken
+
+    settings = {"steps": 8, "checkpoint_every": 4, "validate_every": 4}
+    whole = make_run("whole", **settings)
+    run_training(whole)
+    said = []
+    run = replace(make_run("interrupted", **settings), report=said.append)
+    before = signal.getsignal(number)
+    taken = interrupt_at(2, 1)
+    with pytest.raises(
+        TrainingInterrupted, match=r"of step 3\. Continue with the same command and"
+    ) as caught:
+        run_training(run)
+    assert caught.value.exit_code == code and signal.getsignal(number) == before
+    assert any("a checkpoint is written after this step" in line for line in said)
+    monkeypatch.setattr(loop._Trainer, "_step", taken)
+    run_training(make_run("interrupted", resume=True, **settings))
+    assert Checkpoint.open(run.output).digest() == Checkpoint.open(whole.output).digest()
+
+
+def test_interrupted_twice_it_ends_at_once_and_says_what_is_lost(make_run, monkeypatch):
+    taken = loop._Trainer._step
+
+    def interrupting(trainer):
+        found = taken(trainer)
+        for _ in range(2 if trainer.state.step == stop else 0):
+            os.kill(os.getpid(), signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(loop._Trainer, "_step", interrupting)
+    stop, settings = 3, {"steps": 8, "checkpoint_every": 4, "validate_every": 8}
+    with pytest.raises(KeyboardInterrupt) as caught:  # before a checkpoint: the same command begins again
+        run_training(make_run("early", **settings))
+    assert not isinstance(caught.value, TrainingInterrupted)
+    stop = 6
+    with pytest.raises(TrainingInterrupted, match="of step 4; what came after it is lost"):
+        run_training(make_run("early", **settings))
 
 
 def test_two_processes_do_not_train_in_one_folder(run, make_run):
