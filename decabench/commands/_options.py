@@ -405,4 +405,5 @@ def require_torch() -> None:
     from decabench.errors import DecabenchError, install_hint
 
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
-        raise DecabenchError(f"{' and '.join(missing)} not installed: {install_hint('train')}.")
+        verb = "is" if len(missing) == 1 else "are"
+        raise DecabenchError(f"{' and '.join(missing)} {verb} not installed: {install_hint('train')}.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from decabench.commands._console import echo, is_chatty, is_set, note, print_json
+from decabench.commands._console import echo, folded, is_chatty, is_set, note, print_json
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -109,6 +109,7 @@ def train(
     import json
     import os
     from dataclasses import replace
+    from shlex import quote
 
     folder = output or bundle
     if folder is None or (output and bundle):
@@ -129,7 +130,7 @@ def train(
         chosen = chosen_tasks(tasks, include, suite) or list(DECATHLON.tasks)  # None: all were asked for
     options = {"schedule": schedule, "freeze": list(freeze)}
     given = [f"{name}={json.dumps(value)}" for name, value in options.items() if value]
-    say = note if is_set("quiet") else echo
+    say = note if is_set("quiet") else (lambda text: echo(folded(text)))
     run = plan_training(
         folder,
         chosen,
@@ -159,11 +160,10 @@ def train(
                 )
             )
         for sentence in made.cut:
-            echo(f"Cut to fit: {sentence}.")
-        echo(
-            f"{bundle}: {made.size / 1e6:.1f} MB; in half precision the weights will be {made.state / 1e6:.1f} MB. "
-            f"Train from it: python examples/gpu/run.py smoke {bundle} --trust {made.code[7:23]} --out one"
-        )
+            echo(folded(f"Cut to fit: {sentence}."))
+        size, weights = f"{made.size / 1e6:.1f} MB", f"{made.state / 1e6:.1f} MB"
+        echo(folded(f"{bundle}: {size}; in half precision the weights will be {weights}."))
+        echo(f"Train from it: python examples/gpu/run.py smoke {bundle} --trust {made.code[7:23]} --out one")
         return
     finished = run_training(replace(run, stop_after=60 * (stop_after or 0.0), trackers=trackers))
     if os.environ.get("RANK", "0") == "0":
@@ -186,7 +186,9 @@ def train(
             else f" ({show_score(finished.best, run.tasks.get(run.config.best_by))})"
         )
         end = finished.ended[:1].upper() + finished.ended[1:] or f"Trained to step {finished.step}"
-        echo(
-            f"{end}; the {which} checkpoint{score} is {finished.checkpoint}. "
-            f"Answer with it: decabench predict --predictor trained:{folder}"
-        )
+        sentence = f"{end}; the {which} checkpoint{score} is {finished.checkpoint}."
+        late = finished.ended.endswith("its time was up")
+        echo(folded(f"{sentence} Continue with the same command and --resume." if late else sentence))
+        place, answers = quote(str(folder)), quote(str(folder.with_name(f"{folder.name}-answers")))
+        names = ",".join(run.config.tasks)
+        echo(f"Answer with it: decabench predict --predictor trained:{place} --tasks {names} --output {answers}")

@@ -215,7 +215,24 @@ def find_checkpoint(path: Path) -> Path:
     for candidate in (path, *(_read_pointer(path / name) for name in (BEST, LATEST))):
         if candidate is not None and (candidate / RECORD).is_file():
             return candidate
-    below = sorted(each.parent.name for each in path.glob(f"*/{RECORD}")) if path.is_dir() else []
+    if not path.is_dir():
+        near = sorted(each.parent.name for each in path.parent.glob(f"*/{RECORD}"))
+        runs = sorted(each.parent.name for name in (BEST, LATEST) for each in path.parent.glob(f"*/{name}"))
+        there = ", ".join(dict.fromkeys((*near, *runs)))
+        raise MissingDataError(
+            f"There is no folder {path}: "
+            + (
+                f"beside it, {path.parent} has {there}."
+                if there
+                else "give that of a checkpoint or of a training run."
+            )
+        )
+    if (path / "train.csv").is_file():
+        raise MissingDataError(
+            f"The training run in {path} has no checkpoint yet: it ended before its first. Begin it again with the "
+            "same command, or have checkpoints sooner with --set checkpoint_every=STEPS."
+        )
+    below = sorted(each.parent.name for each in path.glob(f"*/{RECORD}"))
     advice = (
         f"give one of the folders in it: {', '.join(below)}"
         if below

@@ -94,18 +94,16 @@ class MQANConfig:
         require_name(self.name, MODELS, "model")
         for key in ("dimension", "hidden", "heads", "layers", "vocabulary", "max_answer_tokens"):
             if getattr(self, key) < 1:
-                raise DecabenchError(f"The model's {key} is {getattr(self, key)}: give 1 or more.")
+                raise DecabenchError(f"model.{key} is {getattr(self, key)}: give 1 or more.")
         if self.dimension % 2:
             raise DecabenchError(
-                f"The model's dimension is {self.dimension}: give an even number, half of it for each direction."
+                f"model.dimension is {self.dimension}: give an even number, half of it for each direction."
             )
         if not 0 <= self.dropout < 1:
-            raise DecabenchError(
-                f"The model's dropout is {self.dropout}: give a number of at least 0 and below 1."
-            )
+            raise DecabenchError(f"model.dropout is {self.dropout}: give a number of at least 0 and below 1.")
         if self.lstm_dropout != -1 and not 0 <= self.lstm_dropout < 1:
             raise DecabenchError(
-                f"The model's lstm_dropout is {self.lstm_dropout}: give a number of at least 0 and below 1, or -1 for "
+                f"model.lstm_dropout is {self.lstm_dropout}: give a number of at least 0 and below 1, or -1 for "
                 "the same as dropout."
             )
 

@@ -72,6 +72,9 @@ SCHEMES: dict[str, str] = {
 }
 """`SCHEME:TARGET` to the module that runs it, imported on use: each has `backend(target, options)`."""
 
+_NEAR_SCHEMES = {"train": "trained", "huggingface": "hf", "open-ai": "openai", "cmd": "command"}
+"""What schemes are called by mistake. `train` is no module to import, whatever else it may be."""
+
 GROUP = "decabench.predictors"
 """The entry-point group of packages that provide predictors."""
 
@@ -82,6 +85,9 @@ def make_backend(predictor: str, options: ModelOptions) -> Backend:
     if colon and scheme in SCHEMES:
         backend: Backend = import_module(SCHEMES[scheme]).backend(target, options)
         return backend
+    if colon and scheme in _NEAR_SCHEMES:
+        meant = _NEAR_SCHEMES[scheme]
+        raise UnknownNameError(f"There is no predictor {predictor!r}. Did you mean {meant}:{target}?")
     if ":" not in predictor or _ADDRESS.match(predictor) or scheme.endswith(".py"):
         find_predictor(predictor)  # a name that is none matters more than options
     made = PythonBackend(predictor, options)

@@ -31,6 +31,10 @@ def backend(target: str, options: ModelOptions) -> TrainedBackend:
 
     Raises DecabenchError for options it cannot honour, and if the extra is not installed.
     """
+    if not target:
+        raise DecabenchError(
+            "trained: names no checkpoint: give the folder of one, or of a run, as trained:FOLDER."
+        )
     if missing := [name for name in ("torch", "safetensors") if find_spec(name) is None]:
         raise DecabenchError(f"A trained model needs {' and '.join(missing)}: {install_hint('train')}.")
     defaults = ModelOptions()

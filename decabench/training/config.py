@@ -221,7 +221,7 @@ class TrainConfig:
         require_name(self.schedule, SCHEDULES, "schedule")
         require_name(self.order, ORDERS, "order")
         require_name(self.batch_rule, BATCH_RULES, "rule for batches")
-        require_name(self.grouping, GROUPINGS, "grouping of examples")
+        require_name(self.grouping, GROUPINGS, "grouping")
         require_name(self.optimizer, OPTIMIZERS, "optimizer")
         require_name(self.rate, RATES, "learning rate schedule (rate)")
         require_name(self.precision, ("auto", "float32", "bfloat16"), "precision")
@@ -289,7 +289,7 @@ class TrainConfig:
         if not self.vectors:
             raise DecabenchError("vectors is empty: give a package, a file, or none:DIMENSION.")
         if self.best_by not in ("decascore", "last") and self.tasks:
-            require_name(self.best_by, ("decascore", "last", *self.tasks), "score to choose by")
+            require_name(self.best_by, ("decascore", "last", *self.tasks), "score (best_by)")
 
     def _check_tables(self) -> None:
         limits = {"skip_context": "tokens", "cut_context": "tokens", "batch_sizes": "examples"}
@@ -306,7 +306,7 @@ class TrainConfig:
                 raise DecabenchError(f"targets of {name} is {value}: give a score above 0.")
         for key in _BY_TASK if self.tasks else ():
             for task in getattr(self, key):
-                require_name(task, self.tasks, f"task in {key}")
+                require_name(task, self.tasks, f"task ({key})")
 
 
 def to_mapping(config: TrainConfig) -> dict[str, Any]:
@@ -507,9 +507,12 @@ def _read_table(kind: Any, value: Any, name: str) -> Any:
     return kind(**{key: _read_value(None, each, hints[key], f"{name}.{key}") for key, each in value.items()})
 
 
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+
+
 def _read_scalar(value: Any, kind: type, name: str) -> Any:
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:
-        raise DecabenchError(f"{name} is {value!r}: give a value of type {kind.__name__}.")
+        raise DecabenchError(f"{name} is {value!r}: give {_KINDS.get(kind, kind.__name__)}.")
     return value

@@ -1,15 +1,21 @@
-"""Train from a bundle on a GPU, in commands that keep within a time, and within a number and a size of files.
+"""Train from a bundle on a GPU, in commands that keep within limits: minutes,
+number of files, size of each file.
 
-    python run.py smoke  BUNDLE --trust HEX --out one                  # 100 steps in four ways, then five tasks
-    python run.py joint  BUNDLE --trust HEX --out two                  # all tasks together, up to the time limit
-    python run.py joint  BUNDLE --trust HEX --out three --state two    # ... further, as often as you like; with --last,
-                                                                       # the learning rate falls to zero meanwhile
-    python run.py answer BUNDLE --trust HEX --out four --state three   # weights, and answers to every question; if time
-                                                                       # was too short, go on with --answered four
+    python run.py smoke  BUNDLE --trust HEX --out one
+        Train 100 steps in each mode, then five tasks side by side.
+    python run.py joint  BUNDLE --trust HEX --out two
+        Train all tasks together until the time is up, and write a state.
+    python run.py joint  BUNDLE --trust HEX --out three --state two
+        Train further, as often as you like; the last time with --last, with
+        which the learning rate falls to zero.
+    python run.py answer BUNDLE --trust HEX --out four --state three
+        Write the weights, and answer every question. If the time was too
+        short, go on with --answered four.
 
-BUNDLE is a folder that `decabench train --bundle` wrote. Needs torch, numpy and safetensors, and nothing else: model
-and training loop are decabench's own, from the bundle's code.zip. That is code, so run only a bundle that you made: HEX
-is the beginning of the digest of code.zip, which `decabench train --bundle` printed.
+BUNDLE is a folder that `decabench train --bundle` wrote. Needs only torch,
+numpy and safetensors: model and training loop are decabench's own, from the
+bundle's code.zip. That is code, so run only a bundle that you made: HEX is the
+beginning of the digest of code.zip, which `decabench train --bundle` printed.
 """
 
 from __future__ import annotations
@@ -18,23 +24,28 @@ import argparse
 import ast
 import atexit
 import csv
+import difflib
 import gzip
 import hashlib
 import importlib
 import io
 import json
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 import types
 import zipfile
 import zlib
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 SINGLE = ("sst", "woz.en", "srl", "wikisql", "squad")
 """Tasks to train one at a time, side by side."""
@@ -55,6 +66,17 @@ LAST_STEPS = 500
 """How many steps before its end say how fast a run is."""
 TRUSTED = 16
 """How many digits of a digest at least say that code is trusted."""
+FILE_SIZE = 100_000
+"""The least size that weights can be split into."""
+RECORD, OPTIMIZER = "checkpoint.json", "optimizer.safetensors"
+"""Files of a state; one that `answer` wrote has no optimizer."""
+FIXED = ("tasks", "vectors", "init")
+"""Settings that a bundle was written for."""
+COMPARABLE = {
+    *("steps", "epochs", "cooldown", "patience", "best_by", "vectors", "init"),
+    *("validate_every", "checkpoint_every", "validation_examples", "precision", "compile", "graphs"),
+}
+"""Settings in which a state may differ from the bundle, or that are compared elsewhere."""
 
 
 # decabench's own code, and what stands in for the packages that it imports
@@ -63,6 +85,8 @@ TRUSTED = 16
 def use_code(bundle: Path, trust: str) -> None:
     """Make the bundle's decabench importable, if its digest begins with `trust`."""
     path = bundle / "code.zip"
+    if not bundle.is_dir():
+        raise SystemExit(f"There is no folder {bundle}: give the one that decabench train --bundle wrote.")
     if not path.is_file():
         raise SystemExit(f"{bundle} is not a bundle: it has no code.zip. Copy all of its files.")
     code = path.read_bytes()
@@ -164,8 +188,199 @@ class Clock:
         return time.perf_counter() - self.begun + seconds < 0.95 * self.seconds
 
 
+class Ended(SystemExit):
+    """Raised by the first Ctrl-C or SIGTERM, so that what was done is still written."""
+
+    def __str__(self) -> str:
+        return "Ctrl-C" if self.code == 128 + signal.SIGINT else "SIGTERM"
+
+
+def end_on_signals() -> None:
+    """Let Ctrl-C and SIGTERM raise Ended. While results are written, a second Ctrl-C ends the process at once."""
+
+    def end(number: int, frame: object) -> NoReturn:
+        signal.signal(
+            signal.SIGTERM, signal.SIG_IGN
+        )  # a child of the smoke gets both: Ctrl-C, and its parent's
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        raise Ended(128 + number)
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(each) != signal.SIG_IGN:  # as a shell has it for what runs in the background
+            signal.signal(each, end)
+
+
+def wrap(text: str, indent: str = "") -> str:
+    """Wrap text to the terminal, and to 80 columns in a wider one; paths stay whole."""
+    width = min(80, shutil.get_terminal_size().columns)
+    return textwrap.fill(
+        text, max(20, width), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
 def say(text: str) -> None:
-    print(text, flush=True)
+    print(wrap(text, "  ") + "\n", end="", flush=True)  # at once, as several processes print side by side
+
+
+def short(value: float | None) -> str:
+    """Show a number with three or four digits."""
+    if value is None:
+        return "-"
+    if 1000 <= abs(value) < 1e12:
+        return f"{float(f'{value:.4g}'):,.0f}"
+    return f"{value:.3g}"
+
+
+def say_table(rows: Sequence[Sequence[str]]) -> None:
+    """Print rows, of which the first is the head, with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *others in rows:
+        cells = [
+            first.ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)),
+        ]
+        print("  ".join(cells).rstrip(), flush=True)
+
+
+def pick_names(option: str, given: str, known: Iterable[str]) -> list[str]:
+    """Read the names, separated by commas, that an option gives. Raises SystemExit if one is not known."""
+    names = list(dict.fromkeys(filter(None, map(str.strip, given.split(",")))))
+    unknown = [name for name in names if name not in known]
+    if names and not unknown:
+        return names
+    near = difflib.get_close_matches(unknown[0], list(known), 1) if unknown else []
+    raise SystemExit(
+        f"{option} {given!r} names {', '.join(unknown) or 'nothing'}"
+        f"{f' (did you mean {near[0]}?)' if near else ''}: give one or more of {', '.join(known)}, separated by commas."
+    )
+
+
+def read_settings(text: str) -> dict[str, Any]:
+    """Read the option --set. Raises SystemExit."""
+    try:
+        settings = json.loads(text)
+    except (ValueError, RecursionError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise SystemExit(
+            f"--set {text} is not a JSON object: give settings by name, such as "
+            """--set '{"steps": 2000, "learning_rate": 0.001}'."""
+        )
+    model = settings.get("model")
+    fixed = [name for name in FIXED if name in settings]
+    fixed += ["model.name"] if isinstance(model, dict) and "name" in model else []
+    if fixed:
+        raise SystemExit(
+            f"--set {text} changes {' and '.join(fixed)}, which the bundle was written for: leave it out, or write "
+            "another bundle."
+        )
+    if isinstance(seed := settings.get("seed"), int) and seed >= 2**63:
+        raise SystemExit(f"--set {text} has a seed that torch cannot take: give one below 2**63.")
+    return settings
+
+
+def reduce_bundle(bundle: Any, task: str, settings: str) -> Any:
+    """Reduce a bundle to one task, with the settings of the option --set. Raises SystemExit."""
+    from decabench.errors import DecabenchError
+
+    own = read_settings(settings)
+    try:
+        return bundle.only(task, own)
+    except DecabenchError as error:
+        raise SystemExit(f"--set {settings} cannot be used for {task}: {error}") from error
+
+
+def require_writable(out: Path) -> None:
+    """Check that results can be written to a new or empty folder, and leave no trace of that. Raises SystemExit."""
+    made: list[Path] = []
+    try:
+        made = [folder for folder in (out, *out.parents) if not folder.exists()]
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise SystemExit(f"--out {out} is not empty: name another folder.")
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise SystemExit(
+            f"--out {out} cannot be written ({error.strerror}): name a new folder in one that you can write to."
+        ) from error
+    finally:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def open_state(folder: Path, bundle: Any, goes_on: bool) -> Any:
+    """Open a state that joint wrote, to go on from it or to answer with it. Raises SystemExit, DecabenchError."""
+    from decabench.models import Checkpoint
+
+    if not folder.is_dir():
+        advice = ", or leave --state out to begin anew" if goes_on else ""
+        raise SystemExit(
+            f"There is no folder {folder}: give a state, which is the folder that run.py joint wrote, as --state"
+            f"{advice}."
+        )
+    if not (folder / RECORD).is_file():
+        raise SystemExit(
+            f"{folder} is not a state, as it has no {RECORD}: give the folder that run.py joint wrote as --state, "
+            "with all of its files."
+        )
+    checkpoint = Checkpoint.open(folder)
+    if not goes_on:
+        return checkpoint
+    was = checkpoint.record["config"]
+    if was.get("cooldown"):  # joint has none but for --last
+        raise SystemExit(
+            f"{folder} is the state of a run that has ended (--last): answer with it, or go on from the state before "
+            "it."
+        )
+    if "state" not in checkpoint.record:
+        raise SystemExit(
+            f"{folder} has the weights that run.py answer wrote, and no state: give the folder that run.py joint wrote "
+            "as --state."
+        )
+    if missing := [name for name in (OPTIMIZER, LOG) if not (folder / name).is_file()]:
+        raise SystemExit(
+            f"The state {folder} lacks {' and '.join(missing)}: copy all of the files that run.py joint wrote."
+        )
+    lexicon = bundle.data.lexicon
+    if (
+        checkpoint.record["data"] != bundle.record["data"]
+        or checkpoint.record["vectors"] != bundle.record["vectors"]["digest"]
+        or checkpoint.lexicon().words != lexicon.words[: lexicon.size]
+    ):
+        raise SystemExit(
+            f"{folder} was trained on other data than the bundle {bundle.folder} has: give the bundle that it was "
+            "trained on, or leave --state out to begin anew."
+        )
+    now = json.loads(json.dumps(asdict(bundle.config)))
+    changed = [name for name in now.keys() - COMPARABLE if was.get(name, now[name]) != now[name]]
+    if changed:
+        raise SystemExit(
+            f"{folder} was trained with other settings than the bundle {bundle.folder} has "
+            f"({', '.join(sorted(changed))}): give the bundle that it was trained on."
+        )
+    return checkpoint
+
+
+def copy_state(state: Path, folder: Path, optimizer: str) -> str:
+    """Copy a state to where a run goes on from it, and return its log. Raises SystemExit, DecabenchError."""
+    from safetensors.torch import save_file
+
+    from decabench.models import load_optimizer, load_weights
+
+    kept, weights = load_optimizer(state), load_weights(state)
+    try:
+        grown = grow(kept, weights, optimizer)
+        log = gzip.decompress((state / LOG).read_bytes()).decode()
+    except (OSError, EOFError, ValueError, KeyError, zlib.error) as error:
+        raise SystemExit(
+            f"The state {state} is damaged ({type(error).__name__}: {error}): give an unchanged copy of what run.py "
+            "joint wrote."
+        ) from error
+    shutil.copytree(state, folder, ignore=shutil.ignore_patterns(LOG, OPTIMIZER))
+    save_file(grown, folder / OPTIMIZER)
+    return log
 
 
 def train(bundle: Any, folder: Path, seconds: float, options: Any, **settings: Any) -> Any:
@@ -284,15 +499,23 @@ def ask(model: Any, bundle: Any, task: str, answered: dict[str, Any], options: A
     say(f"{task}: {len(answered):,} of {len(ids):,} questions answered")
 
 
-def read_answers(folder: Path | None, weights: str, precision: str, bundle: Any) -> dict[str, dict[str, Any]]:
-    """Read what an earlier command answered with the same weights and precision: lines by id, by task."""
-    if folder is None:
-        return {}
+def find_answers(folder: Path) -> Path:
+    """Find what an earlier command answered when its time was over. Raises SystemExit."""
+    if not folder.is_dir():
+        raise SystemExit(f"There is no folder {folder}: give the one that run.py answer wrote as --answered.")
     path = folder / ANSWERED
     if not path.is_file():
         raise SystemExit(
             f"{path} is not there: that command had time for all of its tasks. Leave --answered out."
         )
+    return path
+
+
+def read_answers(folder: Path | None, weights: str, precision: str, bundle: Any) -> dict[str, dict[str, Any]]:
+    """Read what an earlier command answered with the same weights and precision: lines by id, by task."""
+    if folder is None:
+        return {}
+    path = find_answers(folder)
     try:
         record = json.loads(gzip.decompress(path.read_bytes()))
         given, lines = (record["weights"], record["precision"]), dict(record["lines"])
@@ -393,12 +616,20 @@ def grow(kept: dict[str, Any], weights: dict[str, Any], optimizer: str) -> dict[
 # The commands
 
 
-def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
-    """Train some steps in each mode, and compare losses with the CPU's; then train tasks side by side."""
+def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> list[str]:
+    """Train some steps in each mode, and compare losses with the CPU's; then train tasks side by side.
+
+    Returns the modes and tasks that failed.
+    """
     import torch
 
     from decabench.models import pick_device
 
+    modes, known = pick_names("--modes", options.modes, MODES), bundle.config.tasks
+    tasks = pick_names("--tasks", options.tasks, known) if options.tasks else []
+    tasks = tasks or [task for task in SINGLE if task in known] or list(known[: len(SINGLE)])
+    for task in tasks:  # not only in its process, minutes later
+        reduce_bundle(bundle, task, options.set)
     device = pick_device(options.device)
     on_gpu = device.type == "cuda"
     report: dict[str, Any] = {
@@ -409,7 +640,6 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     }
     options.out.mkdir(parents=True, exist_ok=True)
     try:
-        modes = options.modes.split(",")
         for number, mode in enumerate(modes):
             if on_gpu:
                 torch.cuda.reset_peak_memory_stats(device)
@@ -419,15 +649,57 @@ def smoke(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
                 try_mode(bundle, mode, options, share, work / mode, device, found)
             except Exception as error:  # such as no compiler: the others are worth knowing all the same
                 found["error"] = f"{type(error).__name__}: {error}"[:500]
+                say(f"{mode} failed ({found['error'][:300]}); the other modes go on.")
             if on_gpu:
                 found["gigabytes"] = torch.cuda.max_memory_allocated(device) / 1e9
                 torch.cuda.empty_cache()
-            say(f"{mode}: {json.dumps(found)}")
-        tasks = [task for task in options.tasks.split(",") if task in bundle.config.tasks]
+            say(f"{mode}: {describe(found)}")
         report["single"] |= train_beside(tasks, options, clock, work)
         pack_runs(report, options, work)
     finally:  # also if it is ended
         (options.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+    say_report(report)
+    failed = [mode for mode, found in report["modes"].items() if "error" in found]
+    return failed + [task for task, found in report["single"].items() if found["exit"]]
+
+
+def describe(found: dict[str, Any]) -> str:
+    """Describe what `measure` found in a sentence."""
+    if "steps a second" not in found:
+        return "no step was made"
+    return (
+        f"step {found['steps']:,}, {short(found['steps a second'])} steps, {short(found['examples a second'])} "
+        f"examples and {short(found['target tokens a second'])} target tokens a second; loss "
+        f"{short(found['mean loss of the second half'])} in the second half"
+    )
+
+
+def say_report(report: dict[str, Any]) -> None:
+    """Print tables of modes and tasks."""
+    columns = {
+        "steps": "steps",
+        "steps/s": "steps a second",
+        "examples/s": "examples a second",
+        "tokens/s": "target tokens a second",
+        "loss": "mean loss of the second half",
+    }
+    numbers = {
+        kind: {
+            name: [short(found.get(key)) for key in columns.values()] for name, found in report[kind].items()
+        }
+        for kind in ("modes", "single")
+    }
+    rows = [["mode", *columns, "off CPU", "GB"]]
+    for mode, found in report["modes"].items():
+        off = [abs(own["loss"]) for own in found.get("difference from the CPU", {}).values()]
+        rows.append(
+            [mode, *numbers["modes"][mode], short(max(off, default=None)), short(found.get("gigabytes"))]
+        )
+    say_table(rows)
+    say("(off CPU: the largest relative difference of a task's loss from the CPU's)")
+    rows = [["task", *columns, "exit"]]
+    rows += [[task, *numbers["single"][task], str(found["exit"])] for task, found in report["single"].items()]
+    say_table(rows)
 
 
 def try_mode(
@@ -469,10 +741,10 @@ def train_beside(tasks: list[str], options: Any, clock: Clock, work: Path) -> di
                 child.terminate()
                 found[task]["exit"] = child.wait()
                 say(f"{task} took too long, and was ended.")
-            if child.returncode:
-                say(
-                    f"{task} failed, exit code {child.returncode}: the reason stands above. The others go on."
-                )
+            else:
+                if child.returncode:
+                    code = child.returncode
+                    say(f"{task} failed, exit code {code}: the reason stands above. The others go on.")
             log = work / "runs" / task / "run"
             if (log / "train.csv").is_file():
                 found[task] |= measure(log)
@@ -527,8 +799,14 @@ def single(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     import torch
 
     torch.set_num_threads(2)  # several of these run side by side
-    task = options.tasks
-    own = bundle.only(task, json.loads(options.set))
+    tasks = pick_names("--tasks", options.tasks, bundle.config.tasks)
+    if len(tasks) > 1:
+        raise SystemExit(
+            f"single trains one task, and --tasks {options.tasks!r} names {len(tasks)}: give one of them, or use smoke "
+            "to train several side by side."
+        )
+    (task,) = tasks
+    own = reduce_bundle(bundle, task, options.set)
     checkpoint = train(own, options.out / "run", clock.left(0.35), options)
     weights = options.out / "weights"
     write_weights(own, checkpoint, weights, options, keep_state=False)
@@ -546,18 +824,16 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     """
     from safetensors.torch import save_file
 
-    from decabench.models import Checkpoint, latest_checkpoint, load_optimizer, load_weights, write_json
+    from decabench.models import latest_checkpoint, load_optimizer, write_json
 
-    run, step = work / "run", 0
+    run, step, was = work / "run", 0, {}
     if options.state is not None:
-        step = Checkpoint.open(options.state).record["step"]
+        record = open_state(options.state, bundle, goes_on=True).record
+        step, was = record["step"], record["config"]
         folder = run / "checkpoints" / f"step-{step:08d}"
-        shutil.copytree(options.state, folder)
-        state = grow(load_optimizer(folder), load_weights(folder), bundle.config.optimizer)
-        save_file(state, folder / "optimizer.safetensors")
+        log = copy_state(options.state, folder, bundle.config.optimizer)
         write_json(run / "latest.json", {"checkpoint": f"checkpoints/{folder.name}"})
-        (run / "train.csv").write_bytes(gzip.decompress((folder / LOG).read_bytes()))
-        (folder / LOG).unlink()
+        (run / "train.csv").write_text(log, encoding="utf-8")
     elif options.last:
         raise SystemExit(
             "Nothing to end: give the folder that the command joint wrote as --state, or leave --last out."
@@ -566,13 +842,11 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
         options.mode, (bundle.config.precision, bundle.config.compile, bundle.config.graphs)
     )
     settings: dict[str, Any] = {"precision": precision, "compile": compiled, "graphs": graphs}
-    if options.state is not None:
-        was = Checkpoint.open(options.state).record["config"]
-        if changed := [name for name, value in settings.items() if was.get(name, value) != value]:
-            other = ", ".join(f"{name} {was[name]}" for name in changed)
-            raise SystemExit(
-                f"{options.state} was trained in another mode ({other}): give the --mode that the command before had."
-            )
+    if changed := [name for name, value in settings.items() if was.get(name, value) != value]:
+        other = ", ".join(f"{name} {was[name]}" for name in changed)
+        raise SystemExit(
+            f"{options.state} was trained in another mode ({other}): give the --mode that the command before had."
+        )
     # It ends when its time does, and cools down where --last says so; whatever the bundle has of both.
     settings |= {"cooldown": 0, "checkpoint_every": options.checkpoint_every}
     if bundle.config.schedule != "sequential":  # which gives each task its share of the steps
@@ -596,7 +870,7 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
             state = shrink(load_optimizer(checkpoint.folder))
             save_file(
                 {name: value.contiguous() for name, value in state.items()},
-                options.out / "optimizer.safetensors",
+                options.out / OPTIMIZER,
             )
             (options.out / LOG).write_bytes(gzip.compress((run / "train.csv").read_bytes(), mtime=0))
             say(f"The state of step {checkpoint.record['step']:,} is in {options.out}.")
@@ -605,20 +879,22 @@ def joint(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
             f"No step was made after step {step:,}, and nothing was written: the run is at its end, or had no time. "
             "Answer with --state, or give more --minutes."
         )
-    say(json.dumps(measure(run, step)))
+    say(f"{describe(measure(run, step))}.".capitalize())
 
 
 def answer_all(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
     """Write the weights of a state in half precision and in shards, and answer every validation question with them."""
-    from decabench.models import Checkpoint
-
     if options.state is None:
         raise SystemExit("Nothing to answer with: give the folder that the command joint wrote as --state.")
+    known = bundle.config.tasks
+    tasks = pick_names("--tasks", options.tasks, known) if options.tasks else list(known)
+    checkpoint = open_state(options.state, bundle, goes_on=False)
+    if options.answered is not None:
+        find_answers(options.answered)
     options.out.mkdir(parents=True, exist_ok=True)
-    write_weights(bundle, Checkpoint.open(options.state), options.out, options, keep_state=False)
-    tasks = [task for task in options.tasks.split(",") if task in bundle.config.tasks]
+    write_weights(bundle, checkpoint, options.out, options, keep_state=False)
     try:
-        left = answer(bundle, options.out, work, options, clock, tasks or list(bundle.config.tasks), "joint")
+        left = answer(bundle, options.out, work, options, clock, tasks, "joint")
     finally:
         if (work / "submissions" / "joint").is_dir():
             zip_folder(work / "submissions" / "joint", options.out / "submission.zip")
@@ -632,54 +908,176 @@ def answer_all(bundle: Any, options: Any, clock: Clock, work: Path) -> None:
 COMMANDS = {"smoke": smoke, "joint": joint, "answer": answer_all, "single": single}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("command", choices=COMMANDS, help="what to do; single is what smoke starts for each task")
-    add("bundle", type=Path, help="folder that decabench train --bundle wrote")
-    add(
-        "--trust",
-        default="",
-        metavar="HEX",
-        help="digest of its code.zip, which decabench train --bundle printed",
-    )
-    add("--out", type=Path, required=True, help="new folder for the results")
-    add("--state", type=Path, help="folder that an earlier joint wrote")
-    add("--answered", type=Path, help="answer: folder of an earlier answer that had too little time")
-    add("--last", action="store_true", help="joint: end here, with a learning rate that falls to zero")
-    add("--mode", default="", choices=("", *MODES), help="joint: a mode of the smoke [the bundle's settings]")
-    add("--minutes", type=float, default=9.5, help="time to keep within [9.5]")
-    add("--files", type=int, default=8, help="most files to write [8]")
-    add("--file-size", type=int, default=16_000_000, help="most bytes in each of them [16000000]")
-    add("--device", default="auto", help="auto, cpu or cuda [auto]")
-    add("--precision", default="auto", choices=("auto", "float32", "bfloat16"), help="of answers [auto]")
-    add("--checkpoint-every", type=int, default=500, help="steps of joint that a failure loses at most [500]")
-    add("--steps", type=int, default=100, help="steps in each mode of the smoke [100]")
-    add("--modes", default=",".join(MODES), help="modes of the smoke [all]")
-    add("--tasks", default="", help="tasks to answer, or to train side by side [all; five]")
-    add("--set", default="{}", help="settings of single runs, as JSON")
-    add("--window", type=int, default=2_048, help="questions to answer between looks at the clock [2048]")
-    add("--batch-tokens", type=int, default=200_000, help="tokens in a batch of questions [200000]")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # what was done is still written
-    clock = Clock(options.minutes)
-    if options.out.exists() and any(options.out.iterdir()):
-        parser.error(f"{options.out} is not empty: name another folder")
-    if options.command == "smoke":
-        options.tasks = options.tasks or ",".join(SINGLE)
-    use_code(options.bundle, options.trust)
-    from decabench.errors import DecabenchError
-    from decabench.training import Bundle
+def describe_end(options: Any, end: Ended) -> str:
+    """Say what a command that was ended has written."""
+    out, command = options.out, options.command
+    ended = f"Ended by {end}" if command != "single" else f"{options.tasks} was ended by {end}"
+    written = sorted(path.name for path in out.iterdir()) if out.is_dir() else []
+    if command == "joint":
+        if written:
+            return f"{ended}: go on with --state {out}."
+        return (
+            f"{ended} before the first checkpoint of this command, of which there is one every "
+            f"{options.checkpoint_every:,} steps (--checkpoint-every): no state was written."
+        )
+    if not written:
+        return f"{ended}: nothing was written."
+    if ANSWERED in written and command == "answer":
+        return f"{ended}: go on with --state {options.state} --answered {out}."
+    return f"{ended}: {out} has what was done until then ({', '.join(written)})."
 
-    with tempfile.TemporaryDirectory(prefix="run-") as work:
+
+class Parser(argparse.ArgumentParser):
+    """A parser that refuses in a sentence, without a list of all options."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, wrap(f"{message}. run.py --help describes all options.") + "\n")
+
+
+def number(kind: type[int] | type[float], least: int) -> Callable[[str], int | float]:
+    """Read a number of an option: a whole one from `least`, or one above it."""
+    wanted = f"a whole number, {least:,} or more" if kind is int else f"a number above {least}, up to 100,000"
+
+    def read(text: str) -> int | float:
         try:
-            COMMANDS[options.command](Bundle.open(options.bundle), options, clock, Path(work))
-        except DecabenchError as error:
-            raise SystemExit(str(error)) from error
+            value = kind(text)
+        except ValueError:
+            value = least - 1
+        if not (value >= least if kind is int else least < value <= 100_000):
+            raise argparse.ArgumentTypeError(f"it is {text!r}: give {wanted}")
+        return value
+
+    return read
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Make the parser of the command line, whose help fits 80 columns."""
+    width = min(80, shutil.get_terminal_size().columns)
+    parser = Parser(
+        prog="run.py",
+        usage="python run.py COMMAND BUNDLE --trust HEX --out FOLDER [options]",
+        description=__doc__,
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+            prog, max_help_position=24, width=width
+        ),
+    )
+    positive, minutes = number(int, 1), number(float, 0)
+    add = parser.add_argument
+    add(
+        "command",
+        metavar="COMMAND",
+        choices=COMMANDS,
+        help="smoke, joint, answer, or single: one of smoke's tasks",
+    )
+    add("bundle", metavar="BUNDLE", type=Path, help="folder that decabench train --bundle wrote")
+    add("--trust", default="", metavar="HEX", help="digest of code.zip, from decabench train --bundle")
+    add("--out", type=Path, required=True, metavar="FOLDER", help="new folder for the results")
+    add("--device", default="auto", help="auto, cpu or cuda [auto]")
+    add = parser.add_argument_group("limits").add_argument
+    add("--minutes", type=minutes, default=9.5, metavar="N", help="time to keep within [9.5]")
+    add("--files", type=positive, default=8, metavar="N", help="most files to write [8]")
+    add(
+        "--file-size",
+        type=number(int, FILE_SIZE),
+        default=16_000_000,
+        metavar="N",
+        help="most bytes in each of them [16000000]",
+    )
+    add = parser.add_argument_group("joint and answer").add_argument
+    add("--state", type=Path, metavar="FOLDER", help="folder that an earlier joint wrote")
+    add = parser.add_argument_group("joint").add_argument
+    add("--last", action="store_true", help="end the run here: the learning rate falls to zero")
+    add(
+        "--mode",
+        default="",
+        choices=list(MODES),
+        metavar="MODE",
+        help=f"mode to train in: {', '.join(MODES)} [the bundle's settings]",
+    )
+    add(
+        "--checkpoint-every",
+        type=positive,
+        default=500,
+        metavar="N",
+        help="steps that a failure loses at most [500]",
+    )
+    add = parser.add_argument_group("answer").add_argument
+    add("--answered", type=Path, metavar="FOLDER", help="folder of an earlier answer that ran out of time")
+    add(
+        "--window",
+        type=positive,
+        default=2_048,
+        metavar="N",
+        help="questions to answer between looks at the clock [2048]",
+    )
+    add(
+        "--batch-tokens",
+        type=positive,
+        default=200_000,
+        metavar="N",
+        help="tokens in a batch of questions [200000]",
+    )
+    add = parser.add_argument_group("smoke, answer and single").add_argument
+    add("--tasks", default="", metavar="NAMES", help="tasks, separated by commas [smoke: five; answer: all]")
+    add(
+        "--precision",
+        default="auto",
+        choices=("auto", "float32", "bfloat16"),
+        metavar="NAME",
+        help="precision of answers: auto, float32, bfloat16 [auto]",
+    )
+    add = parser.add_argument_group("smoke and single").add_argument
+    add("--set", default="{}", metavar="JSON", help="settings of the runs on one task, as JSON [{}]")
+    add = parser.add_argument_group("smoke").add_argument
+    add("--steps", type=positive, default=100, metavar="N", help="steps in each mode [100]")
+    add("--modes", default=",".join(MODES), metavar="NAMES", help="modes, separated by commas [all four]")
+    return parser
+
+
+def run_command(options: Any) -> None:
+    """Check what can be checked at once, then run a command. Raises SystemExit."""
+    clock = Clock(options.minutes)
+    require_writable(options.out)
+    if options.command == "smoke":
+        pick_names("--modes", options.modes, MODES)
+    read_settings(options.set)
+    failed = None
+    try:
+        use_code(options.bundle, options.trust)
+        from decabench.errors import DecabenchError
+        from decabench.training import Bundle
+
+        with tempfile.TemporaryDirectory(prefix="run-") as work:
+            try:
+                failed = COMMANDS[options.command](Bundle.open(options.bundle), options, clock, Path(work))
+            except DecabenchError as error:
+                # What decabench says of its checkpoint is about the state that it was copied from.
+                copy = rf"{re.escape(work)}/run(/checkpoints/step-\d+)?"
+                raise SystemExit(
+                    re.sub(copy, lambda found: str(options.state or options.out), str(error))
+                ) from error
+    except Ended as end:
+        say(describe_end(options, end))
+        raise
     if options.command != "single":
         check_out(options)
+    if failed:
+        raise SystemExit(
+            f"Failed: {', '.join(failed)}. The reasons stand above; {options.out / 'report.json'} has the results of "
+            "all."
+        )
+
+
+def main() -> None:
+    options = make_parser().parse_args()
+    end_on_signals()
+    try:
+        run_command(options)
+    except SystemExit as end:
+        if not isinstance(end.code, str):
+            raise
+        print(wrap(end.code), file=sys.stderr)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """`decabench train`, from the command line to a checkpoint."""
 
+import shlex
 import warnings
 
 import pytest
@@ -77,6 +78,16 @@ def test_a_config_of_ones_own_is_not_overwritten(run, tmp_path):
     assert (tmp_path / "run" / "config.toml").read_text() == "steps = 3\n"
 
 
+def test_the_command_to_answer_with_can_be_pasted(run, command, home, tmp_path):
+    done = run("--tasks", "schema")
+    line = done.output.rstrip().splitlines()[-1]
+    (said, _, rest) = line.partition("decabench predict ")
+    assert said == "Answer with it: "
+    answered = command("predict", "--home", home, *shlex.split(rest))
+    assert answered.exit_code == 0, answered.output
+    assert (tmp_path / "run-answers" / "submission.toml").is_file()
+
+
 def test_a_new_task_from_a_checkpoint(run, command, home, tmp_path):
     assert run("--tasks", "schema").exit_code == 0
     done = command(
@@ -112,7 +123,8 @@ def test_the_command_line_s_checkpoint_goes_before_the_file_s(run, command, home
     [
         (("--set", "stepps=3"), "Did you mean steps"),
         (("--tasks", "squid"), "Did you mean squad"),
-        (("--init", "nowhere"), "neither a checkpoint nor"),
+        (("--init", "nowhere"), "There is no folder nowhere"),
+        (("--bundle", "data"), "not both"),
         (("--tasks", "sst", "--schedule", "anti-curriculum"), "trains some tasks first"),
     ],
 )

@@ -199,8 +199,10 @@ def test_options_it_cannot_honour(options, words):
 
 
 def test_damaged_checkpoints(trained, tmp_path):
-    with pytest.raises(MissingDataError, match="neither a checkpoint nor"):
+    with pytest.raises(MissingDataError, match="There is no folder .*none"):
         backend(str(tmp_path / "none"), OPTIONS).describe()
+    with pytest.raises(DecabenchError, match="trained: names no checkpoint"):
+        backend("", OPTIONS)
     (folder,) = (trained.output / "checkpoints").glob("step-00000004")
     (folder / "model.safetensors").write_bytes(b"\x80\x04N.")  # a pickle
     with pytest.raises(DataError, match="cannot be read"), backend(str(folder), OPTIONS).open():

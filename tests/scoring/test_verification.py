@@ -293,7 +293,7 @@ def test_left_out_statistics_hide_no_edited_score(recorded: Path, home: Path) ->
 
 def test_an_archive_without_results_beside_it_says_to_unpack_it(recorded: Path, tmp_path: Path) -> None:
     archive = Path(shutil.make_archive(str(tmp_path / "answers"), "zip", recorded))
-    with pytest.raises(MissingDataError, match="inside the archive is not read. Unpack it"):
+    with pytest.raises(MissingDataError, match=r"inside the archive is not read\. Unpack it"):
         results_files(archive)
 
 

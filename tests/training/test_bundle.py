@@ -8,8 +8,10 @@ import json
 import lzma
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -385,9 +387,91 @@ def test_code_that_nobody_vouched_for_is_not_run(folder: Path, tmp_path: Path) -
             check=False,
         )
         assert done.returncode == 1
-        assert said in done.stderr
-        assert "Run only a bundle that you made" in done.stderr
-        assert "code was run" not in done.stderr
+        text = " ".join(done.stderr.split())  # it is wrapped
+        assert said in text
+        assert "Run only a bundle that you made" in text
+        assert "code was run" not in text
+
+
+def refuse(*arguments: str | Path, columns: int = 200) -> tuple[int, str]:
+    """Run the script without a bundle, as far as it gets; return its exit code and what it says, on one line."""
+    done = subprocess.run(
+        [sys.executable, str(RUN), *map(str, arguments)],
+        env={**os.environ, "COLUMNS": str(columns)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert all(
+        len(line) <= 80 or " " not in line.strip() for line in (done.stdout + done.stderr).splitlines()
+    )
+    return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+
+def test_results_that_cannot_be_written_are_refused_first(tmp_path: Path) -> None:
+    """Even before the bundle is looked at; it once trained for its whole time and lost the state."""
+    file = tmp_path / "README.md"
+    file.write_text("text")
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "file").write_text("text")
+    cases = {file: "cannot be written", file / "j": "cannot be written", full: "is not empty: name another"}
+    if Path("/proc/self").exists():  # where nobody can write, root included
+        cases[Path("/proc/none/j")] = "cannot be written"
+    for out, said in cases.items():
+        for command in ("joint", "single", "smoke", "answer"):
+            code, text = refuse(command, tmp_path / "bundle", "--out", out)
+            assert code == 1
+            assert f"--out {out}" in text and said in text
+            assert "name" in text
+    out = tmp_path / "new" / "folder"
+    assert "There is no folder" in refuse("joint", tmp_path / "bundle", "--out", out)[1]
+    assert not out.parent.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "said"),
+    [
+        ("joint", ("--minutes", "-1"), "argument --minutes: it is '-1': give a number above 0"),
+        ("joint", ("--minutes", "0"), "it is '0': give a number above 0"),
+        ("joint", ("--minutes", "nan"), "it is 'nan': give a number above 0"),
+        ("joint", ("--minutes", "soon"), "it is 'soon': give a number above 0"),
+        ("joint", ("--file-size", "1"), "it is '1': give a whole number, 100,000 or more"),
+        ("joint", ("--files", "0"), "it is '0': give a whole number, 1 or more"),
+        ("joint", ("--checkpoint-every", "0"), "it is '0': give a whole number"),
+        ("answer", ("--window", "0"), "it is '0': give a whole number"),
+        ("answer", ("--batch-tokens", "-5"), "it is '-5': give a whole number"),
+        ("smoke", ("--steps", "1.5"), "it is '1.5': give a whole number"),
+        ("smoke", ("--modes", "gpu"), "--modes 'gpu' names gpu: give one or more of float32, bfloat16"),
+        ("smoke", ("--modes", "graph"), "names graph (did you mean graphs?)"),
+        ("smoke", ("--modes", ","), "names nothing: give one or more of"),
+        ("joint", ("--mode", "gpu"), "invalid choice: 'gpu'"),
+        ("single", ("--set", "lr=3"), "--set lr=3 is not a JSON object: give settings by name, such as"),
+        ("smoke", ("--set", "lr=3"), "--set lr=3 is not a JSON object"),
+        ("single", ("--set", "[1]"), "is not a JSON object"),
+        ("single", ("--set", "null"), "is not a JSON object"),
+        ("single", ("--set", "[" * 100_000), "is not a JSON object"),
+        ("single", ("--set", '{"tasks": ["squad"]}'), "changes tasks, which the bundle was written for"),
+        ("single", ("--set", '{"model": {"name": "lstm"}}'), "changes model.name, which the bundle"),
+        ("single", ("--set", f'{{"seed": {2**64}}}'), "give one below"),
+    ],
+)
+def test_options_without_sense_are_refused_before_anything_is_done(
+    command: str, options: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    code, text = refuse(command, tmp_path, "--out", tmp_path / "out", *options)
+    assert code in (1, 2)
+    assert said in text
+    assert "digest" not in text.partition(said)[2]  # the bundle was not looked at
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_help_fits_the_terminal(columns: int) -> None:
+    code, text = refuse("--help", columns=columns)
+    assert code == 0
+    assert "float32, bfloat16, compiled" in text and "{," not in text
 
 
 def load_run() -> Any:
@@ -575,6 +659,198 @@ def test_a_run_at_its_end_says_so(
         with pytest.raises(SystemExit, match=said):
             run.joint(bundle, again, run.Clock(5), tmp_path / f"work-{said[:2]}")
         assert not again.out.exists()
+
+
+def make_state(
+    run: Any, bundle: Bundle, out: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any
+) -> SimpleNamespace:
+    """Write the state of a joint run of two steps; return its options."""
+    options = SimpleNamespace(
+        command="joint",
+        state=None,
+        last=False,
+        mode="",
+        device="cpu",
+        precision="float32",
+        checkpoint_every=2,
+        out=out,
+        file_size=FILE_SIZE,
+        tasks="",
+        answered=None,
+    )
+    train = run.train
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            run, "train", lambda *given, **own: train(*given, **{**own, "steps": 2, "cooldown": 0, **changes})
+        )
+        run.joint(bundle, options, run.Clock(5), out.with_name(f"work-{out.name}"))
+    return options
+
+
+def test_a_state_that_cannot_be_used_is_refused_by_its_own_name(
+    folder: Path, config: TrainConfig, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, bundle = load_run(), Bundle.open(folder)
+    options = make_state(run, bundle, tmp_path / "state", monkeypatch)
+    make_state(run, bundle, tmp_path / "ended", monkeypatch, cooldown=1)
+
+    def copy(name: str, change: Callable[[Path], Any]) -> Path:
+        shutil.copytree(options.out, tmp_path / name)
+        change(tmp_path / name)
+        return tmp_path / name
+
+    def as_answered(path: Path) -> None:
+        record = json.loads((path / "checkpoint.json").read_text())
+        del record["state"]
+        (path / "checkpoint.json").write_text(json.dumps(record))
+
+    def of_other_data(path: Path) -> None:
+        record = json.loads((path / "checkpoint.json").read_text())
+        record["data"]["sst.train"] = "sha256:0"
+        (path / "checkpoint.json").write_text(json.dumps(record))
+
+    def of_other_settings(path: Path) -> None:
+        record = json.loads((path / "checkpoint.json").read_text())
+        record["config"]["learning_rate"] = 7.0
+        (path / "checkpoint.json").write_text(json.dumps(record))
+
+    states = {
+        tmp_path / "none": "There is no folder .*none: give a state.*leave --state out to begin anew",
+        folder: "is not a state, as it has no checkpoint.json: give the folder that run.py joint wrote",
+        options.out / "checkpoint.json": "There is no folder",
+        tmp_path / "ended": r"ended is the state of a run that has ended \(--last\): answer with it",
+        copy(
+            "bare", lambda path: (path / "optimizer.safetensors").unlink()
+        ): "bare lacks optimizer.safetensors",
+        copy(
+            "logless", lambda path: (path / "train.csv.gz").unlink()
+        ): "logless lacks train.csv.gz: copy all",
+        copy("weights", as_answered): "has the weights that run.py answer wrote",
+        copy("broken", lambda path: (path / "train.csv.gz").write_bytes(b"no")): "broken is damaged",
+        copy("data", of_other_data): "data was trained on other data than the bundle",
+        copy("settings", of_other_settings): r"trained with other settings .*\(learning_rate\)",
+    }
+    for state, said in states.items():
+        again = SimpleNamespace(**{**vars(options), "state": state, "out": tmp_path / "again"})
+        with pytest.raises(SystemExit, match=said) as caught:
+            run.joint(bundle, again, run.Clock(5), tmp_path / "work" / state.name)
+        assert str(state) in str(caught.value)
+        assert str(tmp_path / "work") not in str(caught.value)
+        assert not again.out.exists()
+    for state in (tmp_path / "none", folder):
+        again = SimpleNamespace(**{**vars(options), "state": state, "out": tmp_path / "again"})
+        with pytest.raises(SystemExit, match=r"no folder|is not a state"):
+            run.answer_all(bundle, again, run.Clock(5), tmp_path / "work")
+    for changed, said in (
+        (
+            {"tasks": "sts"},
+            r"--tasks 'sts' names sts \(did you mean sst\?\): give one or more of sst, woz.en, cnn",
+        ),
+        ({"answered": tmp_path / "none"}, "There is no folder .*none: give the one that run.py answer wrote"),
+    ):
+        again = SimpleNamespace(
+            **{**vars(options), "state": tmp_path / "ended", "out": tmp_path / "again", **changed}
+        )
+        with pytest.raises(SystemExit, match=said):
+            run.answer_all(bundle, again, run.Clock(5), tmp_path / "work")
+        assert not again.out.exists()
+
+
+def test_tasks_and_settings_of_single_runs_are_checked_before_the_smoke(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, bundle = load_run(), Bundle.open(folder)
+    options = SimpleNamespace(modes="float32", tasks="", set="{}", device="cpu", out=tmp_path / "out")
+    for changed, said in (
+        ({"tasks": "sst,sts"}, r"names sts \(did you mean sst\?\)"),
+        ({"modes": "gpu"}, "--modes 'gpu' names gpu"),
+        ({"set": '{"lr": 3}'}, "cannot be used for sst: There is no setting 'lr'"),
+    ):
+        with pytest.raises(SystemExit, match=said):
+            run.smoke(bundle, SimpleNamespace(**{**vars(options), **changed}), run.Clock(1), tmp_path)
+        assert not options.out.exists()
+    for tasks, said in (("", "names nothing"), ("nope", "names nope"), ("sst,woz.en", "trains one task")):
+        with pytest.raises(SystemExit, match=said):
+            run.single(bundle, SimpleNamespace(**{**vars(options), "tasks": tasks}), run.Clock(1), tmp_path)
+
+
+def test_a_smoke_of_which_a_part_fails_says_so_at_the_end(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its report is whole, its exit code 1; and what it prints is for people."""
+    run = load_run()
+    measured = {
+        "steps": 500,
+        "steps a second": 12.345678901234567,
+        "examples a second": 1234.567,
+        "target tokens a second": 98765.4321,
+        "first losses": [3.4] * 10,
+        "mean loss of the second half": 2.786253658899027,
+    }
+
+    def try_mode(bundle: Any, mode: str, *given: Any) -> None:
+        given[-1]["difference from the CPU"] = {"sst": {"loss": -1.23456e-5, "gradient_norm": 0.5}}
+        if mode == "compiled":
+            raise RuntimeError("no compiler " * 30)
+        given[-1].update(measured)
+
+    monkeypatch.setattr(run, "try_mode", try_mode)
+    monkeypatch.setattr(
+        run, "train_beside", lambda *given: {"sst": {"exit": 143}, "woz.en": {"exit": 0, **measured}}
+    )
+    monkeypatch.setattr(run, "use_code", lambda *given: None)
+    monkeypatch.setenv("COLUMNS", "200")
+    for modes, failed in (("float32,compiled", "compiled, sst"), ("float32", "sst")):
+        out = tmp_path / modes
+        monkeypatch.setattr(
+            "sys.argv",
+            ["run.py", "smoke", str(folder), "--out", str(out), "--modes", modes, "--device", "cpu"],
+        )
+        monkeypatch.setattr(run, "end_on_signals", lambda: None)
+        with pytest.raises(SystemExit) as caught:
+            run.main()
+        assert caught.value.code == 1
+        printed, said = capsys.readouterr()
+        assert f"Failed: {failed}." in " ".join(said.split())
+        report = json.loads((out / "report.json").read_text())
+        assert report["modes"]["float32"]["steps a second"] == measured["steps a second"]
+        assert report["single"].keys() == {"sst", "woz.en"}
+        lines = [line for line in (printed + said).splitlines() if str(tmp_path) not in line]
+        assert max(map(len, lines)) <= 80
+        assert not any(len(word) > 12 and "." in word and word[0].isdigit() for word in printed.split())
+        rows = [line.split() for line in printed.splitlines()]
+        assert ["float32", "500", "12.3", "1,235", "98,770", "2.79", "1.23e-05", "-"] in rows
+        assert ["sst", "-", "-", "-", "-", "-", "143"] in rows
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("every", [1, 10_000])
+def test_a_joint_run_that_is_interrupted(number: int, every: int, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, str(RUN), "joint", str(folder), *trust(folder), "--out", str(out)]
+    child = subprocess.Popen(
+        [*command, "--device", "cpu", "--checkpoint-every", str(every)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert child.stdout is not None
+    first = child.stdout.readline()
+    while first and "training on" not in first and "from step" not in first:
+        first = child.stdout.readline()
+    time.sleep(2)
+    child.send_signal(number)
+    text = " ".join(child.communicate(timeout=120)[0].split())
+    assert child.returncode == 128 + number, text
+    assert "Traceback" not in text
+    by = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+    if every == 1:
+        assert f"The state of step {Checkpoint.open(out).record['step']:,} is in {out}." in text
+        assert f"Ended by {by}: go on with --state {out}." in text
+    else:
+        assert f"Ended by {by} before the first checkpoint" in text and "no state was written" in text
+        assert not out.exists()
 
 
 def test_one_task_of_a_bundle_leaves_the_settings_of_the_others_out(

@@ -78,8 +78,16 @@ def test_where_a_checkpoint_is(run, tmp_path):
     best = find_checkpoint(run.output)
     assert best.parent == run.output / "checkpoints"
     assert find_checkpoint(best) == best
+    with pytest.raises(MissingDataError, match="There is no folder .*x: give that of a checkpoint"):
+        find_checkpoint(tmp_path / "nowhere" / "x")
+    with pytest.raises(MissingDataError, match=f"beside it, .* has {run.output.name}"):
+        find_checkpoint(run.output.with_name("x"))
+    (tmp_path / "empty").mkdir()
     with pytest.raises(MissingDataError, match="neither a checkpoint nor"):
-        find_checkpoint(tmp_path / "x")
+        find_checkpoint(tmp_path / "empty")
+    (tmp_path / "empty" / "train.csv").touch()
+    with pytest.raises(MissingDataError, match="has no checkpoint yet"):
+        find_checkpoint(tmp_path / "empty")
     with pytest.raises(MissingDataError, match="give one of the folders in it: step-"):
         find_checkpoint(run.output / "checkpoints")
     (tmp_path / "record.zip").touch()

@@ -177,7 +177,7 @@ def test_tasks_far_below_their_targets_are_chosen_more_often():
     [
         ({"temperature": 0.0}, "temperature is 0.0: give a number above 0"),
         ({"targets": {"a": 0.0}}, "targets of a is 0.0: give a score above 0"),
-        ({"targets": {"c": 50.0}}, "task in targets"),
+        ({"targets": {"c": 50.0}}, r"task \(targets\)"),
     ],
 )
 def test_settings_of_sampling_that_cannot_be(settings, words):
