@@ -191,4 +191,6 @@ def train(
         echo(folded(f"{sentence} Continue with the same command and --resume." if late else sentence))
         place, answers = quote(str(folder)), quote(str(folder.with_name(f"{folder.name}-answers")))
         names = ",".join(run.config.tasks)
-        echo(f"Answer with it: decabench predict --predictor trained:{place} --tasks {names} --output {answers}")
+        echo(
+            f"Answer with it: decabench predict --predictor trained:{place} --tasks {names} --output {answers}"
+        )

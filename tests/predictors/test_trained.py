@@ -199,7 +199,7 @@ def test_options_it_cannot_honour(options, words):
 
 
 def test_damaged_checkpoints(trained, tmp_path):
-    with pytest.raises(MissingDataError, match="There is no folder .*none"):
+    with pytest.raises(MissingDataError, match=r"There is no folder .*none"):
         backend(str(tmp_path / "none"), OPTIONS).describe()
     with pytest.raises(DecabenchError, match="trained: names no checkpoint"):
         backend("", OPTIONS)

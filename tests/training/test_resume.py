@@ -78,7 +78,7 @@ def test_where_a_checkpoint_is(run, tmp_path):
     best = find_checkpoint(run.output)
     assert best.parent == run.output / "checkpoints"
     assert find_checkpoint(best) == best
-    with pytest.raises(MissingDataError, match="There is no folder .*x: give that of a checkpoint"):
+    with pytest.raises(MissingDataError, match=r"There is no folder .*x: give that of a checkpoint"):
         find_checkpoint(tmp_path / "nowhere" / "x")
     with pytest.raises(MissingDataError, match=f"beside it, .* has {run.output.name}"):
         find_checkpoint(run.output.with_name("x"))
