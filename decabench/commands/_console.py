@@ -75,9 +75,9 @@ def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> N
     )
 
 
-def folded(text: str, indent: int = 0) -> str:
+def folded(text: str, indent: int = 0, err: bool = False) -> str:
     """Break a long line between words on a terminal, and indent what goes on below; elsewhere, leave it whole."""
-    width = terminal_width(sys.stdout)
+    width = terminal_width(sys.stderr if err or is_set("json") else sys.stdout)
     if width is None:
         return text
     rest = " " * indent
@@ -89,7 +89,7 @@ def folded(text: str, indent: int = 0) -> str:
 def note(text: str) -> None:
     """Print progress or advice to standard error, unless `--quiet` was given."""
     if not is_set("quiet"):
-        echo(text, err=True)
+        echo("\n".join(folded(line, err=True) for line in text.split("\n")), err=True)
 
 
 def is_chatty() -> bool:

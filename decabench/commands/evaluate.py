@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import TableColumn, echo, is_set, print_json, print_table
+from decabench.commands._console import (
+    TableColumn,
+    echo,
+    folded,
+    is_set,
+    print_json,
+    print_table,
+)
 from decabench.commands._options import (
     home_option,
     include_option,
@@ -170,10 +177,10 @@ def evaluate(
     else:
         _print(recorded.results, missing, all_scores)
         for sentence in forms:
-            echo(sentence)
+            echo(folded(sentence))
         _print_without(recorded.results)
         for sentence in absent:
-            echo(sentence)
+            echo(folded(sentence))
         _print_variants(recorded.results)
         if confusion:
             _print_confusions(scored, include)
@@ -188,11 +195,12 @@ def evaluate(
 def _print_record(recorded: Recorded) -> None:
     """Print what became of the earlier results of other tasks."""
     if recorded.kept:
-        echo(f"Kept from the earlier results.json: {', '.join(recorded.kept)} (not scored again)")
+        echo(folded(f"Kept from the earlier results.json: {', '.join(recorded.kept)} (not scored again)"))
     if recorded.again:
-        echo(f"Scored again, since no manifest bound the earlier results: {', '.join(recorded.again)}")
+        again = ", ".join(recorded.again)
+        echo(folded(f"Scored again, since no manifest bound the earlier results: {again}"))
     for sentence in recorded.left_out:
-        echo(f"Not kept from the earlier results.json: {sentence}")
+        echo(folded(f"Not kept from the earlier results.json: {sentence}"))
 
 
 def _left_out(path: Path, split: str, home: Path | None) -> dict[str, tuple[str, ...]]:
@@ -254,11 +262,11 @@ def _print(results: Results, missing: list[str], all_scores: bool) -> None:
     print_table(out, _COLUMNS, [_row(name, task) for name, task in results.tasks.items()])
     if all_scores:
         for name, task in results.tasks.items():
-            out.print(f"{name}: {_all_scores(name, task)}")
+            out.print(folded(f"{name}: {_all_scores(name, task)}", indent=2))
     if total := _total(results):
         out.print(total, style="bold")
     for sentence in _remarks(results, missing):
-        out.print(sentence)
+        out.print(folded(sentence))
 
 
 def _total(results: Results) -> str:

@@ -16,6 +16,7 @@ from decabench.commands._console import (
     TableColumn,
     console,
     echo,
+    folded,
     format_count,
     is_chatty,
     is_set,
@@ -444,7 +445,7 @@ def print_report(plan: Plan, report: Report, prices: Prices) -> None:
     out = console()
     print_table(out, columns, [[task, *map(cells.__getitem__, headings)] for task, cells in rows.items()])
     for sentence in _remarks(plan, report):
-        out.print(sentence)
+        out.print(folded(sentence))
 
 
 def _cells(tally: Tally, prices: Prices) -> dict[str, str]:

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from decabench.commands._console import TableColumn, is_set, print_table
+from decabench.commands._console import (
+    TableColumn,
+    folded,
+    is_set,
+    print_table,
+)
 from decabench.commands._options import (
     complete_task,
     home_option,
@@ -202,7 +207,7 @@ def _print_table(
         for origin, names in origins.items():
             print_field(out, "data", origin if len(origins) == 1 else f"{origin}: {', '.join(names)}")
     for note in notes:
-        out.print(note, style="dim")
+        out.print(folded(note), style="dim")
 
 
 def describe_split(record: SplitRecord) -> PreparedSplit:

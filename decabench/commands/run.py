@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import TableColumn, echo, is_set, note, print_json, print_table, write_json
+from decabench.commands._console import (
+    TableColumn,
+    echo,
+    folded,
+    is_set,
+    note,
+    print_json,
+    print_table,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,11 +125,11 @@ def _print(experiment: Experiment, done: Outcome) -> None:
         out.print(f"\nAgainst {name}", style="bold")
         _print_differences(out, found)
         if (sentence := found.describe_correction()) and not is_set("quiet"):
-            out.print(sentence)
+            out.print(folded(sentence))
         for task, reason in found.not_compared.items():
-            out.print(f"{task}: not compared, {reason}", soft_wrap=True)
+            out.print(folded(f"{task}: not compared, {reason}"), soft_wrap=True)
     for name, reason in done.not_compared.items():
-        out.print(f"\nNot compared with {name}: {reason}", soft_wrap=True)
+        out.print("\n" + folded(f"Not compared with {name}: {reason}"), soft_wrap=True)
     out.print()
     advice = () if is_set("quiet") else _next(experiment, done)
     for sentence in (*_amiss(done), *advice):

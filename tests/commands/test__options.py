@@ -169,4 +169,4 @@ def test_a_missing_extra_is_wrong_usage_everywhere(command, monkeypatch, argumen
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     done = command(*arguments)
-    assert done.exit_code == 2 and "torch and safetensors not installed: run pip install" in done.stderr
+    assert done.exit_code == 2 and "torch and safetensors are not installed: run pip install" in done.stderr

@@ -26,7 +26,7 @@ from reproduction.scores import (
     values,
 )
 from reproduction.summary import LEGEND as SUMMARY_LEGEND
-from reproduction.summary import fill_summary
+from reproduction.summary import count_shown, fill_summary
 from reproduction.tables import NONE, as_table, in_brackets, published_remark, show
 
 
@@ -333,7 +333,12 @@ def make_page(plan: Plan, place: Place, page: Path) -> str:
     ]
     if plan.summary:
         said = fill_summary(plan, scored, findings, place)
-        parts += ["## What the runs say", SUMMARY_LEGEND, "\n".join(f"- {_indent(one)}" for one in said)]
+        parts += [
+            "## What the runs say",
+            SUMMARY_LEGEND,
+            count_shown(findings),
+            "\n".join(f"- {_indent(one)}" for one in said),
+        ]
     parts += ["## To check a run, or train it", how_to(plan, place)]
     if notes := [*plan.notes, *([describe_left_out(plan, place, left_out)] if left_out else [])]:
         parts += ["## What to know first", *notes]

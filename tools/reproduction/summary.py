@@ -18,6 +18,15 @@ correction* says which of these it lacks. *Open*: zero is within the interval. *
 known of other seeds."""
 
 
+def count_shown(findings: Findings) -> str:
+    """Say how many of the planned differences are shown."""
+    tested = [one for one in findings.found if not one.is_part and one.tested is not None]
+    shown = sum("shown" in _say(one, 1) for one in tested)
+    if not shown:
+        return f"Of the {len(tested)} differences that have runs, none is shown."
+    return f"Of the {len(tested)} differences that have runs, {shown} {'is' if shown == 1 else 'are'} shown."
+
+
 def fill_summary(plan: Plan, scored: Scored, findings: Findings, place: Place) -> list[str]:
     """Return the sentences of a plan's summary with their figures: of rows, and of contrasts."""
     known = {(one.contrast.title, one.measure): one for one in findings.found if not one.is_part}
