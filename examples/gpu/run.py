@@ -199,9 +199,8 @@ def end_on_signals() -> None:
     """Let Ctrl-C and SIGTERM raise Ended. While results are written, a second Ctrl-C ends the process at once."""
 
     def end(number: int, frame: object) -> NoReturn:
-        signal.signal(
-            signal.SIGTERM, signal.SIG_IGN
-        )  # a child of the smoke gets both: Ctrl-C, and its parent's
+        # A child of the smoke gets both: Ctrl-C, and its parent's SIGTERM.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         raise Ended(128 + number)
 
