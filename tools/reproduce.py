@@ -67,6 +67,7 @@ from reproduction.records import (
 
 import decabench
 from decabench.errors import DecabenchError, SubmissionError, near_matches
+from decabench.files import storage_errors
 from decabench.scoring import find_metric, read_results_file
 from decabench.tasks import Store, home_folder
 
@@ -340,6 +341,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             )
         elif not any(path and path.exists() for path in records):
             print(f"{place.records} has no record of the runs that were asked for.")
+    try:
+        with storage_errors(given.output):
+            place.lock("page").touch()  # before hours of training
+    except DecabenchError as error:
+        sys.exit(str(error))
     failed = []
     for run, seed in asked:
         try:

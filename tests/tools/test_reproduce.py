@@ -413,7 +413,11 @@ def test_a_plan_that_does_not_hold_together(tmp_path, old, new, message):
             "joint: .*Did you mean model.dimension",
         ),
         ("settings = { epochs = 3 }", 'config = "jiont.toml"', "joint: .*jiont.toml cannot be read"),
-        ("settings = { epochs = 3 }", 'settings = { best_by = "schema" }', "joint: .*to choose by 'schema'"),
+        (
+            "settings = { epochs = 3 }",
+            'settings = { best_by = "schema" }',
+            r"joint: .*score \(best_by\) 'schema'",
+        ),
         (
             "settings = { epochs = 3 }",
             'settings = { vectors = ["no.vec"] }',
@@ -512,6 +516,14 @@ def test_missing_data_and_devices_are_told_before_any_is_trained(home, tmp_path,
     with pytest.raises(SystemExit, match="torch finds no cuda:99"):
         reproduce.main([*given, "--home", str(home), "--device", "cuda:99"])
     assert not (tmp_path / "out").exists()
+
+
+def test_an_output_that_cannot_be_written_is_told_before_anything_is_trained(one_run, tmp_path):
+    (tmp_path / "file").touch()
+    given = [str(tmp_path / "file" / "out") if each == str(tmp_path / "out") else each for each in one_run]
+    assert given != one_run
+    with pytest.raises(SystemExit, match=r"cannot be written .*choose another folder"):
+        reproduce.main(given)
 
 
 def test_nothing_to_do_is_said(home, tmp_path, capsys):
