@@ -343,7 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"{place.records} has no record of the runs that were asked for.")
     try:
         with storage_errors(given.output):
-            place.lock("page").touch()  # before hours of training
+            place.lock("page").open("ab").close()  # before hours of training
     except DecabenchError as error:
         sys.exit(str(error))
     failed = []
