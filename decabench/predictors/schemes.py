@@ -72,8 +72,7 @@ SCHEMES: dict[str, str] = {
 }
 """`SCHEME:TARGET` to the module that runs it, imported on use: each has `backend(target, options)`."""
 
-_NEAR_SCHEMES = {"train": "trained", "huggingface": "hf", "open-ai": "openai", "cmd": "command"}
-"""What schemes are called by mistake. `train` is no module to import, whatever else it may be."""
+_NAMED = tuple(scheme for scheme in SCHEMES if scheme != _OLD_SCHEME)
 
 GROUP = "decabench.predictors"
 """The entry-point group of packages that provide predictors."""
@@ -85,9 +84,6 @@ def make_backend(predictor: str, options: ModelOptions) -> Backend:
     if colon and scheme in SCHEMES:
         backend: Backend = import_module(SCHEMES[scheme]).backend(target, options)
         return backend
-    if colon and scheme in _NEAR_SCHEMES:
-        meant = _NEAR_SCHEMES[scheme]
-        raise UnknownNameError(f"There is no predictor {predictor!r}. Did you mean {meant}:{target}?")
     if ":" not in predictor or _ADDRESS.match(predictor) or scheme.endswith(".py"):
         find_predictor(predictor)  # a name that is none matters more than options
     made = PythonBackend(predictor, options)
@@ -104,10 +100,16 @@ def find_predictor(name: str) -> Any:
             f"{name!r} is an address: write openai:{name} for a server that speaks the OpenAI API."
         )
     if ":" in name:
-        return load_object(name)
+        try:
+            return load_object(name)
+        except UnknownNameError as error:
+            scheme, _, target = name.partition(":")
+            near = near_matches(scheme, _NAMED, 1)
+            raise UnknownNameError(
+                f"{error} Did you mean {near[0]}:{target}?" if near else str(error)
+            ) from error
     points = plugin_names(GROUP)
-    schemes = (f"{scheme}:…" for scheme in SCHEMES if scheme != _OLD_SCHEME)
-    known = (*PREDICTORS, *points, *schemes, "package.module:object")
+    known = (*PREDICTORS, *points, *(f"{scheme}:…" for scheme in _NAMED), "package.module:object")
     try:
         return load_entry_point(points[require_name(name, known, "predictor")])
     except UnknownNameError as error:
@@ -137,7 +139,7 @@ def _likely_form(name: str) -> str:
 
 def predictor_names() -> list[str]:
     """Return the names of predictors, and the beginnings of those that name something else: `hf:`."""
-    return [*PREDICTORS, *plugin_names(GROUP), *(f"{scheme}:" for scheme in SCHEMES if scheme != _OLD_SCHEME)]
+    return [*PREDICTORS, *plugin_names(GROUP), *(f"{scheme}:" for scheme in _NAMED)]
 
 
 @dataclass(frozen=True)
