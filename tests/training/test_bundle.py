@@ -483,19 +483,33 @@ def load_run() -> Any:
     return module
 
 
+def options_of(out: Path, **changes: Any) -> SimpleNamespace:
+    """Make the options of a joint run on a CPU, or of another command with some that differ."""
+    usual = {
+        "command": "joint",
+        "state": None,
+        "last": False,
+        "mode": "",
+        "device": "cpu",
+        "precision": "float32",
+        "checkpoint_every": 2,
+        "file_size": FILE_SIZE,
+        "tasks": "",
+        "answered": None,
+    }
+    return SimpleNamespace(**{**usual, "out": out, **changes})
+
+
+def but(options: SimpleNamespace, **changes: Any) -> SimpleNamespace:
+    """Copy options, some of them changed."""
+    return SimpleNamespace(**{**vars(options), **changes})
+
+
 def test_a_joint_run_that_fails_leaves_the_state_of_its_last_checkpoint(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, bundle = load_run(), Bundle.open(folder)
-    options = SimpleNamespace(
-        state=None,
-        last=False,
-        mode="",
-        device="cpu",
-        checkpoint_every=2,
-        out=tmp_path / "out",
-        file_size=FILE_SIZE,
-    )
+    options = options_of(tmp_path / "out")
     train = run.train
 
     def fail(bundle: Bundle, folder: Path, seconds: float, options: Any, **settings: Any) -> None:
@@ -507,7 +521,7 @@ def test_a_joint_run_that_fails_leaves_the_state_of_its_last_checkpoint(
     with pytest.raises(MemoryError):
         run.joint(bundle, options, run.Clock(5), tmp_path / "work")
     assert Checkpoint.open(options.out).record["step"] == 4 and len(log_of(options.out)) == 5
-    again = SimpleNamespace(**{**vars(options), "state": options.out, "out": tmp_path / "again"})
+    again = but(options, state=options.out, out=tmp_path / "again")
     begun = 4
     with pytest.raises(MemoryError):
         run.joint(bundle, again, run.Clock(5), tmp_path / "work-2")
@@ -517,7 +531,7 @@ def test_a_joint_run_that_fails_leaves_the_state_of_its_last_checkpoint(
         raise MemoryError("before anything was done")
 
     monkeypatch.setattr(run, "train", fail_at_once)
-    third = SimpleNamespace(**{**vars(again), "out": tmp_path / "third"})
+    third = but(again, out=tmp_path / "third")
     with pytest.raises(MemoryError):
         run.joint(bundle, third, run.Clock(5), tmp_path / "work-3")
     assert not third.out.exists()
@@ -528,21 +542,7 @@ def test_answers_go_on_where_the_time_was_over(
 ) -> None:
     """In windows of three questions and with time for few of them, the answers are those of one command."""
     run, bundle = load_run(), Bundle.open(folder)
-    options = SimpleNamespace(
-        command="answer",
-        state=None,
-        last=False,
-        mode="",
-        device="cpu",
-        precision="float32",
-        checkpoint_every=2,
-        out=tmp_path / "state",
-        file_size=FILE_SIZE,
-        tasks="",
-        window=3,
-        batch_tokens=2_000,
-        answered=None,
-    )
+    options = options_of(tmp_path / "state", command="answer", window=3, batch_tokens=2_000)
     train = run.train
     monkeypatch.setattr(run, "train", lambda *given, **settings: train(*given, **{**settings, "steps": 2}))
     run.joint(bundle, options, run.Clock(5), tmp_path / "work")
@@ -558,9 +558,7 @@ def test_answers_go_on_where_the_time_was_over(
             return self.count >= 0
 
     def answer(out: str, windows: int, **settings: Any) -> tuple[Path, dict[str, bytes]]:
-        own = SimpleNamespace(
-            **{**vars(options), "state": tmp_path / "state", "out": tmp_path / out, **settings}
-        )
+        own = but(options, state=tmp_path / "state", out=tmp_path / out, **settings)
         run.answer_all(bundle, own, Windows(windows), tmp_path / f"work-{out}")
         path = own.out / "submission.zip"
         if not path.exists():
@@ -640,22 +638,14 @@ def test_a_run_at_its_end_says_so(
 ) -> None:
     write(replace(config, schedule="sequential", steps=6), home, tmp_path / "bundle")
     run, bundle = load_run(), Bundle.open(tmp_path / "bundle")
-    options = SimpleNamespace(
-        state=None,
-        last=False,
-        mode="",
-        device="cpu",
-        checkpoint_every=50,
-        out=tmp_path / "one",
-        file_size=FILE_SIZE,
-    )
+    options = options_of(tmp_path / "one", checkpoint_every=50)
     run.joint(bundle, options, run.Clock(5), tmp_path / "work")
     for changed, said in (
         ({}, "No step was made after step 6"),
         ({"last": True}, "leave --last out"),
         ({"mode": "bfloat16"}, "trained in another mode .precision "),
     ):
-        again = SimpleNamespace(**{**vars(options), "state": options.out, "out": tmp_path / "two", **changed})
+        again = but(options, state=options.out, out=tmp_path / "two", **changed)
         with pytest.raises(SystemExit, match=said):
             run.joint(bundle, again, run.Clock(5), tmp_path / f"work-{said[:2]}")
         assert not again.out.exists()
@@ -665,19 +655,7 @@ def make_state(
     run: Any, bundle: Bundle, out: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any
 ) -> SimpleNamespace:
     """Write the state of a joint run of two steps; return its options."""
-    options = SimpleNamespace(
-        command="joint",
-        state=None,
-        last=False,
-        mode="",
-        device="cpu",
-        precision="float32",
-        checkpoint_every=2,
-        out=out,
-        file_size=FILE_SIZE,
-        tasks="",
-        answered=None,
-    )
+    options = options_of(out)
     train = run.train
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -731,14 +709,14 @@ def test_a_state_that_cannot_be_used_is_refused_by_its_own_name(
         copy("settings", of_other_settings): r"trained with other settings .*\(learning_rate\)",
     }
     for state, said in states.items():
-        again = SimpleNamespace(**{**vars(options), "state": state, "out": tmp_path / "again"})
+        again = but(options, state=state, out=tmp_path / "again")
         with pytest.raises(SystemExit, match=said) as caught:
             run.joint(bundle, again, run.Clock(5), tmp_path / "work" / state.name)
         assert str(state) in str(caught.value)
         assert str(tmp_path / "work") not in str(caught.value)
         assert not again.out.exists()
     for state in (tmp_path / "none", folder):
-        again = SimpleNamespace(**{**vars(options), "state": state, "out": tmp_path / "again"})
+        again = but(options, state=state, out=tmp_path / "again")
         with pytest.raises(SystemExit, match=r"no folder|is not a state"):
             run.answer_all(bundle, again, run.Clock(5), tmp_path / "work")
     for changed, said in (
@@ -748,9 +726,7 @@ def test_a_state_that_cannot_be_used_is_refused_by_its_own_name(
         ),
         ({"answered": tmp_path / "none"}, "There is no folder .*none: give the one that run.py answer wrote"),
     ):
-        again = SimpleNamespace(
-            **{**vars(options), "state": tmp_path / "ended", "out": tmp_path / "again", **changed}
-        )
+        again = but(options, state=tmp_path / "ended", out=tmp_path / "again", **changed)
         with pytest.raises(SystemExit, match=said):
             run.answer_all(bundle, again, run.Clock(5), tmp_path / "work")
         assert not again.out.exists()
@@ -767,11 +743,11 @@ def test_tasks_and_settings_of_single_runs_are_checked_before_the_smoke(
         ({"set": '{"lr": 3}'}, "cannot be used for sst: There is no setting 'lr'"),
     ):
         with pytest.raises(SystemExit, match=said):
-            run.smoke(bundle, SimpleNamespace(**{**vars(options), **changed}), run.Clock(1), tmp_path)
+            run.smoke(bundle, but(options, **changed), run.Clock(1), tmp_path)
         assert not options.out.exists()
     for tasks, said in (("", "names nothing"), ("nope", "names nope"), ("sst,woz.en", "trains one task")):
         with pytest.raises(SystemExit, match=said):
-            run.single(bundle, SimpleNamespace(**{**vars(options), "tasks": tasks}), run.Clock(1), tmp_path)
+            run.single(bundle, but(options, tasks=tasks), run.Clock(1), tmp_path)
 
 
 def test_a_smoke_of_which_a_part_fails_says_so_at_the_end(

@@ -141,53 +141,49 @@ def test_the_last_checkpoint_is_the_last_also_without_a_validation(make_run):
     assert read_json(run.output / "best.json") == read_json(run.output / "latest.json")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_run_writes_a_checkpoint_and_goes_on_from_it(make_run, monkeypatch, number, code):
-    def interrupt_at(step, times):
-        taken = loop._Trainer._step
+@pytest.fixture
+def interrupt(monkeypatch):
+    """Sends signals to this process, one after the other, after a step of any run."""
+    taken = loop._Trainer._step
 
+    def at(step, *numbers):
         def interrupting(trainer):
             found = taken(trainer)
-            for _ in range(times if trainer.state.step == step else 0):
+            for number in numbers if trainer.state.step == step else ():
                 os.kill(os.getpid(), number)
             return found
 
         monkeypatch.setattr(loop._Trainer, "_step", interrupting)
-        return taken
 
+    return at
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_run_writes_a_checkpoint_and_goes_on_from_it(make_run, interrupt, number, code):
     settings = {"steps": 8, "checkpoint_every": 4, "validate_every": 4}
     whole = make_run("whole", **settings)
     run_training(whole)
     said = []
     run = replace(make_run("interrupted", **settings), report=said.append)
     before = signal.getsignal(number)
-    taken = interrupt_at(2, 1)
+    interrupt(2, number)
     with pytest.raises(
         TrainingInterrupted, match=r"of step 3\. Continue with the same command and"
     ) as caught:
         run_training(run)
     assert caught.value.exit_code == code and signal.getsignal(number) == before
     assert any("a checkpoint is written after this step" in line for line in said)
-    monkeypatch.setattr(loop._Trainer, "_step", taken)
-    run_training(make_run("interrupted", resume=True, **settings))
+    run_training(make_run("interrupted", resume=True, **settings))  # from step 3
     assert Checkpoint.open(run.output).digest() == Checkpoint.open(whole.output).digest()
 
 
-def test_interrupted_twice_it_ends_at_once_and_says_what_is_lost(make_run, monkeypatch):
-    taken = loop._Trainer._step
-
-    def interrupting(trainer):
-        found = taken(trainer)
-        for _ in range(2 if trainer.state.step == stop else 0):
-            os.kill(os.getpid(), signal.SIGINT)
-        return found
-
-    monkeypatch.setattr(loop._Trainer, "_step", interrupting)
-    stop, settings = 3, {"steps": 8, "checkpoint_every": 4, "validate_every": 8}
+def test_interrupted_twice_it_ends_at_once_and_says_what_is_lost(make_run, interrupt):
+    settings = {"steps": 8, "checkpoint_every": 4, "validate_every": 8}
+    interrupt(3, signal.SIGINT, signal.SIGINT)
     with pytest.raises(KeyboardInterrupt) as caught:  # before a checkpoint: the same command begins again
         run_training(make_run("early", **settings))
     assert not isinstance(caught.value, TrainingInterrupted)
-    stop = 6
+    interrupt(6, signal.SIGINT, signal.SIGINT)
     with pytest.raises(TrainingInterrupted, match="of step 4; what came after it is lost"):
         run_training(make_run("early", **settings))
 
