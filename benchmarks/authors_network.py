@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -26,12 +26,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from decabench.errors import MissingDataError
-from decabench.models.family import Family, Item, Losses, ModelReply, MultitaskNetwork
+from decabench.models.decoding import greedy
+from decabench.models.family import Item, Losses, ModelReply, MultitaskNetwork
 from decabench.models.mqan import FAMILY as MQAN_FAMILY
 from decabench.models.mqan_batch import MQANBatch, MQANConfig, collate
 from decabench.models.word_vectors import WordTable
 from decabench.models.words import EOS, INIT, PAD, UNKNOWN
-from decabench.tasks import Label, Number, Tags, Text, Tree
 
 _NETWORK = "multitask_question_answering_network"
 _MISSING = {
@@ -126,7 +126,7 @@ class AuthorsNetwork(MultitaskNetwork):
         answer = F.pad(batch.answer, (0, 1))  # they give the decoder all words but the last
         limited = torch.cat([batch.answer[:, :1], batch.target], 1)
         count = (batch.target != PAD).sum()
-        mean = self._run(batch.vectors, batch.context, batch.question, answer, limited, batch)
+        mean = self.run(batch.vectors, batch.context, batch.question, answer, limited, batch)
         return {"loss": (mean * count, count)}
 
     def answers(self, batch: MQANBatch, limit: int | None = None, beam: int = 1) -> list[ModelReply]:
@@ -134,26 +134,17 @@ class AuthorsNetwork(MultitaskNetwork):
         self.eval()
         self.code.training = True  # of the outermost module alone: nothing is dropped, and the answer is read
         table = torch.cat([self.vocabulary, batch.vectors[batch.others]])  # type: ignore[list-item]
-        said = torch.full((len(batch), 1), INIT)
-        ended = torch.zeros(len(batch), dtype=torch.bool)
-        with torch.no_grad():
-            for _ in range(limit or self.config.max_answer_tokens):
-                given = F.pad(said, (0, 1), value=UNKNOWN)
-                self._run(table, batch.context_output, batch.question_output, given, given, batch)
-                said = torch.cat([said, self.seen[0][:, -1:].argmax(-1).where(~ended[:, None], EOS)], 1)
-                said[said == PAD] = UNKNOWN
-                ended |= said[:, -1] == EOS
-                if ended.all():
-                    break
+        steps = limit or self.config.max_answer_tokens
+        found = greedy(_Past(self, table, batch), len(batch), steps, table.device, keep_rows=True)
         self.seen.clear()
-        numbers = torch.cat([torch.arange(len(self.vocabulary)), batch.other_words])[said[:, 1:]].tolist()  # type: ignore[arg-type]
+        words = torch.cat([torch.arange(len(self.vocabulary)), batch.other_words])  # type: ignore[arg-type]
         read = (batch.context_lengths + batch.question_lengths).tolist()
         return [
             ModelReply(self.lexicon.decode(own), end, tokens, own.index(EOS) + 1 if end else len(own))
-            for own, end, tokens in zip(numbers, ended.tolist(), read, strict=True)
+            for own, end, tokens in zip(words[found.outputs].tolist(), found.finished, read, strict=True)
         ]
 
-    def _run(
+    def run(
         self,
         table: Tensor,
         context: Tensor,
@@ -185,6 +176,26 @@ class AuthorsNetwork(MultitaskNetwork):
         return loss
 
 
+class _Past:
+    """The answers so far, which are read anew for each word, as in training."""
+
+    def __init__(self, network: AuthorsNetwork, table: Tensor, batch: MQANBatch) -> None:
+        self.network, self.table, self.batch = network, table, batch
+        self.said = torch.empty((len(batch), 0), dtype=torch.long)
+
+    def step(self, last: Tensor) -> Tensor:
+        """Add a word to each answer, and return the probabilities of the next one."""
+        self.said = torch.cat([self.said, last.where(last != PAD, UNKNOWN)[:, None]], 1)
+        given = F.pad(self.said, (0, 1), value=UNKNOWN)  # the word to say, which is not read
+        batch = self.batch
+        self.network.run(self.table, batch.context_output, batch.question_output, given, given, batch)
+        return self.network.seen[0][:, -1]
+
+    def select(self, rows: Tensor, same_examples: bool = False) -> None:
+        """Nothing is left out: all rows are kept."""
+        raise NotImplementedError
+
+
 def _collate(task: str, items: Sequence[Item], words: WordTable, config: AuthorsConfig) -> MQANBatch:
     return collate(task, items, words, MQANConfig())
 
@@ -193,18 +204,11 @@ def _build(config: AuthorsConfig, outputs: object, words: WordTable) -> AuthorsN
     return AuthorsNetwork(config, words)
 
 
-FAMILY = Family(
+FAMILY = replace(
+    MQAN_FAMILY,
     config=AuthorsConfig,
-    columns=MQAN_FAMILY.columns,
-    outputs=(Text, Label, Tags, Tree, Number),
-    encode=MQAN_FAMILY.encode,
     collate=_collate,
     build=_build,
-    marks=MQAN_FAMILY.marks,
-    size=MQAN_FAMILY.size,
-    padded=MQAN_FAMILY.padded,
-    order=MQAN_FAMILY.order,
-    answer_order=MQAN_FAMILY.answer_order,
-    pool_share=MQAN_FAMILY.pool_share,
     abilities=frozenset({"max_new_tokens"}),
+    analyses={},
 )

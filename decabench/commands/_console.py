@@ -76,20 +76,23 @@ def echo(text: str, nl: bool = True, err: bool = False, bold: bool = False) -> N
 
 
 def folded(text: str, indent: int = 0, err: bool = False) -> str:
-    """Break a long line between words on a terminal, and indent what goes on below; elsewhere, leave it whole."""
+    """Break long lines between words on a terminal, and indent what goes on below; elsewhere, leave them whole."""
     width = terminal_width(sys.stderr if err or is_set("json") else sys.stdout)
     if width is None:
         return text
     rest = " " * indent
-    return textwrap.fill(
-        text, max(width, 40), subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    return "\n".join(
+        textwrap.fill(
+            line, max(width, 40), subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+        )
+        for line in text.split("\n")
     )
 
 
 def note(text: str) -> None:
     """Print progress or advice to standard error, unless `--quiet` was given."""
     if not is_set("quiet"):
-        echo("\n".join(folded(line, err=True) for line in text.split("\n")), err=True)
+        echo(folded(text, err=True), err=True)
 
 
 def is_chatty() -> bool:

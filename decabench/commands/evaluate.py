@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from decabench.commands._console import (
-    TableColumn,
-    echo,
-    folded,
-    is_set,
-    print_json,
-    print_table,
-)
+from decabench.commands._console import TableColumn, echo, folded, is_set, print_json, print_table
 from decabench.commands._options import (
     home_option,
     include_option,

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from decabench.commands._console import (
-    TableColumn,
-    folded,
-    is_set,
-    print_table,
-)
+from decabench.commands._console import TableColumn, folded, is_set, print_table
 from decabench.commands._options import (
     complete_task,
     home_option,

@@ -129,7 +129,7 @@ def _print(experiment: Experiment, done: Outcome) -> None:
         for task, reason in found.not_compared.items():
             out.print(folded(f"{task}: not compared, {reason}"), soft_wrap=True)
     for name, reason in done.not_compared.items():
-        out.print("\n" + folded(f"Not compared with {name}: {reason}"), soft_wrap=True)
+        out.print(folded(f"\nNot compared with {name}: {reason}"), soft_wrap=True)
     out.print()
     advice = () if is_set("quiet") else _next(experiment, done)
     for sentence in (*_amiss(done), *advice):

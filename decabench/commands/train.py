@@ -187,8 +187,8 @@ def train(
         )
         end = finished.ended[:1].upper() + finished.ended[1:] or f"Trained to step {finished.step}"
         sentence = f"{end}; the {which} checkpoint{score} is {finished.checkpoint}."
-        late = finished.ended.endswith("its time was up")
-        echo(folded(f"{sentence} Continue with the same command and --resume." if late else sentence))
+        advice = " Continue with the same command and --resume." if finished.goes_on else ""
+        echo(folded(f"{sentence}{advice}"))
         place, answers = quote(str(folder)), quote(str(folder.with_name(f"{folder.name}-answers")))
         names = ",".join(run.config.tasks)
         echo(

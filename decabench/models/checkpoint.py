@@ -216,9 +216,7 @@ def find_checkpoint(path: Path) -> Path:
         if candidate is not None and (candidate / RECORD).is_file():
             return candidate
     if not path.is_dir():
-        near = sorted(each.parent.name for each in path.parent.glob(f"*/{RECORD}"))
-        runs = sorted(each.parent.name for name in (BEST, LATEST) for each in path.parent.glob(f"*/{name}"))
-        there = ", ".join(dict.fromkeys((*near, *runs)))
+        there = ", ".join(_folders_with(path.parent, RECORD, BEST, LATEST))
         raise MissingDataError(
             f"There is no folder {path}: "
             + (
@@ -232,7 +230,7 @@ def find_checkpoint(path: Path) -> Path:
             f"The training run in {path} has no checkpoint yet: it ended before its first. Begin it again with the "
             "same command, or have checkpoints sooner with --set checkpoint_every=STEPS."
         )
-    below = sorted(each.parent.name for each in path.glob(f"*/{RECORD}"))
+    below = _folders_with(path, RECORD)
     advice = (
         f"give one of the folders in it: {', '.join(below)}"
         if below
@@ -241,6 +239,11 @@ def find_checkpoint(path: Path) -> Path:
     raise MissingDataError(
         f"{path} is neither a checkpoint nor the folder of a training run (no {RECORD} or {BEST} in it): {advice}."
     )
+
+
+def _folders_with(place: Path, *files: str) -> list[str]:
+    """Return the names of the folders in a place that have one of the files."""
+    return sorted({found.parent.name for file in files for found in place.glob(f"*/{file}")})
 
 
 def latest_checkpoint(run: Path) -> Checkpoint | None:

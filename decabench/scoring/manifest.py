@@ -132,8 +132,11 @@ class ManifestFault:
     """What is wrong, in a sentence without a full stop."""
     in_results: bool = False
     """Whether results.json is not valid in itself, whatever the manifest says."""
-    is_absent: bool = False
-    """Whether it is that statistics are missing, which scoring the answers again gives."""
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether it is that statistics are missing, which scoring the answers again gives."""
+        return self.reason == _ABSENT
 
     def __str__(self) -> str:
         place = ": ".join(part for part in (self.folder, self.task) if part)
@@ -242,7 +245,7 @@ def _check_folder(
         return
     for task in sorted({*results.tasks, *bound.tasks}):
         for reason in _check_task(root, folder, task, results, bound, digest):
-            yield ManifestFault(name, task, reason, is_absent=reason == _ABSENT)
+            yield ManifestFault(name, task, reason)
     statistics = folder / STATISTICS
     for file in sorted(statistics.glob("*.parquet")) if is_within(root, statistics) else ():
         task = file.name.removesuffix(".parquet")

@@ -17,7 +17,7 @@ from decabench.scoring.evaluator import (
     open_with_remade,
     score_submission,
 )
-from decabench.scoring.manifest import check_manifest
+from decabench.scoring.manifest import ManifestFault, check_manifest
 from decabench.scoring.record import manifest_root, read_sample, require_withheld, results_home
 from decabench.scoring.results import (
     InvalidResultsError,
@@ -264,12 +264,13 @@ def verify_file(submission: str | Path, path: Path, options: ScoringOptions) -> 
         other.append(
             Discrepancy("results.json", "its bytes were rewritten", "the same values", "other bytes")
         )
-    for task, one, is_absent in _manifest_faults(submission, path):
-        if is_absent and task in at_hand:  # what they would say, scoring the answers has said
-            if task not in found:
-                notes[task] = "by its answers; the statistics behind it are not in the submission"
-        else:
-            (found.setdefault(task, []) if task in stated["tasks"] else other).append(one)
+    for fault in _manifest_faults(submission, path):
+        if fault.is_absent and fault.task in at_hand:  # what they would say, scoring the answers has said
+            notes[fault.task] = "by its answers; the statistics behind it are not in the submission"
+            continue
+        file = "results.json" if fault.in_results else "manifest.json"
+        one = Discrepancy(fault.task or file, fault.reason)
+        (found.setdefault(fault.task, []) if fault.task in stated["tasks"] else other).append(one)
     tasks = {
         name: TaskCheck("differs", tuple(found[name]))
         if name in found
@@ -424,14 +425,11 @@ def _is_empty(value: Any) -> bool:
     return value is None or value in ("", [], {})
 
 
-def _manifest_faults(submission: str | Path, path: Path) -> Iterator[tuple[str, Discrepancy, bool]]:
-    """Yield what contradicts the manifest: the task, what, and whether it is only that statistics are missing."""
+def _manifest_faults(submission: str | Path, path: Path) -> list[ManifestFault]:
+    """Return what contradicts the manifest, of all of it and of a results file."""
     root = manifest_root(Path(submission), path.parent)
     name = path.parent.resolve().relative_to(root.resolve()).as_posix()
-    for fault in check_manifest(root):
-        if fault.folder in ("", name):
-            file = "results.json" if fault.in_results else "manifest.json"
-            yield fault.task, Discrepancy(fault.task or file, fault.reason), fault.is_absent
+    return [fault for fault in check_manifest(root) if fault.folder in ("", name)]
 
 
 def _differences(stated: Any, found: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Discrepancy]]:

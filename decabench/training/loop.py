@@ -135,6 +135,8 @@ class FinishedRun:
     """The scores of the last validation, by task."""
     ended: str = ""
     """Why it ended before its last step; empty if it did not."""
+    goes_on: bool = False
+    """Whether it would go on if it were resumed, as its time was up."""
 
 
 def train(
@@ -231,15 +233,13 @@ def run_training(run: TrainingRun) -> FinishedRun:
     with join_processes(run.device) as group, lock_folder(run.output) if group.is_first else nullcontext():
         try:
             return _Trainer(run, group).train()
-        except KeyboardInterrupt as error:
+        except TrainingInterrupted:
+            raise
+        except KeyboardInterrupt:  # at once
             if (saved := latest_checkpoint(run.output)) is None:
                 raise  # nothing was trained that could be continued: the same command begins it again
-            lost = "" if isinstance(error, TrainingInterrupted) else "; what came after it is lost"
-            raise TrainingInterrupted(
-                f"Interrupted: the last checkpoint in {run.output} is of step {saved.record['step']:,}{lost}. "
-                "Continue with the same command and --resume.",
-                getattr(error, "exit_code", 130),
-            ) from None
+            lost = "; what came after it is lost"
+            raise TrainingInterrupted(run.output, saved.record["step"], signal.SIGINT, lost) from None
 
 
 def steps_to_read(device: torch.device) -> int:
@@ -286,9 +286,12 @@ def check_run(run: TrainingRun) -> None:
 class TrainingInterrupted(KeyboardInterrupt):
     """Ctrl-C, or SIGTERM, ended a run; its text says where the run stands and how to continue it."""
 
-    def __init__(self, text: str, exit_code: int) -> None:
-        super().__init__(text)
-        self.exit_code = exit_code
+    def __init__(self, output: Path, step: int, number: int, lost: str = "") -> None:
+        super().__init__(
+            f"Interrupted: the last checkpoint in {output} is of step {step:,}{lost}. Continue with the same command "
+            "and --resume."
+        )
+        self.exit_code = 128 + number
 
 
 class _Interruption:
@@ -452,20 +455,19 @@ class _Trainer:
             plot_curves(self.run.output)
         self.group.wait()  # for the last checkpoint
         if self.interruption.signal and self.state.step < self.schedule.steps:
-            raise TrainingInterrupted("", 128 + self.interruption.signal)
+            raise TrainingInterrupted(self.run.output, self.state.step, self.interruption.signal)
         found = Checkpoint.open(self.run.output)
         takes_last = self.config.best_by == "last" and self.state.scores
         best = ValidationScores(self.state.scores).total if takes_last else self.state.best
         if takes_last and not can_be_summed(self.run.tasks):
             best = None
-        ended = ""
+        ended, goes_on = "", False
         if self.state.step < self.schedule.steps and self._has_stopped():
+            goes_on = not 0 < self.config.patience <= self.state.stale
             ended = f"stopped at step {self.state.step:,} of {self.schedule.steps:,}: " + (
-                f"{self.config.patience} validations without a better score"
-                if self.config.patience and self.state.stale >= self.config.patience
-                else "its time was up"
+                "its time was up" if goes_on else f"{self.config.patience} validations without a better score"
             )
-        return FinishedRun(found.folder, self.state.step, best, self.state.scores, ended)
+        return FinishedRun(found.folder, self.state.step, best, self.state.scores, ended, goes_on)
 
     def _loop(self, log: TrainingLog | None) -> None:
         config, state, steps = self.config, self.state, self.schedule.steps

@@ -38,6 +38,7 @@ from decabench.training.schedule import Schedule
 __all__ = [
     "TRACKED",
     "RunState",
+    "changed_settings",
     "check_same_course",
     "check_same_run",
     "check_vectors",
@@ -202,20 +203,29 @@ def differences(before: Any, now: Any, name: str) -> list[str]:
     return [f"{name} is {now} here, {before} there"]
 
 
-def check_same_run(
-    checkpoint: Checkpoint, config: TrainConfig, record: Mapping[str, Any], vocabulary: list[str]
-) -> None:
-    """Refuse to resume with anything that would make it a different run. Raises DecabenchError."""
+def changed_settings(
+    checkpoint: Checkpoint, config: TrainConfig, free: frozenset[str] = frozenset()
+) -> dict[str, list[str]]:
+    """Return the settings that would make a resumed run a different one, and in what they differ; those in `free` may.
+
+    Raises DecabenchError.
+    """
     before, now = to_mapping(from_mapping(checkpoint.record["config"])), to_mapping(config)
-    may_change = _MAY_CHANGE
+    may_change = _MAY_CHANGE | free
     if "score" in (
         config.order,
         *(phase.order for phase in config.phases),
     ):  # validation decides what is learned
         may_change = may_change - {"validate_every", "validation_examples"}
-    differs = [
-        text for key in now if key not in may_change for text in differences(before[key], now[key], key)
-    ]
+    found = {key: differences(before[key], now[key], key) for key in now if key not in may_change}
+    return {key: texts for key, texts in found.items() if texts}
+
+
+def check_same_run(
+    checkpoint: Checkpoint, config: TrainConfig, record: Mapping[str, Any], vocabulary: list[str]
+) -> None:
+    """Refuse to resume with anything that would make it a different run. Raises DecabenchError."""
+    differs = [text for texts in changed_settings(checkpoint, config).values() for text in texts]
     if differs:
         raise DecabenchError(
             f"{checkpoint.folder} was trained with other settings ({'; '.join(differs)}): resume with the same "

@@ -43,7 +43,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -72,11 +72,8 @@ RECORD, OPTIMIZER = "checkpoint.json", "optimizer.safetensors"
 """Files of a state; one that `answer` wrote has no optimizer."""
 FIXED = ("tasks", "vectors", "init")
 """Settings that a bundle was written for."""
-COMPARABLE = {
-    *("steps", "epochs", "cooldown", "patience", "best_by", "vectors", "init"),
-    *("validate_every", "checkpoint_every", "validation_examples", "precision", "compile", "graphs"),
-}
-"""Settings in which a state may differ from the bundle, or that are compared elsewhere."""
+FREE = frozenset({"init", "precision", "compile", "graphs"})
+"""Settings in which a state may differ from the bundle: its mode is compared by itself."""
 
 
 # decabench's own code, and what stands in for the packages that it imports
@@ -312,6 +309,7 @@ def require_writable(out: Path) -> None:
 def open_state(folder: Path, bundle: Any, goes_on: bool) -> Any:
     """Open a state that joint wrote, to go on from it or to answer with it. Raises SystemExit, DecabenchError."""
     from decabench.models import Checkpoint
+    from decabench.training.resume import changed_settings
 
     if not folder.is_dir():
         advice = ", or leave --state out to begin anew" if goes_on else ""
@@ -327,8 +325,7 @@ def open_state(folder: Path, bundle: Any, goes_on: bool) -> Any:
     checkpoint = Checkpoint.open(folder)
     if not goes_on:
         return checkpoint
-    was = checkpoint.record["config"]
-    if was.get("cooldown"):  # joint has none but for --last
+    if checkpoint.record["config"].get("cooldown"):  # joint has none but for --last
         raise SystemExit(
             f"{folder} is the state of a run that has ended (--last): answer with it, or go on from the state before "
             "it."
@@ -352,9 +349,7 @@ def open_state(folder: Path, bundle: Any, goes_on: bool) -> Any:
             f"{folder} was trained on other data than the bundle {bundle.folder} has: give the bundle that it was "
             "trained on, or leave --state out to begin anew."
         )
-    now = json.loads(json.dumps(asdict(bundle.config)))
-    changed = [name for name in now.keys() - COMPARABLE if was.get(name, now[name]) != now[name]]
-    if changed:
+    if changed := changed_settings(checkpoint, bundle.config, FREE):
         raise SystemExit(
             f"{folder} was trained with other settings than the bundle {bundle.folder} has "
             f"({', '.join(sorted(changed))}): give the bundle that it was trained on."

@@ -21,7 +21,7 @@ known of other seeds."""
 def count_shown(findings: Findings) -> str:
     """Say how many of the planned differences are shown."""
     tested = [one for one in findings.found if not one.is_part and one.tested is not None]
-    shown = sum("shown" in _say(one, 1) for one in tested)
+    shown = sum(_conclude(one) == ["shown"] for one in tested)
     if not shown:
         return f"Of the {len(tested)} differences that have runs, none is shown."
     return f"Of the {len(tested)} differences that have runs, {shown} {'is' if shown == 1 else 'are'} shown."
@@ -70,14 +70,19 @@ def _say(one: Finding, digits: int) -> Iterator[str]:
         yield "not tested" if texts is None else f"{_show(*texts, digits)} over texts alone"
         return
     yield _show(both.low, both.high, digits)
-    few, corrected = 1 in tested.seeds.values(), one.adjusted is not None and one.adjusted < SIGNIFICANT
+    yield from _conclude(one)
+
+
+def _conclude(one: Finding) -> list[str]:
+    """Return what the interval over texts and seeds says; nothing without one."""
+    if one.tested is None or (both := one.tested.over_seeds) is None:
+        return []
     if both.low <= 0 <= both.high:
-        yield "open"
-    elif corrected and not few:
-        yield "shown"
-    else:
-        lacks = (("one seed", few), ("not after the correction", not corrected))
-        yield from (word for word, lacking in lacks if lacking)
+        return ["open"]
+    few = 1 in one.tested.seeds.values()
+    corrected = one.adjusted is not None and one.adjusted < SIGNIFICANT
+    lacks = (("one seed", few), ("not after the correction", not corrected))
+    return [word for word, lacking in lacks if lacking] or ["shown"]
 
 
 def _show(low: float, high: float, digits: int) -> str:
