@@ -418,35 +418,6 @@ def test_a_folder_that_takes_no_files_is_3(command, monkeypatch, home, submit, t
     assert not new.exists()
 
 
-def processor_seconds(*arguments):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [sys.executable, "-m", "decabench.cli", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def bare_seconds():
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-c", "pass"], check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-@pytest.mark.parametrize(("arguments", "times"), [(["--version"], 4), (["--help"], 6), (["tasks"], 20)])
-def test_a_start_takes_so_many_times_a_bare_interpreter(home, arguments, times):
-    """A ratio within one run: how busy or fast the machine is takes no part in it."""
-    if arguments == ["tasks"]:
-        arguments = [*arguments, "--home", home]
-    pairs = [(processor_seconds(*arguments), bare_seconds()) for _ in range(5)]
-    assert min(ours for ours, _ in pairs) < times * min(bare for _, bare in pairs)
-
-
 HEAVY = {
     "pyarrow",
     "pandas",
