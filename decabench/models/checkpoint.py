@@ -1,9 +1,9 @@
 """Trained models, on disk and in memory. Weights are safetensors, everything else is JSON; nothing is unpickled.
 
 A checkpoint is a folder with `model.safetensors` (or shards of it, see `tensors.py`), `vocabulary.json` and
-`checkpoint.json` (the record: configuration, data, vectors, the tasks' outputs); a training run adds
-`optimizer.safetensors`. A run's folder holds `checkpoints/step-N`, and `latest.json` and `best.json`, each of which
-points to one of them.
+`checkpoint.json` (the record: configuration, data, vectors, the tasks' outputs, the digests of the other files); a
+training run adds `optimizer.safetensors`. A run's folder holds `checkpoints/step-N`, and `latest.json` and `best.json`,
+each of which points to one of them.
 
 The record names the model's family, whose module is imported on loading; a custom family's module is your own code.
 """
@@ -41,7 +41,7 @@ from decabench.models.family import (
     read_model_config,
     split_of,
 )
-from decabench.models.tensors import MODEL, StoredWeights, build_to_fit, load_tensors
+from decabench.models.tensors import INDEX, MODEL, StoredWeights, build_to_fit, load_tensors
 from decabench.models.vector_files import join_vectors
 from decabench.models.word_vectors import NoVectors, Vectors, WordTable
 from decabench.models.words import Lexicon
@@ -320,6 +320,7 @@ class _Record:
     vectors: str
     step: int
     dimension: int | None = None  # earlier versions did not write it
+    files: dict[str, str] = field(default_factory=dict)  # nor these
     outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
@@ -380,6 +381,27 @@ class Checkpoint:
         """The SHA-256 digest of each file of weights, by name, as `sha256sum` would give it."""
         return {path.name: file_digest(path) for path in StoredWeights.find(self.folder).files}
 
+    def check_files(self, optimizer: bool = False) -> None:
+        """Check that weights, vocabulary and, on request, optimizer state are those that were saved. Raises DataError.
+
+        One changed byte of weights is enough to give other answers, and nothing else would notice it. Checkpoints of
+        earlier versions have no digests, and are not checked; a file that is missing is for its reader to report.
+        """
+        saved: Mapping[str, str] = self.record.get("files", {})
+        if not saved:
+            return
+        if foreign := [path.name for path in StoredWeights.find(self.folder).files if path.name not in saved]:
+            raise DataError(
+                f"{self.folder} was not saved with {', '.join(foreign)}, but with {', '.join(saved)}: use an unchanged "
+                "copy of the checkpoint."
+            )
+        for path in (self.folder / name for name in saved if optimizer or name != OPTIMIZER):
+            if path.is_file() and (found := file_digest(path)) != saved[path.name]:
+                raise DataError(
+                    f"{path} is not the file that was saved: its digest is {found}, and {RECORD} has "
+                    f"{saved[path.name]}. Use an unchanged copy of the checkpoint."
+                )
+
     def lexicon(self) -> Lexicon:
         """Read its vocabulary. Raises DataError."""
         return Lexicon.read(self.folder / VOCABULARY)
@@ -403,6 +425,7 @@ class Checkpoint:
 
         `words` takes the place of its own vocabulary and vectors: the same, with more words known.
         """
+        self.check_files()
         words = words or WordTable(self.lexicon(), self.open_vectors())
         place = pick_device(device)
         network = build_to_fit(
@@ -419,6 +442,16 @@ class Checkpoint:
         cuts = dict(self.record["config"]["cut_context"])
         network = network.to(place).eval()
         return TrainedModel(self.family, self.config, network, words, self.outputs, cuts, place, precision)
+
+
+def digest_files(folder: Path) -> dict[str, str]:
+    """Compute the digests of a checkpoint's weights, vocabulary and optimizer state, by name, for its record."""
+    names = [INDEX, VOCABULARY, OPTIMIZER]
+    paths = [
+        *StoredWeights.find(folder).files,
+        *(folder / name for name in names if (folder / name).is_file()),
+    ]
+    return {path.name: file_digest(path) for path in paths}
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -446,7 +479,7 @@ def write_checkpoint(
             with (part / file_name).open("rb") as file:  # flushed to disk before anything points to it
                 os.fsync(file.fileno())
         lexicon.write(part / VOCABULARY)
-        write_json(part / RECORD, {**record, "format": FORMAT})
+        write_json(part / RECORD, {**record, "format": FORMAT, "files": digest_files(part)})
         shutil.rmtree(target, ignore_errors=True)  # from a run that was killed after it wrote this one
         os.rename(part, target)
     # The best first: a run that is killed between the two goes on from an older step, and gets here again.

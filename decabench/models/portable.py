@@ -15,7 +15,15 @@ from torch import Tensor
 
 from decabench.errors import DecabenchError
 from decabench.files import atomic_file, make_folder
-from decabench.models.checkpoint import FORMAT, RECORD, VOCABULARY, Checkpoint, load_weights, write_json
+from decabench.models.checkpoint import (
+    FORMAT,
+    RECORD,
+    VOCABULARY,
+    Checkpoint,
+    digest_files,
+    load_weights,
+    write_json,
+)
 from decabench.models.tensors import INDEX, LEAST_SHARD, MODEL, write_shards
 from decabench.models.vector_files import (
     PACKAGES,
@@ -92,6 +100,7 @@ def export_checkpoint(
         raise DecabenchError(
             f"The vectors {', '.join(files)} are files, which no package has: they have to be in the copy."
         )
+    checkpoint.check_files()
     make_folder(output)
     for left in output.iterdir():  # by an export that was interrupted
         left.unlink()
@@ -141,7 +150,8 @@ def write_portable(
         shards = 1
         with atomic_file(output / MODEL) as file:
             file.write(save({name: value.contiguous() for name, value in stored.items()}))
-    write_json(output / RECORD, {**record, "format": FORMAT, "config": config, "vectors": vectors.digest})
+    own = {"config": config, "vectors": vectors.digest, "files": digest_files(output)}
+    write_json(output / RECORD, {**record, "format": FORMAT, **own})
     return shards
 
 

@@ -170,6 +170,7 @@ class RunState:
 
 def restore(checkpoint: Checkpoint, network: MultitaskNetwork, optimizer: torch.optim.Optimizer) -> None:
     """Restore network and optimizer from a checkpoint, bit for bit. Raises DataError."""
+    checkpoint.check_files(optimizer=True)
     try:
         network.load_state_dict(load_weights(checkpoint.folder))
         restore_optimizer(network, optimizer, load_optimizer(checkpoint.folder))
@@ -283,6 +284,7 @@ def copy_weights(
     Of parameters with a row for each word, or n-gram, the rows of those in both vocabularies are copied. Heads of tasks
     that the checkpoint does not have keep their random values. Raises DecabenchError if the networks differ in size.
     """
+    origin.check_files()
     everything = network.state_dict()
     for part in config.init_parts:
         require_part(part, everything, "to copy")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -17,9 +18,10 @@ from safetensors.torch import load_file, save_file
 
 from decabench.errors import DataError, DecabenchError
 from decabench.models.checkpoint import Checkpoint
+from decabench.models.portable import export_checkpoint
 from decabench.tasks import TASKS, Store
 from decabench.training.loop import TrainingRun, run_training
-from decabench.training.resume import RunState
+from decabench.training.resume import RunState, restore
 from tests.training.conftest import TINY
 
 EXAMPLES = (TASKS["sst"], TASKS["schema"])
@@ -37,9 +39,16 @@ def run_folder(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(run_folder: Path, tmp_path: Path) -> Path:
-    """A copy of a checkpoint, to damage."""
+def saved(run_folder: Path, tmp_path: Path) -> Path:
+    """A copy of a checkpoint, as it was saved."""
     return Path(shutil.copytree(Checkpoint.open(run_folder).folder, tmp_path / "copy"))
+
+
+@pytest.fixture
+def folder(saved: Path) -> Path:
+    """A copy to damage, without the digests that would tell at once: who forges weights leaves them out."""
+    change_record(saved, lambda record: record.pop("files"))
+    return saved
 
 
 def change_record(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
@@ -49,8 +58,54 @@ def change_record(folder: Path, change: Callable[[dict[str, Any]], object]) -> N
     path.write_text(json.dumps(record))
 
 
-def test_a_checkpoint_that_is_whole(folder: Path) -> None:
-    assert Checkpoint.open(folder).load("cpu").config.dimension == 8
+def test_a_checkpoint_that_is_whole(saved: Path, folder: Path) -> None:
+    for each in (saved, folder):
+        assert Checkpoint.open(each).load("cpu").config.dimension == 8
+
+
+def flip(path: Path) -> None:
+    """Change the lowest bit of a file's last byte."""
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+def test_the_record_has_the_digests_that_sha256sum_gives(saved: Path) -> None:
+    listed = Checkpoint.open(saved).record["files"]
+    assert listed == {
+        path.name: "sha256:" + hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in saved.iterdir()
+        if path.name != "checkpoint.json"
+    }
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocabulary.json"])
+def test_one_changed_bit_is_seen_before_anything_is_answered_trained_or_exported(
+    saved: Path, name: str, home: Path, tmp_path: Path
+) -> None:
+    flip(saved / name)
+    fault = rf"{name} is not the file that was saved: its digest is sha256:.*has sha256:.*unchanged copy"
+    with pytest.raises(DataError, match=fault):
+        Checkpoint.open(saved).load("cpu")
+    with pytest.raises(DataError, match=fault):
+        export_checkpoint(Checkpoint.open(saved), tmp_path / "export")
+    assert not (tmp_path / "export").exists()
+    started = replace(TINY, steps=1, tasks=("sst",), init=str(saved))
+    with pytest.raises(DataError, match=fault):
+        run_training(TrainingRun(started, {"sst": TASKS["sst"]}, Store(home), tmp_path / "run", "cpu"))
+
+
+def test_one_changed_bit_of_the_optimizer_is_seen_by_who_goes_on_training(saved: Path) -> None:
+    flip(saved / "optimizer.safetensors")
+    checkpoint = Checkpoint.open(saved)
+    network = checkpoint.load("cpu").network  # which needs no optimizer
+    with pytest.raises(DataError, match=r"optimizer\.safetensors is not the file that was saved"):
+        restore(checkpoint, network, torch.optim.Adam(network.parameters()))
+
+
+def test_other_weights_than_the_record_names(saved: Path) -> None:
+    change_record(saved, lambda record: record["files"].pop("model.safetensors"))
+    with pytest.raises(DataError, match=r"was not saved with model\.safetensors, but with "):
+        Checkpoint.open(saved).load("cpu")
 
 
 @pytest.mark.parametrize(
@@ -73,6 +128,8 @@ def test_a_checkpoint_that_is_whole(folder: Path) -> None:
         ("vectors", ..., "`vectors`"),
         ("dimension", "x", "Expected `int | null`"),
         ("data", 1, "Expected `object`"),
+        ("files", ["model.safetensors"], "Expected `object`"),
+        ("files", {"model.safetensors": 1}, "Expected `str`"),
         ("step", {}, "Expected `int`"),
         ("outputs", {"sst": 1}, "Expected `object`"),
         ("outputs", {"sst": {"kind": "none"}}, "of the kind 'none'"),

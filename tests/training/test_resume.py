@@ -52,8 +52,9 @@ def test_moments_come_back_exactly(run):
 def test_a_pickle_is_no_checkpoint(run):
     saved = latest_checkpoint(run.output)
     torch.save({"a": torch.zeros(1)}, saved.folder / "model.safetensors")
+    without_digests = {name: value for name, value in saved.record.items() if name != "files"}
     with pytest.raises(DataError, match="cannot be read"):
-        saved.load("cpu")
+        replace(saved, record=without_digests).load("cpu")
 
 
 def test_other_weights_are_refused(run):
