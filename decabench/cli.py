@@ -20,7 +20,7 @@ from typing import IO, Any, NoReturn
 import click
 
 import decabench
-from decabench.text import describe_error, terminal_safe
+from decabench.text import describe_error, fold, terminal_safe
 
 __all__ = ["cli", "main"]
 
@@ -287,13 +287,8 @@ def _wrapped(text: str) -> str:
     if not sys.stderr.isatty():
         return text
     import shutil
-    import textwrap
 
-    width = min(shutil.get_terminal_size().columns, _WIDEST_ERROR)
-    return "\n".join(
-        textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False)
-        for line in text.split("\n")
-    )
+    return fold(text, min(shutil.get_terminal_size().columns, _WIDEST_ERROR))
 
 
 def _fail(

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["describe_error", "excerpt", "printable", "quoted", "short_list", "terminal_safe", "well_formed"]
+__all__ = [
+    "describe_error",
+    "excerpt",
+    "fold",
+    "printable",
+    "quoted",
+    "short_list",
+    "terminal_safe",
+    "well_formed",
+]
 
 _ERROR_LENGTH = 300
 """Characters of an exception's text to show: a sentence or two, not a whole tensor or page."""
@@ -27,6 +36,27 @@ def short_list(names: Sequence[str], most: int = 6) -> str:
     if len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[:2])}, …, {names[-1]} ({len(names)} files)"
+
+
+def fold(text: str, width: int, first: str = "", rest: str = "") -> str:
+    """Break each line of a text between words, at `width` columns or at 40 if that is less.
+
+    `first` stands before the beginning of each line, and `rest` before what goes on below it. A word that is too long,
+    such as a path, stays whole, so that it can be copied.
+    """
+    import textwrap  # what is not read by the shortest commands
+
+    return "\n".join(
+        textwrap.fill(
+            line,
+            max(width, 40),
+            initial_indent=first,
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in text.split("\n")
+    )
 
 
 def printable(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from decabench.text import terminal_safe
+from decabench.text import fold, terminal_safe
 
 if TYPE_CHECKING:
     from http.server import HTTPServer
@@ -80,13 +80,7 @@ def folded(text: str, indent: int = 0, err: bool = False) -> str:
     width = terminal_width(sys.stderr if err or is_set("json") else sys.stdout)
     if width is None:
         return text
-    rest = " " * indent
-    return "\n".join(
-        textwrap.fill(
-            line, max(width, 40), subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
-        )
-        for line in text.split("\n")
-    )
+    return fold(text, width, rest=" " * indent)
 
 
 def note(text: str) -> None:
@@ -299,14 +293,7 @@ def print_field(out: Console, label: str, text: str) -> None:
     for number, line in enumerate(text.split("\n")):
         head = f"{'' if number else label:<10} "
         if out.is_terminal:
-            line = textwrap.fill(
-                line,
-                max(out.width, 40),
-                initial_indent=head,
-                subsequent_indent=" " * len(head),
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+            line = fold(line, out.width, head, " " * len(head))
             head = "" if line else head
         out.print(f"{head}{line}")
 

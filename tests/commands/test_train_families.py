@@ -60,7 +60,7 @@ def kill_and_resume(command, arguments, tmp_path, longer="steps=100000"):
     done = command(*arguments, "--output", whole)
     assert done.exit_code == 0, done.output
     line = [sys.executable, "-m", "decabench", *map(str, arguments), "--output", str(killed)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(torch.get_num_threads())}
     child = subprocess.Popen([*line, "--set", longer], env=environment, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while latest_step(killed) < 9 and time.monotonic() < deadline:
