@@ -156,18 +156,6 @@ def _prepend(x: Tensor, dummy: Tensor) -> Tensor:
     return torch.cat([dummy.to(x.dtype).expand(len(x), 1, -1), x], 1)
 
 
-class Projection(nn.Linear):
-    """The projection of fixed word vectors (..., demb) -> (..., d) of Eq. 15 and 2, which are scaled before it."""
-
-    def __init__(self, config: MQANConfig, d_emb: int) -> None:
-        super().__init__(d_emb, config.dimension)
-        self.scale = config.vector_scale
-
-    def forward(self, vectors: Tensor) -> Tensor:
-        """Scale and project the vectors."""
-        return super().forward(vectors if self.scale == 1 else vectors * self.scale)
-
-
 class Encoder(nn.Module):
     """Appendix E: independent encoding, coattention, compression, self-attention, final encoding."""
 
@@ -176,7 +164,7 @@ class Encoder(nn.Module):
         d, rate, self.parts = config.dimension, config.dropout, config.parts
         self.layer_by_layer = config.layer_by_layer
         on_inputs = rate if config.lstm_dropout == -1 else config.lstm_dropout
-        self.project = Projection(config, d_emb)  # W_1
+        self.project = nn.Linear(d_emb, d)  # W_1
         self.dropout = Dropout(rate)
         self.independent = BiLSTM(d, d, on_inputs)
         sides = ("context", "question") if self.parts.question_pointer else ("context",)
@@ -257,7 +245,7 @@ class Decoder(nn.Module):
     def __init__(self, config: MQANConfig, d_emb: int) -> None:
         super().__init__()
         d, rate, self.parts = config.dimension, config.dropout, config.parts
-        self.project = Projection(config, d_emb)  # W_2 of Eq. 2
+        self.project = nn.Linear(d_emb, d)  # W_2 of Eq. 2
         self.dropout = Dropout(rate)
         depth = config.layers if self.parts.self_attention else 0
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(depth))

@@ -6,7 +6,6 @@ can be generated, o words of the batch beyond them, U distinct words, T target t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -76,8 +75,6 @@ class MQANConfig:
     """The dropout rate."""
     lstm_dropout: float = -1.0
     """The dropout rate on the inputs of the encoder's BiLSTMs; -1 for that of `dropout`. The authors' code has none."""
-    vector_scale: float = 1.0
-    """What the fixed word vectors are multiplied by before they are projected (Eq. 15 and 2); the paper has none."""
     vocabulary: int = 50_000
     """v: the number of words that the model can generate without pointing; fewer if the training data has fewer."""
     max_answer_tokens: int = 100
@@ -109,9 +106,6 @@ class MQANConfig:
                 f"model.lstm_dropout is {self.lstm_dropout}: give a number of at least 0 and below 1, or -1 for "
                 "the same as dropout."
             )
-
-        if not 0 < self.vector_scale < math.inf:
-            raise DecabenchError(f"model.vector_scale is {self.vector_scale}: give a number above 0.")
 
     @property
     def parts(self) -> Parts:

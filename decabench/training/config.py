@@ -358,7 +358,7 @@ def with_settings(config: TrainConfig, settings: Mapping[str, Any] | Sequence[st
 def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     """Put settings such as `model.dimension` into tables, as in a file."""
     content: dict[str, Any] = {}
-    example = "model.dimension=100"
+    base, example = TrainConfig(), "model.dimension=100"
     given = (
         settings.items()
         if isinstance(settings, Mapping)
@@ -367,6 +367,12 @@ def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     for path, value in given:
         head, _, rest = path.partition(".")
         if not rest:
+            # The last of several numbers counts, as usual on a command line; lists look as if they were added up.
+            if head in content and content[head] != value and isinstance(getattr(base, head, None), tuple):
+                raise DecabenchError(
+                    f"{head} is set twice, to {content[head]!r} and to {value!r}, and these are not added up: give one "
+                    f'list, such as {head}=["a", "b"].'
+                )
             content[head] = value
         else:  # task names may contain dots themselves
             table = content.setdefault(head, {})

@@ -222,3 +222,11 @@ def test_steps_beside_epochs_are_refused(tmp_path, settings):
 def test_a_setting_of_the_model_without_its_table():
     with pytest.raises(UnknownNameError, match=r"no setting 'hidden'\. Did you mean model\.hidden"):
         with_settings(TrainConfig(), ["hidden=50"])
+
+
+def test_a_list_set_twice_is_not_added_up_in_silence():
+    """A comparison was once made with the last of two vectors alone, and called one with both."""
+    with pytest.raises(DecabenchError, match=r"vectors is set twice, to 'a' and to 'b', .* give one list"):
+        with_settings(TrainConfig(), ["vectors=a", "vectors=b"])
+    assert with_settings(TrainConfig(), ["vectors=a", "vectors=a"]).vectors == ("a",)
+    assert with_settings(TrainConfig(), ["steps=3", "steps=5"]).steps == 5
