@@ -288,7 +288,11 @@ def test_weights_of_another_vocabulary_go_to_their_words():
     old, new = make(table=tables[0]), make(table=tables[1])
     before = {name: value.clone() for name, value in new.state_dict().items()}
     origin = SimpleNamespace(
-        folder=Path("old"), outputs=old.outputs, config=old.config, lexicon=lambda: tables[0].lexicon
+        folder=Path("old"),
+        outputs=old.outputs,
+        config=old.config,
+        lexicon=lambda: tables[0].lexicon,
+        check_files=lambda: None,
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(resume, "load_weights", lambda folder: old.state_dict())

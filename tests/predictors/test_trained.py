@@ -205,6 +205,14 @@ def test_damaged_checkpoints(trained, tmp_path):
         backend("", OPTIONS)
     (folder,) = (trained.output / "checkpoints").glob("step-00000004")
     (folder / "model.safetensors").write_bytes(b"\x80\x04N.")  # a pickle
+    with (
+        pytest.raises(DataError, match="is not the file that was saved"),
+        backend(str(folder), OPTIONS).open(),
+    ):
+        pass
+    record = json.loads((folder / "checkpoint.json").read_text())
+    del record["files"]  # as a forger may
+    (folder / "checkpoint.json").write_text(json.dumps(record))
     with pytest.raises(DataError, match="cannot be read"), backend(str(folder), OPTIONS).open():
         pass
     (folder / "checkpoint.json").write_text("{}")
