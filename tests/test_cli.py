@@ -491,11 +491,15 @@ CLI = "import sys; from decabench.cli import main; sys.argv[0] = 'decabench'; ma
         (CLI, ["--version"], 4),  # 2.4 times when this was written
         (CLI, ["--help"], 5),  # 3.2
         (CLI, ["tasks"], 10),  # 7.1
+        (CLI, ["tasks", "--home", "PREPARED"], 20),
         ("import decabench.metrics", [], 2.8),  # 2.0
     ],
-    ids=["version", "help", "tasks", "metrics"],
+    ids=["version", "help", "tasks", "prepared-tasks", "metrics"],
 )
-def test_starting_takes_a_few_times_the_cpu_time_of_a_bare_interpreter(code, arguments, limit, tmp_path):
+def test_starting_takes_a_few_times_the_cpu_time_of_a_bare_interpreter(
+    code, arguments, limit, tmp_path, home
+):
+    arguments = [str(home) if one == "PREPARED" else one for one in arguments]
     environment = {
         **os.environ,
         "DECABENCH_HOME": str(tmp_path),

@@ -379,7 +379,7 @@ class Checkpoint:
 
     def file_digests(self) -> dict[str, str]:
         """The SHA-256 digest of each file of weights, by name, as `sha256sum` would give it."""
-        return {path.name: file_digest(path) for path in StoredWeights.find(self.folder).files}
+        return _digests_by_name(StoredWeights.find(self.folder).files)
 
     def check_files(self, optimizer: bool = False) -> None:
         """Check that weights, vocabulary and, on request, optimizer state are those that were saved. Raises DataError.
@@ -446,11 +446,11 @@ class Checkpoint:
 
 def digest_files(folder: Path) -> dict[str, str]:
     """Compute the digests of a checkpoint's weights, vocabulary and optimizer state, by name, for its record."""
-    names = [INDEX, VOCABULARY, OPTIMIZER]
-    paths = [
-        *StoredWeights.find(folder).files,
-        *(folder / name for name in names if (folder / name).is_file()),
-    ]
+    others = (folder / name for name in (INDEX, VOCABULARY, OPTIMIZER))
+    return _digests_by_name([*StoredWeights.find(folder).files, *filter(Path.is_file, others)])
+
+
+def _digests_by_name(paths: Iterable[Path]) -> dict[str, str]:
     return {path.name: file_digest(path) for path in paths}
 
 

@@ -358,7 +358,7 @@ def with_settings(config: TrainConfig, settings: Mapping[str, Any] | Sequence[st
 def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
     """Put settings such as `model.dimension` into tables, as in a file."""
     content: dict[str, Any] = {}
-    base, example = TrainConfig(), "model.dimension=100"
+    example = "model.dimension=100"
     given = (
         settings.items()
         if isinstance(settings, Mapping)
@@ -368,7 +368,8 @@ def _as_tables(settings: Mapping[str, Any] | Sequence[str]) -> dict[str, Any]:
         head, _, rest = path.partition(".")
         if not rest:
             # The last of several numbers counts, as usual on a command line; lists look as if they were added up.
-            if head in content and content[head] != value and isinstance(getattr(base, head, None), tuple):
+            twice = head in content and content[head] != value
+            if twice and isinstance(getattr(TrainConfig(), head, None), tuple):
                 raise DecabenchError(
                     f"{head} is set twice, to {content[head]!r} and to {value!r}, and these are not added up: give one "
                     f'list, such as {head}=["a", "b"].'

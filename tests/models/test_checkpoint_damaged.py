@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from decabench.models.portable import export_checkpoint
 from decabench.tasks import TASKS, Store
 from decabench.training.loop import TrainingRun, run_training
 from decabench.training.resume import RunState, restore
-from tests.training.conftest import TINY
+from tests.training.conftest import TINY, change_record
 
 EXAMPLES = (TASKS["sst"], TASKS["schema"])
 
@@ -49,13 +48,6 @@ def folder(saved: Path) -> Path:
     """A copy to damage, without the digests that would tell at once: who forges weights leaves them out."""
     change_record(saved, lambda record: record.pop("files"))
     return saved
-
-
-def change_record(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    path = folder / "checkpoint.json"
-    record = json.loads(path.read_text())
-    change(record)
-    path.write_text(json.dumps(record))
 
 
 def test_a_checkpoint_that_is_whole(saved: Path, folder: Path) -> None:

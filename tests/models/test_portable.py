@@ -34,7 +34,7 @@ from decabench.predictors.protocol import ModelOptions
 from decabench.predictors.trained import backend
 from decabench.tasks import TASKS, Question, Store
 from decabench.training.loop import TrainingRun, run_training
-from tests.training.conftest import TINY
+from tests.training.conftest import TINY, change_record
 
 TASK = TASKS["sst"]
 ASKED = [
@@ -87,10 +87,7 @@ def test_half_precision_is_half_the_size_and_near(saved, tmp_path):
 
 def forget_digests(folder):
     """Leave the digests of the files out of a record, as whoever forges weights may."""
-    path = folder / "checkpoint.json"
-    record = json.loads(path.read_text())
-    del record["files"]
-    path.write_text(json.dumps(record))
+    change_record(folder, lambda record: record.pop("files"))
 
 
 def test_a_weight_too_large_for_half_precision_is_kept(saved, tmp_path):
@@ -137,9 +134,7 @@ def test_vectors_of_files_cannot_be_left_out(make_run, glove, tmp_path, name):
 def test_words_beyond_the_vocabulary_come_from_the_beginning_of_the_file(saved, glove, tmp_path):
     first = "wordthatcomesfirst"
     glove.write_text(f"{first} {' '.join('1' * 6)}\n" + glove.read_text(encoding="utf-8"), encoding="utf-8")
-    record = saved.folder / "checkpoint.json"
-    digest = join_vectors((str(glove),)).digest
-    record.write_text(json.dumps({**json.loads(record.read_text()), "vectors": digest}))
+    change_record(saved.folder, lambda record: record.update(vectors=join_vectors((str(glove),)).digest))
     names = []
     for count in (0, 1, 100_000):
         export_checkpoint(Checkpoint.open(saved.folder), tmp_path / str(count), words=count)

@@ -1,6 +1,5 @@
 """A trained model as a predictor."""
 
-import json
 import pickle
 import tomllib
 from pathlib import Path
@@ -19,7 +18,7 @@ from decabench.tasks.example import Question
 from decabench.tasks.registry import TASKS
 from decabench.tasks.store import Store
 from decabench.training.loop import run_training
-from tests.training.conftest import TINY, make_run, one_thread  # noqa: F401
+from tests.training.conftest import TINY, change_record, make_run, one_thread  # noqa: F401
 
 OPTIONS = ModelOptions(device="cpu")
 
@@ -120,9 +119,7 @@ def test_other_labels_are_another_model(make_run, tmp_path):  # noqa: F811
     run_training(run)
     before = backend(str(run.output), ModelOptions(device="cpu")).describe()
     (record,) = run.output.glob("checkpoints/*/checkpoint.json")
-    content = json.loads(record.read_text())
-    content["outputs"]["sst"]["names"].reverse()
-    record.write_text(json.dumps(content))
+    change_record(record.parent, lambda content: content["outputs"]["sst"]["names"].reverse())
     assert backend(str(run.output), ModelOptions(device="cpu")).describe() != before
 
 
@@ -210,9 +207,7 @@ def test_damaged_checkpoints(trained, tmp_path):
         backend(str(folder), OPTIONS).open(),
     ):
         pass
-    record = json.loads((folder / "checkpoint.json").read_text())
-    del record["files"]  # as a forger may
-    (folder / "checkpoint.json").write_text(json.dumps(record))
+    change_record(folder, lambda record: record.pop("files"))  # as a forger may
     with pytest.raises(DataError, match="cannot be read"), backend(str(folder), OPTIONS).open():
         pass
     (folder / "checkpoint.json").write_text("{}")

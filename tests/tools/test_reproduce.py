@@ -619,15 +619,15 @@ def test_another_split_is_not_answered_with_other_weights(one_run, tmp_path):
     from safetensors.torch import load_file, save_file
 
     from decabench.models.checkpoint import digest_files
+    from tests.training.conftest import change_record
 
     reproduce.main(one_run)
     record = tmp_path / "records" / "one-sst-seed-0.zip"
     kept = record.read_bytes()
     for path in (tmp_path / "out" / "runs").rglob("model*.safetensors"):
         save_file({name: value * 2 for name, value in load_file(path).items()}, path)
-        trained = json.loads((path.parent / "checkpoint.json").read_text())
-        trained["files"] = digest_files(path.parent)
-        (path.parent / "checkpoint.json").write_text(json.dumps(trained))
+        digests = digest_files(path.parent)
+        change_record(path.parent, lambda record, digests=digests: record.update(files=digests))
     submission = tmp_path / "out" / "submissions" / "one-sst-seed-0"
     shutil.rmtree(submission)
     (tmp_path / "plan.toml").write_text(TEST_SPLIT)
