@@ -1,0 +1,185 @@
+"""MQAN with every known difference of its authors' code as a setting, to find out which of them learns better.
+
+    PYTHONPATH=benchmarks decabench train --model departures:FAMILY --set model.free_pointers=true --output pointers
+
+Four of them are settings of MQAN itself (`split_heads`, `norm_sublayers`, `tanh_coattention`, `layer_by_layer`), and
+`lstm_dropout`; the others are here, as none has been shown to learn better. docs/reference-models.md has the results,
+and `departures_effects.py` beside this file the runs. With all of them the network is that of `authors_network.py` but
+for three small things, which `departures_check.py` makes alike before it compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from decabench.models.family import Item
+from decabench.models.layers import Dropout, in_full
+from decabench.models.mqan import FAMILY as MQAN_FAMILY
+from decabench.models.mqan import MQAN, Coattention, Decoded, Decoder, DecoderState, Encoding
+from decabench.models.mqan_batch import MODELS, MQANBatch, MQANConfig, Parts, collate
+from decabench.models.recurrence import Recurrence
+from decabench.models.word_vectors import WordTable
+from decabench.tasks import Output
+
+
+@dataclass(frozen=True)
+class DeparturesConfig(MQANConfig):
+    """MQAN's settings, and the differences that are not among them."""
+
+    name: str = "departures:FAMILY"
+    free_pointers: bool = False
+    """Whether pointers compare the decoder's state itself with the texts, without W_2 and W_3 (Eq. 8)."""
+    switches_read_input: bool = False
+    """Whether the switches (Eq. 12) read all that the decoder's LSTM reads, c~ of the step before included, and their
+    input is dropped."""
+    drop_words: bool = False
+    """Whether vectors of words are dropped before their projection (Eq. 2 and 15), not after it."""
+    drop_coattention_input: bool = False
+    """Whether coattention drops the context that it reads, by 0.3, and none of its results."""
+    usual_init: bool = False
+    """Whether weights begin as torch has them, and coattention's dummies as N(0, 1)."""
+    more_dropout: bool = False
+    """Whether the inputs of self-attention are dropped, in the decoder after positions are added, and c~ three times on
+    its way to the next step."""
+
+    def __post_init__(self) -> None:
+        MQANConfig(
+            **{f.name: getattr(self, f.name) for f in fields(MQANConfig) if f.name != "name"}
+        )  # checks them
+
+    @property
+    def parts(self) -> Parts:
+        """All parts of MQAN."""
+        return MODELS["mqan"]
+
+
+class DepartingCoattention(Coattention):
+    """Coattention that drops the context that it reads."""
+
+    def __init__(self, d: int, tanh: bool) -> None:
+        super().__init__(d, 0.0, tanh)
+        self.drop_context = Dropout(0.3)
+
+    def forward(
+        self, c: Tensor, q: Tensor, c_mask: Tensor, q_mask: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """As Coattention's."""
+        return super().forward(self.drop_context(c), q, c_mask, q_mask)
+
+
+class DepartingDecoder(Decoder):
+    """A decoder with those differences of the configuration that are the decoder's."""
+
+    def __init__(self, config: DeparturesConfig, d_emb: int) -> None:
+        super().__init__(config, d_emb)
+        self.departures = config
+        self.drop_after_projection = Dropout(config.dropout)
+        self.before: Tensor | None = None  # c~ of the steps before, (B, n, d), for the switches
+        d = config.dimension
+        if config.drop_words:
+            self.drop_after_projection = Dropout(0.0)
+            self.project = _drop_before(self.project, config.dropout)
+        if config.switches_read_input:
+            self.vocabulary_switch = nn.Linear(4 * d, 1)
+            self.context_switch = nn.Linear(4 * d, 1)
+
+    def represent(self, vectors: Tensor, start: int = 0) -> Tensor:
+        """As Decoder's."""
+        x = self.drop_after_projection(self.project(vectors))
+        x = x + cast(Tensor, self.positions)[start : start + vectors.shape[1]]
+        return self.dropout(x) if self.departures.more_dropout else x
+
+    def step(
+        self, a_self: Tensor, encoded: Encoding, state: DecoderState
+    ) -> tuple[Tensor, Tensor, Tensor, DecoderState]:
+        """As Decoder's."""
+        self.before = state.context[:, None]
+        return super().step(a_self, encoded, state)
+
+    def recur(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Tensor]:
+        """As Decoder's."""
+        given, closed, weights = self._prepare(a_self, encoded)
+        kept = self.dropout(torch.ones_like(a_self.transpose(0, 1)))  # (n, B, d)
+        if self.departures.more_dropout:
+            kept = self.dropout(self.dropout(kept))
+        tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
+        made = Recurrence.apply(self.steps, *map(in_full, tensors))  # type: ignore[no-untyped-call]
+        self.before = F.pad(made[1], (0, 0, 1, 0))[:, :-1]
+        return cast("tuple[Tensor, Tensor, Tensor]", made)
+
+    def point(
+        self, a_self: Tensor, h: Tensor, context: Tensor, attention: Tensor, encoded: Encoding
+    ) -> Decoded:
+        """As Decoder's."""
+        if not self.departures.switches_read_input:
+            return super().point(a_self, h, context, attention, encoded)
+        assert encoded.question is not None and self.before is not None
+        read = torch.cat([h, a_self, self.dropout(self.before)], -1)
+        gamma = self.vocabulary_switch(self.dropout(torch.cat([context, read], -1))).squeeze(-1)
+        scores = self.question_query(h) @ encoded.question.transpose(1, 2)
+        alpha = scores.masked_fill(~encoded.question_mask[:, None, :], -torch.inf).softmax(-1)
+        asked = self.question_state(torch.cat([alpha @ encoded.question, h], -1)).tanh()
+        switch = self.context_switch(self.dropout(torch.cat([asked, read], -1))).squeeze(-1)
+        return Decoded(self.dropout(context), attention, alpha, gamma, switch)
+
+
+class DepartingMQAN(MQAN):
+    """MQAN with those differences that its configuration names."""
+
+    def __init__(self, config: DeparturesConfig, words: WordTable) -> None:
+        super().__init__(config, words)
+        encoder, d_emb = self.encoder, words.vocabulary().shape[1]
+        if config.drop_words:
+            # Each occurrence is dropped, and then projected, in place of each distinct word projected once.
+            encoder.dropout = cast(Any, _drop_before(encoder.project, config.dropout))
+            encoder.project = cast(Any, nn.Identity())
+        if config.drop_coattention_input:
+            encoder.coattention = DepartingCoattention(config.dimension, config.tanh_coattention)
+        if config.more_dropout:
+            for layers in encoder.attend.values():
+                first = cast(nn.ModuleList, layers)[0]
+                first.attention_dropout = Dropout(config.dropout)
+                first.register_forward_pre_hook(_drop_first)
+        self.decoder = DepartingDecoder(config, d_emb)
+        self.reset_parameters()
+        if config.usual_init:
+            for module in self.modules():
+                if isinstance(module, nn.Linear | nn.LSTM | nn.LSTMCell | nn.LayerNorm):
+                    module.reset_parameters()
+            for dummy in (encoder.coattention.context_dummy, encoder.coattention.question_dummy):
+                nn.init.normal_(dummy)
+        if config.free_pointers:
+            for query in (self.decoder.context_query, self.decoder.question_query):
+                nn.init.eye_(query.weight).requires_grad_(False)
+
+
+def _drop_before(linear: nn.Module, rate: float) -> Any:
+    return nn.Sequential(Dropout(rate), linear)
+
+
+def _drop_first(layer: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return (layer.attention_dropout(given[0]), *given[1:])
+
+
+def _collate(task: str, items: Sequence[Item], words: WordTable, config: DeparturesConfig) -> MQANBatch:
+    return collate(task, items, words, config)
+
+
+def _build(config: DeparturesConfig, outputs: Mapping[str, Output], words: WordTable) -> DepartingMQAN:
+    return DepartingMQAN(config, words)
+
+
+FAMILY = replace(
+    MQAN_FAMILY,
+    config=DeparturesConfig,
+    collate=_collate,
+    build=_build,
+    abilities=frozenset({"beam", "max_new_tokens"}),
+    analyses={},
+)
