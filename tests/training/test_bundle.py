@@ -799,8 +799,15 @@ def test_a_smoke_of_which_a_part_fails_says_so_at_the_end(
         assert ["sst", "-", "-", "-", "-", "-", "143"] in rows
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("every", [1, 10_000])
+@pytest.mark.parametrize(
+    ("number", "every"),
+    [
+        (signal.SIGINT, 1),
+        (signal.SIGTERM, 10_000),
+        pytest.param(signal.SIGTERM, 1, marks=pytest.mark.heavy),
+        pytest.param(signal.SIGINT, 10_000, marks=pytest.mark.heavy),
+    ],
+)
 def test_a_joint_run_that_is_interrupted(number: int, every: int, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, str(RUN), "joint", str(folder), *trust(folder), "--out", str(out)]
