@@ -124,6 +124,7 @@ def main(clone: str) -> None:
     columns = ("context", "question", "answer")
     items = [dict(zip(columns, map(words, counts), strict=True)) for counts in lengths]
     batch = collate("sst", items, Words(), config)
+
     def loss(network: nn.Module) -> float:
         total, count = network.losses(batch)["loss"]
         return float(total / count)
