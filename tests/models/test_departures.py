@@ -9,9 +9,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from benchmarks.departures import DepartingMQAN, DeparturesConfig
-from benchmarks.departures_effects import FACTORS, design, effects
+from benchmarks.departures_effects import FACTORS, design, effects, table
 from decabench.models.mqan import DecoderPast
 from decabench.models.words import INIT
+from tests.sources import ROOT
 
 NEW = [
     "drop_coattention_input",
@@ -111,3 +112,8 @@ def test_the_margin_is_one_of_95_percent():
         found, margin = measure(draws)
         beyond += sum(abs(effect) > margin for effect in found)
     assert beyond / (400 * len(FACTORS)) == pytest.approx(0.05, abs=0.013)
+
+
+def test_the_table_is_that_of_the_records():
+    page = (ROOT / "docs" / "reference-models.md").read_text(encoding="utf-8")
+    assert table(ROOT / "reproductions" / "departures" / "runs.csv") in page
