@@ -89,7 +89,12 @@ def table(file: Path) -> str:
         for split in ("validation", "test"):
             found, margin = effects(of_task, split)
             columns.append(
-                [f"{task}, {split}", "---", *(f"{effect:+.1f}" for effect in found), f"{margin:.1f}"]
+                [
+                    f"{task}, {split}",
+                    "---",
+                    *(f"{round(effect, 1) + 0.0:+.1f}" for effect in found),
+                    f"{margin:.1f}",
+                ]
             )
     return "\n".join(f"| {' | '.join(cells)} |" for cells in zip(*columns, strict=True))
 
