@@ -1,6 +1,6 @@
 """What each difference of the authors' code is worth to MQAN: a design of 12 runs a task for 11 differences.
 
-    python benchmarks/departures_effects.py runs sst             # the commands that train and score
+    python benchmarks/departures_effects.py runs sst             # the commands that train
     python benchmarks/departures_effects.py effects reproductions/departures/runs.csv
 
 Each difference is on in half of the runs, and each pair of them on together in a quarter (Plackett and Burman, The
