@@ -4,8 +4,8 @@
 
 Four of them are settings of MQAN itself (`split_heads`, `norm_sublayers`, `tanh_coattention`, `layer_by_layer`), and
 `lstm_dropout`; the others are here, as none has been shown to learn better. docs/reference-models.md has the results,
-and `departures_effects.py` beside this file the runs. With all of them the network is that of `authors_network.py` but
-for three small things, which `departures_check.py` makes alike before it compares the two.
+and `departures_effects.py` beside this file the runs. With all of them the untrained network is that of `authors_network.py`
+but for positions, layer normalization and a bias, which `departures_check.py` makes the same before it compares them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class DeparturesConfig(MQANConfig):
 
     name: str = "departures:FAMILY"
     free_pointers: bool = False
-    """Whether pointers compare the decoder's state itself with the texts, without W_2 and W_3 (Eq. 8)."""
+    """Whether W_2 and W_3 of the pointers (Eq. 8) begin as the identity. The authors' code has no such weights; here
+    training moves them on, because it unfreezes all weights."""
     switches_read_input: bool = False
     """Whether the switches (Eq. 12) read all that the decoder's LSTM reads, c~ of the step before included, and their
     input is dropped."""

@@ -1,4 +1,4 @@
-"""Check that MQAN with all departures is the network of its authors: the same loss, given the same weights.
+"""Check that MQAN with all departures begins as the network of its authors: the same loss, given the same weights.
 
     python benchmarks/departures_check.py decaNLP    # a clone of github.com/salesforce/decaNLP at 9a4493b
 
