@@ -103,25 +103,27 @@ def test_a_run_in_two_parts_is_the_run_in_one(make_run, stop):
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_weights(make_run, home, tmp_path):
-    run = make_run("killed", steps=80, checkpoint_every=5, validate_every=1000)
-    run_training(make_run("whole", steps=80, checkpoint_every=80, validate_every=1000))
+    run = make_run("killed", steps=120, checkpoint_every=5, validate_every=1000)
+    run_training(make_run("whole", steps=120, checkpoint_every=120, validate_every=1000))
     (tmp_path / "config.toml").write_text(to_toml(run.config))
     command = [
         *(sys.executable, "-m", "decabench.cli", "train", "--output", run.output, "--home", home),
         *("--config", tmp_path / "config.toml", "--device", "cpu", "--resume"),
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    child = subprocess.Popen(list(map(str, command)), env=environment, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while read_latest(run.output) < 20 and time.monotonic() < deadline:
-        time.sleep(0.003)
-    child.send_signal(signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
-    assert 0 < read_latest(run.output) < 80
+    for kills in range(2):
+        before = read_latest(run.output)
+        child = subprocess.Popen(list(map(str, command)), env=environment, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 120
+        while read_latest(run.output) < min(before + 20 + 7 * kills, 100) and time.monotonic() < deadline:
+            time.sleep(0.003)
+        child.send_signal(signal.SIGKILL)
+        assert child.wait() == -signal.SIGKILL
+    assert 0 < read_latest(run.output) < 120
     done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert same(weights(run.output), weights(make_run("whole").output))
-    assert [int(row["step"]) for row in read_rows(run.output / "train.csv")] == list(range(1, 81))
+    assert [int(row["step"]) for row in read_rows(run.output / "train.csv")] == list(range(1, 121))
 
 
 def read_latest(output):
@@ -313,23 +315,23 @@ def test_only_some_parts_of_a_checkpoint_are_copied(make_run):
 
 @pytest.mark.slow
 def test_it_learns_by_heart(make_run):
-    """16 examples each of sst and woz.en, answered as they were taught: the whole path from text to text."""
-    model = replace(TINY.model, dimension=48, hidden=48, dropout=0.0, max_answer_tokens=40)
+    """32 examples each of sst and woz.en, answered as they were taught: the whole path from text to text."""
+    model = replace(TINY.model, dimension=64, hidden=64, dropout=0.0, max_answer_tokens=40)
     run = make_run(
         model=model,
         tasks=("sst", "woz.en"),
-        steps=200,
-        train_examples=16,
-        batch_tokens=1_000,
+        steps=240,
+        train_examples=32,
+        batch_tokens=2_000,
         warmup=40,
-        validate_every=200,
-        checkpoint_every=200,
-        vectors=("none:48",),
+        validate_every=240,
+        checkpoint_every=240,
+        vectors=("none:64",),
     )
     run_training(run)
     answerer = Checkpoint.open(run.output).load("cpu")
     for task in run.config.tasks:
-        examples = list(run.store.examples(task, "train"))[:16]
+        examples = list(run.store.examples(task, "train"))[:32]
         replies = answerer.answer(run.tasks[task], examples)
         right = sum(
             reply.text == example.answers[0].lower() for reply, example in zip(replies, examples, strict=True)
@@ -368,9 +370,7 @@ def train_in_two_processes(run, home):
     ids=["mqan", "classifier"],
 )
 def test_two_processes_are_one_with_twice_the_batch(make_run, home, model, tasks):
-    """Their first checkpoint is the last: the second looked for it while the first was still writing it, and failed."""
-    tiny = {"model": model, "tasks": tasks, "steps": 12, "validate_every": 12, "train_examples": 0}
-    tiny["checkpoint_every"] = 12
+    tiny = {"model": model, "tasks": tasks, "steps": 12, "validate_every": 6, "train_examples": 0}
     one = make_run("one", batch_tokens=600, **tiny)
     run_training(one)
     two = make_run("two", batch_tokens=300, **tiny)
@@ -384,6 +384,12 @@ def test_two_processes_are_one_with_twice_the_batch(make_run, home, model, tasks
         assert other == (task, pytest.approx(loss, rel=1e-4), tokens)
     for key, value in weights(one.output).items():
         torch.testing.assert_close(weights(two.output)[key], value, atol=2e-4, rtol=1e-3)
+
+
+@pytest.mark.slow
+def test_two_processes_end_where_no_checkpoint_came_before(make_run, home):
+    """The second looked for the checkpoint that the first was still writing, and failed."""
+    train_in_two_processes(make_run("two", steps=2, validate_every=2), home)
 
 
 @pytest.mark.parametrize(
