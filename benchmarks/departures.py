@@ -1,9 +1,9 @@
-"""MQAN with every known difference of its authors' code as a setting, to find out which of them learns better.
+"""MQAN with six more differences of its authors' code as settings, to find out which of them learns better.
 
     PYTHONPATH=benchmarks decabench train --model departures:FAMILY --set model.free_pointers=true --output pointers
 
-Four of them are settings of MQAN itself (`split_heads`, `norm_sublayers`, `tanh_coattention`, `layer_by_layer`), and
-`lstm_dropout`; the others are here, as none has been shown to learn better. docs/reference-models.md has the results,
+Five others are settings of MQAN itself: `split_heads`, `norm_sublayers`, `tanh_coattention`, `layer_by_layer` and
+`lstm_dropout`. These are here, as none has been shown to learn better. docs/reference-models.md has the results,
 and `departures_effects.py` beside this file the runs. With all of them the untrained network is that of
 `authors_network.py` but for positions, layer normalization and a bias, which `departures_check.py` makes the same
 before it compares them.
@@ -11,7 +11,7 @@ before it compares them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
@@ -19,12 +19,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from decabench.models.family import Item
-from decabench.models.layers import Dropout, FeedForward, in_full
+from decabench.models.layers import Dropout, FeedForward
 from decabench.models.mqan import FAMILY as MQAN_FAMILY
 from decabench.models.mqan import MQAN, Coattention, Decoded, Decoder, DecoderState, Encoding
-from decabench.models.mqan_batch import MODELS, MQANBatch, MQANConfig, Parts, collate
-from decabench.models.recurrence import Recurrence
+from decabench.models.mqan_batch import MODELS, MQANConfig, Parts
 from decabench.models.word_vectors import WordTable
 from decabench.tasks import Output
 
@@ -100,11 +98,14 @@ class DepartingDecoder(Decoder):
             self.vocabulary_switch = nn.Linear(4 * d, 1)
             self.context_switch = nn.Linear(4 * d, 1)
 
+    def embed(self, vectors: Tensor) -> Tensor:
+        """As Decoder's."""
+        return cast(Tensor, self.drop_after_projection(self.project(vectors)))
+
     def represent(self, vectors: Tensor, start: int = 0) -> Tensor:
         """As Decoder's."""
-        x = self.drop_after_projection(self.project(vectors))
-        x = x + cast(Tensor, self.positions)[start : start + vectors.shape[1]]
-        return self.dropout(x) if self.departures.more_dropout else x
+        x = super().represent(vectors, start)
+        return cast(Tensor, self.dropout(x)) if self.departures.more_dropout else x
 
     def step(
         self, a_self: Tensor, encoded: Encoding, state: DecoderState
@@ -115,14 +116,14 @@ class DepartingDecoder(Decoder):
 
     def recur(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Tensor]:
         """As Decoder's."""
-        given, closed, weights = self._prepare(a_self, encoded)
-        kept = self.dropout(torch.ones_like(a_self.transpose(0, 1)))  # (n, B, d)
-        if self.departures.more_dropout:
-            kept = self.dropout(self.dropout(kept))
-        tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
-        made = Recurrence.apply(self.steps, *map(in_full, tensors))  # type: ignore[no-untyped-call]
+        made = super().recur(a_self, encoded)
         self.before = F.pad(made[1], (0, 0, 1, 0))[:, :-1]
-        return cast("tuple[Tensor, Tensor, Tensor]", made)
+        return made
+
+    def keep(self, context: Tensor) -> Tensor:
+        """As Decoder's."""
+        kept = super().keep(context)
+        return cast(Tensor, self.dropout(self.dropout(kept))) if self.departures.more_dropout else kept
 
     def point(
         self, a_self: Tensor, h: Tensor, context: Tensor, attention: Tensor, encoded: Encoding
@@ -136,9 +137,7 @@ class DepartingDecoder(Decoder):
             before = self.dropout(before)
         read = torch.cat([h, a_self, before], -1)
         gamma = self.vocabulary_switch(self.dropout(torch.cat([context, read], -1))).squeeze(-1)
-        scores = self.question_query(h) @ encoded.question.transpose(1, 2)
-        alpha = scores.masked_fill(~encoded.question_mask[:, None, :], -torch.inf).softmax(-1)
-        asked = self.question_state(torch.cat([alpha @ encoded.question, h], -1)).tanh()
+        alpha, asked = self.ask(h, encoded.question, encoded.question_mask)
         switch = self.context_switch(self.dropout(torch.cat([asked, read], -1))).squeeze(-1)
         return Decoded(self.dropout(context), attention, alpha, gamma, switch)
 
@@ -176,7 +175,7 @@ class DepartingMQAN(MQAN):
                 nn.init.normal_(dummy)
         if config.free_pointers:
             for query in (self.decoder.context_query, self.decoder.question_query):
-                nn.init.eye_(query.weight).requires_grad_(False)
+                nn.init.eye_(query.weight)
 
 
 def _drop_before(linear: nn.Module, rate: float) -> Any:
@@ -187,10 +186,6 @@ def _drop_first(layer: Any, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return (layer.attention_dropout(given[0]), *given[1:])
 
 
-def _collate(task: str, items: Sequence[Item], words: WordTable, config: DeparturesConfig) -> MQANBatch:
-    return collate(task, items, words, config)
-
-
 def _build(config: DeparturesConfig, outputs: Mapping[str, Output], words: WordTable) -> DepartingMQAN:
     return DepartingMQAN(config, words)
 
@@ -198,7 +193,6 @@ def _build(config: DeparturesConfig, outputs: Mapping[str, Output], words: WordT
 FAMILY = replace(
     MQAN_FAMILY,
     config=DeparturesConfig,
-    collate=_collate,
     build=_build,
     abilities=frozenset({"beam", "max_new_tokens"}),
     analyses={},

@@ -8,7 +8,7 @@ Design of Optimum Multifactorial Experiments, 1946), so that each effect, the me
 without, is as exact as if all twelve had tried that difference alone. Runs whose names begin with `f` are the same
 with every choice turned round, with another seed: with both halves, no effect is mixed with how two differences act
 together. An effect stands out if it is beyond Lenth's margin (Quick and Easy Analysis of Unreplicated Factorials,
-1989): the error is estimated from the smaller half of the effects.
+1989): the error is 1.5 times the median of the effects that are not far larger than most.
 """
 
 from __future__ import annotations

@@ -261,16 +261,20 @@ class Decoder(nn.Module):
         table = positions(512, d)
         self.register_buffer("positions", table, persistent=False)
 
+    def embed(self, vectors: Tensor) -> Tensor:
+        """A_proj of answer vectors, (B, n, demb) -> (B, n, d) (Eq. 2)."""
+        return cast(Tensor, self.dropout(self.project(vectors)))
+
     def represent(self, vectors: Tensor, start: int = 0) -> Tensor:
         """A_ppr of answer vectors (B, n, demb), the first of which is at position `start`: (B, n, d)."""
-        x = self.dropout(self.project(vectors))  # Eq. 2
+        x = self.embed(vectors)
         if not self.parts.self_attention:
-            return cast(Tensor, x)
+            return x
         table = cast(Tensor, self.positions)
         end = start + vectors.shape[1]
         if end > len(table):
             table = positions(end, table.shape[1]).to(table.device)
-        return cast(Tensor, x + table[start:end])  # Eq. 3
+        return x + table[start:end]  # Eq. 3
 
     def self_attend(self, x: Tensor, encoded: Encoding) -> Tensor:
         """A_self of all steps at once, (B, n, d) (Eq. 4-6)."""
@@ -300,12 +304,16 @@ class Decoder(nn.Module):
     def recur(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, Tensor]:
         """h (B, n, d), c~ (B, n, d) and alpha^C (B, n, l) of all n steps (Eq. 7-9)."""
         given, closed, weights = self._prepare(a_self, encoded)
-        kept = self.dropout(torch.ones_like(a_self.transpose(0, 1)))  # (n, B, d)
+        kept = self.keep(torch.ones_like(a_self.transpose(0, 1)))  # (n, B, d)
         tensors = (given, encoded.h, encoded.c, encoded.context, closed, kept, *weights)
         # Too small to gain from half precision, which would also lose accuracy in the sums passed from step to step.
         with torch.autocast(given.device.type, enabled=False):
             made = Recurrence.apply(self.steps, *map(in_full, tensors))  # type: ignore[no-untyped-call]
         return cast("tuple[Tensor, Tensor, Tensor]", made)
+
+    def keep(self, context: Tensor) -> Tensor:
+        """Drop values of the context state on its way to the next step, (n, B, d)."""
+        return cast(Tensor, self.dropout(context))
 
     def _prepare(self, a_self: Tensor, encoded: Encoding) -> tuple[Tensor, Tensor, StepWeights]:
         """Compute what all steps share: the answer's part of the gates (B, n, 4d), closed (B, l, 1), the weights."""
@@ -329,11 +337,15 @@ class Decoder(nn.Module):
         gamma = self.vocabulary_switch(torch.cat([context, h, a_self], -1)).squeeze(-1)  # Eq. 12
         if encoded.question is None:
             return Decoded(context, attention, None, gamma, None)
-        scores = self.question_query(h) @ encoded.question.transpose(1, 2)  # (B, n, m)
-        alpha = scores.masked_fill(~encoded.question_mask[:, None, :], -torch.inf).softmax(-1)  # Eq. 8
-        asked = self.question_state(torch.cat([alpha @ encoded.question, h], -1)).tanh()  # q~, Eq. 9
+        alpha, asked = self.ask(h, encoded.question, encoded.question_mask)
         switch = self.context_switch(torch.cat([self.dropout(asked), h, a_self], -1)).squeeze(-1)  # Eq. 12
         return Decoded(context, attention, alpha, gamma, switch)
+
+    def ask(self, h: Tensor, question: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute alpha^Q (B, n, m) and q~ (B, n, d) from h (B, n, d) and Q_fin (B, m, d) (Eq. 8 and 9)."""
+        scores = self.question_query(h) @ question.transpose(1, 2)  # (B, n, m)
+        alpha = scores.masked_fill(~mask[:, None, :], -torch.inf).softmax(-1)
+        return alpha, self.question_state(torch.cat([alpha @ question, h], -1)).tanh()
 
 
 _LITTLE = 1e-30  # replaces a pointer's zero inside a logarithm
