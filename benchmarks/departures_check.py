@@ -2,7 +2,7 @@
 
     python benchmarks/departures_check.py decaNLP    # a clone of github.com/salesforce/decaNLP at 9a4493b
 
-Three things that `departures.py` leaves out are made alike first: positions, layer normalization, the bias of Eq. 9.
+Three things that `departures.py` leaves out are made the same first: positions, layer normalization, the bias of Eq. 9.
 Then the losses without dropout must be equal, and those with dropout alike in mean and variance.
 """
 

@@ -1,7 +1,7 @@
 """Layers that several models use. B examples, T tokens, U distinct words, d the width, p heads, f the inner width.
 
 Equation numbers are those of "The Natural Language Decathlon". Linear maps have biases, as in its authors' code of
-2018, although the equations omit them; those inside attention (Eq. 8, 17, 23) have none, as in that code.
+2018, although the equations omit them; those inside attention (Eq. 8, 23) have none, as in that code.
 """
 
 from __future__ import annotations
