@@ -55,7 +55,8 @@ class AuthorsConfig:
     heads: int = 3
     layers: int = 2
     dropout: float = 0.2
-    """Of attention, the decoder's LSTM and sums of sublayers; their code fixes all other rates (0.2 and 0.3)."""
+    """Of attention, sums of sublayers, the inputs of stacks of self-attention and of the decoder's LSTM, and c~; their
+    code fixes all other rates (0.2 and 0.3)."""
     vocabulary: int = 50_000
     max_answer_tokens: int = 100
 

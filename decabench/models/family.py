@@ -14,7 +14,7 @@ How data flows:
 only the columns that the network reads. `Family.columns` defines what each column holds: "words" (numbers in the
 lexicon; once all data is read, words are renumbered by frequency, and the network knows the first `config.vocabulary`),
 "labels" (numbers of the task's labels, tags or relations) or "numbers" (anything else: heads of a tree, ratings). The
-trainer caches items on disk, so `encode` runs only once for each example.
+trainer caches items on disk, so `encode` runs once for each example, for all runs with the same data and settings.
 
 **Tokens** come from the tokenizer (`reader.context`, `reader.text`) or from the task (`reader.tokens`): answers to
 tagging and parsing tasks have one part for each whitespace token of the context. `reader.first_tokens` truncates those.

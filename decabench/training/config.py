@@ -136,10 +136,10 @@ class TrainConfig:
     """Whether the marks that MQAN puts around each text, `<init>` and `<eos>`, count as its tokens too, so that a batch
     has room for fewer examples, as in older runs. The authors' code does not count them."""
     grouping: str = "lengths"
-    """Which examples share a batch: those of similar `lengths` (with MQAN, sorted an eighth of a pass at a time by the
-    context, answers of more than 14 words by their length first); those of `answers` of similar length first, which
-    pads least but gives most batches answers of one kind; or any (`none`). Other models have no answers to sort by:
-    theirs are sorted by length unless it is `none`."""
+    """Which examples share a batch: those of similar `lengths` (with MQAN, sorted an eighth of a pass at a time, at
+    least 8 batches and at most 128, by the context, answers of more than 14 words by their length first); those of
+    `answers` of similar length first, which pads least but gives most batches answers of one kind; or any (`none`).
+    Other models have no answers to sort by: theirs are sorted by length unless it is `none`."""
     train_examples: int = 0
     """Use only the first N training examples of each task; 0 for all."""
     learn_validation: bool = False

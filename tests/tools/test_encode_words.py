@@ -1,0 +1,64 @@
+"""Word vectors of a sentence encoder that reads each word by itself."""
+
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'decabench[train]'")
+transformers = pytest.importorskip("transformers", reason="pip install 'decabench[hf]'")
+
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.pre_tokenizers import Whitespace
+from tokenizers.processors import TemplateProcessing
+
+from decabench.tasks import Store
+from tests.sources import ROOT
+
+sys.path.insert(0, str(ROOT / "tools"))
+
+from encode_words import encode_words, find_words
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good", "##ness", "heart", "##warm", "##ing", "bad"]
+WORDS = ["good", "heartwarming", "bad", "goodness", "unseen"]
+
+
+@pytest.fixture
+def encoder(tmp_path):
+    """A tiny BERT with random weights, in a folder."""
+    torch.manual_seed(0)
+    tokenizer = Tokenizer(WordPiece({piece: i for i, piece in enumerate(PIECES)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    config = transformers.BertConfig(
+        vocab_size=len(PIECES),
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+    )
+    transformers.BertModel(config).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_a_word_is_encoded_as_if_it_were_alone(encoder):
+    vectors = encode_words(encoder, WORDS)
+    assert np.linalg.norm(vectors, axis=1).mean() == pytest.approx(5.5, rel=1e-5)
+    model = transformers.BertModel.from_pretrained(encoder).eval()
+    alone = []
+    for ids in ([2, 4, 3], [2, 6, 7, 8, 3], [2, 9, 3], [2, 4, 5, 3], [2, 1, 3]):
+        with torch.no_grad():
+            alone.append(model(torch.tensor([ids])).last_hidden_state[0].mean(0).numpy())
+    scale = 5.5 / np.linalg.norm(alone, axis=1).mean()
+    np.testing.assert_allclose(vectors, np.array(alone) * scale, atol=1e-5)
+
+
+def test_words_are_those_of_contexts_questions_and_answers(home):
+    words = find_words(Store(home), ["sst"])
+    assert words == sorted(set(words))
+    assert {"negative", "positive", "is"} <= set(words)
+    assert not [word for word in words if word != word.strip().lower()]

