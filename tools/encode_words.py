@@ -5,7 +5,8 @@
     python tools/encode_words.py minilm --tasks sst,woz.en --output minilm.npy [--home HOME]
     decabench train --tasks sst --set 'vectors=["minilm.npy"]' --output run
 
-ENCODER is a folder with config.json, tokenizer.json and model.safetensors; needs `pip install decabench[hf]`. A word's
+ENCODER is a folder with config.json, tokenizer.json and model.safetensors (of this one with the SHA-256
+53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db); needs `pip install decabench[hf]`. A word's
 vector is the mean of the last layer's states over its pieces and the marks around them, which is how these encoders
 represent a sentence; all are then scaled to a mean norm of 5.5, as GloVe's. Words are those of all splits of the tasks,
 cut and lower-cased as MQAN's are. So the vectors are a fixed table, as GloVe's, and know nothing of a word's context.
