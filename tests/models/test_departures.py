@@ -4,14 +4,16 @@ import itertools
 import random
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from benchmarks.departures import DepartingMQAN, DeparturesConfig
+from benchmarks.departures import DepartingMQAN, DeparturesConfig, interleaved_order
 from benchmarks.departures_effects import FACTORS, design, effects, table
 from decabench.models.mqan import DecoderPast
 from decabench.models.words import INIT
+from decabench.training.optimizers import apply_freezes
 from tests.sources import ROOT
 
 NEW = [
@@ -72,6 +74,20 @@ def test_a_departure_makes_a_difference_in_training(kit, departure):
         torch.manual_seed(1)
         losses.append(model.log_likelihood(made.batch()))
     assert not torch.allclose(*losses)
+
+
+def test_training_leaves_free_pointers_without_weights(kit):
+    network = build(kit("mqan"), "free_pointers")
+    apply_freezes(network, ())
+    assert not [name for name, _ in network.named_parameters() if "_query" in name]
+
+
+def test_bits_of_context_and_answer_are_interleaved():
+    draws = np.random.default_rng(0)
+    context, answer = draws.integers(0, 2**16, 200), draws.integers(0, 60, 200)
+    (keys,) = interleaved_order({"context": context + 2, "answer": answer + 2, "question": answer})
+    for a, b, key in zip(context, answer, keys, strict=True):
+        assert f"{key:032b}" == "".join(x + y for x, y in zip(f"{a:016b}", f"{b:016b}", strict=True))
 
 
 def test_each_pair_of_factors_is_together_in_a_quarter_of_the_runs():
