@@ -130,6 +130,21 @@ def test_the_margin_is_one_of_95_percent():
     assert beyond / (400 * len(FACTORS)) == pytest.approx(0.05, abs=0.013)
 
 
+def test_a_task_counts_with_both_halves_or_one(tmp_path):
+    """Effects of a half that has only begun would be mixed with each other."""
+    rows, draws = list(design()), random.Random(2)
+    made = {}
+    for halves in ("p", "pf"):
+        lines = ["task,run,loss 300,validation,test"]
+        for task in ("sst", "woz.en"):
+            for run in rows if halves == "pf" else [row for row in rows if row[0] == "p"]:
+                if run < "f00" or run > "f03":  # p00 to p11 come after f11
+                    made.setdefault((task, run), [str(draws.gauss(80, 1)) for _ in range(3)])
+                    lines.append(",".join([task, run, *made[task, run]]))
+        (tmp_path / f"{halves}.csv").write_text("\n".join(lines), encoding="utf-8")
+    assert table(tmp_path / "p.csv") == table(tmp_path / "pf.csv")
+
+
 def test_the_table_is_that_of_the_records():
     page = (ROOT / "docs" / "reference-models.md").read_text(encoding="utf-8")
     assert table(ROOT / "reproductions" / "departures" / "runs.csv") in page
